@@ -1,0 +1,1 @@
+"""cosend: classify or send."""

@@ -1,0 +1,91 @@
+"""The arms of a site: its own classifiers and its peers, with their costs, in the order of the ledger's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cosend.core.checks import check_unit, check_whole
+from cosend.errors import ArmError
+
+
+class Arms:
+    """Own classifiers first, then peers; each in the order it joined."""
+
+    def __init__(self, site: str, own: Mapping[str, float], peers: Mapping[str, float]) -> None:
+        self.site = site
+        self.own: dict[str, float] = {}
+        self.peers: dict[str, float] = {}
+        self.functions: dict[str, int] = {}  # how many classifiers each peer says it has
+        self.names: tuple[str, ...] = ()
+        if not own:
+            raise ArmError(f"site {site!r} has no classifier: it needs at least one of its own")
+        for name, cost in own.items():
+            self.add_own(name, cost)
+        for name, cost in peers.items():
+            self.add_peer(name, cost)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def number(self, name: str) -> int:
+        """Return the column of an arm."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise ArmError(f"site {self.site!r} has no arm {name!r}: it has {', '.join(self.names)}") from None
+
+    def cost(self, name: str) -> float:
+        """Return what using an arm costs."""
+        return self.own[name] if name in self.own else self.peers[name]
+
+    def costs(self) -> list[float]:
+        """Return the costs in the order of the columns."""
+        return [*self.own.values(), *self.peers.values()]
+
+    def announced_functions(self) -> int:
+        """Return the largest number of classifiers that a peer has announced, the paper's F_max."""
+        return max(self.functions.values(), default=1)
+
+    def add_own(self, name: str, cost: float) -> int:
+        """Add an own classifier and return its column."""
+        self._check_new(name, cost)
+        self.own[name] = float(cost)
+        return self._renamed(name)
+
+    def add_peer(self, name: str, cost: float, functions: int = 1) -> int:
+        """Add a peer and return its column."""
+        self._check_new(name, cost)
+        check_whole("functions", functions)
+        self.peers[name] = float(cost)
+        self.functions[name] = functions
+        return self._renamed(name)
+
+    def remove(self, name: str) -> int:
+        """Remove an arm and return the column it had."""
+        number = self.number(name)
+        if name in self.own and len(self.own) == 1:
+            raise ArmError(f"{name!r} is the last classifier of site {self.site!r} and may not leave")
+        self.own.pop(name, None)
+        self.peers.pop(name, None)
+        self.functions.pop(name, None)
+        self.names = (*self.own, *self.peers)
+        return number
+
+    def set_cost(self, name: str, cost: float) -> int:
+        """Change what using an arm costs and return its column."""
+        number = self.number(name)
+        check_unit("cost", cost, f"arm {name!r} of site {self.site!r}")
+        (self.own if name in self.own else self.peers)[name] = float(cost)
+        return number
+
+    def _check_new(self, name: Any, cost: float) -> None:
+        if not isinstance(name, str) or not name:
+            raise ArmError(f"an arm of site {self.site!r} must have a name, got {name!r}")
+        if name in self.own or name in self.peers:
+            raise ArmError(f"site {self.site!r} has an arm {name!r} already: names must differ")
+        check_unit("cost", cost, f"arm {name!r} of site {self.site!r}")
+
+    def _renamed(self, name: str) -> int:
+        self.names = (*self.own, *self.peers)
+        return self.names.index(name)

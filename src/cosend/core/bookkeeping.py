@@ -1,0 +1,100 @@
+"""Who learns what: the one place where counts and means move.
+
+    a choice of ...            at the moment of the choice            when its label comes
+    own classifier j           j waits; the cell has an arrival       count and mean of j
+    peer k, explore/exploit    k waits; the cell has an arrival       count and mean of k
+    peer k, training           training count of k; an arrival        my trainings of k, and nothing else of k
+    own j, to answer a peer    j waits                                count and mean of j; the cell was taught
+
+The last line is the peer's side of a training.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cosend.core import columns as col
+from cosend.core.compiled import compiled
+from cosend.core.ledger import EMPTY, MOST, Ledger
+
+TRAIN: Final = 1
+EXPLORE: Final = 2
+EXPLOIT: Final = 3
+TAUGHT: Final = 4
+
+
+@compiled
+def sample_count(ledger: Ledger, s: int, row: int, arm: int) -> float:
+    """Return how many rewards an arm has or will have: what waits counts from the moment of the choice."""
+    if row == EMPTY:
+        return 0.0
+    return float(ledger.rewards[s, row, arm, col.REWARD_COUNT] + ledger.counts[s, row, arm, col.WAITING])
+
+
+@compiled
+def net_mean(ledger: Ledger, s: int, row: int, arm: int) -> float:
+    """Return the mean reward of an arm net of its cost; nothing received yet counts as never right."""
+    mean = 0.0
+    if row != EMPTY:
+        received = ledger.rewards[s, row, arm, col.REWARD_COUNT]
+        if received > 0:
+            mean = ledger.rewards[s, row, arm, col.REWARD_SUM] / received
+    return float(mean - ledger.costs[s, arm])
+
+
+@compiled
+def enter_choice(ledger: Ledger, s: int, row: int, arm: int, phase: int) -> None:
+    """Enter a choice for an own item; SPEC 2: an item counts as an arrival whatever arm is used."""
+    ledger.sites[s, col.ARRIVALS] += 1
+    ledger.sites[s, col.TICKETS] += 1
+    ledger.cells[s, row, col.CELL_ARRIVALS] += 1
+    if phase == TRAIN:
+        ledger.counts[s, row, arm, col.TRAINING] += 1
+        ledger.counts[s, row, arm, col.TRAINING_WAITING] += 1
+    else:
+        ledger.counts[s, row, arm, col.WAITING] += 1
+
+
+@compiled
+def enter_answer(ledger: Ledger, s: int, row: int, function: int) -> None:
+    """Enter an answer that a label will follow."""
+    ledger.sites[s, col.TICKETS] += 1
+    ledger.counts[s, row, function, col.WAITING] += 1
+
+
+@compiled
+def enter_report(ledger: Ledger, s: int, row: int, peer: int, arrivals: int, taught: int) -> None:
+    """Refresh the cached training count of a peer from what it reports."""
+    waiting = int(ledger.counts[s, row, peer, col.TRAINING_WAITING])
+    if ledger.sites[s, col.COUNTS_MINE_ONLY]:
+        count = arrivals + int(ledger.counts[s, row, peer, col.MY_TRAINING]) + waiting
+    else:
+        # What waits was sent but has not been taught: without it a slow label would train the peer again and again.
+        count = arrivals + taught + waiting
+    ledger.counts[s, row, peer, col.TRAINING] = min(count, MOST)
+
+
+@compiled
+def enter_reward(ledger: Ledger, s: int, row: int, arm: int, kind: int, gain: float, waited: bool) -> None:
+    """Enter the reward of a choice or answer; `waited` is false if the row does not know that it waited."""
+    if kind == TRAIN:
+        ledger.counts[s, row, arm, col.MY_TRAINING] += 1
+        if waited:
+            ledger.counts[s, row, arm, col.TRAINING_WAITING] -= 1
+        return
+    ledger.rewards[s, row, arm, col.REWARD_SUM] += gain
+    ledger.rewards[s, row, arm, col.REWARD_COUNT] += 1
+    if waited:
+        ledger.counts[s, row, arm, col.WAITING] -= 1
+    if kind == TAUGHT:
+        ledger.cells[s, row, col.CELL_TAUGHT] += 1
+
+
+@compiled
+def strike(ledger: Ledger, s: int, row: int, arm: int, kind: int) -> None:
+    """Strike out a choice or answer whose label will never come: it no longer counts."""
+    if kind == TRAIN:
+        ledger.counts[s, row, arm, col.TRAINING] -= 1
+        ledger.counts[s, row, arm, col.TRAINING_WAITING] -= 1
+    else:
+        ledger.counts[s, row, arm, col.WAITING] -= 1

@@ -1,0 +1,384 @@
+"""A learner: the rules of one site, without its classifiers.
+
+Two verbs: `choose` an arm for a context, `learn` the reward of a choice when it is known. It never waits: when the
+rule must know how much labelled data a peer has, `choose` returns that question and is called again with the reply.
+As a peer of others it has two more: `report` how much labelled data it has, and `answer` a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+from cosend.core import columns as col
+from cosend.core import doors
+from cosend.core.arms import Arms
+from cosend.core.bookkeeping import TAUGHT, TRAIN, net_mean
+from cosend.core.checks import check_unit, check_whole
+from cosend.core.draws import caller_word, site_words
+from cosend.core.ledger import Floats, Ledger, grown, new_ledger
+from cosend.core.partition import axes_of
+from cosend.core.phases import lay_partition, next_phase
+from cosend.core.policy import CoS
+from cosend.core.rules import ASK, NO_ROOM
+from cosend.core.values import Answer, AskPeer, Batch, Cell, Choice, Estimate, LabelledData, Phase
+from cosend.core.waiting import Patience, Waiting, WaitingRoom
+from cosend.errors import ContextError, SettingError, SettledDecision
+
+Context = float | Sequence[float]
+
+NOBODY: Final[Mapping[str, LabelledData]] = {}
+PHASES: Final = (Phase.EXPLOIT, Phase.TRAIN, Phase.EXPLORE, Phase.EXPLOIT)  # by the code of the outcome
+
+
+class Learner:
+    """Chooses an arm for every context and learns from late rewards which one is best where.
+
+    name        of the site; draws depend on it
+    own, peers  the arms with their costs in [0, 1], for example {"tree": 0.0, "forest": 0.02}
+    dimensions  of a context
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        own: Mapping[str, float],
+        peers: Mapping[str, float] | None = None,
+        dimensions: int = 1,
+        policy: CoS | None = None,
+        patience: Patience | None = None,
+        seed: int = 0,
+    ) -> None:
+        check_whole("dimensions", dimensions)
+        check_whole("seed", seed, least=0)
+        self.name = name
+        self.dimensions = dimensions
+        self.policy = policy or CoS()
+        self.seed = seed
+        self.arms = Arms(name, own, peers or {})
+        self.room = WaitingRoom(name, patience or Patience())
+        self._dropped: list[int] = []
+        self._context = np.zeros(dimensions)
+        self._remembers_contexts = self.policy.doubles and self.policy.doubling == "keep"
+        self.ledger = new_ledger(1, len(self.arms))
+        self.ledger.sites[0, [col.KEY0, col.KEY1]] = site_words(seed, name)
+        self._arms_changed()
+        lay_partition(self.ledger, 0, self.policy)
+
+    @property
+    def arrivals(self) -> int:
+        """How many items have come."""
+        return int(self.ledger.sites[0, col.ARRIVALS])
+
+    @property
+    def waiting_count(self) -> int:
+        """How many decisions and answers wait for their label."""
+        return len(self.room.entries)
+
+    # Choosing
+
+    def choose(self, context: Context, told: Mapping[str, LabelledData] = NOBODY) -> Choice | AskPeer:
+        """Choose an arm for the next item, or say which peer must be asked first.
+
+        After an `AskPeer`, call again with the same context and everything that peers have `told` for this item.
+        """
+        self._read(context)
+        if self.room.patience.wait_limit is not None:
+            self._settle_overdue()
+        if told:
+            self._hear(told)
+        made = doors.choose_one(self._arrays, self._context, self._asked)
+        while made[0] < ASK:
+            self._make_way(made[0], made[1])
+            made = doors.choose_one(self._arrays, self._context, self._asked)
+        if told:
+            self._asked[:] = False
+        if made[0] == ASK:
+            return AskPeer(self.arms.names[made[1]], tuple(self._context.tolist()))
+        return self._admit(made, self._context)
+
+    def choose_many(self, contexts: Sequence[Context], told: Mapping[str, LabelledData] = NOBODY) -> Batch:
+        """Choose for many contexts at once, with the same result as one by one.
+
+        `told` belongs to the first of them. When a peer must be asked, the batch ends there: call again with the rest.
+        """
+        points = self._read_many(contexts)
+        if self.room.may_overflow(len(points), self.arrivals):
+            return self._one_by_one(points, told)
+        if told:
+            self._context[:] = points[0]
+            self._hear(told)
+        made = np.zeros((len(points), 6), np.int64)
+        done, choices = 0, list[Choice]()
+        while done < len(points):
+            first = done
+            done = doors.choose_many(self._arrays, points, self._asked, first, made)
+            rows = made[first : done + 1].tolist()
+            choices += [self._admit(row, points[first + n]) for n, row in enumerate(rows[: done - first])]
+            if done < len(points):
+                outcome, arm = rows[-1][:2]
+                if outcome == ASK:
+                    self._asked[:] = False
+                    return Batch(choices, AskPeer(self.arms.names[arm], tuple(points[done].tolist())))
+                self._make_way(outcome, arm)
+        return Batch(choices, None)
+
+    def _one_by_one(self, points: Floats, told: Mapping[str, LabelledData]) -> Batch:
+        choices = list[Choice]()
+        for point in points:
+            choice = self.choose(cast("Context", point), told)
+            if isinstance(choice, AskPeer):
+                return Batch(choices, choice)
+            choices.append(choice)
+            told = NOBODY
+        return Batch(choices, None)
+
+    def _admit(self, made: Sequence[int], context: Floats) -> Choice:
+        phase, arm, row, arrival, cell, candidates = made
+        point = tuple(context.tolist()) if self._remembers_contexts else ()
+        decision = self._wait((row, arm, phase, arrival, self._epoch, point))
+        return Choice(decision, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates)
+
+    def _wait(self, entry: Waiting) -> int:
+        room = self.room
+        room.last = ticket = room.last + 1
+        room.entries[ticket] = entry
+        if len(room.entries) > room.patience.max_waiting:
+            self._drop(room.oldest())
+        return ticket
+
+    def _hear(self, told: Mapping[str, LabelledData]) -> None:
+        for peer, data in told.items():
+            number = self.arms.number(peer)
+            while not doors.hear_one(self._arrays, self._context, number, data.arrivals, data.taught):
+                self._make_way(NO_ROOM)
+            self._asked[number] = True
+
+    def _make_way(self, outcome: int, axis: int = 0) -> None:
+        """Remove what stands in the way of a choice, or raise if it is the context."""
+        if outcome == doors.BAD_CONTEXT:
+            raise self._bad_context(axis)
+        if outcome == NO_ROOM:
+            self.replace_ledger(grown(self.ledger))
+        else:
+            self.replace_ledger(next_phase(self.ledger, 0, self.policy))
+
+    # Learning
+
+    def learn(self, decision: int, gain: float, cost: float | None = None) -> None:
+        """Learn what a decision gained: 1 for a right label, 0 for a wrong one, or anything between.
+
+        `cost` is what it really cost, if that differs from the arm's known cost or was not known before.
+        """
+        row, arm, kind, _, epoch, context = self.room.require(decision)
+        reward = self._reward(decision, arm, gain, cost)
+        if epoch == self._epoch:
+            doors.learn_one(self._arrays, row, arm, kind, reward)
+        elif self._remembers_contexts:
+            self._learn_of_earlier_phase(context, arm, kind, reward)
+        del self.room.entries[decision]
+
+    def learn_many(
+        self, decisions: Sequence[int], gains: Sequence[float], costs: Sequence[float | None] | None = None
+    ) -> None:
+        """Learn from many labels at once, with the same result as one by one; a bad one among them changes nothing."""
+        if costs is None:
+            costs = [None] * len(decisions)
+        entries = [self.room.require(decision) for decision in decisions]
+        self._check_batch(decisions, gains, costs)
+        arms = [entry[1] for entry in entries]
+        rewards = [self._reward(*each) for each in zip(decisions, arms, gains, costs, strict=True)]
+        if any(entry[4] != self._epoch for entry in entries):
+            for decision, gain, cost in zip(decisions, gains, costs, strict=True):
+                self.learn(decision, gain, cost)
+            return
+        places = np.array([entry[:3] for entry in entries], np.int64).reshape(-1, 3)
+        doors.learn_many(self._arrays, places, np.array(rewards, np.float64))
+        for decision in decisions:
+            del self.room.entries[decision]
+
+    def _check_batch(self, decisions: Sequence[int], *others: Sequence[object]) -> None:
+        if any(len(other) != len(decisions) for other in others):
+            lengths = ", ".join(str(len(other)) for other in others)
+            raise SettingError("gains and costs", lengths, f"as many as decisions ({len(decisions)})")
+        seen = set[int]()
+        for decision in decisions:
+            if decision in seen:
+                raise SettledDecision(self.name, decision)
+            seen.add(decision)
+
+    def _reward(self, decision: int, arm: int, gain: float, cost: float | None) -> float:
+        if cost is None and type(gain) is float and 0.0 <= gain <= 1.0:
+            return gain
+        check_unit("gain", gain, f"decision {decision} of site {self.name!r}")
+        if cost is None:
+            return float(gain)
+        check_unit("cost", cost, f"decision {decision} of site {self.name!r}")
+        # The known cost is taken off where means are compared, so only the difference belongs in here.
+        return gain - cost + float(self.ledger.costs[0, arm])
+
+    def _learn_of_earlier_phase(self, context: tuple[float, ...], arm: int, kind: int, reward: float) -> None:
+        while not doors.learn_elsewhere(self._arrays, np.array(context), arm, kind, reward):
+            self._make_way(NO_ROOM)
+
+    def _settle_overdue(self) -> None:
+        arrival = self.arrivals + 1
+        while (decision := self.room.overdue(arrival)) is not None:
+            self._drop(decision)
+
+    def _drop(self, decision: int) -> None:
+        overdue = self.room.patience.overdue
+        _, _, kind, _, epoch, _ = self.room.entries[decision]
+        self._dropped.append(decision)
+        if overdue == "drop" or kind in (TRAIN, TAUGHT) or epoch != self._epoch:
+            self.withdraw(decision)
+        else:
+            self.learn(decision, overdue)
+
+    def take_dropped(self) -> list[int]:
+        """Return the ids that have become overdue since the last call."""
+        dropped, self._dropped = self._dropped, []
+        return dropped
+
+    def withdraw(self, decision: int) -> None:
+        """Take a decision back: it no longer counts, and no label is expected."""
+        row, arm, kind, _, epoch, _ = self.room.require(decision)
+        del self.room.entries[decision]
+        if epoch == self._epoch:
+            doors.strike_one(self._arrays, row, arm, kind)
+
+    # Being a peer
+
+    def report(self, context: Context) -> LabelledData:
+        """Report how much labelled data there is around a context."""
+        self._read(context)
+        arrivals, taught = doors.report_one(self._arrays, self._context)
+        if arrivals == doors.BAD_CONTEXT:
+            raise self._bad_context(taught)
+        return LabelledData(arrivals, taught)
+
+    def answer(
+        self, context: Context, *, caller: str, request: int, training: bool, labelled: bool | None = None
+    ) -> Answer:
+        """Choose the own function with which to answer a peer's call.
+
+        `request` is the caller's decision id. `labelled` says that the label will follow, as after every training.
+        """
+        self._read(context)
+        labelled = training if labelled is None else labelled
+        word = caller_word(caller)
+        arguments = (self._context, word, request, training, labelled)
+        function, row = doors.answer_one(self._arrays, *arguments)
+        while function < 0:
+            self._make_way(function, row)
+            function, row = doors.answer_one(self._arrays, *arguments)
+        if not labelled:
+            return Answer(self.arms.names[function], None)
+        point = tuple(self._context.tolist()) if self._remembers_contexts else ()
+        entry = (row, function, TAUGHT, self.arrivals, self._epoch, point)
+        return Answer(self.arms.names[function], self._wait(entry))
+
+    # Arms that join and leave
+
+    def add_own(self, name: str, cost: float = 0.0) -> None:
+        """Add an own classifier; what is known of the other arms stays."""
+        self._insert(self.arms.add_own(name, cost))
+
+    def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
+        """Add a peer that says it has so many classifiers; what is known of the other arms stays."""
+        self._insert(self.arms.add_peer(name, cost, functions))
+
+    def remove(self, name: str) -> list[int]:
+        """Remove an arm; decisions that wait for its reward are dropped, and their ids returned."""
+        number = self.arms.remove(name)
+        self._reshape(lambda array, axis: np.delete(array, number, axis))
+        return self.room.leave(number)
+
+    def set_cost(self, name: str, cost: float) -> None:
+        """Change the cost of an arm from now on."""
+        self.ledger.costs[0, self.arms.set_cost(name, cost)] = cost
+
+    def _insert(self, number: int) -> None:
+        self._reshape(lambda array, axis: np.insert(array, number, 0, axis))
+        self.room.make_space(number)
+
+    def _reshape(self, change: Callable[[Any, int], Any]) -> None:
+        ledger = self.ledger
+        self.ledger = ledger._replace(
+            costs=change(ledger.costs, 1), rewards=change(ledger.rewards, 2), counts=change(ledger.counts, 2)
+        )
+        self._arms_changed()
+
+    def _arms_changed(self) -> None:
+        self.ledger.costs[0] = self.arms.costs()
+        self.ledger.sites[0, col.OWN_COUNT] = len(self.arms.own)
+        self.ledger.sites[0, col.ARM_COUNT] = len(self.arms)
+        self.policy.write_to(self.ledger, 0, self.dimensions, self.arms.announced_functions())
+        self._asked = np.zeros(len(self.arms), np.bool_)
+        self.replace_ledger(self.ledger)
+
+    def replace_ledger(self, ledger: Ledger) -> None:
+        """Go on with another ledger: one that has grown, or one that was saved."""
+        self.ledger = ledger
+        self._arrays = cast("doors.Arrays", tuple(ledger))
+        self._epoch = int(ledger.sites[0, col.EPOCH])
+
+    # Looking inside
+
+    def cells(self) -> dict[int, Cell]:
+        """Return what is known of every visited cell, by the cell's key as in `Choice.cell`."""
+        rows = range(int(self.ledger.sites[0, col.ROWS]))
+        return {int(self.ledger.cells[0, row, col.CELL_KEY]): self._cell(row) for row in rows}
+
+    def _cell(self, row: int) -> Cell:
+        key, arrivals, taught = self.ledger.cells[0, row].tolist()
+        slices = int(self.ledger.sites[0, col.SLICES])
+        estimates = {name: self._estimate(row, arm) for arm, name in enumerate(self.arms.names)}
+        axes = axes_of(key, slices, self.policy.axes(self.dimensions))
+        return Cell(axes, LabelledData(arrivals, taught), estimates)
+
+    def _estimate(self, row: int, arm: int) -> Estimate:
+        counts = self.ledger.counts[0, row, arm].tolist()
+        return Estimate(
+            mean_reward=float(net_mean(self.ledger, 0, row, arm)),
+            reward_count=int(self.ledger.rewards[0, row, arm, col.REWARD_COUNT]),
+            waiting_count=counts[col.WAITING],
+            training_count=counts[col.TRAINING],
+        )
+
+    # Reading contexts
+
+    def _read(self, context: Context) -> None:
+        if type(context) is float and self.dimensions == 1:
+            self._context[0] = context
+        else:
+            self._context[:] = self._point(context)
+
+    def _read_many(self, contexts: Sequence[Context]) -> Floats:
+        try:
+            points = np.asarray(contexts, np.float64).reshape(len(contexts), self.dimensions)
+        except (TypeError, ValueError):  # find out which one it is
+            points = np.array([self._point(context) for context in contexts])
+        bad = np.argwhere(~((points >= 0.0) & (points <= 1.0)))
+        if len(bad):
+            n, axis = bad[0].tolist()
+            self._context[:] = points[n]
+            raise self._bad_context(axis, f"context {n} of the batch, ")
+        return points
+
+    def _point(self, context: Context) -> Floats:
+        try:
+            point = np.atleast_1d(np.asarray(context, np.float64))
+        except (TypeError, ValueError):
+            raise ContextError(f"a context of site {self.name!r} must be numbers, got {context!r}") from None
+        if point.shape != (self.dimensions,):
+            wanted = f"{self.dimensions} numbers" if self.dimensions > 1 else "1 number"
+            raise ContextError(f"a context of site {self.name!r} must be {wanted}, got {context!r}")
+        return point
+
+    def _bad_context(self, axis: int, where: str = "") -> ContextError:
+        value = float(self._context[axis])
+        return ContextError(f"{where}axis {axis} of a context of site {self.name!r} must be in [0, 1], got {value}")

@@ -1,0 +1,87 @@
+"""From a context to its cell: [0, 1]^d cut into equal cubes.
+
+`slices` is m_T of the paper. A time axis, if there is one, is the last.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from cosend.core import columns as col
+from cosend.core.compiled import compiled
+from cosend.core.ledger import Floats, Ledger
+
+# 81 ** 0.25 is 3.0000000000000004 in floating point and must give 3 slices, not 4.
+ROUNDING: Final = 1e-9
+LARGEST_KEY: Final = 2**62
+
+
+def slices_for(horizon: int, alpha: float, dimensions: int) -> int:
+    """Return m_T = ceil(T^(1/(3 alpha + d))), which balances exploration against coarse cells (Theorem 1)."""
+    return max(1, math.ceil(math.pow(horizon, 1 / (3 * alpha + dimensions)) - ROUNDING))
+
+
+def slices_within(max_cells: int, dimensions: int) -> int:
+    """Return the largest number of slices that makes at most `max_cells` cells."""
+    slices = max(1, round(math.pow(max_cells, 1 / dimensions)))
+    while slices > 1 and slices**dimensions > max_cells:
+        slices -= 1
+    while (slices + 1) ** dimensions <= max_cells:
+        slices += 1
+    return slices
+
+
+def axes_of(key: int, slices: int, dimensions: int) -> tuple[int, ...]:
+    """Return the index on every axis of the cell with this key."""
+    indices = []
+    for _ in range(dimensions):
+        key, index = divmod(key, slices)
+        indices.append(index)
+    return tuple(reversed(indices))
+
+
+def key_of(axes: tuple[int, ...], slices: int) -> int:
+    """Return the key of the cell with this index on every axis."""
+    key = 0
+    for index in axes:
+        key = key * slices + index
+    return key
+
+
+def cells_with_centre_in(index: int, slices: int, finer: int) -> list[int]:
+    """Return the slices of a new partition whose centres lie in slice `index` of an old one, on one axis."""
+    centres = (np.arange(finer) + 0.5) / finer
+    return [int(i) for i in np.flatnonzero(np.minimum(np.floor(slices * centres), slices - 1) == index)]
+
+
+@compiled
+def first_bad_axis(context: Floats) -> int:
+    """Return the first axis on which a context leaves [0, 1] or is not a number, or -1."""
+    for axis in range(context.shape[0]):
+        if not 0.0 <= context[axis] <= 1.0:
+            return axis
+    return -1
+
+
+@compiled
+def slice_of(x: float, slices: int) -> int:
+    """Return the slice of one axis that holds x; 1.0 belongs to the last."""
+    return min(int(x * slices), slices - 1)
+
+
+@compiled
+def cell_of(ledger: Ledger, s: int, context: Floats, arrival: int) -> int:
+    """Return the key of the cell that holds `context` for an item that is the site's `arrival`-th."""
+    site = ledger.sites[s]
+    slices = int(site[col.SLICES])
+    key = 0
+    for axis in range(site[col.DIMENSIONS]):
+        key = key * slices + slice_of(context[axis], slices)
+    if site[col.TIMED]:
+        # SPEC 2: functions that learn make time one more dimension, t/T.
+        step = max(1, arrival - site[col.PHASE_START])
+        key = key * slices + slice_of(min(1.0, step / site[col.PHASE_LENGTH]), slices)
+    return key

@@ -1,0 +1,101 @@
+"""The whole state of a learner as plain data: JSON values and number arrays, nothing that runs code when it is read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.core import columns as col
+from cosend.core.learner import Learner
+from cosend.core.ledger import grown, new_ledger, reindex
+from cosend.core.policy import CoS
+from cosend.core.waiting import Patience
+from cosend.errors import CosendError, StateError
+
+VERSION: Final = 1
+
+
+class State(NamedTuple):
+    """A saved state: `facts` are JSON values, `arrays` numbers."""
+
+    facts: dict[str, Any]
+    arrays: dict[str, npt.NDArray[Any]]
+
+
+def learner_state(learner: Learner) -> State:
+    """Return everything a learner needs to go on as if it had never stopped."""
+    ledger, room, arms = learner.ledger, learner.room, learner.arms
+    rows = int(ledger.sites[0, col.ROWS])
+    entries = list(room.entries.items())
+    facts = {
+        "version": VERSION,
+        "name": learner.name,
+        "seed": learner.seed,
+        "dimensions": learner.dimensions,
+        "policy": asdict(learner.policy),
+        "patience": asdict(room.patience),
+        "own": arms.own,
+        "peers": arms.peers,
+        "functions": arms.functions,
+        "last_id": room.last,
+    }
+    arrays = {
+        "sites": ledger.sites,
+        "cells": ledger.cells[0, :rows],
+        "rewards": ledger.rewards[0, :rows],
+        "counts": ledger.counts[0, :rows],
+        "waiting": np.array([(id_, *entry[:5]) for id_, entry in entries], np.int64).reshape(-1, 6),
+        "waiting_contexts": np.array([entry[5] for _, entry in entries], np.float64),
+    }
+    return State(facts, {name: array.copy() for name, array in arrays.items()})
+
+
+def learner_from(state: State) -> Learner:
+    """Return the learner that a state was taken from."""
+    check_version(state.facts)
+    try:
+        return _rebuilt(state.facts, state.arrays)
+    except CosendError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise StateError(f"the saved state of a learner is damaged: {error!r}") from error
+
+
+def check_version(facts: dict[str, Any]) -> None:
+    """Raise unless the facts were written by a version that this one can read."""
+    if facts.get("version") != VERSION:
+        raise StateError(f"the saved state has version {facts.get('version')!r}; this cosend reads version {VERSION}")
+
+
+def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Learner:
+    learner = Learner(
+        facts["name"],
+        own=facts["own"],
+        peers=facts["peers"],
+        dimensions=facts["dimensions"],
+        policy=CoS(**facts["policy"]),
+        patience=Patience(**facts["patience"]),
+        seed=facts["seed"],
+    )
+    learner.arms.functions.update(facts["functions"])
+    rows = len(arrays["cells"])
+    ledger = new_ledger(1, len(learner.arms))
+    if rows > ledger.cells.shape[1]:
+        ledger = grown(ledger, rows)
+    ledger.sites[:] = arrays["sites"]
+    ledger.parameters[:] = learner.ledger.parameters
+    ledger.costs[:] = learner.ledger.costs
+    ledger.cells[0, :rows] = arrays["cells"]
+    ledger.rewards[0, :rows] = arrays["rewards"]
+    ledger.counts[0, :rows] = arrays["counts"]
+    reindex(ledger, 0)
+    learner.replace_ledger(ledger)
+    learner.room.last = facts["last_id"]
+    contexts = [tuple(point) for point in arrays["waiting_contexts"].tolist()]
+    for entry, context in zip(arrays["waiting"].tolist(), contexts, strict=True):
+        id_, row, arm, kind, arrival, epoch = entry
+        learner.room.entries[id_] = (row, arm, kind, arrival, epoch, context)
+    return learner

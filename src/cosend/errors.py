@@ -1,0 +1,88 @@
+"""Every error that cosend raises on purpose, as one tree.
+
+    CosendError
+    ├── SettingError        an option that is not allowed, found when the object is built
+    ├── ArmError            an arm that does not exist, exists already, or may not leave
+    ├── NetworkError        sites that cannot work together
+    ├── ContextError        a context that is no point of [0, 1]^d, or cannot be computed
+    ├── RewardError         a gain or cost outside [0, 1]
+    ├── DecisionError       a label for a decision that does not wait for one
+    │   ├── UnknownDecision
+    │   └── SettledDecision
+    ├── ClassifierError     a classifier that failed on an item
+    └── StateError          a saved state that cannot be read
+
+Each says what was wrong, where, and what is allowed. Whatever raises one has left its state as it was.
+"""
+
+from __future__ import annotations
+
+
+class CosendError(Exception):
+    """Anything that cosend raises on purpose."""
+
+
+class SettingError(CosendError, ValueError):
+    """An option that is not allowed."""
+
+    def __init__(self, setting: str, value: object, allowed: str) -> None:
+        self.setting, self.value, self.allowed = setting, value, allowed
+        super().__init__(f"{setting} must be {allowed}, got {value!r}")
+
+
+class ArmError(CosendError, ValueError):
+    """An arm that does not exist, exists already, or may not leave."""
+
+
+class NetworkError(CosendError, ValueError):
+    """Sites that cannot work together."""
+
+
+class ContextError(CosendError, ValueError):
+    """A context that is no point of [0, 1]^d, or that cannot be computed from the item."""
+
+
+class RewardError(CosendError, ValueError):
+    """A gain or a cost outside [0, 1]."""
+
+    def __init__(self, what: str, value: object, where: str) -> None:
+        self.what, self.value, self.where = what, value, where
+        super().__init__(f"{what} must be a number in [0, 1], got {value!r} for {where}")
+
+
+class DecisionError(CosendError, KeyError):
+    """A label for a decision that does not wait for one."""
+
+    def __init__(self, site: str, decision: object, sentence: str) -> None:
+        self.site, self.decision = site, decision
+        super().__init__(sentence)
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would print the repr
+
+
+class UnknownDecision(DecisionError):
+    """The site never made a decision of this id."""
+
+    def __init__(self, site: str, decision: object, last: int) -> None:
+        allowed = f"ids run from 1 to {last}" if last else "it has made none yet"
+        super().__init__(site, decision, f"site {site!r} never made a decision {decision!r}: {allowed}")
+
+
+class SettledDecision(DecisionError):
+    """The decision has its label already, or waits no longer."""
+
+    def __init__(self, site: str, decision: object) -> None:
+        super().__init__(
+            site,
+            decision,
+            f"decision {decision!r} of site {site!r} waits for no label: it has one already, or it was dropped",
+        )
+
+
+class ClassifierError(CosendError, RuntimeError):
+    """A classifier that failed on an item."""
+
+
+class StateError(CosendError, ValueError):
+    """A saved state that cannot be read."""

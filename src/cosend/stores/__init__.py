@@ -1,0 +1,1 @@
+"""Where what a site knows is kept."""

@@ -1,0 +1,162 @@
+"""A network of learners and the same network of slow twins, driven side by side and compared at every step."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from cosend.core.learner import Learner
+from cosend.core.policy import CoS
+from cosend.core.values import AskPeer, Choice, LabelledData
+from cosend.core.waiting import Patience
+from cosend.errors import SettledDecision
+from tests.oracle.twin import Twin, TwinSettings
+
+MAIN_ONLY = {"wait_limit", "max_waiting", "default_reward"}
+
+
+class Due(NamedTuple):
+    """A label that is on its way."""
+
+    slot: int
+    site: str
+    decision: int
+    gain: float
+    cost: float | None
+    forward: tuple[str, int] | None  # the peer that was called, and its ticket
+
+
+@dataclass
+class Network:
+    """What a scenario has made so far."""
+
+    draw: random.Random
+    functions: dict[str, list[str]]
+    learners: dict[str, Learner] = field(default_factory=dict)
+    twins: dict[str, Twin] = field(default_factory=dict)
+    due: list[Due] = field(default_factory=list)
+    history: list[tuple[str, Choice]] = field(default_factory=list)
+
+
+def build(draw: random.Random, sizes: list[int], dimensions: int, options: dict[str, Any]) -> Network:
+    """Build learners and twins with the same settings: site i has sizes[i] functions."""
+    names = [f"site{i}" for i in range(len(sizes))]
+    network = Network(draw, {name: [f"{name}.f{j}" for j in range(size)] for name, size in zip(names, sizes, strict=True)})
+    seed = draw.randrange(2**40)
+    limits = {key: options[key] for key in MAIN_ONLY & options.keys()}
+    policy = {key: value for key, value in options.items() if key not in MAIN_ONLY}
+    for name in names:
+        own = {function: draw.choice([0.0, 0.0, 0.1, 0.25]) for function in network.functions[name]}
+        peers = {peer: draw.choice([0.0, 0.05, 0.5]) for peer in names if peer != name}
+        patience = Patience(
+            wait_limit=limits.get("wait_limit"),
+            max_waiting=limits.get("max_waiting", 1_000_000),
+            overdue="drop" if limits.get("default_reward") is None else limits["default_reward"],
+        )
+        network.learners[name] = Learner(
+            name, own=own, peers=peers, dimensions=dimensions, policy=CoS(**policy), patience=patience, seed=seed
+        )
+        network.twins[name] = Twin(
+            TwinSettings(name=name, seed=seed, own=own, peers=peers, dimensions=dimensions, **options)
+        )
+    return network
+
+
+def play(network: Network, slots: int, max_delay: int) -> None:
+    """Let an item arrive at every site in every slot, with labels that come late, in any order, or never."""
+    dimensions = next(iter(network.learners.values())).dimensions
+    for slot in range(slots):
+        deliver(network, slot)
+        for site in network.learners:
+            # Coarse contexts hit edges of cells, 0 and 1 too.
+            context = tuple(network.draw.choice([network.draw.random(), network.draw.randrange(9) / 8]) for _ in range(dimensions))
+            arrive(network, slot, site, context, max_delay)
+    deliver(network, slots + max_delay + 1)
+    compare_ledgers(network)
+
+
+def arrive(network: Network, slot: int, site: str, context: tuple[float, ...], max_delay: int) -> None:
+    """Let one item arrive at both networks and compare what is decided."""
+    draw = network.draw
+    choice = choose(network, site, context)
+    expected = network.twins[site].choose(context, lambda peer: network.twins[peer].report(context))
+    assert (choice.id, choice.phase.name.lower(), choice.arm) == (expected.id, expected.phase, expected.arm)
+    assert choice.propensity == 1.0 / expected.candidates
+    assert network.learners[site].cells()[choice.cell].axes == expected.cell
+    network.history.append((site, choice))
+    forward = None
+    if choice.arm in network.learners:
+        training = choice.phase.name == "TRAIN"
+        answer = network.learners[choice.arm].answer(
+            context, caller=site, request=choice.id, training=training, labelled=training or shares_all(network, site)
+        )
+        twin_answer = network.twins[choice.arm].answer(context, site, choice.id, training)
+        assert (answer.function, answer.ticket) == (twin_answer.function, twin_answer.ticket)
+        forward = (choice.arm, answer.ticket) if answer.ticket is not None else None
+    if draw.random() < 0.95:
+        cost = draw.choice([None, None, None, draw.random()])
+        gain = draw.choice([0.0, 1.0, 1.0, draw.random()])
+        network.due.append(Due(slot + draw.randint(0, max_delay), site, choice.id, gain, cost, forward))
+
+
+def choose(network: Network, site: str, context: tuple[float, ...]) -> Choice:
+    """Choose, asking peers as the rule wants."""
+    told: dict[str, LabelledData] = {}
+    while isinstance(need := network.learners[site].choose(context, told), AskPeer):
+        assert need.peer not in told
+        told[need.peer] = network.learners[need.peer].report(need.context)
+    return need
+
+
+def shares_all(network: Network, site: str) -> bool:
+    """Tell whether a site passes the label on after every call."""
+    return network.learners[site].policy.share_labels == "always"
+
+
+def deliver(network: Network, slot: int) -> None:
+    """Deliver the labels that are due, in an order of their own."""
+    now = [due for due in network.due if due.slot <= slot]
+    network.due = [due for due in network.due if due.slot > slot]
+    network.draw.shuffle(now)
+    for due in now:
+        learn(network, due.site, due.decision, due.gain, due.cost)
+        if due.forward is not None:
+            learn(network, *due.forward, due.gain, None)
+
+
+def learn(network: Network, site: str, decision: int, gain: float, cost: float | None) -> None:
+    """Give a label to both; both must agree whether it is still wanted."""
+    try:
+        network.learners[site].learn(decision, gain, cost)
+    except SettledDecision:
+        settled = True
+    else:
+        settled = False
+    try:
+        network.twins[site].learn(decision, gain, cost)
+    except KeyError:
+        assert settled
+    else:
+        assert not settled
+
+
+def compare_ledgers(network: Network) -> None:
+    """Compare everything that was learnt, number by number."""
+    for site, learner in network.learners.items():
+        expected = network.twins[site].cells()
+        cells = {cell.axes: (row, cell) for row, cell in enumerate(learner.cells().values())}
+        assert cells.keys() == expected.keys()
+        for axes, (row, cell) in cells.items():
+            assert cell.labelled == (expected[axes].arrivals, expected[axes].taught)
+            for number, arm in enumerate(learner.arms.names):
+                mine = [*learner.ledger.rewards[0, row, number].tolist(), *learner.ledger.counts[0, row, number].tolist()]
+                twin = expected[axes].arms[arm]
+                assert mine == [
+                    twin.reward_sum,
+                    twin.reward_count,
+                    twin.waiting_count,
+                    twin.training_count,
+                    twin.my_training_count,
+                    twin.training_waiting_count,
+                ]
