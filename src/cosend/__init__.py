@@ -1,1 +1,43 @@
-"""cosend: classify or send."""
+"""cosend: classify or send.
+
+Every site classifies what arrives there with one of its own models or sends it to a peer, and learns from late labels
+which choice is best for which context.
+"""
+
+from cosend.classifiers.adapters import SeesOnly
+from cosend.core.learner import Learner
+from cosend.core.policy import CoS
+from cosend.core.state import learner_from, learner_state
+from cosend.core.values import Answer, AskPeer, Batch, Choice, LabelledData, Phase
+from cosend.core.waiting import Patience
+from cosend.errors import CosendError
+from cosend.simulation.network import Network
+from cosend.simulation.replay import replay
+from cosend.site.context import Context
+from cosend.site.messages import Decision
+from cosend.site.site import Site
+from cosend.stores.state_file import read_state, write_state
+
+__all__ = [
+    "Answer",
+    "AskPeer",
+    "Batch",
+    "Choice",
+    "CoS",
+    "Context",
+    "CosendError",
+    "Decision",
+    "LabelledData",
+    "Learner",
+    "Network",
+    "Patience",
+    "Phase",
+    "SeesOnly",
+    "Site",
+    "learner_from",
+    "learner_state",
+    "read_state",
+    "replay",
+    "write_state",
+]
+__version__ = "0.1.0"

@@ -40,7 +40,13 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
     return chosen
 
 
-@given(sizes=sizes, dimensions=st.integers(1, 3), options=options(), delay=st.sampled_from([0, 1, 5, 40]), seed=st.integers(0, 2**32))
+@given(
+    sizes=sizes,
+    dimensions=st.integers(1, 3),
+    options=options(),
+    delay=st.sampled_from([0, 1, 5, 40]),
+    seed=st.integers(0, 2**32),
+)
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int], dimensions: int, options: dict[str, Any], delay: int, seed: int
@@ -51,6 +57,11 @@ def test_core_and_twin_agree_on_random_networks(
 
 def test_lockstep_reaches_every_phase() -> None:
     """The comparison above would be worth little if the networks only ever explored."""
-    network = lockstep.build(random.Random(1), [2, 3, 1], 1, {"slices": 1, "exploration_exponent": 0.05, "max_peer_functions": 3, "order": "train_first"})
+    network = lockstep.build(
+        random.Random(1),
+        [2, 3, 1],
+        1,
+        {"slices": 1, "exploration_exponent": 0.05, "max_peer_functions": 3, "order": "train_first"},
+    )
     lockstep.play(network, slots=400, max_delay=2)
     assert {choice.phase for _, choice in network.history} == set(Phase)

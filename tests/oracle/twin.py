@@ -293,7 +293,8 @@ class Twin:
         if exponent is None:
             exponent = 2 * alpha / (3 * alpha + self._axes)
         step = float(self._step())
-        return float(step**exponent * math.log(step))
+        log_step = math.log(step)
+        return math.exp(exponent * log_step) * log_step
 
     def _length(self) -> int:
         """Return the horizon, or the length of the doubling phase: 2, 4, 8, ..."""

@@ -34,11 +34,7 @@ def sample_count(ledger: Ledger, s: int, row: int, arm: int) -> float:
 @compiled
 def net_mean(ledger: Ledger, s: int, row: int, arm: int) -> float:
     """Return the mean reward of an arm net of its cost; nothing received yet counts as never right."""
-    mean = 0.0
-    if row != EMPTY:
-        received = ledger.rewards[s, row, arm, col.REWARD_COUNT]
-        if received > 0:
-            mean = ledger.rewards[s, row, arm, col.REWARD_SUM] / received
+    mean = ledger.rewards[s, row, arm, col.MEAN_REWARD] if row != EMPTY else 0.0
     return float(mean - ledger.costs[s, arm])
 
 
@@ -82,8 +78,11 @@ def enter_reward(ledger: Ledger, s: int, row: int, arm: int, kind: int, gain: fl
         if waited:
             ledger.counts[s, row, arm, col.TRAINING_WAITING] -= 1
         return
-    ledger.rewards[s, row, arm, col.REWARD_SUM] += gain
-    ledger.rewards[s, row, arm, col.REWARD_COUNT] += 1
+    reward_sum = ledger.rewards[s, row, arm, col.REWARD_SUM] + gain
+    reward_count = ledger.rewards[s, row, arm, col.REWARD_COUNT] + 1
+    ledger.rewards[s, row, arm, col.REWARD_SUM] = reward_sum
+    ledger.rewards[s, row, arm, col.REWARD_COUNT] = reward_count
+    ledger.rewards[s, row, arm, col.MEAN_REWARD] = reward_sum / reward_count
     if waited:
         ledger.counts[s, row, arm, col.WAITING] -= 1
     if kind == TAUGHT:

@@ -41,7 +41,8 @@ CELL_COLUMNS: Final = 3
 # Ledger.rewards: of each arm in each visited cell. The count is a double too: exact up to 2^53.
 REWARD_SUM: Final = 0  # gains, without the known cost of the arm
 REWARD_COUNT: Final = 1
-REWARD_COLUMNS: Final = 2
+MEAN_REWARD: Final = 2  # one divided by the other: read at every choice, written at every label
+REWARD_COLUMNS: Final = 3
 
 # Ledger.counts: of each arm in each visited cell, 32 bits wide.
 WAITING: Final = 0  # choices whose reward has not come yet

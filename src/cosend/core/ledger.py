@@ -1,8 +1,8 @@
 """What sites know, as flat arrays.
 
 A ledger holds one or several sites. Every site has rows, one for each cell it has visited, and every row one
-estimate for each arm: own classifiers first, then peers. A cell that was never visited costs nothing: an open-addressing
-table finds the row of a cell. A `Learner` is a ledger of one site; a replay holds a whole network in one ledger.
+estimate for each arm: own classifiers first, then peers. A cell that was never visited costs nothing: a hash table
+finds the row of a cell. A `Learner` is a ledger of one site; a replay holds a whole network in one ledger.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def new_ledger(site_count: int, arm_count: int, capacity: int = 16) -> Ledger:
 
 
 def grown(ledger: Ledger, capacity: int = 0) -> Ledger:
-    """Return the same ledger with half as much room again, or with room for `capacity` cells."""
+    """Return the same ledger with a quarter more room, or with room for `capacity` cells."""
     sites, rows, arms, _ = ledger.rewards.shape
-    capacity = capacity or rows + max(16, rows // 2)
+    capacity = capacity or rows + max(16, rows // 4)
     larger = new_ledger(sites, arms, capacity)
     larger.cells[:, :rows] = ledger.cells
     larger.rewards[:, :rows] = ledger.rewards
@@ -76,7 +76,7 @@ def bytes_per_estimate(ledger: Ledger) -> float:
     """Return the memory in use for every (visited cell, arm), unused room included."""
     pairs = int(ledger.sites[:, col.ROWS].sum()) * ledger.costs.shape[1]
     used = ledger.slots.nbytes + ledger.cells.nbytes + ledger.rewards.nbytes + ledger.counts.nbytes
-    return used / max(1, pairs)
+    return float(used / max(1, pairs))
 
 
 @compiled

@@ -18,8 +18,9 @@ def exponent_for(alpha: float, dimensions: int) -> float:
 
 @compiled
 def exploration_quota(step: int, exponent: float) -> float:
-    """Return D1(t) = D3(t) = t^z ln t."""
-    return math.pow(float(step), exponent) * math.log(float(step))
+    """Return D1(t) = D3(t) = t^z ln t; the power by way of the logarithm, which is needed anyway."""
+    log_step = math.log(float(step))
+    return math.exp(exponent * log_step) * log_step
 
 
 @compiled

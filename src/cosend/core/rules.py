@@ -6,8 +6,8 @@
     4. otherwise                                 -> exploit the arm with the best mean
 
 The order `train_first` is 2, 1, 3, 4. The order `random` draws once from everything that is owed a sample.
-Several candidates: one of them uniformly. Whoever calls these functions asks the peer and calls again: `asked` says which
-peers have been asked for this item, so nothing has to be remembered in between.
+Several candidates: one of them uniformly. Whoever calls these functions asks the peer and calls again: `asked` says
+which peers have been asked for this item, so nothing has to be remembered in between.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def nth_owed(ledger: Ledger, s: int, row: int, first: int, quota: float, n: int)
 def explore_among(
     ledger: Ledger, s: int, row: int, first: int, last: int, quota: float, purpose: int
 ) -> tuple[int, int]:
-    """Return an arm among first .. last-1 that is owed a sample, and among how many it was drawn; (EMPTY, 0) if none."""
+    """Return an arm among first .. last-1 that is owed a sample, and among how many it was drawn, or (EMPTY, 0)."""
     owed = count_owed(ledger, s, row, first, last, quota)
     if owed == 0:
         return EMPTY, 0

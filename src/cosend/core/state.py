@@ -42,7 +42,7 @@ def learner_state(learner: Learner) -> State:
         "functions": arms.functions,
         "last_id": room.last,
     }
-    arrays = {
+    arrays: dict[str, npt.NDArray[Any]] = {
         "sites": ledger.sites,
         "cells": ledger.cells[0, :rows],
         "rewards": ledger.rewards[0, :rows],

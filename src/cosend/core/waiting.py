@@ -10,8 +10,9 @@ from cosend.core.checks import check_unit, check_whole
 from cosend.errors import DecisionError, SettingError, SettledDecision, UnknownDecision
 
 # A choice, or an answer to a peer, whose label has not come: (row, arm, kind, arrival, epoch, context).
-# `kind` is TRAIN, EXPLORE, EXPLOIT or TAUGHT; `arrival` the site's arrivals by then; `context` is empty unless the partition
-# may be laid anew meanwhile. A plain tuple, because millions may wait and the garbage collector passes over these.
+# `kind` is TRAIN, EXPLORE, EXPLOIT or TAUGHT; `arrival` the site's arrivals by then; `context` is empty unless the
+# partition may be laid anew meanwhile. A plain tuple, because millions may wait and the garbage collector passes over
+# these.
 Waiting: TypeAlias = tuple[int, int, int, int, int, tuple[float, ...]]
 ARM: Final = 1
 ARRIVAL: Final = 3

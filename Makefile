@@ -1,0 +1,51 @@
+# Everything sets itself up: `make run` and `make test` work on a machine with Python 3.11+ and a package index.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+# Numba does not notice when a function that a compiled one calls has changed in another file. A cache of its own
+# for every state of the sources does.
+export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(shell cat $$(find src benchmarks -name '*.py' | LC_ALL=C sort) 2>/dev/null | cksum | cut -d' ' -f1)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check bench coverage format clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) on this machine: install Python 3.11 or newer"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, this is $$($(PYTHON) --version)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+setup: $(READY) ## create .venv and install; a second call does nothing
+
+run: $(READY) ## run four sites on a generated stream
+	@$(BIN)/cosend run
+
+test: $(READY) ## run all tests, the core a second time without the compiler for coverage
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(MAKE) --no-print-directory coverage
+
+coverage: $(READY) ## measure the branch coverage of the core, without the compiler
+	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=coverage $(BIN)/python -m coverage run -m pytest -q tests/core -m 'not slow'
+	$(BIN)/python -m coverage report
+
+check: $(READY) ## style, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q tests/test_house.py
+
+bench: $(READY) ## measure speed and memory
+	@$(BIN)/python -m benchmarks
+
+format: $(READY) ## put the sources into the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove everything that was made here
+	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,1 @@
+"""What can be an arm: scikit-learn and river models, plain functions, and views of some of the features."""

@@ -1,0 +1,132 @@
+"""A network of sites in one process, its peers wired directly."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cosend.core.checks import check_unit, check_whole
+from cosend.errors import NetworkError
+from cosend.site.messages import Decision
+from cosend.site.site import Site
+from cosend.site.state import restore_site, site_state
+from cosend.stores.state_file import read_state, write_state
+
+CallCost = float | Mapping[str, float] | Mapping[tuple[str, str], float]
+
+
+class Event(NamedTuple):
+    """One item of a stream, decided."""
+
+    site: str
+    decision: Decision
+    truth: Any
+
+
+class Network:
+    """Sites that are each other's peers.
+
+    call_cost  what calling a peer costs in [0, 1]: one number, or by peer, or by (caller, peer)
+    """
+
+    def __init__(self, sites: Iterable[Site], *, call_cost: CallCost = 0.0) -> None:
+        self.sites: dict[str, Site] = {}
+        self.call_cost = call_cost
+        for site in sites:
+            self.add(site)
+        if not self.sites:
+            raise NetworkError("a network needs at least one site")
+
+    def add(self, site: Site) -> None:
+        """Let a site join; it and all others become peers."""
+        self._check(site)
+        costs = {other: (self._cost(other, site.name), self._cost(site.name, other)) for other in self.sites}
+        for name, other in self.sites.items():
+            to_new, to_other = costs[name]
+            other.add_peer(site.name, site, to_new, functions=len(site.classifiers))
+            site.add_peer(name, other, to_other, functions=len(other.classifiers))
+        self.sites[site.name] = site
+
+    def remove(self, name: str) -> None:
+        """Let a site leave; the others forget it, and it forgets them."""
+        if name not in self.sites:
+            raise NetworkError(f"the network has no site {name!r}: it has {', '.join(self.sites)}")
+        site = self.sites.pop(name)
+        for other in self.sites.values():
+            other.remove(name)
+            site.remove(other.name)
+
+    def run(self, streams: Mapping[str, Iterable[tuple[Any, Any]]], *, label_delay: int = 1) -> Iterator[Event]:
+        """Play streams of (item, truth), one item at every site in turn, until all have ended.
+
+        label_delay  how many turns later a label is known: 0 is at once, 1 before the next turn
+        """
+        check_whole("label_delay", label_delay, least=0)
+        strangers = [name for name in streams if name not in self.sites]
+        if strangers:
+            raise NetworkError(f"there is a stream for {strangers[0]!r}, which is no site of the network")
+        return self._played({name: iter(stream) for name, stream in streams.items()}, label_delay)
+
+    def _played(self, streams: dict[str, Iterator[tuple[Any, Any]]], label_delay: int) -> Iterator[Event]:
+        known_later: deque[tuple[int, Event]] = deque()
+        turn = 0
+        while streams:
+            while known_later and known_later[0][0] <= turn:
+                self._tell(known_later.popleft()[1])
+            for name in list(streams):
+                try:
+                    item, truth = next(streams[name])
+                except StopIteration:
+                    del streams[name]
+                    continue
+                event = Event(name, self.sites[name].classify(item), truth)
+                if label_delay == 0:
+                    self._tell(event)
+                else:
+                    known_later.append((turn + label_delay, event))
+                yield event
+            turn += 1
+        for _, event in known_later:
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        site = self.sites.get(event.site)
+        if site is not None and event.decision.id in site.open:  # else the site left, or waits no longer
+            site.learn(event.decision.id, event.truth)
+
+    def save(self, folder: str | Path) -> None:
+        """Save what every site knows, one file each; classifiers are not saved."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for name, site in self.sites.items():
+            write_state(site_state(site), Path(folder) / f"{name}.npz")
+
+    def load(self, folder: str | Path) -> None:
+        """Go on from what `save` has written for sites of the same names, classifiers and contexts."""
+        states = {name: read_state(Path(folder) / f"{name}.npz") for name in self.sites}
+        restored = {name: restore_site(self.sites[name], states[name]) for name in self.sites}
+        for commit in restored.values():
+            commit()
+
+    def _check(self, site: Site) -> None:
+        if site.name in self.sites:
+            raise NetworkError(f"two sites have the name {site.name!r}: names must differ")
+        names = [axis.name for axis in site.axes]
+        for other in self.sites.values():
+            theirs = [axis.name for axis in other.axes]
+            if theirs != names:
+                raise NetworkError(
+                    f"sites {other.name!r} and {site.name!r} must describe an item by the same context, "
+                    f"got {theirs} and {names}"
+                )
+
+    def _cost(self, caller: str, peer: str) -> float:
+        cost: Any = self.call_cost
+        if isinstance(cost, Mapping):
+            pairs: Mapping[Any, float] = cost
+            if (caller, peer) not in pairs and peer not in pairs:
+                raise NetworkError(f"call_cost has no cost for {caller!r} calling {peer!r}")
+            cost = pairs.get((caller, peer), pairs.get(peer))
+        check_unit("call_cost", cost, f"{caller!r} calling {peer!r}")
+        return float(cost)

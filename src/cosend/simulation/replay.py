@@ -1,0 +1,275 @@
+"""A whole network over a whole stream in one compiled loop, through the same rules that a single item goes through.
+
+Every site gets one item in every slot. At the start of a slot the labels that are due are handed out, then the sites
+choose one after the other. `gains[item, function]` says beforehand how right every function is about every item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.core import columns as col
+from cosend.core.bookkeeping import TAUGHT, TRAIN, enter_report, enter_reward
+from cosend.core.checks import check_whole
+from cosend.core.compiled import compiled
+from cosend.core.draws import caller_word
+from cosend.core.learner import Learner
+from cosend.core.ledger import EMPTY, Floats, Ints, Ledger, grown, new_ledger, reindex, row_for
+from cosend.core.partition import cell_of
+from cosend.core.phases import next_phase
+from cosend.core.rules import ASK, NO_ROOM, PHASE_OVER, Asked, answer, choose, report
+from cosend.errors import ContextError, NetworkError, RewardError
+
+Gains = npt.NDArray[Any]  # [item, function], any number type
+
+DONE: Final = 1
+# In a slot a site enters at most so many cells per site: its own item's and a training's, and those of late labels.
+NEW_CELLS: Final = 4
+
+# Columns of a waiting choice.
+ROW: Final = 0
+ARM: Final = 1
+KIND: Final = 2
+FUNCTION: Final = 3
+ITEM: Final = 4
+EPOCH: Final = 5
+PEER_ROW: Final = 6
+PEER_EPOCH: Final = 7
+WAITING_COLUMNS: Final = 8
+
+
+class Wiring(NamedTuple):
+    """Who is behind which arm."""
+
+    peer_sites: Ints  # [site, arm]: the site behind a peer
+    first_functions: Ints  # [site]: the column of its first function in `gains`
+    caller_words: Ints  # [site]
+    shares_all: Ints  # [site]: 1 if it passes the label on after every call
+    keeps: Ints  # [site]: 1 if late labels of an earlier phase still count
+
+
+class Trace(NamedTuple):
+    """What was decided, slot by slot and site by site: arrays [slot, site]."""
+
+    phases: npt.NDArray[np.int8]  # TRAIN, EXPLORE or EXPLOIT
+    arms: npt.NDArray[np.int16]
+    functions: npt.NDArray[np.int16]  # the function that answered, as a column of `gains`
+
+
+def replay(learners: Sequence[Learner], contexts: Floats, gains: Gains, *, items: Any = None, delay: int = 1) -> Trace:
+    """Run all sites over their streams and leave the learners as if they had seen every item one by one.
+
+    contexts  [item, axis]
+    gains     [item, function]: the functions of the first learner, then those of the second, ...
+    items     [slot, site]: which item arrives where; by default every item, in order, at every site
+    delay     slots until a label is known: 0 is at once, before the next site chooses; 1 before the next slot
+    """
+    check_whole("delay", delay, least=0)
+    if items is None:
+        items = np.repeat(np.arange(len(contexts), dtype=np.int32)[:, None], len(learners), axis=1)
+    items = np.ascontiguousarray(items, np.int32)
+    contexts = np.ascontiguousarray(contexts, np.float64)
+    _check(learners, contexts, gains, items)
+    ledger, wiring = _stack(learners), _wire(learners)
+    trace = Trace(np.zeros(items.shape, np.int8), np.zeros(items.shape, np.int16), np.zeros(items.shape, np.int16))
+    asked = np.zeros(ledger.costs.shape[1], np.bool_)
+    ring = 1 << delay.bit_length()  # a power of two above the delay
+    waiting = np.zeros((ring, len(learners), WAITING_COLUMNS), np.int64)
+    progress = np.zeros(2, np.int64)
+    status, site = NO_ROOM, 0
+    while status != DONE:
+        status, site = run(ledger, wiring, contexts, gains, items, delay, trace, asked, waiting, progress)
+        if status == NO_ROOM:
+            ledger = grown(ledger)
+        elif status == PHASE_OVER:
+            ledger = next_phase(ledger, site, learners[site].policy)
+    _unstack(ledger, learners)
+    return trace
+
+
+@compiled
+def run(
+    ledger: Ledger,
+    wiring: Wiring,
+    contexts: Floats,
+    gains: Gains,
+    items: Any,
+    delay: int,
+    trace: Trace,
+    asked: Asked,
+    waiting: Ints,
+    progress: Ints,
+) -> tuple[int, int]:
+    """Run from `progress` (slots done, slots whose labels were handed out) to the end or until something stops it."""
+    slots, sites = items.shape
+    last = waiting.shape[0] - 1
+    for slot in range(progress[0], slots):
+        while delay > 0 and progress[1] <= slot - delay:
+            hand_out(ledger, wiring, contexts, gains, waiting[progress[1] & last])
+            progress[1] += 1
+        for s in range(sites):
+            if ledger.sites[s, col.ROWS] + NEW_CELLS * sites > ledger.cells.shape[1]:
+                return NO_ROOM, s
+            arrived = ledger.sites[s, col.ARRIVALS] - ledger.sites[s, col.PHASE_START]
+            if ledger.sites[s, col.DOUBLING] and arrived >= ledger.sites[s, col.PHASE_LENGTH]:
+                return PHASE_OVER, s
+        for s in range(sites):
+            entry = waiting[slot & last, s]
+            arrive(ledger, wiring, s, contexts, items[slot, s], asked, entry)
+            trace.phases[slot, s] = entry[KIND]
+            trace.arms[slot, s] = entry[ARM]
+            trace.functions[slot, s] = entry[FUNCTION]
+            if delay == 0:
+                label(ledger, wiring, s, contexts, gains, entry)
+        progress[0] = slot + 1
+    while delay > 0 and progress[1] < slots:
+        hand_out(ledger, wiring, contexts, gains, waiting[progress[1] & last])
+        progress[1] += 1
+    return DONE, 0
+
+
+@compiled
+def arrive(ledger: Ledger, wiring: Wiring, s: int, contexts: Floats, item: int, asked: Asked, entry: Ints) -> None:
+    """Choose for an item, let the arm answer, and write down what waits for the label."""
+    context = contexts[item]
+    outcome, arm, row, asked_any = ASK, 0, 0, False
+    while outcome == ASK:
+        outcome, arm, row, _ = choose(ledger, s, context, asked)
+        if outcome == ASK:
+            arrivals, taught = report(ledger, wiring.peer_sites[s, arm], context)
+            enter_report(ledger, s, row, arm, arrivals, taught)
+            asked[arm] = True
+            asked_any = True
+    if asked_any:
+        asked[:] = False
+    entry[ROW], entry[ARM], entry[KIND], entry[ITEM] = row, arm, outcome, item
+    entry[EPOCH], entry[PEER_ROW] = ledger.sites[s, col.EPOCH], EMPTY
+    if arm < ledger.sites[s, col.OWN_COUNT]:
+        entry[FUNCTION] = wiring.first_functions[s] + arm
+        return
+    peer = wiring.peer_sites[s, arm]
+    training = outcome == TRAIN
+    labelled = training or wiring.shares_all[s] > 0
+    request = ledger.sites[s, col.TICKETS]
+    function, peer_row = answer(ledger, peer, context, wiring.caller_words[s], request, training, labelled)
+    entry[FUNCTION] = wiring.first_functions[peer] + function
+    if labelled:
+        entry[PEER_ROW], entry[PEER_EPOCH] = peer_row, ledger.sites[peer, col.EPOCH]
+
+
+@compiled
+def hand_out(ledger: Ledger, wiring: Wiring, contexts: Floats, gains: Gains, entries: Ints) -> None:
+    """Hand out the labels of one slot, site by site."""
+    for s in range(entries.shape[0]):
+        label(ledger, wiring, s, contexts, gains, entries[s])
+
+
+@compiled
+def label(ledger: Ledger, wiring: Wiring, s: int, contexts: Floats, gains: Gains, entry: Ints) -> None:
+    """Hand out one label: to the site where the item arrived, and by it to the peer that it taught."""
+    item, function = entry[ITEM], entry[FUNCTION]
+    gain = float(gains[item, function])
+    context = contexts[item]
+    learn(ledger, wiring, s, context, entry[ROW], entry[ARM], entry[KIND], entry[EPOCH], gain)
+    if entry[PEER_ROW] != EMPTY:
+        peer = wiring.peer_sites[s, entry[ARM]]
+        own = function - wiring.first_functions[peer]
+        learn(ledger, wiring, peer, context, entry[PEER_ROW], own, TAUGHT, entry[PEER_EPOCH], gain)
+
+
+@compiled
+def learn(
+    ledger: Ledger, wiring: Wiring, s: int, context: Floats, row: int, arm: int, kind: int, epoch: int, gain: float
+) -> None:
+    """Enter a reward where it belongs now; one of an earlier phase may belong nowhere."""
+    now = epoch == ledger.sites[s, col.EPOCH]
+    if not now and wiring.keeps[s] > 0:
+        row = row_for(ledger, s, cell_of(ledger, s, context, ledger.sites[s, col.ARRIVALS]))
+    if now or wiring.keeps[s] > 0:
+        enter_reward(ledger, s, row, arm, kind, gain, now)
+
+
+def _wire(learners: Sequence[Learner]) -> Wiring:
+    names = [learner.name for learner in learners]
+    widest = max(len(learner.arms) for learner in learners)
+    peer_sites = np.full((len(learners), widest), EMPTY, np.int64)
+    for s, learner in enumerate(learners):
+        peer_sites[s, len(learner.arms.own) : len(learner.arms)] = [names.index(peer) for peer in learner.arms.peers]
+    own_counts = [len(learner.arms.own) for learner in learners]
+    return Wiring(
+        peer_sites,
+        np.cumsum([0, *own_counts[:-1]]).astype(np.int64),
+        np.array([caller_word(name) for name in names], np.int64),
+        np.array([learner.policy.share_labels == "always" for learner in learners], np.int64),
+        np.array([learner.policy.doubling == "keep" for learner in learners], np.int64),
+    )
+
+
+def _stack(learners: Sequence[Learner]) -> Ledger:
+    """Put the ledgers of all learners into one."""
+    capacity = max(learner.ledger.cells.shape[1] for learner in learners) + NEW_CELLS * len(learners)
+    stacked = new_ledger(len(learners), max(len(learner.arms) for learner in learners), capacity)
+    for s, learner in enumerate(learners):
+        ledger, arms, rows = learner.ledger, len(learner.arms), learner.ledger.cells.shape[1]
+        stacked.sites[s], stacked.parameters[s] = ledger.sites[0], ledger.parameters[0]
+        stacked.costs[s, :arms] = ledger.costs[0]
+        stacked.cells[s, :rows] = ledger.cells[0]
+        stacked.rewards[s, :rows, :arms] = ledger.rewards[0]
+        stacked.counts[s, :rows, :arms] = ledger.counts[0]
+        reindex(stacked, s)
+    return stacked
+
+
+def _unstack(stacked: Ledger, learners: Sequence[Learner]) -> None:
+    for s, learner in enumerate(learners):
+        arms = len(learner.arms)
+        capacity = stacked.cells.shape[1]
+        ledger = new_ledger(1, arms, capacity)
+        ledger.sites[0], ledger.parameters[0] = stacked.sites[s], stacked.parameters[s]
+        ledger.costs[0] = stacked.costs[s, :arms]
+        ledger.cells[0] = stacked.cells[s]
+        ledger.rewards[0] = stacked.rewards[s, :, :arms]
+        ledger.counts[0] = stacked.counts[s, :, :arms]
+        reindex(ledger, 0)
+        learner.replace_ledger(ledger)
+        learner.room.last = int(stacked.sites[s, col.TICKETS])
+
+
+def _check(learners: Sequence[Learner], contexts: Floats, gains: Gains, items: Any) -> None:
+    names = [learner.name for learner in learners]
+    if len(set(names)) != len(names):
+        raise NetworkError(f"two sites have the same name: {', '.join(sorted(names))}")
+    for learner in learners:
+        strangers = [peer for peer in learner.arms.peers if peer not in names]
+        if strangers:
+            raise NetworkError(f"site {learner.name!r} has the peer {strangers[0]!r}, which is not in the replay")
+        if learner.waiting_count or learner.room.patience.wait_limit is not None:
+            raise NetworkError(f"site {learner.name!r} waits for labels or has a wait limit: replay cannot keep it")
+    functions = sum(len(learner.arms.own) for learner in learners)
+    _check_arrays(learners, functions, contexts, gains, items)
+
+
+def _check_arrays(learners: Sequence[Learner], functions: int, contexts: Floats, gains: Gains, items: Any) -> None:
+    dimensions = {learner.dimensions for learner in learners}
+    if contexts.ndim != 2 or dimensions != {contexts.shape[1]}:
+        raise ContextError(
+            f"contexts must be [item, {sorted(dimensions)} axes], got an array of shape {contexts.shape}"
+        )
+    bad = np.argwhere(~((contexts >= 0.0) & (contexts <= 1.0)))
+    if len(bad):
+        item, axis = bad[0].tolist()
+        raise ContextError(f"item {item}, axis {axis} of the context must be in [0, 1], got {contexts[item, axis]}")
+    if gains.shape != (len(contexts), functions):
+        raise NetworkError(f"gains must be [{len(contexts)} items, {functions} functions], got shape {gains.shape}")
+    if gains.size and not (gains.min() >= 0 and gains.max() <= 1):
+        raise RewardError("gain", float(gains.max() if gains.max() > 1 else gains.min()), "a replay")
+    if (
+        items.ndim != 2
+        or items.shape[1] != len(learners)
+        or (items.size and not 0 <= items.min() <= items.max() < len(contexts))
+    ):
+        raise NetworkError(f"items must be [slot, {len(learners)} sites] with numbers of the {len(contexts)} items")
