@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosend.core.values import Phase
@@ -47,12 +47,21 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
     delay=st.sampled_from([0, 1, 5, 40]),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150)
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int], dimensions: int, options: dict[str, Any], delay: int, seed: int
 ) -> None:
     network = lockstep.build(random.Random(seed), sizes, dimensions, options)
     lockstep.play(network, slots=60, max_delay=delay)
+
+
+@given(sizes=sizes, options=options(), delay=st.sampled_from([1, 5, 40]), seed=st.integers(0, 2**32))
+@settings(max_examples=60)
+def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
+    sizes: list[int], options: dict[str, Any], delay: int, seed: int
+) -> None:
+    network = lockstep.build(random.Random(seed), sizes, 1, options)
+    lockstep.play(network, slots=60, max_delay=delay, changes=True)
 
 
 def test_lockstep_reaches_every_phase() -> None:

@@ -65,11 +65,13 @@ def build(draw: random.Random, sizes: list[int], dimensions: int, options: dict[
     return network
 
 
-def play(network: Network, slots: int, max_delay: int) -> None:
+def play(network: Network, slots: int, max_delay: int, changes: bool = False) -> None:
     """Let an item arrive at every site in every slot, with labels that come late, in any order, or never."""
     dimensions = next(iter(network.learners.values())).dimensions
     for slot in range(slots):
         deliver(network, slot)
+        if changes and network.draw.random() < 0.2:
+            change(network, network.draw.choice(list(network.learners)))
         for site in network.learners:
             # Coarse contexts hit edges of cells, 0 and 1 too.
             context = tuple(
@@ -78,6 +80,28 @@ def play(network: Network, slots: int, max_delay: int) -> None:
             arrive(network, slot, site, context, max_delay)
     deliver(network, slots + max_delay + 1)
     compare_ledgers(network)
+
+
+def change(network: Network, site: str) -> None:
+    """Change the cost of an arm, or let an arm leave or join."""
+    draw, learner, twin = network.draw, network.learners[site], network.twins[site]
+    kind = draw.choice(["cost", "leave", "join"])
+    arm = draw.choice(learner.arms.names)
+    absent = [peer for peer in network.learners if peer != site and peer not in learner.arms.peers]
+    cost = draw.choice([0.0, 0.1, 0.3])
+    if kind == "cost":
+        learner.set_cost(arm, cost)
+        twin.set_cost(arm, cost)
+    elif kind == "leave" and (arm in learner.arms.peers or len(learner.arms.own) > 1):
+        learner.remove(arm)
+        twin.remove(arm)
+    elif kind == "join" and absent:
+        learner.add_peer(absent[0], cost)
+        twin.add_peer(absent[0], cost)
+    elif kind == "join":
+        name = f"{site}.g{draw.randrange(10**9)}"
+        learner.add_own(name, cost)
+        twin.add_own(name, cost)
 
 
 def arrive(network: Network, slot: int, site: str, context: tuple[float, ...], max_delay: int) -> None:

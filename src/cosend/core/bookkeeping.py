@@ -26,8 +26,6 @@ TAUGHT: Final = 4
 @compiled
 def sample_count(ledger: Ledger, s: int, row: int, arm: int) -> float:
     """Return how many rewards an arm has or will have: what waits counts from the moment of the choice."""
-    if row == EMPTY:
-        return 0.0
     return float(ledger.rewards[s, row, arm, col.REWARD_COUNT] + ledger.counts[s, row, arm, col.WAITING])
 
 

@@ -260,15 +260,13 @@ class Learner:
             raise self._bad_context(taught)
         return LabelledData(arrivals, taught)
 
-    def answer(
-        self, context: Context, *, caller: str, request: int, training: bool, labelled: bool | None = None
-    ) -> Answer:
+    def answer(self, context: Context, *, caller: str, request: int, training: bool, labelled: bool = False) -> Answer:
         """Choose the own function with which to answer a peer's call.
 
-        `request` is the caller's decision id. `labelled` says that the label will follow, as after every training.
+        `request` is the caller's decision id. `labelled` says that the label will follow; after a training it always does.
         """
         self._read(context)
-        labelled = training if labelled is None else labelled
+        labelled = labelled or training
         word = caller_word(caller)
         arguments = (self._context, word, request, training, labelled)
         function, row = doors.answer_one(self._arrays, *arguments)

@@ -26,11 +26,9 @@ def slices_for(horizon: int, alpha: float, dimensions: int) -> int:
 
 def slices_within(max_cells: int, dimensions: int) -> int:
     """Return the largest number of slices that makes at most `max_cells` cells."""
-    slices = max(1, round(math.pow(max_cells, 1 / dimensions)))
-    while slices > 1 and slices**dimensions > max_cells:
+    slices = round(math.pow(max_cells, 1 / dimensions)) + 1
+    while slices**dimensions > max_cells:
         slices -= 1
-    while (slices + 1) ** dimensions <= max_cells:
-        slices += 1
     return slices
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-import numpy as np
-
 from cosend.core import columns as col
 from cosend.core.ledger import Ledger, clear, grown, row_for
 from cosend.core.partition import axes_of, cells_with_centre_in, key_of
@@ -61,12 +59,3 @@ def _carried_over(ledger: Ledger, s: int, old_slices: int) -> Ledger:
             ledger.rewards[s, row] = rewards[parent]
             ledger.counts[s, row] = counts[parent]
     return ledger
-
-
-def bounds_of(ledger: Ledger, s: int, key: int) -> list[tuple[float, float]]:
-    """Return the box of the cell with this key: (low, high) on every axis."""
-    site = ledger.sites[s]
-    slices = int(site[col.SLICES])
-    axes = axes_of(key, slices, int(site[col.DIMENSIONS]) + int(site[col.TIMED]))
-    edges = np.arange(slices + 1) / slices
-    return [(float(edges[i]), float(edges[i + 1])) for i in axes]

@@ -79,7 +79,7 @@ def replay(learners: Sequence[Learner], contexts: Floats, gains: Gains, *, items
     asked = np.zeros(ledger.costs.shape[1], np.bool_)
     ring = 1 << delay.bit_length()  # a power of two above the delay
     waiting = np.zeros((ring, len(learners), WAITING_COLUMNS), np.int64)
-    progress = np.zeros(2, np.int64)
+    progress = np.zeros(3, np.int64)
     status, site = NO_ROOM, 0
     while status != DONE:
         status, site = run(ledger, wiring, contexts, gains, items, delay, trace, asked, waiting, progress)
@@ -104,7 +104,10 @@ def run(
     waiting: Ints,
     progress: Ints,
 ) -> tuple[int, int]:
-    """Run from `progress` (slots done, slots whose labels were handed out) to the end or until something stops it."""
+    """Run to the end, or until something stops it.
+
+    `progress` is how far it came: slots done, slots whose labels were handed out, sites done in this slot.
+    """
     slots, sites = items.shape
     last = waiting.shape[0] - 1
     for slot in range(progress[0], slots):
@@ -114,10 +117,11 @@ def run(
         for s in range(sites):
             if ledger.sites[s, col.ROWS] + NEW_CELLS * sites > ledger.cells.shape[1]:
                 return NO_ROOM, s
+        for s in range(progress[2], sites):
             arrived = ledger.sites[s, col.ARRIVALS] - ledger.sites[s, col.PHASE_START]
             if ledger.sites[s, col.DOUBLING] and arrived >= ledger.sites[s, col.PHASE_LENGTH]:
+                progress[2] = s
                 return PHASE_OVER, s
-        for s in range(sites):
             entry = waiting[slot & last, s]
             arrive(ledger, wiring, s, contexts, items[slot, s], asked, entry)
             trace.phases[slot, s] = entry[KIND]
@@ -125,7 +129,7 @@ def run(
             trace.functions[slot, s] = entry[FUNCTION]
             if delay == 0:
                 label(ledger, wiring, s, contexts, gains, entry)
-        progress[0] = slot + 1
+        progress[0], progress[2] = slot + 1, 0
     while delay > 0 and progress[1] < slots:
         hand_out(ledger, wiring, contexts, gains, waiting[progress[1] & last])
         progress[1] += 1

@@ -1,0 +1,33 @@
+"""`cosend`: the commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cosend import __version__
+from cosend.cli import run as run_command
+
+app = typer.Typer(
+    name="cosend",
+    help="Classify or send: sites that learn, for every item, whether to use an own classifier or a peer.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.command("run")(run_command.run)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cosend {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Show what all commands share."""

@@ -1,0 +1,233 @@
+"""Real models as classifiers: scikit-learn, river and plain functions, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import SeesOnly
+from cosend.classifiers.adapters import Classifier, as_classifier, predictions
+from cosend.errors import ClassifierError, SettingError
+
+DecisionTree: Any = importlib.import_module("sklearn.tree").DecisionTreeClassifier
+LogisticRegression: Any = importlib.import_module("sklearn.linear_model").LogisticRegression
+LinearRegression: Any = importlib.import_module("sklearn.linear_model").LinearRegression
+StandardScaler: Any = importlib.import_module("sklearn.preprocessing").StandardScaler
+make_pipeline: Any = importlib.import_module("sklearn.pipeline").make_pipeline
+DataFrame: Any = importlib.import_module("pandas").DataFrame
+river_bayes: Any = importlib.import_module("river.naive_bayes")
+river_dummy: Any = importlib.import_module("river.dummy")
+river_linear: Any = importlib.import_module("river.linear_model")
+river_compose: Any = importlib.import_module("river.compose")
+river_preprocessing: Any = importlib.import_module("river.preprocessing")
+
+# The label is 1 where `size` is above 5; `noise` says nothing.
+ROWS = [{"size": float(size), "noise": float(size * 7 % 4)} for size in range(11)]
+LABELS = [int(row["size"] > 5) for row in ROWS]
+TABLE = np.array([list(row.values()) for row in ROWS])
+
+
+def fitted_on_array() -> Any:
+    return DecisionTree(random_state=0).fit(TABLE, LABELS)
+
+
+def fitted_on_frame() -> Any:
+    return DecisionTree(random_state=0).fit(DataFrame(ROWS), LABELS)
+
+
+@pytest.mark.parametrize("fitted", [fitted_on_array, fitted_on_frame])
+def test_a_scikit_learn_model_labels_items_given_as_mappings(fitted: Callable[[], Any]) -> None:
+    assert as_classifier(fitted()).predict(ROWS) == LABELS
+
+
+def test_a_model_that_knows_its_features_takes_them_by_name_whatever_else_the_item_has() -> None:
+    items = [{"id": "a7", "noise": row["noise"], "size": row["size"]} for row in ROWS]
+    assert as_classifier(fitted_on_frame()).predict(items) == LABELS
+
+
+def test_a_pipeline_fitted_with_names_takes_items_by_name() -> None:
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=1e3)).fit(DataFrame(ROWS), LABELS)
+    items = [dict(reversed(row.items())) for row in ROWS]
+    assert as_classifier(model).predict(items) == LABELS
+
+
+@pytest.mark.parametrize("rows", [TABLE.tolist(), list(TABLE), [tuple(row) for row in TABLE]])
+def test_items_may_be_rows_for_a_model_fitted_on_an_array(rows: list[Any]) -> None:
+    assert as_classifier(fitted_on_array()).predict(rows) == LABELS
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"), [(LABELS, int), ([str(x) for x in LABELS], str), ([x > 0 for x in LABELS], bool)]
+)
+def test_labels_of_scikit_learn_are_plain_python_values(labels: list[Any], kind: type) -> None:
+    predicted = as_classifier(DecisionTree(random_state=0).fit(TABLE, labels)).predict(ROWS)
+    assert predicted == labels
+    assert {type(label) for label in predicted} == {kind}
+
+
+def test_a_regressor_gives_plain_floats() -> None:
+    predicted = as_classifier(LinearRegression().fit(TABLE, TABLE[:, 0])).predict(ROWS)
+    assert predicted == pytest.approx(TABLE[:, 0])
+    assert {type(label) for label in predicted} == {float}
+
+
+def test_scikit_learn_models_stay_as_they_are() -> None:
+    classifier = as_classifier(fitted_on_array())
+    assert not classifier.learns
+    classifier.learn(ROWS[0], 1)
+    assert classifier.predict(ROWS) == LABELS
+
+
+def test_a_river_model_learns_online() -> None:
+    model = river_bayes.GaussianNB()
+    classifier = as_classifier(model)
+    assert classifier.learns
+    assert classifier.predict(ROWS[:2]) == [None, None]
+    for row, label in zip(ROWS, LABELS, strict=True):
+        classifier.learn(row, label)
+    assert classifier.predict(ROWS) == [model.predict_one(row) for row in ROWS]
+    assert classifier.predict([ROWS[0], ROWS[-1]]) == [0, 1]
+
+
+def test_a_river_pipeline_learns_online() -> None:
+    classifier = as_classifier(
+        river_compose.Pipeline(river_preprocessing.StandardScaler(), river_linear.LogisticRegression())
+    )
+    for _ in range(20):
+        for row, label in zip(ROWS, LABELS, strict=True):
+            classifier.learn(row, bool(label))
+    assert classifier.predict([ROWS[0], ROWS[-1]]) == [False, True]
+
+
+def test_a_function_labels_item_by_item_and_never_learns() -> None:
+    seen: list[Any] = []
+
+    def count(item: Any) -> int:
+        seen.append(item)
+        return len(seen)
+
+    classifier = as_classifier(count)
+    assert classifier.predict(["a", "b"]) == [1, 2]
+    assert seen == ["a", "b"]
+    assert not classifier.learns
+    classifier.learn("a", 1)
+    assert seen == ["a", "b"]
+
+
+@pytest.mark.parametrize("label", [np.int64(3), np.float64(0.5), np.str_("x"), np.bool_(True)])
+def test_numpy_labels_of_functions_become_plain_python_values(label: Any) -> None:
+    (predicted,) = as_classifier(lambda _: label).predict([0])
+    assert predicted == label
+    assert not isinstance(predicted, np.generic)
+
+
+def test_a_classifier_is_taken_as_it_is() -> None:
+    classifier = as_classifier(fitted_on_array())
+    assert as_classifier(classifier) is classifier
+
+
+class Remembers:
+    """A classifier of the user's, by the protocol."""
+
+    learns = True
+
+    def __init__(self) -> None:
+        self.learnt: list[Any] = []
+
+    def predict(self, items: Any) -> list[Any]:
+        return [item["size"] for item in items]
+
+    def learn(self, item: Any, label: Any) -> None:
+        self.learnt.append((item, label))
+
+
+def test_an_object_with_the_two_verbs_of_the_protocol_is_a_classifier() -> None:
+    mine: Classifier = Remembers()
+    classifier = as_classifier(mine)
+    assert classifier.predict(ROWS[:2]) == [0.0, 1.0]
+    assert classifier.learns
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DecisionTree(random_state=0).fit(TABLE[:, :1], LABELS),
+        DecisionTree(random_state=0).fit(DataFrame(ROWS)[["size"]], LABELS),
+        lambda item: int(item["size"] > 5 and "noise" not in item),
+    ],
+)
+def test_sees_only_hides_the_other_features(model: Any) -> None:
+    classifier = as_classifier(SeesOnly(model, ["size"]))
+    assert classifier.predict(ROWS) == LABELS
+    assert not classifier.learns
+
+
+def test_sees_only_gives_the_features_in_the_order_they_were_named() -> None:
+    swapped = DecisionTree(random_state=0).fit(TABLE[:, ::-1], LABELS)
+    assert SeesOnly(swapped, ["noise", "size"]).predict(ROWS) == LABELS
+
+
+def test_sees_only_learns_from_what_it_sees() -> None:
+    model = river_bayes.GaussianNB()
+    view = SeesOnly(model, ["noise"])
+    assert view.learns
+    view.learn(ROWS[3], 1)
+    assert set(model.gaussians[1]) == {"noise"}
+
+
+def fails(_: Any) -> Any:
+    raise ZeroDivisionError("no way")
+
+
+@pytest.mark.parametrize(
+    ("model", "items", "cause"),
+    [
+        (fails, ROWS, "ZeroDivisionError: no way"),
+        (DecisionTree(), ROWS, "NotFittedError"),
+        (fitted_on_array(), [{"size": 1.0}], "ValueError"),
+        (fitted_on_array(), [{"size": "large", "noise": 1.0}], "ValueError"),
+        (fitted_on_frame(), [{"size": 1.0}], "KeyError: 'noise'"),
+        (SeesOnly(fitted_on_array(), ["size", "colour"]), ROWS, "KeyError: 'colour'"),
+        (river_linear.LogisticRegression(), ["no mapping"], "Error"),
+    ],
+)
+def test_whatever_goes_wrong_in_a_model_is_an_error_with_the_name_of_the_classifier(
+    model: Any, items: list[Any], cause: str
+) -> None:
+    with pytest.raises(ClassifierError) as caught:
+        predictions("tree", as_classifier(model), items)
+    assert "'tree'" in str(caught.value)
+    assert cause in str(caught.value)
+    assert isinstance(caught.value.__cause__, Exception)
+
+
+class Gives:
+    """A model that says the same of everything, wrongly packed."""
+
+    def __init__(self, labels: Any) -> None:
+        self.labels = labels
+
+    def predict(self, table: Any) -> Any:
+        return self.labels
+
+
+@pytest.mark.parametrize(("labels", "said"), [([1], "1 labels"), (list(range(12)), "12 labels"), ([], "0 labels")])
+def test_a_wrong_number_of_labels_is_an_error_with_the_name_of_the_classifier(labels: Any, said: str) -> None:
+    with pytest.raises(ClassifierError, match=f"'tree' gave {said} for 11 items"):
+        predictions("tree", as_classifier(Gives(labels)), ROWS)
+
+
+@pytest.mark.parametrize("labels", [1, None, np.float64(0.5)])
+def test_one_label_for_all_items_is_an_error_with_the_name_of_the_classifier(labels: Any) -> None:
+    with pytest.raises(ClassifierError, match="'tree'"):
+        predictions("tree", as_classifier(Gives(labels)), ROWS)
+
+
+@pytest.mark.parametrize("thing", [5, None, "tree", {"predict": 1}, [fails]])
+def test_something_that_is_no_model_is_refused(thing: Any) -> None:
+    with pytest.raises(SettingError, match=r"classifier must be a model with predict or predict_one, or a function"):
+        as_classifier(thing)

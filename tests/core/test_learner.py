@@ -1,0 +1,306 @@
+"""A learner, case by case: what the properties and the twin do not pin down."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, learner_from, learner_state
+from cosend.core import columns as col
+from cosend.core.ledger import bytes_per_estimate
+from cosend.core.state import State
+from cosend.errors import (
+    ArmError,
+    ContextError,
+    RewardError,
+    SettingError,
+    SettledDecision,
+    StateError,
+    UnknownDecision,
+)
+
+
+def pick(learner: Learner, context: Any = 0.5) -> Choice:
+    choice = learner.choose(context)
+    assert isinstance(choice, Choice)
+    return choice
+
+
+def alone(**options: Any) -> Learner:
+    return Learner("here", own={"a": 0.0, "b": 0.0}, policy=CoS(slices=2, exploration_exponent=0.01), **options)
+
+
+def snapshot(learner: Learner) -> tuple[Any, ...]:
+    facts, arrays = learner_state(learner)
+    return facts, {name: array.tolist() for name, array in arrays.items()}
+
+
+def test_first_items_explore_each_arm_then_the_best_is_exploited() -> None:
+    learner = alone()
+    for _ in range(200):
+        choice = pick(learner)
+        learner.learn(choice.id, 1.0 if choice.arm == "b" else 0.0)
+    assert pick(learner) == Choice(201, Phase.EXPLOIT, "b", 1, 1.0)
+    estimates = learner.cells()[1].estimates
+    assert estimates["b"].mean_reward == 1.0
+    assert estimates["a"].mean_reward == 0.0
+    assert estimates["a"].reward_count <= math.log(200) * 200**0.01 + 1
+
+
+def test_choice_between_equals_is_uniform_and_says_so() -> None:
+    first = [pick(Learner("here", own=dict.fromkeys("abcd", 0.0), seed=seed)) for seed in range(400)]
+    assert {choice.propensity for choice in first} == {0.25}
+    counts = [sum(choice.arm == arm for choice in first) for arm in "abcd"]
+    assert min(counts) > 60
+
+
+def test_a_cheaper_arm_wins_over_a_slightly_better_one_and_costs_may_change() -> None:
+    learner = Learner("here", own={"a": 0.3, "b": 0.0}, policy=CoS(slices=1, exploration_exponent=0.01))
+    for _ in range(300):
+        choice = pick(learner)
+        learner.learn(choice.id, 1.0 if choice.arm == "a" else 0.9)
+    assert pick(learner).arm == "b"
+    learner.set_cost("a", 0.0)
+    assert pick(learner).arm == "a"
+
+
+def test_realised_costs_are_learnt() -> None:
+    learner = alone()
+    for _ in range(300):
+        choice = pick(learner)
+        learner.learn(choice.id, 1.0, cost=0.8 if choice.arm == "a" else 0.1)
+    assert learner.cells()[1].estimates["a"].mean_reward == pytest.approx(0.2)
+    assert pick(learner).arm == "b"
+
+
+def test_asking_changes_nothing_but_the_cached_count() -> None:
+    learner = Learner("here", own={"a": 0.0}, peers={"there": 0.0}, policy=CoS(slices=1, order="train_first"))
+    ask = learner.choose(0.5)
+    assert ask == AskPeer("there", (0.5,))
+    assert learner.arrivals == learner.waiting_count == 0
+    assert learner.choose(0.5) == ask
+    assert pick_told(learner, LabelledData(0, 0)).phase is Phase.TRAIN
+    assert learner.cells()[0].estimates["there"].training_count == 1
+
+
+def pick_told(learner: Learner, data: LabelledData) -> Choice:
+    choice = learner.choose(0.5, {"there": data})
+    assert isinstance(choice, Choice)
+    return choice
+
+
+def test_what_an_unknown_peer_tells_is_refused() -> None:
+    learner = alone()
+    with pytest.raises(ArmError, match="no arm 'nobody': it has a, b"):
+        learner.choose(0.5, {"nobody": LabelledData(1, 1)})
+    assert pick(learner).id == 1
+
+
+def test_a_training_count_beyond_all_quotas_saturates() -> None:
+    learner = Learner("here", own={"a": 0.0}, peers={"there": 0.0}, policy=CoS(slices=1, order="train_first"))
+    learner.choose(0.5)
+    pick_told(learner, LabelledData(2**40, 0))
+    assert learner.cells()[0].estimates["there"].training_count == 2**31 - 1
+
+
+def test_hundreds_of_cells_make_the_ledger_grow_within_its_limit() -> None:
+    learner = Learner("here", own=dict.fromkeys("abcde", 0.0), dimensions=2, policy=CoS(slices=50))
+    for x, y in np.random.default_rng(0).random((3_000, 2)).tolist():
+        learner.learn(pick(learner, (x, y)).id, 1.0)
+    assert len(learner.cells()) > 1_500
+    assert bytes_per_estimate(learner.ledger) <= 64
+
+
+def test_answers_and_late_labels_grow_the_ledger_too() -> None:
+    learner = Learner("here", own={"a": 0.0}, policy=CoS(slices=100))
+    for n in range(100):
+        learner.answer((n + 0.5) / 100, caller="there", request=n, training=True)
+    assert len(learner.cells()) == 100
+    peer = Learner("here", own={"a": 0.0}, peers={"there": 0.0}, policy=CoS(slices=100, order="train_first"))
+    for n in range(100):
+        peer.choose((n + 0.5) / 100, {"there": LabelledData(10**6, 0)})
+    assert len(peer.cells()) == 100
+
+
+def test_a_label_of_an_earlier_phase_may_open_a_cell_in_a_full_ledger() -> None:
+    learner = Learner("here", own={"a": 0.0}, policy=CoS(doubling="keep", alpha=0.2))
+    early = pick(learner, 0.49)  # the first partition has three slices, none of its later ones has a centre there
+    for n in range(1_000):
+        learner.learn(pick(learner, n / 1_000 if not 300 < n < 700 else 0.9).id, 1.0)
+    full = learner_from(learner_state(learner))  # a restored ledger has room for what it holds and no more
+    rows = len(full.cells())
+    assert rows == full.ledger.cells.shape[1]
+    full.learn(early.id, 1.0)
+    assert len(full.cells()) == rows + 1
+
+
+def test_doubling_lays_a_finer_partition_and_resets_as_the_paper_does() -> None:
+    learner = Learner("here", own={"a": 0.0, "b": 0.0}, policy=CoS(alpha=0.3))
+    for n in range(14):
+        learner.learn(pick(learner, n / 14).id, 1.0)
+    assert learner.ledger.sites[0, [col.EPOCH, col.PHASE_LENGTH]].tolist() == [2, 8]
+    learner.learn(pick(learner).id, 1.0)
+    assert learner.ledger.sites[0, [col.EPOCH, col.PHASE_LENGTH]].tolist() == [3, 16]
+    assert sum(cell.labelled.arrivals for cell in learner.cells().values()) == 1
+
+
+@pytest.mark.parametrize("context", [math.nan, math.inf, -0.1, 1.0001, "high", None, (0.1, 0.2), [], [[0.1]]])
+def test_a_bad_context_is_refused_and_changes_nothing(context: Any) -> None:
+    learner = alone()
+    learner.learn(pick(learner).id, 1.0)
+    before = snapshot(learner)
+    calls = (
+        lambda: learner.choose(context),
+        lambda: learner.choose_many([0.5, context]),
+        lambda: learner.report(context),
+        lambda: learner.answer(context, caller="x", request=1, training=True),
+    )
+    for call in calls:
+        with pytest.raises(ContextError, match="'here' must be"):
+            call()
+        assert snapshot(learner) == before
+
+
+@pytest.mark.parametrize("decision", [0, 3, -1, "1", None, 1.5, [1]])
+def test_a_label_for_an_id_that_was_never_given_out_is_refused(decision: Any) -> None:
+    learner = alone()
+    with pytest.raises(UnknownDecision, match="it has made none yet"):
+        learner.learn(decision, 1.0)
+    pick(learner)
+    learner.learn(pick(learner).id, 1.0)
+    before = snapshot(learner)
+    for call in (lambda: learner.learn(decision, 1.0), lambda: learner.learn_many([1, decision], [1.0, 1.0])):
+        with pytest.raises(UnknownDecision, match="ids run from 1 to 2"):
+            call()
+    assert snapshot(learner) == before
+
+
+def test_a_second_label_is_refused_and_changes_nothing() -> None:
+    learner = alone()
+    first, second = pick(learner), pick(learner)
+    learner.learn(first.id, 1.0)
+    before = snapshot(learner)
+    for call in (
+        lambda: learner.learn(first.id, 0.0),
+        lambda: learner.learn_many([second.id, first.id], [1.0, 1.0]),
+        lambda: learner.learn_many([second.id, second.id], [1.0, 1.0]),
+    ):
+        with pytest.raises(SettledDecision, match="waits for no label"):
+            call()
+    assert snapshot(learner) == before
+
+
+@pytest.mark.parametrize("gain", [math.nan, 1.1, -0.1, "right", None])
+def test_gains_and_costs_outside_their_range_are_refused(gain: Any) -> None:
+    learner = alone()
+    choice = pick(learner)
+    before = snapshot(learner)
+    with pytest.raises(RewardError, match="gain must be a number in"):
+        learner.learn(choice.id, gain)
+    if gain is not None:
+        with pytest.raises(RewardError, match="cost must be a number in"):
+            learner.learn(choice.id, 1.0, cost=gain)
+    with pytest.raises(SettingError, match="as many as decisions"):
+        learner.learn_many([choice.id], [])
+    assert snapshot(learner) == before
+
+
+def test_whole_numbers_and_truth_values_are_gains_too() -> None:
+    learner = alone()
+    for gain in (1, True, np.float64(1.0), np.int64(1)):
+        learner.learn(pick(learner).id, gain)
+    assert sum(estimate.reward_count for estimate in learner.cells()[1].estimates.values()) == 4
+
+
+def test_overdue_decisions_are_dropped_or_get_the_default_reward() -> None:
+    dropping, rewarding = alone(patience=Patience(wait_limit=2)), alone(patience=Patience(wait_limit=2, overdue=0.5))
+    for learner in (dropping, rewarding):
+        for _ in range(4):
+            pick(learner)
+        assert learner.take_dropped() == [1]
+        assert learner.take_dropped() == []
+        assert learner.waiting_count == 3
+    assert sum(e.reward_count for e in dropping.cells()[1].estimates.values()) == 0
+    assert sum(e.reward_count for e in rewarding.cells()[1].estimates.values()) == 1
+
+
+def test_arms_join_and_leave_without_losing_what_is_known_of_the_others() -> None:
+    learner = alone()
+    for _ in range(50):
+        learner.learn(pick(learner).id, 1.0)
+    known = learner.cells()[1].estimates["b"]
+    learner.add_own("c", 0.1)
+    learner.add_peer("there", 0.2, functions=3)
+    assert learner.arms.names == ("a", "b", "c", "there")
+    assert learner.ledger.sites[0, col.MAX_PEER_FUNCTIONS] == 3
+    assert learner.remove("a") == []
+    assert learner.cells()[1].estimates["b"] == known
+    assert learner.cells()[1].estimates["c"].reward_count == 0
+    waiting = pick(learner)
+    assert waiting.arm == "c"
+    assert learner.remove("c") == [waiting.id]
+    with pytest.raises(SettledDecision):
+        learner.learn(waiting.id, 1.0)
+    with pytest.raises(ArmError, match="'b' is the last classifier"):
+        learner.remove("b")
+    with pytest.raises(ArmError, match="has an arm 'there' already"):
+        learner.add_own("there")
+    with pytest.raises(ArmError, match="must have a name"):
+        learner.add_own("")
+
+
+def test_a_withdrawn_decision_no_longer_counts() -> None:
+    learner = alone()
+    before = learner.cells()
+    learner.withdraw(pick(learner).id)
+    assert before == {}
+    assert all(estimate.waiting_count == 0 for estimate in learner.cells()[1].estimates.values())
+    assert learner.arrivals == 1
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    for options, name in (
+        ({"horizon": 0}, "horizon"),
+        ({"horizon": True}, "horizon"),
+        ({"alpha": -1.0}, "alpha"),
+        ({"exploration_exponent": 1.4}, "exploration_exponent must be in"),
+        ({"order": "any"}, "order must be one of 'pseudocode'"),
+        ({"time_dimension": True, "slices": 3}, "time_dimension"),
+        ({"time_dimension": True, "doubling": "keep"}, "time_dimension"),
+    ):
+        with pytest.raises(SettingError, match=name):
+            CoS(**options)  # type: ignore[arg-type]
+    for options, name in (
+        ({"wait_limit": 0}, "wait_limit"),
+        ({"max_waiting": 0}, "max_waiting"),
+        ({"overdue": "x"}, "overdue"),
+    ):
+        with pytest.raises(SettingError, match=name):
+            Patience(**options)  # type: ignore[arg-type]
+    with pytest.raises(RewardError, match="overdue"):
+        Patience(overdue=2.0)
+    with pytest.raises(ArmError, match="needs at least one of its own"):
+        Learner("here", own={})
+    with pytest.raises(SettingError, match="max_cells"):
+        Learner("here", own={"a": 0.0}, dimensions=40, policy=CoS(slices=12))
+
+
+def test_a_state_of_another_version_or_damaged_is_refused() -> None:
+    state = learner_state(alone())
+    with pytest.raises(StateError, match="version 99; this cosend reads version 1"):
+        learner_from(State({**state.facts, "version": 99}, state.arrays))
+    with pytest.raises(StateError, match="damaged"):
+        learner_from(State(state.facts, {name: a for name, a in state.arrays.items() if name != "cells"}))
+    with pytest.raises(ArmError):
+        learner_from(State({**state.facts, "own": {}}, state.arrays))
+
+
+def test_a_large_state_comes_back_whole() -> None:
+    learner = Learner("here", own={"a": 0.0}, peers={"there": 0.1}, policy=CoS(slices=100, max_peer_functions=1))
+    for n in range(100):
+        pick_any = learner.choose((n + 0.5) / 100)
+        assert isinstance(pick_any, Choice)
+    assert snapshot(learner_from(learner_state(learner))) == snapshot(learner)

@@ -1,0 +1,175 @@
+"""What must hold for any stream, any settings and any order of events."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosend.core import columns as col
+from cosend.core.learner import Learner
+from cosend.core.partition import slices_for, slices_within
+from cosend.core.policy import CoS
+from cosend.core.state import State, learner_from, learner_state
+from cosend.core.values import AskPeer, Choice, LabelledData
+from cosend.core.waiting import Patience
+
+unit = st.floats(0, 1)
+points = st.lists(st.tuples(unit, unit), min_size=1, max_size=40)
+policies = st.builds(
+    CoS,
+    horizon=st.one_of(st.none(), st.integers(1, 1000)),
+    slices=st.one_of(st.none(), st.integers(1, 6)),
+    exploration_exponent=st.sampled_from([None, 0.05, 0.3]),
+    order=st.sampled_from(["pseudocode", "random", "train_first"]),
+    doubling=st.sampled_from(["reset", "keep"]),
+    max_peer_functions=st.integers(1, 3),
+)
+
+
+def new_learner(policy: CoS, patience: Patience | None = None) -> Learner:
+    return Learner(
+        "here", own={"a": 0.0, "b": 0.1}, peers={"there": 0.05}, dimensions=2, policy=policy, patience=patience, seed=3
+    )
+
+
+def choose(learner: Learner, context: tuple[float, ...], arrivals: int = 2) -> Choice:
+    """Choose with a peer that always reports the same."""
+    told: dict[str, LabelledData] = {}
+    while isinstance(choice := learner.choose(context, told), AskPeer):
+        told[choice.peer] = LabelledData(arrivals, 0)
+    return choice
+
+
+def everything(learner: Learner) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Return the whole state in a form that compares."""
+    state = learner_state(learner)
+    return state.facts, {name: array.tolist() for name, array in state.arrays.items()}
+
+
+@given(context=st.tuples(unit, unit), policy=policies)
+def test_every_context_has_exactly_one_cell_and_lies_in_it(context: tuple[float, float], policy: CoS) -> None:
+    learner = new_learner(policy)
+    choice = choose(learner, context)
+    cells = learner.cells()
+    assert list(cells) == [choice.cell]
+    slices = learner.ledger.sites[0, col.SLICES]
+    for x, index in zip(context, cells[choice.cell].axes, strict=True):
+        assert index / slices <= x + 1e-15
+        assert x < (index + 1) / slices or (x == 1.0 and index == slices - 1) or x - (index + 1) / slices < 1e-15
+
+
+@given(contexts=points, policy=policies, seed=st.integers(0, 1000))
+def test_counts_equal_the_number_of_rewards(contexts: list[tuple[float, float]], policy: CoS, seed: int) -> None:
+    """Every label moves exactly one count: an arm's rewards, or the trainings sent to a peer."""
+    draw = random.Random(seed)
+    learner = new_learner(CoS(horizon=50, exploration_exponent=policy.exploration_exponent, order=policy.order))
+    choices = [choose(learner, context) for context in contexts]
+    assert learner.waiting_count == len(contexts)
+    draw.shuffle(choices)
+    for choice in choices:
+        learner.learn(choice.id, float(draw.random() < 0.5))
+    rows = learner.ledger.sites[0, col.ROWS]
+    rewards = learner.ledger.rewards[0, :rows, :, col.REWARD_COUNT].sum()
+    trainings = learner.ledger.counts[0, :rows, :, col.MY_TRAINING].sum()
+    assert rewards + trainings == len(contexts)
+    assert learner.waiting_count == 0
+    assert not learner.ledger.counts[0, :rows, :, [col.WAITING, col.TRAINING_WAITING]].any()
+    assert sum(cell.labelled.arrivals for cell in learner.cells().values()) == len(contexts)
+
+
+@given(contexts=points, policy=policies, seed=st.integers(0, 1000))
+def test_order_of_late_labels_does_not_change_the_final_counts(
+    contexts: list[tuple[float, float]], policy: CoS, seed: int
+) -> None:
+    draw = random.Random(seed)
+    first, second = new_learner(policy), new_learner(policy)
+    choices = [choose(first, context) for context in contexts]
+    assert [choose(second, context) for context in contexts] == choices
+    gains = {choice.id: float(draw.random() < 0.5) for choice in choices}
+    for choice in choices:
+        first.learn(choice.id, gains[choice.id])
+    draw.shuffle(choices)
+    for choice in choices:
+        second.learn(choice.id, gains[choice.id])
+    assert everything(first) == everything(second)
+
+
+@given(
+    contexts=points, policy=policies, sizes=st.lists(st.integers(1, 9), min_size=1), limit=st.sampled_from([None, 4])
+)
+def test_batches_equal_one_by_one(
+    contexts: list[tuple[float, float]], policy: CoS, sizes: list[int], limit: int | None
+) -> None:
+    patience = Patience(wait_limit=limit, max_waiting=5)
+    single, batched = new_learner(policy, patience), new_learner(policy, patience)
+    start, n = 0, 0
+    while start < len(contexts):
+        batch = contexts[start : start + sizes[n % len(sizes)]]
+        start, n = start + len(batch), n + 1
+        expected = [choose(single, context) for context in batch]
+        made: list[Choice] = []
+        told: dict[str, LabelledData] = {}
+        while len(made) < len(batch):
+            result = batched.choose_many(batch[len(made) :], told)
+            told = {} if result.choices else told
+            made += result.choices
+            if result.ask is not None:
+                told[result.ask.peer] = LabelledData(2, 0)
+        assert made == expected
+        waiting = [choice.id for choice in made if choice.id in single.room.entries]
+        for id_ in waiting:
+            single.learn(id_, 1.0, 0.2 if id_ % 2 else None)
+        batched.learn_many(waiting, [1.0] * len(waiting), [0.2 if id_ % 2 else None for id_ in waiting])
+        assert everything(batched) == everything(single)
+
+
+@given(contexts=points, policy=policies, cut=st.integers(0, 40), seed=st.integers(0, 1000))
+def test_saved_and_loaded_equals_never_stopped(
+    contexts: list[tuple[float, float]], policy: CoS, cut: int, seed: int
+) -> None:
+    draw = random.Random(seed)
+    steady = new_learner(policy, Patience(wait_limit=20))
+    saved = new_learner(policy, Patience(wait_limit=20))
+    for n, context in enumerate(contexts):
+        if n == cut:
+            state = learner_state(saved)
+            saved = learner_from(State(dict(state.facts), {k: v.copy() for k, v in state.arrays.items()}))
+        choice = choose(steady, context)
+        assert choose(saved, context) == choice
+        waiting = list(steady.room.entries)
+        for id_ in draw.sample(waiting, min(len(waiting), draw.randint(0, 3))):
+            steady.learn(id_, 1.0)
+            saved.learn(id_, 1.0)
+    assert everything(saved) == everything(steady)
+
+
+@given(horizon=st.integers(1, 10**9), alpha=st.floats(0.1, 2), dimensions=st.integers(1, 6))
+def test_slices_are_the_smallest_that_theorem_1_allows(horizon: int, alpha: float, dimensions: int) -> None:
+    slices = slices_for(horizon, alpha, dimensions)
+    exact = horizon ** (1 / (3 * alpha + dimensions))
+    assert exact - 1e-6 <= slices < exact + 1 + 1e-6
+
+
+@given(max_cells=st.integers(1, 10**12), dimensions=st.integers(1, 6))
+def test_memory_limit_gives_the_largest_partition_within_it(max_cells: int, dimensions: int) -> None:
+    slices = slices_within(max_cells, dimensions)
+    assert slices == 1 or slices**dimensions <= max_cells
+    assert (slices + 1) ** dimensions > max_cells
+
+
+def test_memory_limit_between_two_squares() -> None:
+    assert [slices_within(cells, 2) for cells in (1, 3, 4, 8, 9)] == [1, 1, 2, 2, 3]
+
+
+def test_six_dimensions_cost_memory_only_where_visited() -> None:
+    learner = Learner("here", own={"a": 0.0, "b": 0.0}, dimensions=6, policy=CoS(slices=12))
+    for context in np.random.default_rng(0).random((500, 6)):
+        choice = learner.choose(context.tolist())
+        assert isinstance(choice, Choice)
+        learner.learn(choice.id, 1.0)
+    assert len(learner.cells()) <= 500
+    assert sum(array.nbytes for array in learner.ledger) < 200_000

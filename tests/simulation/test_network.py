@@ -1,0 +1,381 @@
+"""Sites in one process: how they join and leave, how streams are played, and how all is saved and goes on."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import Context, CoS, Decision, Network, Patience, Phase, Site, read_state, write_state
+from cosend.errors import ArmError, NetworkError, RewardError, SettingError, StateError
+from cosend.site.state import site_state
+
+Stream = list[tuple[dict[str, float], int]]
+NAMES = ("north", "south", "west")
+QUICK = CoS(slices=1, exploration_exponent=0.05)
+
+
+def high(item: Any) -> int:
+    return int(item["x"] > 0.5)
+
+
+def low(item: Any) -> int:
+    return int(item["x"] <= 0.5)
+
+
+def a_site(name: str, **options: Any) -> Site:
+    settings = {"classifiers": {"high": high, "low": low}, "context": Context("x"), "policy": QUICK, **options}
+    return Site(name, **settings)
+
+
+def a_network(*names: str, **options: Any) -> Network:
+    return Network([a_site(name, **options) for name in names or NAMES], call_cost=0.1)
+
+
+def stream(count: int, seed: int = 0) -> Stream:
+    draw = random.Random(seed)
+    return [({"x": x}, int(x > 0.5)) for x in (draw.random() for _ in range(count))]
+
+
+def streams(count: int) -> dict[str, Stream]:
+    return {name: stream(count, seed) for seed, name in enumerate(NAMES)}
+
+
+def everything(network: Network) -> str:
+    states = {name: site_state(site) for name, site in network.sites.items()}
+    return json.dumps(
+        {
+            name: [state.facts, {key: array.tolist() for key, array in state.arrays.items()}]
+            for name, state in states.items()
+        },
+        sort_keys=True,
+    )
+
+
+def peers(*sites: Site) -> list[list[str]]:
+    return [sorted(site.peers) for site in sites]
+
+
+def test_all_sites_of_a_network_are_peers_and_announce_how_many_classifiers_they_have() -> None:
+    sites = [a_site("a"), a_site("b", classifiers={"one": high}), a_site("c")]
+    Network(sites)
+    assert peers(*sites) == [["b", "c"], ["a", "c"], ["a", "b"]]
+    assert sites[0].learner.arms.functions == {"b": 1, "c": 2}
+
+
+def test_a_network_needs_a_site() -> None:
+    with pytest.raises(NetworkError, match="needs at least one site"):
+        Network([])
+
+
+def test_two_sites_of_one_name_are_refused_and_stay_as_they_were() -> None:
+    sites = [a_site("a"), a_site("b"), a_site("a")]
+    with pytest.raises(NetworkError, match="two sites have the name 'a': names must differ"):
+        Network(sites)
+    assert peers(*sites) == [[], [], []]
+    Network(sites[:2])
+
+
+OTHER_CONTEXTS = [
+    Context("y"),
+    [Context("x"), Context("y")],
+    Context.time(5),
+    Context("x", scale="log"),
+    Context("x", range=(0, 5)),
+]
+
+
+@pytest.mark.parametrize("context", OTHER_CONTEXTS, ids=["feature", "axes", "time", "scale", "range"])
+def test_sites_that_describe_items_differently_are_refused(context: Any) -> None:
+    network = a_network("a")
+    before = everything(network)
+    with pytest.raises(NetworkError, match="'a' and 'b' must describe an item by the same context"):
+        network.add(a_site("b", context=context))
+    assert everything(network) == before
+
+
+COSTS: list[tuple[Any, dict[tuple[str, str], float]]] = [
+    (0.2, {("a", "b"): 0.2, ("b", "a"): 0.2}),
+    (np.float64(0.2), {("a", "b"): 0.2, ("b", "a"): 0.2}),
+    ({"a": 0.1, "b": 0.3}, {("a", "b"): 0.3, ("b", "a"): 0.1}),
+    ({("a", "b"): 0.4, ("b", "a"): 0.5}, {("a", "b"): 0.4, ("b", "a"): 0.5}),
+    ({("a", "b"): 0.4, "a": 0.5, "b": 1}, {("a", "b"): 0.4, ("b", "a"): 0.5}),
+]
+
+
+@pytest.mark.parametrize(("given", "paid"), COSTS)
+def test_the_call_cost_is_one_number_or_by_peer_or_by_pair(given: Any, paid: dict[tuple[str, str], float]) -> None:
+    network = Network([a_site("a"), a_site("b")], call_cost=given)
+    assert {pair: network.sites[pair[0]].learner.arms.cost(pair[1]) for pair in paid} == paid
+
+
+BAD_COSTS: list[tuple[Any, type[Exception], str]] = [
+    (1.5, RewardError, r"call_cost must be a number in \[0, 1\], got 1.5 for 'a' calling 'b'"),
+    (float("nan"), RewardError, "got nan"),
+    ("free", RewardError, "got 'free'"),
+    (None, RewardError, "got None"),
+    ({"b": 0.1}, NetworkError, "no cost for 'b' calling 'a'"),
+    ({("a", "b"): 0.1}, NetworkError, "no cost for 'b' calling 'a'"),
+    ({"a": 0.1, "b": -0.1}, RewardError, "got -0.1 for 'a' calling 'b'"),
+]
+
+
+@pytest.mark.parametrize(("cost", "error", "sentence"), BAD_COSTS, ids=[sentence for *_, sentence in BAD_COSTS])
+def test_a_bad_call_cost_is_refused_and_the_sites_stay_as_they_were(
+    cost: Any, error: type[Exception], sentence: str
+) -> None:
+    sites = [a_site("a"), a_site("b")]
+    with pytest.raises(error, match=sentence):
+        Network(sites, call_cost=cost)
+    assert peers(*sites) == [[], []]
+
+
+@pytest.mark.parametrize("cost", [7, "free", {"a": 2}])
+def test_a_bad_call_cost_is_refused_when_the_network_is_built_though_no_peer_is_there_yet(cost: Any) -> None:
+    with pytest.raises(RewardError, match="call_cost"):
+        Network([a_site("a")], call_cost=cost)
+
+
+def test_a_site_whose_name_is_a_classifier_of_another_is_refused_and_nobody_has_met_it() -> None:
+    network = Network([a_site("a"), a_site("b", classifiers={"c": high})])
+    before = everything(network)
+    stranger = a_site("c")
+    with pytest.raises((ArmError, NetworkError), match="'c'"):
+        network.add(stranger)
+    assert everything(network) == before
+    assert peers(*network.sites.values(), stranger) == [["b"], ["a"], []]
+
+
+def test_a_site_that_joins_while_running_is_trained_and_the_others_keep_what_they_know() -> None:
+    network = a_network("north", "south")
+    list(network.run({"north": stream(60), "south": stream(60, 1)}))
+    known = network.sites["north"].learner.cells()[0].estimates
+    network.add(a_site("west"))
+    now = network.sites["north"].learner.cells()[0].estimates
+    assert {arm: now[arm] for arm in known} == known
+    events = list(network.run({"north": stream(60, 2)}))
+    assert any(event.decision.phase is Phase.TRAIN and event.decision.arm == "west" for event in events)
+
+
+def test_a_site_that_leaves_is_forgotten_and_forgets() -> None:
+    network = a_network()
+    list(network.run(streams(40)))
+    west = network.sites["west"]
+    network.remove("west")
+    assert peers(*network.sites.values(), west) == [["south"], ["north"], []]
+    events = list(network.run({"north": stream(60, 2)}))
+    assert {event.decision.arm for event in events} <= {"high", "low", "south"}
+    assert west.classify({"x": 0.5}).arm in ("high", "low")
+    with pytest.raises(NetworkError, match="no site 'west': it has north, south"):
+        network.remove("west")
+
+
+def test_answers_to_a_site_that_has_left_wait_no_longer() -> None:
+    """Nobody will send their labels."""
+    network = a_network("north", "south", policy=CoS(slices=1, order="train_first"))
+    north, south = network.sites.values()
+    north.classify_many([item for item, _ in stream(10)])
+    assert south.open
+    network.remove("north")
+    assert south.open == {}
+
+
+def test_a_stream_whose_site_leaves_ends() -> None:
+    network = a_network()
+    seen: list[str] = []
+    for event in network.run(streams(6), label_delay=2):
+        seen.append(event.site)
+        if len(seen) == 9:
+            network.remove("south")
+    assert seen.count("north") == seen.count("west") == 6
+    assert seen.count("south") == 3
+
+
+@pytest.mark.parametrize("label_delay", [0, 1, 5])
+def test_streams_of_different_length_are_played_in_turn_and_every_label_is_told(label_delay: int) -> None:
+    network = a_network()
+    given = {"north": stream(3), "south": stream(20, 1), "west": stream(0)}
+    events = list(network.run(given, label_delay=label_delay))
+    turns = ["north", "south"] * 3 + ["south"] * 17
+    assert [event.site for event in events] == turns
+    assert [event.truth for event in events if event.site == "south"] == [truth for _, truth in given["south"]]
+    assert [site.learner.arrivals for site in network.sites.values()] == [3, 20, 0]
+    assert all(not site.open for site in network.sites.values())
+
+
+@pytest.mark.parametrize("label_delay", [0, 1, 5])
+def test_a_label_is_known_so_many_turns_later(label_delay: int) -> None:
+    network = a_network("north")
+    events = network.run({"north": stream(12)}, label_delay=label_delay)
+    waiting = [len(network.sites["north"].open) for _ in events]
+    # The event is handed over when its own item has been decided.
+    assert waiting == [min(n, label_delay) for n in range(1, 13)]
+    assert network.sites["north"].open == {}
+
+
+def test_run_is_the_same_as_classify_and_learn_by_hand() -> None:
+    played, by_hand = a_network(), a_network()
+    events = list(played.run(streams(50), label_delay=1))
+    decisions: list[Decision] = []
+    for turn in zip(*streams(50).values(), strict=True):
+        made = [by_hand.sites[name].classify(item) for name, (item, _) in zip(NAMES, turn, strict=True)]
+        for name, decision, (_, truth) in zip(NAMES, made, turn, strict=True):
+            by_hand.sites[name].learn(decision.id, truth)
+        decisions += made
+    assert [event.decision for event in events] == decisions
+    assert everything(played) == everything(by_hand)
+
+
+def test_run_passes_over_labels_of_decisions_that_were_dropped() -> None:
+    network = a_network(patience=Patience(wait_limit=2))
+    assert len(list(network.run(streams(20), label_delay=5))) == 60
+
+
+@pytest.mark.parametrize(
+    ("given", "delay", "error", "sentence"),
+    [
+        ({"nobody": []}, 1, NetworkError, "a stream for 'nobody', which is no site"),
+        ({}, -1, SettingError, "label_delay must be a whole number of at least 0, got -1"),
+        ({}, 0.5, SettingError, "label_delay must be a whole number"),
+    ],
+)
+def test_run_refuses_what_it_cannot_play_at_once(given: Any, delay: Any, error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        a_network().run(given, label_delay=delay)
+
+
+CONTEXT = [Context.previous_label(0, 1), Context("x", scale="rank", window=20)]
+SETTINGS: list[dict[str, Any]] = [
+    {"policy": QUICK},
+    {"policy": CoS()},
+    {"policy": CoS(doubling="keep"), "context": CONTEXT},
+    {"policy": CoS(horizon=60, order="random", share_labels="always"), "context": CONTEXT},
+    {"policy": CoS(horizon=60, time_dimension=True), "patience": Patience(wait_limit=6, overdue=0.5)},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_a_network_that_was_saved_goes_on_as_one_that_never_stopped(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Saved with labels pending, which come after the load."""
+    never_stopped, fresh = a_network(**settings), a_network(**settings)
+    turns = list(zip(*streams(60).values(), strict=True))
+    pending = []
+    for n, turn in enumerate(turns[:30]):
+        for name, (item, truth) in zip(NAMES, turn, strict=True):
+            decision = never_stopped.sites[name].classify(item)
+            if n % 3:
+                never_stopped.sites[name].learn(decision.id, truth)
+            else:
+                pending.append((name, decision.id, truth))
+    never_stopped.save(tmp_path / "saved")
+    fresh.load(tmp_path / "saved")
+    assert everything(fresh) == everything(never_stopped)
+    for network in (never_stopped, fresh):
+        for name, decision_id, truth in pending:
+            if decision_id in network.sites[name].open:
+                network.sites[name].learn(decision_id, truth)
+    rest = {name: [turn[n] for turn in turns[30:]] for n, name in enumerate(NAMES)}
+    assert list(fresh.run(rest, label_delay=2)) == list(never_stopped.run(rest, label_delay=2))
+    assert everything(fresh) == everything(never_stopped)
+
+
+@pytest.mark.parametrize("truth", [np.int64(1), np.float64(1), np.str_("1"), np.bool_(True)], ids=repr)
+def test_a_network_that_has_learnt_numpy_labels_can_be_saved(truth: Any, tmp_path: Path) -> None:
+    network = a_network()
+    site = network.sites["north"]
+    site.learn(site.classify({"x": 0.7}).id, truth)
+    network.save(tmp_path)
+    a_network().load(tmp_path)
+
+
+def test_a_label_that_json_would_change_is_refused_or_comes_back_as_it_was(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"classifiers": {"pair": lambda _: ("a", 1)}}
+    network, fresh = a_network("north", **options), a_network("north", **options)
+    decision = network.sites["north"].classify({"x": 0.5})
+    try:
+        network.save(tmp_path)
+    except StateError:
+        return
+    fresh.load(tmp_path)
+    fresh.sites["north"].learn(decision.id, ("a", 1))
+    assert fresh.sites["north"].learner.cells()[0].estimates["pair"].mean_reward == 1.0
+
+
+def test_a_save_that_fails_leaves_the_earlier_one_whole(tmp_path: Path) -> None:
+    network = a_network()
+    network.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for site in network.sites.values():
+        site.classify({"x": 0.5})
+    west = network.sites["west"]
+    west.learn(max(west.open), object())
+    with pytest.raises(StateError, match="'west' cannot be saved: labels and items must be plain values"):
+        network.save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-50])
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+
+
+def swap(path: Path) -> None:
+    path.write_bytes((path.parent / "north.npz").read_bytes())
+
+
+def with_fact(name: str, value: Any) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        state = read_state(path)
+        state.facts[name] = value
+        write_state(state, path)
+
+    return change
+
+
+DAMAGE: list[tuple[Callable[[Path], None], str]] = [
+    (cut, "west.npz: not a whole saved state"),
+    (flip, "west.npz: not a whole saved state"),
+    (lambda path: path.unlink(), "west.npz: no such file"),
+    (swap, "name 'north', the site has 'west'"),
+    (with_fact("version", 2), "version 2; this cosend reads version 1"),
+    (with_fact("version", None), "version None"),
+    (with_fact("site", {}), "'west' is damaged"),
+    (with_fact("policy", {"horizon": 3, "speed": 7}), "damaged.*speed"),
+    (with_fact("own", {"high": 0.0, "other": 0.0}), "classifiers .*'other'.*the site has .*'low'"),
+    (with_fact("peers", {"north": 0.1, "east": 0.1}), "peers .*'east'.*the site has .*'south'"),
+    (with_fact("own", {}), "damaged"),
+    (with_fact("own", {"high": 0.0, "low": 7}), "damaged"),
+    (with_fact("own", 5), "damaged"),
+]
+
+
+@pytest.mark.parametrize(("damage", "sentence"), DAMAGE, ids=[f"{n} {said}" for n, (_, said) in enumerate(DAMAGE)])
+def test_a_save_that_does_not_fit_is_refused_and_the_network_stays_as_it_was(
+    damage: Callable[[Path], None], sentence: str, tmp_path: Path
+) -> None:
+    """West is the last to be read: the others must not be restored either."""
+    a_network().save(tmp_path)
+    damage(tmp_path / "west.npz")
+    network = a_network()
+    list(network.run(streams(5)))
+    before = everything(network)
+    with pytest.raises(StateError, match=sentence):
+        network.load(tmp_path)
+    assert everything(network) == before
+
+
+@pytest.mark.parametrize("context", OTHER_CONTEXTS, ids=["feature", "axes", "time", "scale", "range"])
+def test_a_save_with_another_context_is_refused(context: Any, tmp_path: Path) -> None:
+    a_network().save(tmp_path)
+    with pytest.raises(StateError, match="context"):
+        a_network(context=context).load(tmp_path)

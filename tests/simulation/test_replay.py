@@ -1,0 +1,173 @@
+"""The compiled replay of a whole network makes exactly the decisions of learners that go item by item."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosend import AskPeer, Choice, CoS, LabelledData, Learner, Patience, learner_state, replay
+from cosend.errors import CosendError
+
+SIZES = (2, 1, 3)
+NAMES = ("north", "east", "south")
+
+
+def new_learners(policy: CoS, dimensions: int = 2) -> list[Learner]:
+    return [
+        Learner(
+            name,
+            own={f"{name}{j}": 0.1 * j for j in range(size)},
+            peers={peer: 0.05 for peer in NAMES if peer != name},
+            dimensions=dimensions,
+            policy=policy,
+            seed=11,
+        )
+        for name, size in zip(NAMES, SIZES, strict=True)
+    ]
+
+
+def step_by_step(learners: list[Learner], contexts: Any, gains: Any, items: Any, delay: int) -> list[tuple[Any, ...]]:
+    """Do what `replay` does, with one Python call for every step."""
+    by_name = {learner.name: learner for learner in learners}
+    first = dict(zip(NAMES, np.cumsum([0, *SIZES[:-1]]).tolist(), strict=True))
+    trace: list[tuple[Any, ...]] = []
+    due: list[tuple[int, Callable[[], None]]] = []
+
+    def arrive(slot: int, learner: Learner, item: int) -> None:
+        context = tuple(contexts[item].tolist())
+        told: dict[str, LabelledData] = {}
+        while isinstance(choice := learner.choose(context, told), AskPeer):
+            told[choice.peer] = by_name[choice.peer].report(context)
+        assert isinstance(choice, Choice)
+        ticket: int | None = None
+        if choice.arm in by_name:
+            training = choice.phase.name == "TRAIN"
+            always = learner.policy.share_labels == "always"
+            function, ticket = by_name[choice.arm].answer(
+                context, caller=learner.name, request=choice.id, training=training, labelled=training or always
+            )
+            column = first[choice.arm] + by_name[choice.arm].arms.number(function)
+        else:
+            column = first[learner.name] + learner.arms.number(choice.arm)
+        trace.append((choice.phase.value, learner.arms.number(choice.arm), column))
+        gain = float(gains[item, column])
+
+        def label() -> None:
+            learner.learn(choice.id, gain)
+            if ticket is not None:
+                by_name[choice.arm].learn(ticket, gain)
+
+        if delay == 0:
+            label()
+        else:
+            due.append((slot + delay, label))
+
+    for slot, row in enumerate(items.tolist()):
+        while due and due[0][0] <= slot:
+            due.pop(0)[1]()
+        for learner, item in zip(learners, row, strict=True):
+            arrive(slot, learner, item)
+    for _, label in due:
+        label()
+    return trace
+
+
+@given(
+    policy=st.builds(
+        CoS,
+        horizon=st.sampled_from([None, 60, 10_000]),
+        slices=st.sampled_from([None, None, 1, 3]),
+        exploration_exponent=st.sampled_from([None, 0.05, 0.2]),
+        order=st.sampled_from(["pseudocode", "random", "train_first"]),
+        training_count=st.sampled_from(["reported", "own_and_mine"]),
+        doubling=st.sampled_from(["reset", "keep"]),
+        share_labels=st.sampled_from(["training", "always"]),
+        max_peer_functions=st.integers(1, 3),
+    ),
+    delay=st.sampled_from([0, 1, 2, 7]),
+    same_stream=st.booleans(),
+    seed=st.integers(0, 10_000),
+)
+@settings(max_examples=60)
+def test_replay_equals_step_by_step(policy: CoS, delay: int, same_stream: bool, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    contexts = draw.random((70, 2))
+    gains = draw.integers(0, 2, (70, sum(SIZES))).astype(np.uint8)
+    items = np.repeat(np.arange(70)[:, None], 3, axis=1) if same_stream else draw.integers(0, 70, (70, 3))
+    compiled, single = new_learners(policy), new_learners(policy)
+    trace = replay(compiled, contexts, gains, items=None if same_stream else items, delay=delay)
+    expected = step_by_step(single, contexts, gains, items, delay)
+    columns = (trace.phases, trace.arms, trace.functions)
+    assert [tuple(row) for row in np.stack([column.ravel() for column in columns], axis=1).tolist()] == expected
+    for one, other in zip(compiled, single, strict=True):
+        ours, theirs = learner_state(one), learner_state(other)
+        assert ours.facts == theirs.facts
+        for name, array in theirs.arrays.items():
+            np.testing.assert_array_equal(ours.arrays[name], array)
+
+
+def test_replay_goes_on_where_it_stopped() -> None:
+    draw = np.random.default_rng(1)
+    contexts, gains = draw.random((300, 2)), draw.random((300, sum(SIZES)))
+    policy = CoS(horizon=300, exploration_exponent=0.1)
+    whole, parts = new_learners(policy), new_learners(policy)
+    trace = replay(whole, contexts, gains)
+    first = replay(parts, contexts[:120], gains[:120])
+    second = replay(parts, contexts[120:], gains[120:])
+    np.testing.assert_array_equal(np.concatenate([first.arms, second.arms]), trace.arms)
+
+
+def test_slow_labels_do_not_make_a_cell_over_explore() -> None:
+    """A pending choice counts at the moment of the choice: with labels 1,000 slots late each arm is explored once."""
+    learner = Learner("alone", own={"a": 0.0, "b": 0.0}, policy=CoS(slices=1, exploration_exponent=0.01))
+    trace = replay([learner], np.full((1000, 1), 0.5), np.ones((1000, 2)), delay=1000)
+    explored = np.bincount(trace.arms[trace.phases == 2])
+    quota = 1000**0.01 * np.log(1000)
+    assert (explored <= quota + 2).all()
+
+
+BAD = {
+    "contexts must be": lambda c, g, i: (c[:, :1], g, i),
+    "axis 1 of the context must be in [0, 1], got 1.5": lambda c, g, i: (np.where(c > 2, c, 1.5) * [0, 1], g, i),
+    "gains must be [10 items, 6 functions]": lambda c, g, i: (c, g[:, :5], i),
+    "gain must be a number in [0, 1], got 2.0": lambda c, g, i: (c, g + 2.0, i),
+    "items must be": lambda c, g, i: (c, g, np.full((4, 3), 99)),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_arrays_are_refused_and_nothing_is_learnt(message: str) -> None:
+    learners = new_learners(CoS(horizon=10))
+    contexts, gains, items = BAD[message](np.zeros((10, 2)), np.zeros((10, 6)), None)
+    with pytest.raises(CosendError) as raised:
+        replay(learners, contexts, gains, items=items)
+    assert message in str(raised.value)
+    assert all(learner.arrivals == 0 for learner in learners)
+
+
+def test_learners_that_do_not_belong_together_are_refused() -> None:
+    learners = new_learners(CoS(horizon=10))
+    with pytest.raises(CosendError, match="which is not in the replay"):
+        replay(learners[:2], np.zeros((5, 2)), np.zeros((5, 3)))
+    with pytest.raises(CosendError, match="same name"):
+        replay([learners[0], learners[0]], np.zeros((5, 2)), np.zeros((5, 4)))
+    patient = Learner("p", own={"a": 0.0}, policy=CoS(slices=1), patience=Patience(wait_limit=3))
+    with pytest.raises(CosendError, match="wait limit"):
+        replay([patient], np.zeros((5, 1)), np.zeros((5, 1)))
+
+
+def test_same_result_without_the_compiler() -> None:
+    """Whatever runs these tests, compiled or not, must find the same numbers."""
+    draw = random.Random(5)
+    contexts = np.array([[draw.random(), draw.random()] for _ in range(400)])
+    gains = np.array([[float(draw.random() < 0.6) for _ in range(6)] for _ in range(400)])
+    learners = new_learners(CoS(horizon=400, exploration_exponent=0.1, order="random", max_peer_functions=3))
+    trace = replay(learners, contexts, gains)
+    fingerprint = [int(np.dot(column.astype(np.int64).ravel(), np.arange(1200) % 97)) for column in trace]
+    assert fingerprint == [86740, 95867, 129002]

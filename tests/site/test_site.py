@@ -1,0 +1,393 @@
+"""A site and its peers: who decides, who learns what, late labels, and what a failure leaves behind."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
+from cosend.core import columns as col
+from cosend.errors import (
+    ClassifierError,
+    RewardError,
+    SettingError,
+    SettledDecision,
+    UnknownDecision,
+)
+from cosend.site.state import site_state
+
+trees: Any = importlib.import_module("sklearn.tree")
+linear: Any = importlib.import_module("sklearn.linear_model")
+river_dummy: Any = importlib.import_module("river.dummy")
+river_bayes: Any = importlib.import_module("river.naive_bayes")
+
+ONE_CELL = CoS(slices=1, exploration_exponent=0.05)
+TRAINING_FIRST = CoS(slices=1, exploration_exponent=0.05, order="train_first")
+
+
+def high(item: Any) -> int:
+    return int(item["x"] > 0.5)
+
+
+def always(label: Any) -> Any:
+    return lambda _: label
+
+
+def broken(_: Any) -> Any:
+    raise ZeroDivisionError("broken")
+
+
+def pair(lab: dict[str, Any] | None = None, hq: dict[str, Any] | None = None, **options: Any) -> tuple[Site, Site]:
+    """Two sites that are peers: lab with two classifiers, hq with two others, unless given."""
+    settings = {"context": Context("x"), "policy": ONE_CELL, **options}
+    first = Site("lab", classifiers=lab or {"one": always(1), "zero": always(0)}, **settings)
+    second = Site("hq", classifiers=hq or {"high": high, "none": always(None)}, **settings)
+    Network([first, second], call_cost=0.05)
+    return first, second
+
+
+def items(count: int, seed: int = 1) -> list[dict[str, float]]:
+    draw = random.Random(seed)
+    return [{"x": draw.random()} for _ in range(count)]
+
+
+def everything(*sites: Site) -> str:
+    """Return the whole state as text, whatever the order in which things were entered."""
+    states = [site_state(site) for site in sites]
+    for state in states:
+        state.facts["site"]["open"].sort()
+        order = np.argsort(state.arrays["waiting"][:, 0])
+        state.arrays["waiting"] = state.arrays["waiting"][order]
+    return json.dumps(
+        [[state.facts, {name: array.tolist() for name, array in state.arrays.items()}] for state in states],
+        sort_keys=True,
+    )
+
+
+def assert_nothing_leaks(*sites: Site) -> None:
+    for site in sites:
+        assert set(site.open) == set(site.learner.room.entries)
+        cells = site.learner.cells().values()
+        waiting = sum(known.waiting_count for cell in cells for known in cell.estimates.values())
+        trained = site.learner.ledger.counts[..., col.TRAINING_WAITING].sum()
+        epoch = site.learner.ledger.sites[0, col.EPOCH]  # a new phase forgets that those of earlier ones wait
+        assert waiting + trained == sum(entry[4] == epoch for entry in site.learner.room.entries.values())
+
+
+def assert_nothing_open(*sites: Site) -> None:
+    assert_nothing_leaks(*sites)
+    assert [dict(site.open) for site in sites] == [{} for _ in sites]
+
+
+def until(site: Site, phase: Phase, arm: str | None = None, most: int = 300) -> tuple[Decision, dict[str, float]]:
+    """Feed labelled items until the site decides in this way, and leave that decision waiting."""
+    for item in items(most, seed=7):
+        decision = site.classify(item)
+        if decision.phase is phase and arm in (None, decision.arm):
+            return decision, item
+        site.learn(decision.id, high(item))
+    raise AssertionError(f"{site.name} never came to {phase} {arm}")
+
+
+def test_two_sites_as_in_the_readme() -> None:
+    rows = np.array([[d, b] for d in (1, 10, 100, 1000) for b in (10, 200, 3000)], float)
+    attack = np.where(rows[:, 1] > 100, "attack", "normal")
+    tree = trees.DecisionTreeClassifier(random_state=0).fit(rows, attack)
+    logit = linear.LogisticRegression().fit(rows, attack)
+    lab = Site("lab", classifiers={"tree": tree, "off": always("off")}, context=Context("duration", scale="log"))
+    hq = Site("hq", classifiers={"logit": logit}, context=Context("duration", scale="log"), policy=CoS(horizon=20_000))
+    Network([lab, hq], call_cost=0.05)
+    decision = lab.classify({"duration": 12.0, "src_bytes": 181})
+    assert decision.label in ("attack", "normal", "off")
+    assert (decision.id, decision.phase, decision.propensity) == (1, Phase.EXPLORE, 0.5)
+    assert decision.arm in ("tree", "off")
+    lab.learn(decision.id, "attack")
+    right = 0
+    for n in range(400):
+        decision = lab.classify({"duration": 10.0 * (n % 50), "src_bytes": 500 if n % 2 else 20})
+        assert decision.arm in ("tree", "off", "hq")
+        right += decision.label == ("attack" if n % 2 else "normal")
+        lab.learn(decision.id, "attack" if n % 2 else "normal")
+    assert right > 200
+    assert lab.learner.arrivals == 401
+    assert_nothing_open(lab, hq)
+
+
+def test_all_phases_come_and_the_best_arm_wins_where_it_is_best() -> None:
+    """Lab is always right above 0.5 with `one`, below with `zero`; hq is right everywhere, but costs."""
+    lab, hq = pair(policy=CoS(slices=2, exploration_exponent=0.05))
+    phases: set[Phase] = set()
+    last: list[Decision] = []
+    for item in items(600):
+        last = [*last[-99:], lab.classify(item)]
+        phases.add(last[-1].phase)
+        lab.learn(last[-1].id, high(item))
+    assert phases == set(Phase)
+    exploited = {(decision.cell, decision.arm) for decision in last if decision.phase is Phase.EXPLOIT}
+    assert exploited == {(0, "zero"), (1, "one")}
+    assert_nothing_open(lab, hq)
+
+
+class Numbers(NamedTuple):
+    """All counts of a site whose contexts share one cell."""
+
+    arrivals: int = 0
+    taught: int = 0
+    received: dict[str, int] = {}  # noqa: RUF012
+    trained: int = 0
+
+
+def numbers(site: Site) -> Numbers:
+    cell = site.learner.cells().get(0)
+    if cell is None:
+        return Numbers(received=dict.fromkeys(site.learner.arms.names, 0))
+    received = {arm: known.reward_count for arm, known in cell.estimates.items()}
+    trained = sum(known.training_count for arm, known in cell.estimates.items() if arm in site.peers)
+    return Numbers(cell.labelled.arrivals, cell.labelled.taught, received, trained)
+
+
+@pytest.mark.parametrize("share_labels", ["training", "always"])
+def test_who_learns_what(share_labels: Any) -> None:
+    """SPEC 2: own: only lab. Training: hq learns, lab only counts it. Explore/exploit of hq: lab, and hq if shared."""
+    policy = CoS(slices=1, exploration_exponent=0.3, share_labels=share_labels)
+    lab, hq = pair(lab={"poor": always(0)}, policy=policy)
+    kinds: set[tuple[Phase, bool]] = set()
+    for item in items(300):
+        lab_was, hq_was = numbers(lab), numbers(hq)
+        decision = lab.classify(item)
+        label_goes_on = decision.arm == "hq" and (decision.phase is Phase.TRAIN or share_labels == "always")
+        assert len(hq.open) == int(label_goes_on)
+        assert numbers(hq).received == hq_was.received
+        lab.learn(decision.id, high(item))
+        lab_is, hq_is = numbers(lab), numbers(hq)
+        gained = {arm: lab_is.received[arm] - lab_was.received[arm] for arm in lab_is.received}
+        training = decision.phase is Phase.TRAIN
+        assert lab_is.arrivals == lab_was.arrivals + 1
+        assert gained == {arm: int(arm == decision.arm and not training) for arm in gained}
+        assert lab_is.trained >= lab_was.trained + training
+        assert hq_is.arrivals == 0
+        assert hq_is.taught == hq_was.taught + label_goes_on
+        assert sum(hq_is.received.values()) == sum(hq_was.received.values()) + label_goes_on
+        assert lab_is.taught == 0
+        kinds.add((decision.phase, decision.arm == "hq"))
+    explored = {(Phase.EXPLORE, False), (Phase.EXPLORE, True)}
+    assert kinds == {(Phase.TRAIN, True), (Phase.EXPLOIT, True)} | explored
+
+
+def test_a_training_moves_the_mean_of_the_peer_s_function_and_not_of_the_peer() -> None:
+    lab, hq = pair(hq={"high": high}, policy=TRAINING_FIRST)
+    decision = lab.classify({"x": 0.9})
+    assert (decision.phase, decision.arm, decision.label) == (Phase.TRAIN, "hq", 1)
+    lab.learn(decision.id, 1)
+    assert hq.learner.cells()[0].estimates["high"].mean_reward == 1.0
+    known = lab.learner.cells()[0].estimates["hq"]
+    assert (known.mean_reward, known.reward_count, known.training_count) == (-0.05, 0, 1)
+
+
+def test_an_online_model_learns_the_items_it_answered_at_home() -> None:
+    model = river_dummy.PriorClassifier()
+    site = Site("lab", classifiers={"prior": model}, context=Context("x"), policy=ONE_CELL)
+    for item, truth in zip(items(6), "aababa", strict=True):
+        site.learn(site.classify(item).id, truth)
+    assert dict(model.counts) == {"a": 4, "b": 2}
+
+
+def test_an_online_model_learns_the_items_it_was_taught_by_a_peer_and_no_others() -> None:
+    near, far = river_dummy.PriorClassifier(), river_dummy.PriorClassifier()
+    lab, hq = pair(lab={"near": near}, hq={"far": far})
+    owed = {"near": 0, "far": 0}
+    for item in items(60):
+        decision = lab.classify(item)
+        if decision.arm == "near":
+            owed["near"] += 1
+        owed["far"] += decision.phase is Phase.TRAIN
+        lab.learn(decision.id, high(item))
+    assert (sum(near.counts.values()), sum(far.counts.values())) == (owed["near"], owed["far"])
+    assert owed["far"] > 0
+    assert_nothing_open(lab, hq)
+
+
+def test_an_online_model_that_fails_to_learn_is_named_and_nothing_leaks() -> None:
+    class Refuses(river_bayes.GaussianNB):  # type: ignore[misc]  # river has no types
+        def learn_one(self, x: Any, y: Any) -> None:
+            raise ValueError(f"no {y}")
+
+    site = Site("lab", classifiers={"bayes": Refuses()}, context=Context("x"), policy=ONE_CELL)
+    made = site.classify_many(items(3))
+    with pytest.raises(ClassifierError, match="'bayes'"):
+        site.learn_many([decision.id for decision in made], [0, 1, 0])
+    assert_nothing_leaks(site)
+
+
+@given(st.permutations(range(12)), st.sampled_from([ONE_CELL, TRAINING_FIRST, CoS(doubling="keep"), CoS(slices=3)]))
+def test_the_order_of_late_labels_does_not_matter(order: list[int], policy: CoS) -> None:
+    straight, mixed = pair(policy=policy), pair(policy=policy)
+    stream = items(12)
+    for lab, turns in ((straight[0], list(range(12))), (mixed[0], order)):
+        made = lab.classify_many(stream)
+        for n in turns:
+            lab.learn(made[n].id, high(stream[n]))
+    assert everything(*straight) == everything(*mixed)
+    assert_nothing_open(*mixed)
+
+
+def test_a_second_label_is_refused_and_changes_nothing_at_either_site() -> None:
+    lab, hq = pair(policy=TRAINING_FIRST)
+    decision = lab.classify({"x": 0.2})
+    lab.learn(decision.id, 0)
+    before = everything(lab, hq)
+    for again in (decision.id, np.int64(decision.id)):
+        with pytest.raises(SettledDecision, match=r"1.* of site 'lab' waits for no label"):
+            lab.learn(int(again), 0)
+    with pytest.raises(SettledDecision):
+        lab.learn_many([decision.id], [1])
+    assert everything(lab, hq) == before
+
+
+def test_the_same_id_twice_in_one_batch_changes_nothing() -> None:
+    lab, hq = pair()
+    made = lab.classify_many(items(3))
+    before = everything(lab, hq)
+    with pytest.raises(SettledDecision):
+        lab.learn_many([made[0].id, made[1].id, made[0].id], [1, 1, 1])
+    assert everything(lab, hq) == before
+
+
+@pytest.mark.parametrize("unknown", [0, -1, 99, "1", None, 1.5, [1]])
+def test_an_unknown_id_is_refused_and_changes_nothing(unknown: Any) -> None:
+    lab, hq = pair()
+    lab.classify({"x": 0.2})
+    before = everything(lab, hq)
+    with pytest.raises(UnknownDecision, match=r"'lab' never made a decision .*: ids run from 1 to 1"):
+        lab.learn(unknown, 1)
+    assert everything(lab, hq) == before
+
+
+def test_the_id_of_an_answer_to_a_peer_is_refused_and_changes_nothing() -> None:
+    lab, hq = pair(policy=TRAINING_FIRST)
+    decision = lab.classify({"x": 0.2})
+    (ticket,) = hq.open
+    before = everything(lab, hq)
+    with pytest.raises(UnknownDecision):
+        hq.learn(ticket, 0)
+    assert everything(lab, hq) == before
+    lab.learn(decision.id, 0)
+    assert_nothing_open(lab, hq)
+
+
+def test_realised_costs_are_learnt_in_place_of_the_known_cost() -> None:
+    site = Site("lab", classifiers={"one": always(1)}, costs={"one": 0.25}, context=Context("x"), policy=ONE_CELL)
+    first, second = site.classify_many(items(2))
+    site.learn(first.id, 1, cost=0.75)
+    assert site.learner.cells()[0].estimates["one"].mean_reward == 0.25
+    site.learn_many([second.id], [0], costs=[None])
+    assert site.learner.cells()[0].estimates["one"].mean_reward == (0.25 - 0.25) / 2
+    with pytest.raises(RewardError, match=r"cost must be a number in \[0, 1\], got 1.5"):
+        site.learn(site.classify({"x": 0}).id, 1, cost=1.5)
+
+
+def test_a_changed_cost_changes_what_is_best_from_then_on() -> None:
+    lab, _ = pair(lab={"one": always(1)}, hq={"one": always(1)})
+    until(lab, Phase.EXPLOIT)
+    for arm, cost, best in (("one", 0.9, "hq"), ("one", 0.0, "one"), ("hq", 0.0, "hq"), ("hq", 1.0, "one")):
+        lab.set_cost(arm, cost)
+        if arm == "hq" and cost == 0.0:
+            lab.set_cost("one", 0.5)
+        decision, _ = until(lab, Phase.EXPLOIT)
+        assert decision.arm == best
+
+
+def test_a_reward_function_makes_real_valued_labels_learnable() -> None:
+    models = {"far": always(10.0), "near": lambda item: 4 * item["x"]}
+    site = Site(
+        "lab",
+        classifiers=models,
+        context=Context("x"),
+        policy=ONE_CELL,
+        reward=lambda label, truth: max(0.0, 1 - abs(label - truth) / 10),
+    )
+    for item in items(100):
+        site.learn(site.classify(item).id, 5 * item["x"])
+    known = site.learner.cells()[0].estimates
+    assert 0.8 < known["near"].mean_reward < 1.0
+    assert 0.0 < known["far"].mean_reward < 0.5
+    assert known["near"].reward_count > known["far"].reward_count
+
+
+@pytest.mark.parametrize("gain", [1.5, -0.1, float("nan"), None, "1"])
+def test_a_reward_function_that_leaves_0_to_1_is_refused_and_changes_nothing(gain: Any) -> None:
+    lab, hq = pair(policy=TRAINING_FIRST, reward=lambda _, truth: gain if truth == "bad" else 1.0)
+    made = lab.classify_many(items(2))
+    before = everything(lab, hq)
+    with pytest.raises(RewardError, match=r"gain must be a number in \[0, 1\], got .* decision 2 of site 'lab'"):
+        lab.learn_many([made[0].id, made[1].id], [1, "bad"])
+    assert everything(lab, hq) == before
+
+
+def test_a_peer_whose_own_reward_function_fails_does_not_tear_the_caller() -> None:
+    lab = Site("lab", classifiers={"one": always(1)}, context=Context("x"), policy=TRAINING_FIRST)
+    hq = Site("hq", classifiers={"one": always(1)}, context=Context("x"), reward=lambda *_: 7.0)
+    Network([lab, hq])
+    decision = lab.classify({"x": 0.5})
+    before = everything(lab, hq)
+    with pytest.raises(RewardError, match="site 'hq'"):
+        lab.learn(decision.id, 1)
+    assert everything(lab, hq) == before
+
+
+POLICIES = [
+    ONE_CELL,
+    TRAINING_FIRST,
+    CoS(),
+    CoS(doubling="keep"),
+    CoS(horizon=50, order="random"),
+    CoS(horizon=50, time_dimension=True),
+    CoS(slices=2, share_labels="always", exploration_exponent=0.05),
+]
+PATIENCE = [None, Patience(wait_limit=3), Patience(max_waiting=4, overdue=0.5)]
+
+
+@pytest.mark.parametrize("patience", PATIENCE)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_batches_are_the_same_as_one_by_one(policy: CoS, patience: Patience | None) -> None:
+    """Classify many and learn many, at both sites in turn: the whole state of both sites is the same."""
+    axes = [Context("x", scale="rank", window=5), Context.previous_label(0, 1), Context.time(60)]
+    many, single = (pair(policy=policy, patience=patience, context=axes) for _ in range(2))
+    stream = iter(items(1000, seed=3))
+    for turn in range(24):
+        batch = [next(stream) for _ in range(1 + turn % 6)]
+        truths = [high(item) for item in batch]
+        made = many[turn % 2].classify_many(batch)
+        assert [single[turn % 2].classify(item) for item in batch] == made
+        known = [n for n, decision in enumerate(made) if decision.id in many[turn % 2].open and n % 4 != 3]
+        many[turn % 2].learn_many([made[n].id for n in known], [truths[n] for n in known])
+        for n in known:
+            single[turn % 2].learn(made[n].id, truths[n])
+        assert everything(*many) == everything(*single)
+        assert_nothing_leaks(*many)
+
+
+def test_an_empty_batch_changes_nothing() -> None:
+    lab, hq = pair()
+    before = everything(lab, hq)
+    assert lab.classify_many([]) == []
+    lab.learn_many([], [])
+    assert everything(lab, hq) == before
+
+
+def test_batches_of_unequal_length_are_refused_and_change_nothing() -> None:
+    lab, hq = pair()
+    made = lab.classify_many(items(2))
+    before = everything(lab, hq)
+    with pytest.raises(SettingError, match=r"truths must be as many as decisions \(2\), got 1"):
+        lab.learn_many([decision.id for decision in made], [1])
+    with pytest.raises(SettingError, match=r"costs must be as many as decisions \(2\)"):
+        lab.learn_many([decision.id for decision in made], [1, 1], [0.5])
+    assert everything(lab, hq) == before
