@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 _sources = b"".join(path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py")))
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba" / f"tests-{zlib.crc32(_sources)}"))
 
-_quiet = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": "CI" in os.environ}
-settings.register_profile("default", max_examples=100, **_quiet)  # type: ignore[arg-type]
-settings.register_profile("coverage", max_examples=25, **_quiet)  # type: ignore[arg-type]
+_common = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ)
+settings.register_profile("default", _common, max_examples=100)
+settings.register_profile("coverage", _common, max_examples=25, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

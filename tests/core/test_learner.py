@@ -304,3 +304,16 @@ def test_a_large_state_comes_back_whole() -> None:
         pick_any = learner.choose((n + 0.5) / 100)
         assert isinstance(pick_any, Choice)
     assert snapshot(learner_from(learner_state(learner))) == snapshot(learner)
+
+
+@pytest.mark.parametrize("doubling", ["reset", "keep"])
+def test_batches_reach_across_phases(doubling: Any) -> None:
+    """Twenty items take a doubling learner through four phases, and their labels come after the last."""
+    single, batched = (Learner("here", own={"a": 0.0, "b": 0.0}, policy=CoS(doubling=doubling)) for _ in range(2))
+    contexts = [n / 20 for n in range(20)]
+    choices = batched.choose_many(contexts).choices
+    assert choices == [pick(single, context) for context in contexts]
+    batched.learn_many([choice.id for choice in choices], [1.0] * 20)
+    for choice in choices:
+        single.learn(choice.id, 1.0)
+    assert snapshot(batched) == snapshot(single)
