@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,11 @@ def test_a_label_for_an_id_that_was_never_given_out_is_refused(decision: Any) ->
     pick(learner)
     learner.learn(pick(learner).id, 1.0)
     before = snapshot(learner)
-    for call in (lambda: learner.learn(decision, 1.0), lambda: learner.learn_many([1, decision], [1.0, 1.0])):
+    calls: list[Callable[[], None]] = [
+        lambda: learner.learn(decision, 1.0),
+        lambda: learner.learn_many([1, decision], [1.0, 1.0]),
+    ]
+    for call in calls:
         with pytest.raises(UnknownDecision, match="ids run from 1 to 2"):
             call()
     assert snapshot(learner) == before
@@ -183,11 +188,12 @@ def test_a_second_label_is_refused_and_changes_nothing() -> None:
     first, second = pick(learner), pick(learner)
     learner.learn(first.id, 1.0)
     before = snapshot(learner)
-    for call in (
+    calls: list[Callable[[], None]] = [
         lambda: learner.learn(first.id, 0.0),
         lambda: learner.learn_many([second.id, first.id], [1.0, 1.0]),
         lambda: learner.learn_many([second.id, second.id], [1.0, 1.0]),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(SettledDecision, match="waits for no label"):
             call()
     assert snapshot(learner) == before
@@ -210,7 +216,8 @@ def test_gains_and_costs_outside_their_range_are_refused(gain: Any) -> None:
 
 def test_whole_numbers_and_truth_values_are_gains_too() -> None:
     learner = alone()
-    for gain in (1, True, np.float64(1.0), np.int64(1)):
+    gains: list[Any] = [1, True, np.float64(1.0), np.int64(1)]
+    for gain in gains:
         learner.learn(pick(learner).id, gain)
     assert sum(estimate.reward_count for estimate in learner.cells()[1].estimates.values()) == 4
 
@@ -272,14 +279,14 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         ({"time_dimension": True, "doubling": "keep"}, "time_dimension"),
     ):
         with pytest.raises(SettingError, match=name):
-            CoS(**options)  # type: ignore[arg-type]
+            CoS(**options)
     for options, name in (
         ({"wait_limit": 0}, "wait_limit"),
         ({"max_waiting": 0}, "max_waiting"),
         ({"overdue": "x"}, "overdue"),
     ):
         with pytest.raises(SettingError, match=name):
-            Patience(**options)  # type: ignore[arg-type]
+            Patience(**options)
     with pytest.raises(RewardError, match="overdue"):
         Patience(overdue=2.0)
     with pytest.raises(ArmError, match="needs at least one of its own"):

@@ -111,7 +111,7 @@ COSTS: list[tuple[Any, dict[tuple[str, str], float]]] = [
 @pytest.mark.parametrize(("given", "paid"), COSTS)
 def test_the_call_cost_is_one_number_or_by_peer_or_by_pair(given: Any, paid: dict[tuple[str, str], float]) -> None:
     network = Network([a_site("a"), a_site("b")], call_cost=given)
-    assert {pair: network.sites[pair[0]].learner.arms.cost(pair[1]) for pair in paid} == paid
+    assert {pair: network.sites[pair[0]].learner.arms.peers[pair[1]] for pair in paid} == paid
 
 
 BAD_COSTS: list[tuple[Any, type[Exception], str]] = [

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosend import AskPeer, Choice, CoS, LabelledData, Learner, Patience, learner_state, replay
+from cosend import Answer, AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, learner_state, replay
 from cosend.errors import CosendError
 
 SIZES = (2, 1, 3)
@@ -32,50 +32,53 @@ def new_learners(policy: CoS, dimensions: int = 2) -> list[Learner]:
     ]
 
 
-def step_by_step(learners: list[Learner], contexts: Any, gains: Any, items: Any, delay: int) -> list[tuple[Any, ...]]:
-    """Do what `replay` does, with one Python call for every step."""
-    by_name = {learner.name: learner for learner in learners}
-    first = dict(zip(NAMES, np.cumsum([0, *SIZES[:-1]]).tolist(), strict=True))
-    trace: list[tuple[Any, ...]] = []
-    due: list[tuple[int, Callable[[], None]]] = []
+class StepByStep:
+    """Does what `replay` does, with one Python call for every step."""
 
-    def arrive(slot: int, learner: Learner, item: int) -> None:
-        context = tuple(contexts[item].tolist())
+    def __init__(self, learners: list[Learner], contexts: Any, gains: Any, delay: int) -> None:
+        self.learners = {learner.name: learner for learner in learners}
+        self.first = dict(zip(NAMES, np.cumsum([0, *SIZES[:-1]]).tolist(), strict=True))
+        self.contexts, self.gains, self.delay = contexts, gains, delay
+        self.trace: list[tuple[int, int, int]] = []
+        self.due: list[tuple[int, Callable[[], None]]] = []
+
+    def play(self, items: Any) -> list[tuple[int, int, int]]:
+        for slot, row in enumerate(items.tolist()):
+            while self.due and self.due[0][0] <= slot:
+                self.due.pop(0)[1]()
+            for learner, item in zip(self.learners.values(), row, strict=True):
+                self.arrive(slot, learner, item)
+        for _, label in self.due:
+            label()
+        return self.trace
+
+    def arrive(self, slot: int, learner: Learner, item: int) -> None:
+        context = tuple(self.contexts[item].tolist())
         told: dict[str, LabelledData] = {}
         while isinstance(choice := learner.choose(context, told), AskPeer):
-            told[choice.peer] = by_name[choice.peer].report(context)
-        assert isinstance(choice, Choice)
-        ticket: int | None = None
-        if choice.arm in by_name:
-            training = choice.phase.name == "TRAIN"
-            always = learner.policy.share_labels == "always"
-            function, ticket = by_name[choice.arm].answer(
-                context, caller=learner.name, request=choice.id, training=training, labelled=training or always
-            )
-            column = first[choice.arm] + by_name[choice.arm].arms.number(function)
-        else:
-            column = first[learner.name] + learner.arms.number(choice.arm)
-        trace.append((choice.phase.value, learner.arms.number(choice.arm), column))
-        gain = float(gains[item, column])
+            told[choice.peer] = self.learners[choice.peer].report(context)
+        owner, function, ticket = learner, choice.arm, None
+        if choice.arm in self.learners:
+            owner = self.learners[choice.arm]
+            function, ticket = self.called(owner, learner, choice, context)
+        column = self.first[owner.name] + owner.arms.number(function)
+        self.trace.append((choice.phase.value, learner.arms.number(choice.arm), column))
+        gain = float(self.gains[item, column])
 
         def label() -> None:
             learner.learn(choice.id, gain)
             if ticket is not None:
-                by_name[choice.arm].learn(ticket, gain)
+                owner.learn(ticket, gain)
 
-        if delay == 0:
+        if self.delay == 0:
             label()
         else:
-            due.append((slot + delay, label))
+            self.due.append((slot + self.delay, label))
 
-    for slot, row in enumerate(items.tolist()):
-        while due and due[0][0] <= slot:
-            due.pop(0)[1]()
-        for learner, item in zip(learners, row, strict=True):
-            arrive(slot, learner, item)
-    for _, label in due:
-        label()
-    return trace
+    def called(self, peer: Learner, caller: Learner, choice: Choice, context: tuple[float, ...]) -> Answer:
+        always = caller.policy.share_labels == "always"
+        training = choice.phase is Phase.TRAIN
+        return peer.answer(context, caller=caller.name, request=choice.id, training=training, labelled=always)
 
 
 @given(
@@ -102,7 +105,7 @@ def test_replay_equals_step_by_step(policy: CoS, delay: int, same_stream: bool, 
     items = np.repeat(np.arange(70)[:, None], 3, axis=1) if same_stream else draw.integers(0, 70, (70, 3))
     compiled, single = new_learners(policy), new_learners(policy)
     trace = replay(compiled, contexts, gains, items=None if same_stream else items, delay=delay)
-    expected = step_by_step(single, contexts, gains, items, delay)
+    expected = StepByStep(single, contexts, gains, delay).play(items)
     columns = (trace.phases, trace.arms, trace.functions)
     assert [tuple(row) for row in np.stack([column.ravel() for column in columns], axis=1).tolist()] == expected
     for one, other in zip(compiled, single, strict=True):
@@ -132,7 +135,7 @@ def test_slow_labels_do_not_make_a_cell_over_explore() -> None:
     assert (explored <= quota + 2).all()
 
 
-BAD = {
+BAD: dict[str, Callable[..., Any]] = {
     "contexts must be": lambda c, g, i: (c[:, :1], g, i),
     "axis 1 of the context must be in [0, 1], got 1.5": lambda c, g, i: (np.where(c > 2, c, 1.5) * [0, 1], g, i),
     "gains must be [10 items, 6 functions]": lambda c, g, i: (c, g[:, :5], i),

@@ -263,7 +263,7 @@ class Learner:
     def answer(self, context: Context, *, caller: str, request: int, training: bool, labelled: bool = False) -> Answer:
         """Choose the own function with which to answer a peer's call.
 
-        `request` is the caller's decision id. `labelled` says that the label will follow; after a training it always does.
+        `request` is the caller's decision id. `labelled` says that the label will follow, as after every training.
         """
         self._read(context)
         labelled = labelled or training
