@@ -30,7 +30,7 @@ test: $(READY) ## run all tests, the core a second time without the compiler for
 	@$(MAKE) --no-print-directory coverage
 
 coverage: $(READY) ## measure the branch coverage of the core, without the compiler
-	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=coverage $(BIN)/python -m coverage run -m pytest -q tests/core -m 'not slow'
+	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=coverage $(BIN)/python -m coverage run -m pytest -q tests/core tests/test_bad_input.py -m 'not slow'
 	$(BIN)/python -m coverage report
 
 check: $(READY) ## style, types, layers

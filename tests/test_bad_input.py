@@ -68,11 +68,11 @@ LEARNER: dict[str, tuple[Call, type[CosendError], list[str]]] = {
     "choose numbers as text": (lambda a: a.choose(("0.5", "0.5")), ContextError, ["numbers", "'0.5'"]),
     "choose nothing": (lambda a: a.choose(None), ContextError, ["'lab'", "None"]),
     "choose a hole": (lambda a: a.choose((0.5, None)), ContextError, ["'lab'"]),
-    "choose, told by a stranger": (lambda a: a.choose((0.5, 0.5), {"x": TOLD}), ArmError, ["no arm 'x'", "hq"]),
+    "choose, told by a stranger": (lambda a: a.choose((0.5, 0.5), {"x": TOLD}), ArmError, ["no peer 'x'", "hq"]),
     "choose, told by a stranger too": (
         lambda a: a.choose((0.5, 0.5), {"hq": TOLD, "x": TOLD}),
         ArmError,
-        ["no arm 'x'", "hq"],
+        ["no peer 'x'", "hq"],
     ),
     "choose, told by an own arm": (lambda a: a.choose((0.5, 0.5), {"tree": TOLD}), ArmError, ["'tree'", "peer"]),
     "choose nan, told": (lambda a: a.choose((0.5, NAN), {"hq": TOLD}), ContextError, ["axis 1", UNIT, "nan"]),
@@ -85,7 +85,7 @@ LEARNER: dict[str, tuple[Call, type[CosendError], list[str]]] = {
     "choose many, told by a stranger": (
         lambda a: a.choose_many([(0, 0)], {"hq": TOLD, "x": TOLD}),
         ArmError,
-        ["no arm 'x'"],
+        ["no peer 'x'"],
     ),
     "report nan": (lambda a: a.report((NAN, 0)), ContextError, ["axis 0", UNIT, "nan"]),
     "report one number": (lambda a: a.report(0.5), ContextError, ["2 numbers", "0.5"]),

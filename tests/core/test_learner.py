@@ -95,7 +95,7 @@ def pick_told(learner: Learner, data: LabelledData) -> Choice:
 
 def test_what_an_unknown_peer_tells_is_refused() -> None:
     learner = alone()
-    with pytest.raises(ArmError, match="no arm 'nobody': it has a, b"):
+    with pytest.raises(ArmError, match="no peer 'nobody' that could tell anything: it has none"):
         learner.choose(0.5, {"nobody": LabelledData(1, 1)})
     assert pick(learner).id == 1
 
@@ -301,8 +301,10 @@ def test_a_state_of_another_version_or_damaged_is_refused() -> None:
         learner_from(State({**state.facts, "version": 99}, state.arrays))
     with pytest.raises(StateError, match="damaged"):
         learner_from(State(state.facts, {name: a for name, a in state.arrays.items() if name != "cells"}))
-    with pytest.raises(ArmError):
+    with pytest.raises(StateError, match="needs at least one of its own"):
         learner_from(State({**state.facts, "own": {}}, state.arrays))
+    with pytest.raises(StateError, match="do not fit each other"):
+        learner_from(State({**state.facts, "last_id": 7}, state.arrays))
 
 
 def test_a_large_state_comes_back_whole() -> None:

@@ -204,7 +204,7 @@ BAD_ITEMS: list[tuple[Axis, Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(
-    ("axis", "item", "fragments"), BAD_ITEMS, ids=[f"{axis.name}: {said[-1]}" for axis, _, said in BAD_ITEMS]
+    ("axis", "item", "fragments"), BAD_ITEMS, ids=[f"{axis.description}: {said[-1]}" for axis, _, said in BAD_ITEMS]
 )
 def test_an_item_whose_context_cannot_be_computed_is_refused_and_changes_nothing(
     axis: Axis, item: Any, fragments: list[str]

@@ -331,15 +331,17 @@ def test_a_reward_function_that_leaves_0_to_1_is_refused_and_changes_nothing(gai
     assert everything(lab, hq) == before
 
 
-def test_a_peer_whose_own_reward_function_fails_does_not_tear_the_caller() -> None:
+def test_a_peer_that_fails_to_learn_is_reported_after_all_labels_are_settled() -> None:
     lab = Site("lab", classifiers={"one": always(1)}, context=Context("x"), policy=TRAINING_FIRST)
     hq = Site("hq", classifiers={"one": always(1)}, context=Context("x"), reward=lambda *_: 7.0)
     Network([lab, hq])
-    decision = lab.classify({"x": 0.5})
-    before = everything(lab, hq)
+    made = lab.classify_many(items(2))
+    before = everything(hq)
     with pytest.raises(RewardError, match="site 'hq'"):
-        lab.learn(decision.id, 1)
-    assert everything(lab, hq) == before
+        lab.learn_many([decision.id for decision in made], [1, 1])
+    assert lab.open == {}
+    assert lab.learner.waiting_count == 0
+    assert everything(hq) == before
 
 
 POLICIES = [

@@ -37,8 +37,9 @@ class Classifier(Protocol):
 
 def as_classifier(model: Any) -> Classifier:
     """Return a model as a classifier, by what it can do."""
-    if isinstance(model, SeesOnly | RiverModel | SklearnModel | Function):
-        return model
+    if all(hasattr(model, name) for name in ("learns", "predict", "learn")):
+        classifier: Classifier = model
+        return classifier
     if hasattr(model, "predict_one"):
         return RiverModel(model)
     if hasattr(model, "predict"):
@@ -142,6 +143,16 @@ def predictions(name: str, classifier: Classifier, items: Sequence[Item]) -> lis
         labels = classifier.predict(items)
     except Exception as error:  # a user's model may raise anything
         raise ClassifierError(f"classifier {name!r} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(labels, list):
+        raise ClassifierError(f"classifier {name!r} must give a list of labels, gave {labels!r}")
     if len(labels) != len(items):
         raise ClassifierError(f"classifier {name!r} gave {len(labels)} labels for {len(items)} items")
     return labels
+
+
+def teach(name: str, classifier: Classifier, item: Item, label: Label) -> None:
+    """Let a classifier learn; whatever goes wrong in it is a `ClassifierError` with its name."""
+    try:
+        classifier.learn(item, label)
+    except Exception as error:  # a user's model may raise anything
+        raise ClassifierError(f"classifier {name!r} failed to learn: {type(error).__name__}: {error}") from error

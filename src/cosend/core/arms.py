@@ -78,6 +78,8 @@ class Arms:
     def _check_new(self, name: Any, cost: float) -> None:
         if not isinstance(name, str) or not name:
             raise ArmError(f"an arm of site {self.site!r} must have a name, got {name!r}")
+        if name == self.site:
+            raise ArmError(f"site {name!r} cannot be its own arm: arms and sites need different names")
         if name in self.own or name in self.peers:
             raise ArmError(f"site {self.site!r} has an arm {name!r} already: names must differ")
         check_unit("cost", cost, f"arm {name!r} of site {self.site!r}")

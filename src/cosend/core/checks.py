@@ -38,5 +38,5 @@ def is_number(value: object) -> bool:
     """Tell whether a value is a finite real number; NumPy's scalars are, text is not."""
     try:
         return not isinstance(value, str | bytes) and math.isfinite(value)  # type: ignore[arg-type]
-    except TypeError:
+    except (TypeError, OverflowError):
         return False

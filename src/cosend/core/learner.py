@@ -19,15 +19,14 @@ from cosend.core.bookkeeping import TAUGHT, TRAIN, net_mean
 from cosend.core.checks import check_unit, check_whole
 from cosend.core.draws import caller_word, site_words
 from cosend.core.ledger import Floats, Ledger, grown, new_ledger
-from cosend.core.partition import axes_of
+from cosend.core.partition import axes_of, first_bad_axis
 from cosend.core.phases import lay_partition, next_phase
+from cosend.core.points import Context, bad_context, read_point, read_points
 from cosend.core.policy import CoS
 from cosend.core.rules import ASK, NO_ROOM
 from cosend.core.values import Answer, AskPeer, Batch, Cell, Choice, Estimate, LabelledData, Phase
 from cosend.core.waiting import Patience, Waiting, WaitingRoom
-from cosend.errors import ContextError, SettingError, SettledDecision
-
-Context = float | Sequence[float]
+from cosend.errors import ArmError, SettingError, SettledDecision
 
 NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = (Phase.EXPLOIT, Phase.TRAIN, Phase.EXPLORE, Phase.EXPLOIT)  # by the code of the outcome
@@ -86,10 +85,8 @@ class Learner:
         After an `AskPeer`, call again with the same context and everything that peers have `told` for this item.
         """
         self._read(context)
-        if self.room.patience.wait_limit is not None:
-            self._settle_overdue()
-        if told:
-            self._hear(told)
+        if told or self.room.patience.wait_limit is not None:
+            self._prepare(told)
         made = doors.choose_one(self._arrays, self._context, self._asked)
         while made[0] < ASK:
             self._make_way(made[0], made[1])
@@ -105,7 +102,8 @@ class Learner:
 
         `told` belongs to the first of them. When a peer must be asked, the batch ends there: call again with the rest.
         """
-        points = self._read_many(contexts)
+        points = read_points(self.name, contexts, self.dimensions)
+        self._check_told(told)
         if self.room.may_overflow(len(points), self.arrivals):
             return self._one_by_one(points, told)
         if told:
@@ -150,6 +148,27 @@ class Learner:
             self._drop(room.oldest())
         return ticket
 
+    def _read(self, context: Context) -> None:
+        if type(context) is float and self.dimensions == 1:
+            self._context[0] = context
+        else:
+            self._context[:] = read_point(self.name, context, self.dimensions)
+
+    def _prepare(self, told: Mapping[str, LabelledData]) -> None:
+        """Do what must come before a choice, once it is sure that the context is one."""
+        axis = first_bad_axis(self._context)
+        if axis >= 0:
+            raise bad_context(self.name, self._context, axis)
+        self._check_told(told)
+        self._settle_overdue()
+        self._hear(told)
+
+    def _check_told(self, told: Mapping[str, LabelledData]) -> None:
+        for peer in told:
+            if peer not in self.arms.peers:
+                has = ", ".join(self.arms.peers) or "none"
+                raise ArmError(f"site {self.name!r} has no peer {peer!r} that could tell anything: it has {has}")
+
     def _hear(self, told: Mapping[str, LabelledData]) -> None:
         for peer, data in told.items():
             number = self.arms.number(peer)
@@ -160,7 +179,7 @@ class Learner:
     def _make_way(self, outcome: int, axis: int = 0) -> None:
         """Remove what stands in the way of a choice, or raise if it is the context."""
         if outcome == doors.BAD_CONTEXT:
-            raise self._bad_context(axis)
+            raise bad_context(self.name, self._context, axis)
         if outcome == NO_ROOM:
             self.replace_ledger(grown(self.ledger))
         else:
@@ -257,7 +276,7 @@ class Learner:
         self._read(context)
         arrivals, taught = doors.report_one(self._arrays, self._context)
         if arrivals == doors.BAD_CONTEXT:
-            raise self._bad_context(taught)
+            raise bad_context(self.name, self._context, taught)
         return LabelledData(arrivals, taught)
 
     def answer(self, context: Context, *, caller: str, request: int, training: bool, labelled: bool = False) -> Answer:
@@ -346,37 +365,3 @@ class Learner:
             waiting_count=counts[col.WAITING],
             training_count=counts[col.TRAINING],
         )
-
-    # Reading contexts
-
-    def _read(self, context: Context) -> None:
-        if type(context) is float and self.dimensions == 1:
-            self._context[0] = context
-        else:
-            self._context[:] = self._point(context)
-
-    def _read_many(self, contexts: Sequence[Context]) -> Floats:
-        try:
-            points = np.asarray(contexts, np.float64).reshape(len(contexts), self.dimensions)
-        except (TypeError, ValueError):  # find out which one it is
-            points = np.array([self._point(context) for context in contexts])
-        bad = np.argwhere(~((points >= 0.0) & (points <= 1.0)))
-        if len(bad):
-            n, axis = bad[0].tolist()
-            self._context[:] = points[n]
-            raise self._bad_context(axis, f"context {n} of the batch, ")
-        return points
-
-    def _point(self, context: Context) -> Floats:
-        try:
-            point = np.atleast_1d(np.asarray(context, np.float64))
-        except (TypeError, ValueError):
-            raise ContextError(f"a context of site {self.name!r} must be numbers, got {context!r}") from None
-        if point.shape != (self.dimensions,):
-            wanted = f"{self.dimensions} numbers" if self.dimensions > 1 else "1 number"
-            raise ContextError(f"a context of site {self.name!r} must be {wanted}, got {context!r}")
-        return point
-
-    def _bad_context(self, axis: int, where: str = "") -> ContextError:
-        value = float(self._context[axis])
-        return ContextError(f"{where}axis {axis} of a context of site {self.name!r} must be in [0, 1], got {value}")

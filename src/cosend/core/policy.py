@@ -66,6 +66,8 @@ class CoS:
         check_one_of("training_count", self.training_count, get_args(TrainingCount))
         check_one_of("doubling", self.doubling, get_args(Doubling))
         check_one_of("share_labels", self.share_labels, get_args(ShareLabels))
+        if not isinstance(self.time_dimension, bool):
+            raise SettingError("time_dimension", self.time_dimension, "True or False")
         self._check_time_dimension()
 
     def _check_time_dimension(self) -> None:

@@ -37,9 +37,9 @@ def learner_state(learner: Learner) -> State:
         "dimensions": learner.dimensions,
         "policy": asdict(learner.policy),
         "patience": asdict(room.patience),
-        "own": arms.own,
-        "peers": arms.peers,
-        "functions": arms.functions,
+        "own": dict(arms.own),
+        "peers": dict(arms.peers),
+        "functions": dict(arms.functions),
         "last_id": room.last,
     }
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -58,9 +58,9 @@ def learner_from(state: State) -> Learner:
     check_version(state.facts)
     try:
         return _rebuilt(state.facts, state.arrays)
-    except CosendError:
+    except StateError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (CosendError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise StateError(f"the saved state of a learner is damaged: {error!r}") from error
 
 
@@ -82,6 +82,7 @@ def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Lear
     )
     learner.arms.functions.update(facts["functions"])
     rows = len(arrays["cells"])
+    _check_arrays(arrays, rows, len(learner.arms), facts["last_id"])
     ledger = new_ledger(1, len(learner.arms))
     if rows > ledger.cells.shape[1]:
         ledger = grown(ledger, rows)
@@ -99,3 +100,24 @@ def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Lear
         id_, row, arm, kind, arrival, epoch = entry
         learner.room.entries[id_] = (row, arm, kind, arrival, epoch, context)
     return learner
+
+
+def _check_arrays(arrays: dict[str, npt.NDArray[Any]], rows: int, arms: int, last_id: int) -> None:
+    """Raise unless the arrays fit each other: compiled code does not look where it reads."""
+    sites, waiting = arrays["sites"], arrays["waiting"]
+    sound = (
+        sites.shape == (1, col.SITE_COLUMNS)
+        and sites[0, col.ROWS] == rows
+        and sites[0, col.ARM_COUNT] == arms
+        and sites[0, col.TICKETS] == last_id
+        and sites[0, col.SLICES] >= 1
+        and arrays["rewards"].shape == (rows, arms, col.REWARD_COLUMNS)
+        and arrays["counts"].shape == (rows, arms, col.COUNT_COLUMNS)
+        and len(np.unique(arrays["cells"][:, col.CELL_KEY])) == rows
+        and waiting.shape[1:] == (6,)
+        and bool(((waiting[:, 0] >= 1) & (waiting[:, 0] <= last_id)).all())
+        and bool(((waiting[:, 1] >= 0) & (waiting[:, 2] >= 0) & (waiting[:, 2] < arms)).all())
+        and bool((waiting[waiting[:, 5] == sites[0, col.EPOCH], 1] < rows).all())
+    )
+    if not sound:
+        raise StateError("the saved state of a learner is damaged: its arrays do not fit each other")

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
+
 from cosend.core.checks import check_unit, check_whole
-from cosend.errors import DecisionError, SettingError, SettledDecision, UnknownDecision
+from cosend.errors import SettingError, SettledDecision, UnknownDecision
 
 # A choice, or an answer to a peer, whose label has not come: (row, arm, kind, arrival, epoch, context).
 # `kind` is TRAIN, EXPLORE, EXPLOIT or TAUGHT; `arrival` the site's arrivals by then; `context` is empty unless the
@@ -53,15 +55,13 @@ class WaitingRoom:
 
     def require(self, decision: int) -> Waiting:
         """Return what waits under an id, or raise."""
-        try:
-            return self.entries[decision]
-        except (KeyError, TypeError):
-            raise self._refusal(decision) from None
-
-    def _refusal(self, decision: object) -> DecisionError:
-        if isinstance(decision, int) and not isinstance(decision, bool) and 1 <= decision <= self.last:
-            return SettledDecision(self.site, decision)
-        return UnknownDecision(self.site, decision, self.last)
+        if type(decision) is int or isinstance(decision, np.integer):  # 1.0 and True equal 1, but are no ids
+            entry = self.entries.get(decision)
+            if entry is not None:
+                return entry
+            if 1 <= decision <= self.last:
+                raise SettledDecision(self.site, decision)
+        raise UnknownDecision(self.site, decision, self.last)
 
     def overdue(self, arrival: int) -> int | None:
         """Return the oldest id if it has waited too long when the `arrival`-th item comes, else None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,14 +34,19 @@ class Network:
     def __init__(self, sites: Iterable[Site], *, call_cost: CallCost = 0.0) -> None:
         self.sites: dict[str, Site] = {}
         self.call_cost = call_cost
-        for site in sites:
-            self.add(site)
-        if not self.sites:
+        joining = list(sites)
+        if not joining:
             raise NetworkError("a network needs at least one site")
+        for cost in call_cost.values() if isinstance(call_cost, Mapping) else [call_cost]:
+            check_unit("call_cost", cost, "calling a peer")
+        for n, site in enumerate(joining):
+            self._check(site, joining[:n])
+        for site in joining:
+            self.add(site)
 
     def add(self, site: Site) -> None:
         """Let a site join; it and all others become peers."""
-        self._check(site)
+        self._check(site, list(self.sites.values()))
         costs = {other: (self._cost(other, site.name), self._cost(site.name, other)) for other in self.sites}
         for name, other in self.sites.items():
             to_new, to_other = costs[name]
@@ -76,11 +81,11 @@ class Network:
             while known_later and known_later[0][0] <= turn:
                 self._tell(known_later.popleft()[1])
             for name in list(streams):
-                try:
-                    item, truth = next(streams[name])
-                except StopIteration:
+                row = next(streams[name], None) if name in self.sites else None
+                if row is None:  # the stream has ended, or the site has left
                     del streams[name]
                     continue
+                item, truth = row
                 event = Event(name, self.sites[name].classify(item), truth)
                 if label_delay == 0:
                     self._tell(event)
@@ -99,8 +104,9 @@ class Network:
     def save(self, folder: str | Path) -> None:
         """Save what every site knows, one file each; classifiers are not saved."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        for name, site in self.sites.items():
-            write_state(site_state(site), Path(folder) / f"{name}.npz")
+        states = {name: site_state(site) for name, site in self.sites.items()}
+        for name, state in states.items():
+            write_state(state, Path(folder) / f"{name}.npz")
 
     def load(self, folder: str | Path) -> None:
         """Go on from what `save` has written for sites of the same names, classifiers and contexts."""
@@ -109,17 +115,23 @@ class Network:
         for commit in restored.values():
             commit()
 
-    def _check(self, site: Site) -> None:
-        if site.name in self.sites:
-            raise NetworkError(f"two sites have the name {site.name!r}: names must differ")
-        names = [axis.name for axis in site.axes]
-        for other in self.sites.values():
-            theirs = [axis.name for axis in other.axes]
-            if theirs != names:
+    def _check(self, site: Site, others: Sequence[Site]) -> None:
+        """Raise unless a site fits the others; nothing is wired before all of them do."""
+        context = [axis.description for axis in site.axes]
+        for other in others:
+            if other.name == site.name:
+                raise NetworkError(f"two sites have the name {site.name!r}: names must differ")
+            for one, two in ((site, other), (other, site)):
+                if one.name in two.learner.arms.names:
+                    raise NetworkError(f"site {two.name!r} has an arm {one.name!r} already, the name of another site")
+            theirs = [axis.description for axis in other.axes]
+            if theirs != context:
                 raise NetworkError(
                     f"sites {other.name!r} and {site.name!r} must describe an item by the same context, "
-                    f"got {theirs} and {names}"
+                    f"got {theirs} and {context}"
                 )
+            self._cost(site.name, other.name)
+            self._cost(other.name, site.name)
 
     def _cost(self, caller: str, peer: str) -> float:
         cost: Any = self.call_cost
@@ -128,5 +140,4 @@ class Network:
             if (caller, peer) not in pairs and peer not in pairs:
                 raise NetworkError(f"call_cost has no cost for {caller!r} calling {peer!r}")
             cost = pairs.get((caller, peer), pairs.get(peer))
-        check_unit("call_cost", cost, f"{caller!r} calling {peer!r}")
         return float(cost)

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 from cosend.core.checks import check_one_of, check_whole, is_number
 from cosend.errors import ContextError, SettingError
@@ -57,12 +57,13 @@ class RecentValues:
         return rank
 
 
+@runtime_checkable
 class Axis(Protocol):
     """One number of a context. `read` may refuse an item and changes nothing; `place` never refuses."""
 
     @property
-    def name(self) -> str:
-        """What the axis is called."""
+    def description(self) -> str:
+        """What the axis is, with its settings: two of the same description place an item at the same point."""
         ...
 
     def read(self, item: Any, past: Past, arrival: int) -> float:
@@ -82,6 +83,11 @@ class _Axis:
     """What most axes have in common: the value is in [0, 1] as it is read, and any label will do."""
 
     __slots__ = ()
+
+    @property
+    def description(self) -> str:
+        """The axis with its settings."""
+        return repr(self)
 
     def place(self, value: float, past: Past) -> float:
         """Return the value as it is."""
@@ -110,17 +116,15 @@ class Context(_Axis):
         check_one_of("scale", self.scale, get_args(Scale))
         check_one_of("outside", self.outside, get_args(Outside))
         check_whole("window", self.window)
-        if self.range is not None:
-            low, high = self.range
-            least = 0.0 if self.scale == "log" else -math.inf
-            if not (is_number(low) and is_number(high) and least <= low < high):
-                allowed = "(low, high) with low < high" + (" and low >= 0" if self.scale == "log" else "")
-                raise SettingError("range", self.range, allowed)
+        if self.range is not None and not self._range_makes_sense(self.range):
+            allowed = "(low, high) with low < high" + (" and low >= 0" if self.scale == "log" else "")
+            raise SettingError("range", self.range, allowed)
 
-    @property
-    def name(self) -> str:
-        """The name of the feature."""
-        return self.feature
+    def _range_makes_sense(self, given: Any) -> bool:
+        if not isinstance(given, Sequence) or len(given) != 2 or not all(is_number(end) for end in given):
+            return False
+        low, high = given
+        return is_number(high - low) and low < high and (low >= 0 or self.scale != "log")
 
     def read(self, item: Any, past: Past, arrival: int) -> float:
         """Return the feature, scaled unless it is to be ranked."""
@@ -132,7 +136,7 @@ class Context(_Axis):
             value = min(max(value, low), high)
         if not low <= value <= high:
             raise ContextError(
-                f"feature {self.feature!r} must be in [{low:g}, {high:g}], got {value:g}: "
+                f"feature {self.feature!r} must be in [{low:g}, {high:g}], got {value!r}: "
                 f"give the context another range, or outside='clip'"
             )
         if self.scale == "log":
@@ -143,9 +147,7 @@ class Context(_Axis):
         """Return the scaled feature, or its rank among the recent ones."""
         if self.scale != "rank":
             return value
-        recent = past.recent.get(self.feature) or RecentValues(self.window)
-        past.recent[self.feature] = recent
-        return recent.rank(value)
+        return past.recent.setdefault(self.description, RecentValues(self.window)).rank(value)
 
     @staticmethod
     def previous_label(*classes: Any) -> PreviousLabel:
@@ -173,7 +175,6 @@ class PreviousLabel(_Axis):
     """The true label of the newest item whose label is known; the first class before there is one."""
 
     classes: tuple[Any, ...]
-    name: str = "previous label"
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) < 2 or len(set(self.classes)) != len(self.classes):
@@ -197,7 +198,6 @@ class Time(_Axis):
     """How far the stream of a site has come."""
 
     horizon: int
-    name: str = "time"
 
     def __post_init__(self) -> None:
         check_whole("horizon", self.horizon)
@@ -213,15 +213,10 @@ class TimeOfDay(_Axis):
 
     feature: str
 
-    @property
-    def name(self) -> str:
-        """The name of the feature."""
-        return f"time of day of {self.feature}"
-
     def read(self, item: Any, past: Past, arrival: int) -> float:
         """Return the share of the day that has passed."""
         moment = _feature(item, self.feature)
-        if isinstance(moment, datetime):
+        if isinstance(moment, datetime) and moment == moment:  # pandas' NaT is a datetime too, and equals nothing
             return (moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6) / DAY_S
         return _number(item, self.feature) % DAY_S / DAY_S
 
@@ -233,17 +228,30 @@ class FromFunction(_Axis):
     function: Callable[[Any], float]
     name: str = "function"
 
+    @property
+    def description(self) -> str:
+        """The name; two functions cannot be compared."""
+        return f"function {self.name!r}"
+
     def read(self, item: Any, past: Past, arrival: int) -> float:
         """Return what the function says, if it is in [0, 1]."""
-        value = self.function(item)
+        try:
+            value = self.function(item)
+        except Exception as error:  # a user's function may raise anything
+            raise ContextError(f"context {self.name!r} failed: {type(error).__name__}: {error}") from error
         if not is_number(value) or not 0.0 <= value <= 1.0:
             raise ContextError(f"context {self.name!r} must be in [0, 1], its function returned {value!r}")
         return float(value)
 
 
+def check_items(axes: Sequence[Axis], items: Sequence[Any], past: Past, arrivals: int) -> list[list[float]]:
+    """Return what the axes read off items that come after `arrivals` others, or raise; nothing changes."""
+    return [[axis.read(item, past, arrivals + 1 + n) for axis in axes] for n, item in enumerate(items)]
+
+
 def read_contexts(axes: Sequence[Axis], items: Sequence[Any], past: Past, arrivals: int) -> list[tuple[float, ...]]:
     """Return the contexts of items that come after `arrivals` others; `past` changes only if all can be read."""
-    values = [[axis.read(item, past, arrivals + 1 + n) for axis in axes] for n, item in enumerate(items)]
+    values = check_items(axes, items, past, arrivals)
     return [tuple(axis.place(value, past) for axis, value in zip(axes, row, strict=True)) for row in values]
 
 

@@ -20,6 +20,19 @@ from cosend.errors import StateError
 
 FACTS: Final = "facts_json"
 
+# What numpy and zipfile raise for bytes that are no archive, a cut or damaged one, or one that claims odd things.
+UNREADABLE: Final = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
 
 def write_state(state: State, path: str | os.PathLike[str]) -> None:
     """Write a state to a file, replacing what was there in one step."""
@@ -39,12 +52,12 @@ def write_state(state: State, path: str | os.PathLike[str]) -> None:
 def read_state(path: str | os.PathLike[str]) -> State:
     """Read a state from a file."""
     try:
-        with np.load(Path(path), allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         facts = json.loads(arrays.pop(FACTS).tobytes())
     except FileNotFoundError:
         raise StateError(f"{path}: no such file") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise StateError(f"{path}: not a whole saved state ({error})") from error
     if not isinstance(facts, dict):
         raise StateError(f"{path}: not a saved state of cosend")
