@@ -130,17 +130,17 @@ def nth_tie(ledger: Ledger, s: int, row: int, first: int, n: int) -> int:
 
 
 @compiled
-def exploit(ledger: Ledger, s: int, row: int) -> tuple[int, int, int]:
-    """Return the arm with the best mean, ties at random."""
+def best_arm(ledger: Ledger, s: int, row: int) -> tuple[int, int]:
+    """Return the arm with the best mean, ties at random, and among how many it was drawn."""
     first, ties = best_among(ledger, s, row, ledger.sites[s, col.ARM_COUNT])
-    return EXPLOIT, nth_tie(ledger, s, row, first, draw_one(ledger, s, draws.BEST_ARM, ties)), ties
+    return nth_tie(ledger, s, row, first, draw_one(ledger, s, draws.BEST_ARM, ties)), ties
 
 
 @compiled
 def in_order(
     ledger: Ledger, s: int, row: int, explore_quota: float, train_quota: float, asked: Asked
 ) -> tuple[int, int, int]:
-    """Choose in the order of the paper's figure, or with training first."""
+    """Return what is owed a sample first in the order of the paper's figure, or with training first; else EXPLOIT."""
     own = ledger.sites[s, col.OWN_COUNT]
     train_first = ledger.sites[s, col.ORDER] == TRAIN_FIRST
     if not train_first:
@@ -158,7 +158,7 @@ def in_order(
     arm, owed = explore_among(ledger, s, row, own, arms, explore_quota, draws.PEER_EXPLORATION)
     if owed > 0:
         return EXPLORE, arm, owed
-    return exploit(ledger, s, row)
+    return EXPLOIT, EMPTY, 0
 
 
 @compiled
@@ -174,7 +174,7 @@ def is_owed(ledger: Ledger, s: int, row: int, arm: int, explore_quota: float, tr
 def at_random(
     ledger: Ledger, s: int, row: int, explore_quota: float, train_quota: float, asked: Asked
 ) -> tuple[int, int, int]:
-    """Choose by one draw from everything that is owed a sample (the paper's prose)."""
+    """Return one draw from everything that is owed a sample (the paper's prose), or EXPLOIT if nothing is."""
     arms = ledger.sites[s, col.ARM_COUNT]
     owed, asked_count, drawn = 0, 0, EMPTY
     for arm in range(arms):
@@ -184,7 +184,7 @@ def at_random(
             if asked[arm]:
                 drawn = arm  # it was drawn before it was asked, and it is still owed
     if owed == 0:
-        return exploit(ledger, s, row)
+        return EXPLOIT, EMPTY, 0
     if drawn == EMPTY:
         n = draw_one(ledger, s, draws.ANYTHING_OWED + draws.PER_ASKED_PEER * asked_count, owed)
         while n >= 0:
@@ -216,6 +216,8 @@ def choose(ledger: Ledger, s: int, context: Floats, asked: Asked) -> tuple[int, 
         phase, arm, candidates = at_random(ledger, s, row, explore_quota, train_quota, asked)
     else:
         phase, arm, candidates = in_order(ledger, s, row, explore_quota, train_quota, asked)
+    if phase == EXPLOIT:
+        arm, candidates = best_arm(ledger, s, row)
     if phase != ASK:
         enter_choice(ledger, s, row, arm, phase)
     return phase, arm, row, candidates
