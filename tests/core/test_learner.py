@@ -133,7 +133,7 @@ def test_a_label_of_an_earlier_phase_may_open_a_cell_in_a_full_ledger() -> None:
         learner.learn(pick(learner, n / 1_000 if not 300 < n < 700 else 0.9).id, 1.0)
     full = learner_from(learner_state(learner))  # a restored ledger has room for what it holds and no more
     rows = len(full.cells())
-    assert rows == full.ledger.cells.shape[1]
+    assert rows == full.ledger.cells.shape[0]
     full.learn(early.id, 1.0)
     assert len(full.cells()) == rows + 1
 
@@ -142,9 +142,9 @@ def test_doubling_lays_a_finer_partition_and_resets_as_the_paper_does() -> None:
     learner = Learner("here", own={"a": 0.0, "b": 0.0}, policy=CoS(alpha=0.3))
     for n in range(14):
         learner.learn(pick(learner, n / 14).id, 1.0)
-    assert learner.ledger.sites[0, [col.EPOCH, col.PHASE_LENGTH]].tolist() == [2, 8]
+    assert learner.ledger.site[[col.EPOCH, col.PHASE_LENGTH]].tolist() == [2, 8]
     learner.learn(pick(learner).id, 1.0)
-    assert learner.ledger.sites[0, [col.EPOCH, col.PHASE_LENGTH]].tolist() == [3, 16]
+    assert learner.ledger.site[[col.EPOCH, col.PHASE_LENGTH]].tolist() == [3, 16]
     assert sum(cell.labelled.arrivals for cell in learner.cells().values()) == 1
 
 
@@ -242,7 +242,7 @@ def test_arms_join_and_leave_without_losing_what_is_known_of_the_others() -> Non
     learner.add_own("c", 0.1)
     learner.add_peer("there", 0.2, functions=3)
     assert learner.arms.names == ("a", "b", "c", "there")
-    assert learner.ledger.sites[0, col.MAX_PEER_FUNCTIONS] == 3
+    assert learner.ledger.site[col.MAX_PEER_FUNCTIONS] == 3
     assert learner.remove("a") == []
     assert learner.cells()[1].estimates["b"] == known
     assert learner.cells()[1].estimates["c"].reward_count == 0

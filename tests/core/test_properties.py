@@ -56,7 +56,7 @@ def test_every_context_has_exactly_one_cell_and_lies_in_it(context: tuple[float,
     choice = choose(learner, context)
     cells = learner.cells()
     assert list(cells) == [choice.cell]
-    slices = learner.ledger.sites[0, col.SLICES]
+    slices = learner.ledger.site[col.SLICES]
     for x, index in zip(context, cells[choice.cell].axes, strict=True):
         assert index / slices <= x + 1e-15
         assert x < (index + 1) / slices or (x == 1.0 and index == slices - 1) or x - (index + 1) / slices < 1e-15
@@ -72,12 +72,12 @@ def test_counts_equal_the_number_of_rewards(contexts: list[tuple[float, float]],
     draw.shuffle(choices)
     for choice in choices:
         learner.learn(choice.id, float(draw.random() < 0.5))
-    rows = learner.ledger.sites[0, col.ROWS]
-    rewards = learner.ledger.rewards[0, :rows, :, col.REWARD_COUNT].sum()
-    trainings = learner.ledger.counts[0, :rows, :, col.MY_TRAINING].sum()
+    rows = learner.ledger.site[col.ROWS]
+    rewards = learner.ledger.rewards[:rows, :, col.REWARD_COUNT].sum()
+    trainings = learner.ledger.counts[:rows, :, col.MY_TRAINING].sum()
     assert rewards + trainings == len(contexts)
     assert learner.waiting_count == 0
-    assert not learner.ledger.counts[0, :rows, :, [col.WAITING, col.TRAINING_WAITING]].any()
+    assert not learner.ledger.counts[:rows, :, [col.WAITING, col.TRAINING_WAITING]].any()
     assert sum(cell.labelled.arrivals for cell in learner.cells().values()) == len(contexts)
 
 

@@ -179,8 +179,8 @@ def compare_ledgers(network: Network) -> None:
             assert cell.labelled == (expected[axes].arrivals, expected[axes].taught)
             for number, arm in enumerate(learner.arms.names):
                 mine = [
-                    *learner.ledger.rewards[0, row, number, :2].tolist(),
-                    *learner.ledger.counts[0, row, number].tolist(),
+                    *learner.ledger.rewards[row, number, :2].tolist(),
+                    *learner.ledger.counts[row, number].tolist(),
                 ]
                 twin = expected[axes].arms[arm]
                 assert mine == [

@@ -77,7 +77,7 @@ def assert_nothing_leaks(*sites: Site) -> None:
         cells = site.learner.cells().values()
         waiting = sum(known.waiting_count for cell in cells for known in cell.estimates.values())
         trained = site.learner.ledger.counts[..., col.TRAINING_WAITING].sum()
-        epoch = site.learner.ledger.sites[0, col.EPOCH]  # a new phase forgets that those of earlier ones wait
+        epoch = site.learner.ledger.site[col.EPOCH]  # a new phase forgets that those of earlier ones wait
         assert waiting + trained == sum(entry[4] == epoch for entry in site.learner.room.entries.values())
 
 

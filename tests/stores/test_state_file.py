@@ -279,7 +279,7 @@ def test_a_missing_fact_is_found_out(part: str) -> None:
         learner_from(state)
 
 
-@pytest.mark.parametrize("part", ["sites", "cells", "rewards", "counts", "waiting", "waiting_contexts"])
+@pytest.mark.parametrize("part", ["site", "cells", "rewards", "counts", "waiting", "waiting_contexts"])
 def test_a_missing_or_misshapen_array_is_found_out(part: str) -> None:
     state = learner_state(a_learner())
     with pytest.raises(StateError, match="damaged"):

@@ -24,74 +24,74 @@ TAUGHT: Final = 4
 
 
 @compiled
-def sample_count(ledger: Ledger, s: int, row: int, arm: int) -> float:
+def sample_count(ledger: Ledger, row: int, arm: int) -> float:
     """Return how many rewards an arm has or will have: what waits counts from the moment of the choice."""
-    return float(ledger.rewards[s, row, arm, col.REWARD_COUNT] + ledger.counts[s, row, arm, col.WAITING])
+    return float(ledger.rewards[row, arm, col.REWARD_COUNT] + ledger.counts[row, arm, col.WAITING])
 
 
 @compiled
-def net_mean(ledger: Ledger, s: int, row: int, arm: int) -> float:
+def net_mean(ledger: Ledger, row: int, arm: int) -> float:
     """Return the mean reward of an arm net of its cost; nothing received yet counts as never right."""
-    mean = ledger.rewards[s, row, arm, col.MEAN_REWARD] if row != EMPTY else 0.0
-    return float(mean - ledger.costs[s, arm])
+    mean = ledger.rewards[row, arm, col.MEAN_REWARD] if row != EMPTY else 0.0
+    return float(mean - ledger.costs[arm])
 
 
 @compiled
-def enter_choice(ledger: Ledger, s: int, row: int, arm: int, phase: int) -> None:
+def enter_choice(ledger: Ledger, row: int, arm: int, phase: int) -> None:
     """Enter a choice for an own item; SPEC 2: an item counts as an arrival whatever arm is used."""
-    ledger.sites[s, col.ARRIVALS] += 1
-    ledger.sites[s, col.TICKETS] += 1
-    ledger.cells[s, row, col.CELL_ARRIVALS] += 1
+    ledger.site[col.ARRIVALS] += 1
+    ledger.site[col.TICKETS] += 1
+    ledger.cells[row, col.CELL_ARRIVALS] += 1
     if phase == TRAIN:
-        ledger.counts[s, row, arm, col.TRAINING] += 1
-        ledger.counts[s, row, arm, col.TRAINING_WAITING] += 1
+        ledger.counts[row, arm, col.TRAINING] += 1
+        ledger.counts[row, arm, col.TRAINING_WAITING] += 1
     else:
-        ledger.counts[s, row, arm, col.WAITING] += 1
+        ledger.counts[row, arm, col.WAITING] += 1
 
 
 @compiled
-def enter_answer(ledger: Ledger, s: int, row: int, function: int) -> None:
+def enter_answer(ledger: Ledger, row: int, function: int) -> None:
     """Enter an answer that a label will follow."""
-    ledger.sites[s, col.TICKETS] += 1
-    ledger.counts[s, row, function, col.WAITING] += 1
+    ledger.site[col.TICKETS] += 1
+    ledger.counts[row, function, col.WAITING] += 1
 
 
 @compiled
-def enter_report(ledger: Ledger, s: int, row: int, peer: int, arrivals: int, taught: int) -> None:
+def enter_report(ledger: Ledger, row: int, peer: int, arrivals: int, taught: int) -> None:
     """Refresh the cached training count of a peer from what it reports."""
-    waiting = int(ledger.counts[s, row, peer, col.TRAINING_WAITING])
-    if ledger.sites[s, col.COUNTS_MINE_ONLY]:
-        count = arrivals + int(ledger.counts[s, row, peer, col.MY_TRAINING]) + waiting
+    waiting = int(ledger.counts[row, peer, col.TRAINING_WAITING])
+    if ledger.site[col.COUNTS_MINE_ONLY]:
+        count = arrivals + int(ledger.counts[row, peer, col.MY_TRAINING]) + waiting
     else:
         # What waits was sent but has not been taught: without it a slow label would train the peer again and again.
         count = arrivals + taught + waiting
-    ledger.counts[s, row, peer, col.TRAINING] = min(count, MOST)
+    ledger.counts[row, peer, col.TRAINING] = min(count, MOST)
 
 
 @compiled
-def enter_reward(ledger: Ledger, s: int, row: int, arm: int, kind: int, gain: float, waited: bool) -> None:
+def enter_reward(ledger: Ledger, row: int, arm: int, kind: int, gain: float, waited: bool) -> None:
     """Enter the reward of a choice or answer; `waited` is false if the row does not know that it waited."""
     if kind == TRAIN:
-        ledger.counts[s, row, arm, col.MY_TRAINING] += 1
+        ledger.counts[row, arm, col.MY_TRAINING] += 1
         if waited:
-            ledger.counts[s, row, arm, col.TRAINING_WAITING] -= 1
+            ledger.counts[row, arm, col.TRAINING_WAITING] -= 1
         return
-    reward_sum = ledger.rewards[s, row, arm, col.REWARD_SUM] + gain
-    reward_count = ledger.rewards[s, row, arm, col.REWARD_COUNT] + 1
-    ledger.rewards[s, row, arm, col.REWARD_SUM] = reward_sum
-    ledger.rewards[s, row, arm, col.REWARD_COUNT] = reward_count
-    ledger.rewards[s, row, arm, col.MEAN_REWARD] = reward_sum / reward_count
+    reward_sum = ledger.rewards[row, arm, col.REWARD_SUM] + gain
+    reward_count = ledger.rewards[row, arm, col.REWARD_COUNT] + 1
+    ledger.rewards[row, arm, col.REWARD_SUM] = reward_sum
+    ledger.rewards[row, arm, col.REWARD_COUNT] = reward_count
+    ledger.rewards[row, arm, col.MEAN_REWARD] = reward_sum / reward_count
     if waited:
-        ledger.counts[s, row, arm, col.WAITING] -= 1
+        ledger.counts[row, arm, col.WAITING] -= 1
     if kind == TAUGHT:
-        ledger.cells[s, row, col.CELL_TAUGHT] += 1
+        ledger.cells[row, col.CELL_TAUGHT] += 1
 
 
 @compiled
-def strike(ledger: Ledger, s: int, row: int, arm: int, kind: int) -> None:
+def strike(ledger: Ledger, row: int, arm: int, kind: int) -> None:
     """Strike out a choice or answer whose label will never come: it no longer counts."""
     if kind == TRAIN:
-        ledger.counts[s, row, arm, col.TRAINING] -= 1
-        ledger.counts[s, row, arm, col.TRAINING_WAITING] -= 1
+        ledger.counts[row, arm, col.TRAINING] -= 1
+        ledger.counts[row, arm, col.TRAINING_WAITING] -= 1
     else:
-        ledger.counts[s, row, arm, col.WAITING] -= 1
+        ledger.counts[row, arm, col.WAITING] -= 1

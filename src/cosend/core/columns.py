@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Ledger.sites: one row for each site.
+# Ledger.site: whole numbers of the site.
 KEY0: Final = 0  # the two words of the site's draws
 KEY1: Final = 1
 ARRIVALS: Final = 2  # own items so far

@@ -27,12 +27,12 @@ def choose_one(arrays: Arrays, context: Floats, asked: Asked) -> tuple[int, int,
     With the outcome BAD_CONTEXT, the place of the arm has the axis.
     """
     ledger = Ledger(*arrays)
-    arrival = ledger.sites[0, col.ARRIVALS] + 1
+    arrival = ledger.site[col.ARRIVALS] + 1
     bad = first_bad_axis(context)
     if bad >= 0:
         return BAD_CONTEXT, bad, EMPTY, arrival, 0, 0
-    outcome, arm, row, candidates = choose(ledger, 0, context, asked)
-    cell = ledger.cells[0, row, col.CELL_KEY] if row != EMPTY else 0
+    outcome, arm, row, candidates = choose(ledger, context, asked)
+    cell = ledger.cells[row, col.CELL_KEY] if row != EMPTY else 0
     return outcome, arm, row, arrival, cell, candidates
 
 
@@ -56,9 +56,9 @@ def choose_many(arrays: Arrays, contexts: Floats, asked: Asked, first: int, made
 def hear_one(arrays: Arrays, context: Floats, peer: int, arrivals: int, taught: int) -> bool:
     """Enter what a peer reports for a context; false if the ledger must grow first."""
     ledger = Ledger(*arrays)
-    row = row_for(ledger, 0, cell_of(ledger, 0, context, ledger.sites[0, col.ARRIVALS] + 1))
+    row = row_for(ledger, cell_of(ledger, context, ledger.site[col.ARRIVALS] + 1))
     if row != EMPTY:
-        enter_report(ledger, 0, row, peer, arrivals, taught)
+        enter_report(ledger, row, peer, arrivals, taught)
     return row != EMPTY
 
 
@@ -70,7 +70,7 @@ def answer_one(
     bad = first_bad_axis(context)
     if bad >= 0:
         return BAD_CONTEXT, bad
-    return answer(Ledger(*arrays), 0, context, caller, request, training, labelled)
+    return answer(Ledger(*arrays), context, caller, request, training, labelled)
 
 
 @compiled
@@ -79,13 +79,13 @@ def report_one(arrays: Arrays, context: Floats) -> tuple[int, int]:
     bad = first_bad_axis(context)
     if bad >= 0:
         return BAD_CONTEXT, bad
-    return report(Ledger(*arrays), 0, context)
+    return report(Ledger(*arrays), context)
 
 
 @compiled
 def learn_one(arrays: Arrays, row: int, arm: int, kind: int, gain: float) -> None:
     """Enter one reward."""
-    enter_reward(Ledger(*arrays), 0, row, arm, kind, gain, True)
+    enter_reward(Ledger(*arrays), row, arm, kind, gain, True)
 
 
 @compiled
@@ -93,20 +93,20 @@ def learn_many(arrays: Arrays, entries: Ints, gains: Floats) -> None:
     """Enter many rewards; a row of `entries` is (row, arm, kind)."""
     ledger = Ledger(*arrays)
     for n in range(gains.shape[0]):
-        enter_reward(ledger, 0, entries[n, 0], entries[n, 1], entries[n, 2], gains[n], True)
+        enter_reward(ledger, entries[n, 0], entries[n, 1], entries[n, 2], gains[n], True)
 
 
 @compiled
 def learn_elsewhere(arrays: Arrays, context: Floats, arm: int, kind: int, gain: float) -> bool:
     """Enter a reward of an earlier phase where its context lies now; false if the ledger must grow first."""
     ledger = Ledger(*arrays)
-    row = row_for(ledger, 0, cell_of(ledger, 0, context, ledger.sites[0, col.ARRIVALS]))
+    row = row_for(ledger, cell_of(ledger, context, ledger.site[col.ARRIVALS]))
     if row != EMPTY:
-        enter_reward(ledger, 0, row, arm, kind, gain, False)
+        enter_reward(ledger, row, arm, kind, gain, False)
     return row != EMPTY
 
 
 @compiled
 def strike_one(arrays: Arrays, row: int, arm: int, kind: int) -> None:
     """Strike out one choice or answer."""
-    strike(Ledger(*arrays), 0, row, arm, kind)
+    strike(Ledger(*arrays), row, arm, kind)

@@ -62,15 +62,15 @@ class Learner:
         self._dropped: list[int] = []
         self._context = np.zeros(dimensions)
         self._remembers_contexts = self.policy.doubles and self.policy.doubling == "keep"
-        self.ledger = new_ledger(1, len(self.arms))
-        self.ledger.sites[0, [col.KEY0, col.KEY1]] = site_words(seed, name)
+        self.ledger = new_ledger(len(self.arms))
+        self.ledger.site[[col.KEY0, col.KEY1]] = site_words(seed, name)
         self._arms_changed()
-        lay_partition(self.ledger, 0, self.policy)
+        lay_partition(self.ledger, self.policy)
 
     @property
     def arrivals(self) -> int:
         """How many items have come."""
-        return int(self.ledger.sites[0, col.ARRIVALS])
+        return int(self.ledger.site[col.ARRIVALS])
 
     @property
     def waiting_count(self) -> int:
@@ -183,7 +183,7 @@ class Learner:
         if outcome == NO_ROOM:
             self.replace_ledger(grown(self.ledger))
         else:
-            self.replace_ledger(next_phase(self.ledger, 0, self.policy))
+            self.replace_ledger(next_phase(self.ledger, self.policy))
 
     # Learning
 
@@ -237,7 +237,7 @@ class Learner:
             return float(gain)
         check_unit("cost", cost, f"decision {decision} of site {self.name!r}")
         # The known cost is taken off where means are compared, so only the difference belongs in here.
-        return gain - cost + float(self.ledger.costs[0, arm])
+        return gain - cost + float(self.ledger.costs[arm])
 
     def _learn_of_earlier_phase(self, context: tuple[float, ...], arm: int, kind: int, reward: float) -> None:
         while not doors.learn_elsewhere(self._arrays, np.array(context), arm, kind, reward):
@@ -316,7 +316,7 @@ class Learner:
 
     def set_cost(self, name: str, cost: float) -> None:
         """Change the cost of an arm from now on."""
-        self.ledger.costs[0, self.arms.set_cost(name, cost)] = cost
+        self.ledger.costs[self.arms.set_cost(name, cost)] = cost
 
     def _insert(self, number: int) -> None:
         self._reshape(lambda array, axis: np.insert(array, number, 0, axis))
@@ -325,15 +325,15 @@ class Learner:
     def _reshape(self, change: Callable[[Any, int], Any]) -> None:
         ledger = self.ledger
         self.ledger = ledger._replace(
-            costs=change(ledger.costs, 1), rewards=change(ledger.rewards, 2), counts=change(ledger.counts, 2)
+            costs=change(ledger.costs, 0), rewards=change(ledger.rewards, 1), counts=change(ledger.counts, 1)
         )
         self._arms_changed()
 
     def _arms_changed(self) -> None:
-        self.ledger.costs[0] = self.arms.costs()
-        self.ledger.sites[0, col.OWN_COUNT] = len(self.arms.own)
-        self.ledger.sites[0, col.ARM_COUNT] = len(self.arms)
-        self.policy.write_to(self.ledger, 0, self.dimensions, self.arms.announced_functions())
+        self.ledger.costs[:] = self.arms.costs()
+        self.ledger.site[col.OWN_COUNT] = len(self.arms.own)
+        self.ledger.site[col.ARM_COUNT] = len(self.arms)
+        self.policy.write_to(self.ledger, self.dimensions, self.arms.announced_functions())
         self._asked = np.zeros(len(self.arms), np.bool_)
         self.replace_ledger(self.ledger)
 
@@ -341,27 +341,27 @@ class Learner:
         """Go on with another ledger: one that has grown, or one that was saved."""
         self.ledger = ledger
         self._arrays = cast("doors.Arrays", tuple(ledger))
-        self._epoch = int(ledger.sites[0, col.EPOCH])
+        self._epoch = int(ledger.site[col.EPOCH])
 
     # Looking inside
 
     def cells(self) -> dict[int, Cell]:
         """Return what is known of every visited cell, by the cell's key as in `Choice.cell`."""
-        rows = range(int(self.ledger.sites[0, col.ROWS]))
-        return {int(self.ledger.cells[0, row, col.CELL_KEY]): self._cell(row) for row in rows}
+        rows = range(int(self.ledger.site[col.ROWS]))
+        return {int(self.ledger.cells[row, col.CELL_KEY]): self._cell(row) for row in rows}
 
     def _cell(self, row: int) -> Cell:
-        key, arrivals, taught = self.ledger.cells[0, row].tolist()
-        slices = int(self.ledger.sites[0, col.SLICES])
+        key, arrivals, taught = self.ledger.cells[row].tolist()
+        slices = int(self.ledger.site[col.SLICES])
         estimates = {name: self._estimate(row, arm) for arm, name in enumerate(self.arms.names)}
         axes = axes_of(key, slices, self.policy.axes(self.dimensions))
         return Cell(axes, LabelledData(arrivals, taught), estimates)
 
     def _estimate(self, row: int, arm: int) -> Estimate:
-        counts = self.ledger.counts[0, row, arm].tolist()
+        counts = self.ledger.counts[row, arm].tolist()
         return Estimate(
-            mean_reward=float(net_mean(self.ledger, 0, row, arm)),
-            reward_count=int(self.ledger.rewards[0, row, arm, col.REWARD_COUNT]),
+            mean_reward=float(net_mean(self.ledger, row, arm)),
+            reward_count=int(self.ledger.rewards[row, arm, col.REWARD_COUNT]),
             waiting_count=counts[col.WAITING],
             training_count=counts[col.TRAINING],
         )

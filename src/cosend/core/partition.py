@@ -71,9 +71,9 @@ def slice_of(x: float, slices: int) -> int:
 
 
 @compiled
-def cell_of(ledger: Ledger, s: int, context: Floats, arrival: int) -> int:
+def cell_of(ledger: Ledger, context: Floats, arrival: int) -> int:
     """Return the key of the cell that holds `context` for an item that is the site's `arrival`-th."""
-    site = ledger.sites[s]
+    site = ledger.site
     slices = int(site[col.SLICES])
     key = 0
     for axis in range(site[col.DIMENSIONS]):

@@ -13,49 +13,49 @@ from cosend.core.policy import CoS
 FIRST_PHASE: Final = 2
 
 
-def lay_partition(ledger: Ledger, s: int, policy: CoS) -> None:
+def lay_partition(ledger: Ledger, policy: CoS) -> None:
     """Lay the first partition of a site that has seen nothing yet."""
-    site = ledger.sites[s]
+    site = ledger.site
     horizon = FIRST_PHASE if policy.doubles else policy.horizon or 0
     site[col.PHASE_LENGTH] = horizon
     site[col.SLICES] = policy.slices_at(horizon, int(site[col.DIMENSIONS]))
 
 
-def next_phase(ledger: Ledger, s: int, policy: CoS) -> Ledger:
+def next_phase(ledger: Ledger, policy: CoS) -> Ledger:
     """Start the next phase, twice as long; returns the ledger, which may have grown."""
-    site = ledger.sites[s]
+    site = ledger.site
     site[col.PHASE_START] = site[col.ARRIVALS]
     site[col.PHASE_LENGTH] *= 2
     site[col.EPOCH] += 1
     old_slices = int(site[col.SLICES])
     site[col.SLICES] = policy.slices_at(int(site[col.PHASE_LENGTH]), int(site[col.DIMENSIONS]))
     if policy.doubling == "keep":
-        return _carried_over(ledger, s, old_slices)
+        return _carried_over(ledger, old_slices)
     site[col.QUOTA_START] = site[col.ARRIVALS]
-    clear(ledger, s)
+    clear(ledger)
     return ledger
 
 
-def _carried_over(ledger: Ledger, s: int, old_slices: int) -> Ledger:
+def _carried_over(ledger: Ledger, old_slices: int) -> Ledger:
     """Start every cell whose centre lies in a visited cell of the old partition from that cell's numbers."""
-    site = ledger.sites[s]
+    site = ledger.site
     rows, dimensions, slices = int(site[col.ROWS]), int(site[col.DIMENSIONS]), int(site[col.SLICES])
-    cells, rewards, counts = (a[s, :rows].copy() for a in (ledger.cells, ledger.rewards, ledger.counts))
+    cells, rewards, counts = (array[:rows].copy() for array in (ledger.cells, ledger.rewards, ledger.counts))
     counts[..., [col.WAITING, col.TRAINING_WAITING]] = 0
     finer = [cells_with_centre_in(index, old_slices, slices) for index in range(old_slices)]
     children = [
         [key_of(axes, slices) for axes in product(*(finer[i] for i in axes_of(int(key), old_slices, dimensions)))]
         for key in cells[:, col.CELL_KEY]
     ]
-    clear(ledger, s)
+    clear(ledger)
     needed = sum(len(keys) for keys in children)
-    if needed > ledger.cells.shape[1]:
+    if needed > ledger.cells.shape[0]:
         ledger = grown(ledger, needed)
     for parent, keys in enumerate(children):
         for key in keys:
-            row = row_for(ledger, s, key)
-            ledger.cells[s, row] = cells[parent]
-            ledger.cells[s, row, col.CELL_KEY] = key
-            ledger.rewards[s, row] = rewards[parent]
-            ledger.counts[s, row] = counts[parent]
+            row = row_for(ledger, key)
+            ledger.cells[row] = cells[parent]
+            ledger.cells[row, col.CELL_KEY] = key
+            ledger.rewards[row] = rewards[parent]
+            ledger.counts[row] = counts[parent]
     return ledger

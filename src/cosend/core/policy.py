@@ -97,11 +97,11 @@ class CoS:
             raise SettingError("max_cells", self.max_cells, f"given: {slices} slices on {axes} axes are too many")
         return slices
 
-    def write_to(self, ledger: Ledger, s: int, dimensions: int, announced_functions: int) -> None:
-        """Write these settings into a site's row of the ledger; its counters stay."""
-        site = ledger.sites[s]
+    def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
+        """Write these settings into the ledger of a site; its counters stay."""
+        site = ledger.site
         exponent = self.exploration_exponent or exponent_for(self.alpha, self.axes(dimensions))
-        ledger.parameters[s, col.EXPONENT] = exponent
+        ledger.parameters[col.EXPONENT] = exponent
         site[col.DIMENSIONS] = dimensions
         site[col.TIMED] = self.time_dimension
         site[col.ORDER] = ORDER_CODES[self.order]

@@ -46,57 +46,55 @@ TRAIN_FIRST: Final = 2
 
 
 @compiled
-def draw_one(ledger: Ledger, s: int, purpose: int, candidates: int) -> int:
+def draw_one(ledger: Ledger, purpose: int, candidates: int) -> int:
     """Return one of several candidates for the decision that is being made."""
-    site = ledger.sites[s]
+    site = ledger.site
     return draws.pick(site[col.KEY0], site[col.KEY1], 0, site[col.TICKETS] + 1, purpose, candidates)
 
 
 @compiled
-def count_owed(ledger: Ledger, s: int, row: int, first: int, last: int, quota: float) -> int:
+def count_owed(ledger: Ledger, row: int, first: int, last: int, quota: float) -> int:
     """Return how many of the arms first .. last-1 have count <= quota."""
     owed = 0
     for arm in range(first, last):
-        owed += sample_count(ledger, s, row, arm) <= quota
+        owed += sample_count(ledger, row, arm) <= quota
     return owed
 
 
 @compiled
-def nth_owed(ledger: Ledger, s: int, row: int, first: int, quota: float, n: int) -> int:
+def nth_owed(ledger: Ledger, row: int, first: int, quota: float, n: int) -> int:
     """Return the n-th arm, counted from `first` on, with count <= quota."""
     arm = first - 1
     while n >= 0:
         arm += 1
-        n -= sample_count(ledger, s, row, arm) <= quota
+        n -= sample_count(ledger, row, arm) <= quota
     return arm
 
 
 @compiled
-def explore_among(
-    ledger: Ledger, s: int, row: int, first: int, last: int, quota: float, purpose: int
-) -> tuple[int, int]:
+def explore_among(ledger: Ledger, row: int, first: int, last: int, quota: float, purpose: int) -> tuple[int, int]:
     """Return an arm among first .. last-1 that is owed a sample, and among how many it was drawn, or (EMPTY, 0)."""
-    owed = count_owed(ledger, s, row, first, last, quota)
+    owed = count_owed(ledger, row, first, last, quota)
     if owed == 0:
         return EMPTY, 0
-    return nth_owed(ledger, s, row, first, quota, draw_one(ledger, s, purpose, owed)), owed
+    return nth_owed(ledger, row, first, quota, draw_one(ledger, purpose, owed)), owed
 
 
 @compiled
-def train_or_ask(ledger: Ledger, s: int, row: int, quota: float, asked: Asked) -> tuple[int, int, int]:
+def train_or_ask(ledger: Ledger, row: int, quota: float, asked: Asked) -> tuple[int, int, int]:
     """Return (TRAIN, peer, candidates), (ASK, peer, candidates), or (EXPLOIT, EMPTY, 0) if all peers are trained."""
-    site = ledger.sites[s]
+    site = ledger.site
     stale, asked_count = 0, 0
     for peer in range(site[col.OWN_COUNT], site[col.ARM_COUNT]):
         asked_count += asked[peer]
-        stale += ledger.counts[s, row, peer, col.TRAINING] <= quota
+        stale += ledger.counts[row, peer, col.TRAINING] <= quota
     if stale == 0:
         return EXPLOIT, EMPTY, 0
     # A peer that was asked and is still stale is the one that was drawn: train it.
-    n = draw_one(ledger, s, draws.PEER_TRAINING + draws.PER_ASKED_PEER * asked_count, stale)
+    n = draw_one(ledger, draws.PEER_TRAINING + draws.PER_ASKED_PEER * asked_count, stale)
     drawn = EMPTY
     for peer in range(site[col.OWN_COUNT], site[col.ARM_COUNT]):
-        if ledger.counts[s, row, peer, col.TRAINING] <= quota:
+        if ledger.counts[row, peer, col.TRAINING] <= quota:
             if asked[peer]:
                 return TRAIN, peer, stale
             if n == 0:
@@ -106,12 +104,12 @@ def train_or_ask(ledger: Ledger, s: int, row: int, quota: float, asked: Asked) -
 
 
 @compiled
-def best_among(ledger: Ledger, s: int, row: int, last: int) -> tuple[int, int]:
+def best_among(ledger: Ledger, row: int, last: int) -> tuple[int, int]:
     """Return the first of the arms 0 .. last-1 with the best net mean, and how many share that mean."""
     first, ties = 0, 1
-    best = net_mean(ledger, s, row, 0)
+    best = net_mean(ledger, row, 0)
     for arm in range(1, last):
-        mean = net_mean(ledger, s, row, arm)
+        mean = net_mean(ledger, row, arm)
         if mean > best:
             first, ties, best = arm, 1, mean
         elif mean == best:
@@ -120,142 +118,138 @@ def best_among(ledger: Ledger, s: int, row: int, last: int) -> tuple[int, int]:
 
 
 @compiled
-def nth_tie(ledger: Ledger, s: int, row: int, first: int, n: int) -> int:
+def nth_tie(ledger: Ledger, row: int, first: int, n: int) -> int:
     """Return the n-th arm, counted from `first` on, that has the same net mean as `first`."""
-    best, arm = net_mean(ledger, s, row, first), first
+    best, arm = net_mean(ledger, row, first), first
     while n > 0:
         arm += 1
-        n -= net_mean(ledger, s, row, arm) == best
+        n -= net_mean(ledger, row, arm) == best
     return arm
 
 
 @compiled
-def best_arm(ledger: Ledger, s: int, row: int) -> tuple[int, int]:
+def best_arm(ledger: Ledger, row: int) -> tuple[int, int]:
     """Return the arm with the best mean, ties at random, and among how many it was drawn."""
-    first, ties = best_among(ledger, s, row, ledger.sites[s, col.ARM_COUNT])
-    return nth_tie(ledger, s, row, first, draw_one(ledger, s, draws.BEST_ARM, ties)), ties
+    first, ties = best_among(ledger, row, ledger.site[col.ARM_COUNT])
+    return nth_tie(ledger, row, first, draw_one(ledger, draws.BEST_ARM, ties)), ties
 
 
 @compiled
-def in_order(
-    ledger: Ledger, s: int, row: int, explore_quota: float, train_quota: float, asked: Asked
-) -> tuple[int, int, int]:
+def in_order(ledger: Ledger, row: int, explore_quota: float, train_quota: float, asked: Asked) -> tuple[int, int, int]:
     """Return what is owed a sample first in the order of the paper's figure, or with training first; else EXPLOIT."""
-    own = ledger.sites[s, col.OWN_COUNT]
-    train_first = ledger.sites[s, col.ORDER] == TRAIN_FIRST
+    own = ledger.site[col.OWN_COUNT]
+    train_first = ledger.site[col.ORDER] == TRAIN_FIRST
     if not train_first:
-        arm, owed = explore_among(ledger, s, row, 0, own, explore_quota, draws.OWN_EXPLORATION)
+        arm, owed = explore_among(ledger, row, 0, own, explore_quota, draws.OWN_EXPLORATION)
         if owed > 0:
             return EXPLORE, arm, owed
-    phase, peer, stale = train_or_ask(ledger, s, row, train_quota, asked)
+    phase, peer, stale = train_or_ask(ledger, row, train_quota, asked)
     if stale > 0:
         return phase, peer, stale
     if train_first:
-        arm, owed = explore_among(ledger, s, row, 0, own, explore_quota, draws.OWN_EXPLORATION)
+        arm, owed = explore_among(ledger, row, 0, own, explore_quota, draws.OWN_EXPLORATION)
         if owed > 0:
             return EXPLORE, arm, owed
-    arms = ledger.sites[s, col.ARM_COUNT]
-    arm, owed = explore_among(ledger, s, row, own, arms, explore_quota, draws.PEER_EXPLORATION)
+    arms = ledger.site[col.ARM_COUNT]
+    arm, owed = explore_among(ledger, row, own, arms, explore_quota, draws.PEER_EXPLORATION)
     if owed > 0:
         return EXPLORE, arm, owed
     return EXPLOIT, EMPTY, 0
 
 
 @compiled
-def is_owed(ledger: Ledger, s: int, row: int, arm: int, explore_quota: float, train_quota: float) -> bool:
+def is_owed(ledger: Ledger, row: int, arm: int, explore_quota: float, train_quota: float) -> bool:
     """Tell whether an arm is in the paper's set S of arms that are owed a sample."""
-    if sample_count(ledger, s, row, arm) <= explore_quota:
+    if sample_count(ledger, row, arm) <= explore_quota:
         return True
-    is_peer = arm >= ledger.sites[s, col.OWN_COUNT]
-    return bool(is_peer and ledger.counts[s, row, arm, col.TRAINING] <= train_quota)
+    is_peer = arm >= ledger.site[col.OWN_COUNT]
+    return bool(is_peer and ledger.counts[row, arm, col.TRAINING] <= train_quota)
 
 
 @compiled
-def at_random(
-    ledger: Ledger, s: int, row: int, explore_quota: float, train_quota: float, asked: Asked
-) -> tuple[int, int, int]:
+def at_random(ledger: Ledger, row: int, explore_quota: float, train_quota: float, asked: Asked) -> tuple[int, int, int]:
     """Return one draw from everything that is owed a sample (the paper's prose), or EXPLOIT if nothing is."""
-    arms = ledger.sites[s, col.ARM_COUNT]
+    arms = ledger.site[col.ARM_COUNT]
     owed, asked_count, drawn = 0, 0, EMPTY
     for arm in range(arms):
         asked_count += asked[arm]
-        if is_owed(ledger, s, row, arm, explore_quota, train_quota):
+        if is_owed(ledger, row, arm, explore_quota, train_quota):
             owed += 1
             if asked[arm]:
                 drawn = arm  # it was drawn before it was asked, and it is still owed
     if owed == 0:
         return EXPLOIT, EMPTY, 0
     if drawn == EMPTY:
-        n = draw_one(ledger, s, draws.ANYTHING_OWED + draws.PER_ASKED_PEER * asked_count, owed)
+        n = draw_one(ledger, draws.ANYTHING_OWED + draws.PER_ASKED_PEER * asked_count, owed)
         while n >= 0:
             drawn += 1
-            n -= is_owed(ledger, s, row, drawn, explore_quota, train_quota)
-    is_peer = drawn >= ledger.sites[s, col.OWN_COUNT]
-    if is_peer and ledger.counts[s, row, drawn, col.TRAINING] <= train_quota:
+            n -= is_owed(ledger, row, drawn, explore_quota, train_quota)
+    is_peer = drawn >= ledger.site[col.OWN_COUNT]
+    if is_peer and ledger.counts[row, drawn, col.TRAINING] <= train_quota:
         return (TRAIN if asked[drawn] else ASK), drawn, owed
     return EXPLORE, drawn, owed
 
 
 @compiled
-def choose(ledger: Ledger, s: int, context: Floats, asked: Asked) -> tuple[int, int, int, int]:
+def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int, int]:
     """Choose an arm for the next item of site s and enter the choice; nothing is entered unless it is a phase.
 
     Returns (outcome, arm, row, candidates): a phase, or ASK (the arm is the peer to ask), NO_ROOM (grow the ledger and
     call again) or PHASE_OVER (lay the partition anew and call again).
     """
-    site = ledger.sites[s]
+    site = ledger.site
     arrival = site[col.ARRIVALS] + 1
     if site[col.DOUBLING] and arrival - site[col.PHASE_START] > site[col.PHASE_LENGTH]:
         return PHASE_OVER, EMPTY, EMPTY, 0
-    row = row_for(ledger, s, cell_of(ledger, s, context, arrival))
+    row = row_for(ledger, cell_of(ledger, context, arrival))
     if row == EMPTY:
         return NO_ROOM, EMPTY, EMPTY, 0
-    explore_quota = exploration_quota(arrival - site[col.QUOTA_START], ledger.parameters[s, col.EXPONENT])
+    explore_quota = exploration_quota(arrival - site[col.QUOTA_START], ledger.parameters[col.EXPONENT])
     train_quota = training_quota(explore_quota, site[col.MAX_PEER_FUNCTIONS])
     if site[col.ORDER] == RANDOM:
-        phase, arm, candidates = at_random(ledger, s, row, explore_quota, train_quota, asked)
+        phase, arm, candidates = at_random(ledger, row, explore_quota, train_quota, asked)
     else:
-        phase, arm, candidates = in_order(ledger, s, row, explore_quota, train_quota, asked)
+        phase, arm, candidates = in_order(ledger, row, explore_quota, train_quota, asked)
     if phase == EXPLOIT:
-        arm, candidates = best_arm(ledger, s, row)
+        arm, candidates = best_arm(ledger, row)
     if phase != ASK:
-        enter_choice(ledger, s, row, arm, phase)
+        enter_choice(ledger, row, arm, phase)
     return phase, arm, row, candidates
 
 
 @compiled
 def answer(
-    ledger: Ledger, s: int, context: Floats, caller: int, request: int, training: bool, labelled: bool
+    ledger: Ledger, context: Floats, caller: int, request: int, training: bool, labelled: bool
 ) -> tuple[int, int]:
     """Return the own function with which site s answers a peer, and the row it is entered in.
 
     In training it answers as if the item were its own: a function still owed samples, else its best. `labelled` says
     that the label will follow; without it nothing is entered. The function is NO_ROOM if the ledger must grow first.
     """
-    site = ledger.sites[s]
-    key = cell_of(ledger, s, context, site[col.ARRIVALS])
-    row = row_for(ledger, s, key) if labelled else find_row(ledger, s, key)
+    site = ledger.site
+    key = cell_of(ledger, context, site[col.ARRIVALS])
+    row = row_for(ledger, key) if labelled else find_row(ledger, key)
     if labelled and row == EMPTY:
         return NO_ROOM, EMPTY
     own = site[col.OWN_COUNT]
-    quota = exploration_quota(max(1, site[col.ARRIVALS] - site[col.QUOTA_START]), ledger.parameters[s, col.EXPONENT])
-    owed = count_owed(ledger, s, row, 0, own, quota) if training else 0
+    quota = exploration_quota(max(1, site[col.ARRIVALS] - site[col.QUOTA_START]), ledger.parameters[col.EXPONENT])
+    owed = count_owed(ledger, row, 0, own, quota) if training else 0
     if owed > 0:
         n = draws.pick(site[col.KEY0], site[col.KEY1], caller, request, draws.ANSWER_TRAINING, owed)
-        function = nth_owed(ledger, s, row, 0, quota, n)
+        function = nth_owed(ledger, row, 0, quota, n)
     else:
-        first, ties = best_among(ledger, s, row, own)
+        first, ties = best_among(ledger, row, own)
         n = draws.pick(site[col.KEY0], site[col.KEY1], caller, request, draws.ANSWER_BEST, ties)
-        function = nth_tie(ledger, s, row, first, n)
+        function = nth_tie(ledger, row, first, n)
     if labelled:
-        enter_answer(ledger, s, row, function)
+        enter_answer(ledger, row, function)
     return function, row
 
 
 @compiled
-def report(ledger: Ledger, s: int, context: Floats) -> tuple[int, int]:
+def report(ledger: Ledger, context: Floats) -> tuple[int, int]:
     """Return how much labelled data site s has around a context: own arrivals, and labels it was taught."""
-    row = find_row(ledger, s, cell_of(ledger, s, context, ledger.sites[s, col.ARRIVALS]))
+    row = find_row(ledger, cell_of(ledger, context, ledger.site[col.ARRIVALS]))
     if row == EMPTY:
         return 0, 0
-    return ledger.cells[s, row, col.CELL_ARRIVALS], ledger.cells[s, row, col.CELL_TAUGHT]
+    return ledger.cells[row, col.CELL_ARRIVALS], ledger.cells[row, col.CELL_TAUGHT]

@@ -28,7 +28,7 @@ class State(NamedTuple):
 def learner_state(learner: Learner) -> State:
     """Return everything a learner needs to go on as if it had never stopped."""
     ledger, room, arms = learner.ledger, learner.room, learner.arms
-    rows = int(ledger.sites[0, col.ROWS])
+    rows = int(ledger.site[col.ROWS])
     entries = list(room.entries.items())
     facts = {
         "version": VERSION,
@@ -43,10 +43,10 @@ def learner_state(learner: Learner) -> State:
         "last_id": room.last,
     }
     arrays: dict[str, npt.NDArray[Any]] = {
-        "sites": ledger.sites,
-        "cells": ledger.cells[0, :rows],
-        "rewards": ledger.rewards[0, :rows],
-        "counts": ledger.counts[0, :rows],
+        "site": ledger.site,
+        "cells": ledger.cells[:rows],
+        "rewards": ledger.rewards[:rows],
+        "counts": ledger.counts[:rows],
         "waiting": np.array([(id_, *entry[:5]) for id_, entry in entries], np.int64).reshape(-1, 6),
         "waiting_contexts": np.array([entry[5] for _, entry in entries], np.float64),
     }
@@ -83,16 +83,16 @@ def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Lear
     learner.arms.functions.update(facts["functions"])
     rows = len(arrays["cells"])
     _check_arrays(arrays, rows, len(learner.arms), facts["last_id"])
-    ledger = new_ledger(1, len(learner.arms))
-    if rows > ledger.cells.shape[1]:
+    ledger = new_ledger(len(learner.arms))
+    if rows > ledger.cells.shape[0]:
         ledger = grown(ledger, rows)
-    ledger.sites[:] = arrays["sites"]
+    ledger.site[:] = arrays["site"]
     ledger.parameters[:] = learner.ledger.parameters
     ledger.costs[:] = learner.ledger.costs
-    ledger.cells[0, :rows] = arrays["cells"]
-    ledger.rewards[0, :rows] = arrays["rewards"]
-    ledger.counts[0, :rows] = arrays["counts"]
-    reindex(ledger, 0)
+    ledger.cells[:rows] = arrays["cells"]
+    ledger.rewards[:rows] = arrays["rewards"]
+    ledger.counts[:rows] = arrays["counts"]
+    reindex(ledger)
     learner.replace_ledger(ledger)
     learner.room.last = facts["last_id"]
     contexts = [tuple(point) for point in arrays["waiting_contexts"].tolist()]
@@ -104,20 +104,20 @@ def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Lear
 
 def _check_arrays(arrays: dict[str, npt.NDArray[Any]], rows: int, arms: int, last_id: int) -> None:
     """Raise unless the arrays fit each other: compiled code does not look where it reads."""
-    sites, waiting = arrays["sites"], arrays["waiting"]
+    site, waiting = arrays["site"], arrays["waiting"]
     sound = (
-        sites.shape == (1, col.SITE_COLUMNS)
-        and sites[0, col.ROWS] == rows
-        and sites[0, col.ARM_COUNT] == arms
-        and sites[0, col.TICKETS] == last_id
-        and sites[0, col.SLICES] >= 1
+        site.shape == (col.SITE_COLUMNS,)
+        and site[col.ROWS] == rows
+        and site[col.ARM_COUNT] == arms
+        and site[col.TICKETS] == last_id
+        and site[col.SLICES] >= 1
         and arrays["rewards"].shape == (rows, arms, col.REWARD_COLUMNS)
         and arrays["counts"].shape == (rows, arms, col.COUNT_COLUMNS)
         and len(np.unique(arrays["cells"][:, col.CELL_KEY])) == rows
         and waiting.shape[1:] == (6,)
         and bool(((waiting[:, 0] >= 1) & (waiting[:, 0] <= last_id)).all())
         and bool(((waiting[:, 1] >= 0) & (waiting[:, 2] >= 0) & (waiting[:, 2] < arms)).all())
-        and bool((waiting[waiting[:, 5] == sites[0, col.EPOCH], 1] < rows).all())
+        and bool((waiting[waiting[:, 5] == site[col.EPOCH], 1] < rows).all())
     )
     if not sound:
         raise StateError("the saved state of a learner is damaged: its arrays do not fit each other")

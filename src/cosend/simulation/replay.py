@@ -18,7 +18,7 @@ from cosend.core.checks import check_whole
 from cosend.core.compiled import compiled
 from cosend.core.draws import caller_word
 from cosend.core.learner import Learner
-from cosend.core.ledger import EMPTY, Floats, Ints, Ledger, grown, new_ledger, reindex, row_for
+from cosend.core.ledger import EMPTY, Floats, Ints, Ledger, Words, new_ledger, reindex, row_for
 from cosend.core.partition import cell_of
 from cosend.core.phases import next_phase
 from cosend.core.rules import ASK, NO_ROOM, PHASE_OVER, Asked, answer, choose, report
@@ -40,6 +40,18 @@ EPOCH: Final = 5
 PEER_ROW: Final = 6
 PEER_EPOCH: Final = 7
 WAITING_COLUMNS: Final = 8
+
+
+class Stack(NamedTuple):
+    """The ledgers of several sites: the arrays of `Ledger` with the site as one more axis in front."""
+
+    site: Ints
+    parameters: Floats
+    costs: Floats
+    slots: Words
+    cells: Ints
+    rewards: Floats
+    counts: Words
 
 
 class Wiring(NamedTuple):
@@ -74,26 +86,81 @@ def replay(learners: Sequence[Learner], contexts: Floats, gains: Gains, *, items
     items = np.ascontiguousarray(items, np.int32)
     contexts = np.ascontiguousarray(contexts, np.float64)
     _check(learners, contexts, gains, items)
-    ledger, wiring = _stack(learners), _wire(learners)
+    ledgers, wiring = [learner.ledger for learner in learners], _wire(learners)
     trace = Trace(np.zeros(items.shape, np.int8), np.zeros(items.shape, np.int16), np.zeros(items.shape, np.int16))
-    asked = np.zeros(ledger.costs.shape[1], np.bool_)
+    asked = np.zeros(max(len(learner.arms) for learner in learners), np.bool_)
     ring = 1 << delay.bit_length()  # a power of two above the delay
     waiting = np.zeros((ring, len(learners), WAITING_COLUMNS), np.int64)
     progress = np.zeros(3, np.int64)
-    status, site = NO_ROOM, 0
+    status = NO_ROOM
     while status != DONE:
-        status, site = run(ledger, wiring, contexts, gains, items, delay, trace, asked, waiting, progress)
-        if status == NO_ROOM:
-            ledger = grown(ledger)
-        elif status == PHASE_OVER:
-            ledger = next_phase(ledger, site, learners[site].policy)
-    _unstack(ledger, learners)
+        stack = stacked(ledgers)
+        status, site = run(stack, wiring, contexts, gains, items, delay, trace, asked, waiting, progress)
+        ledgers = split(stack, [len(learner.arms) for learner in learners])
+        if status == PHASE_OVER:
+            ledgers[site] = next_phase(ledgers[site], learners[site].policy)
+    for learner, ledger in zip(learners, ledgers, strict=True):
+        learner.replace_ledger(ledger)
+        learner.room.last = int(ledger.site[col.TICKETS])
     return trace
+
+
+def stacked(ledgers: Sequence[Ledger]) -> Stack:
+    """Put the ledgers of all sites into one, with room for more cells."""
+    rows = max(int(ledger.site[col.ROWS]) for ledger in ledgers)
+    capacity = rows + rows // 4 + 4 * NEW_CELLS * len(ledgers)
+    blank = new_ledger(max(len(ledger.costs) for ledger in ledgers), capacity)
+    arrays: list[Any] = [np.stack([array] * len(ledgers)) for array in blank]
+    stack = Stack(*arrays)
+    for s, ledger in enumerate(ledgers):
+        arms, rows = len(ledger.costs), int(ledger.site[col.ROWS])
+        stack.site[s], stack.parameters[s], stack.costs[s, :arms] = ledger.site, ledger.parameters, ledger.costs
+        stack.cells[s, :rows] = ledger.cells[:rows]
+        stack.rewards[s, :rows, :arms] = ledger.rewards[:rows]
+        stack.counts[s, :rows, :arms] = ledger.counts[:rows]
+        reindex(_view(stack, s))
+    return stack
+
+
+def split(stack: Stack, arm_counts: Sequence[int]) -> list[Ledger]:
+    """Take the ledgers of all sites out of a stack."""
+    ledgers = []
+    for s, arms in enumerate(arm_counts):
+        view = _view(stack, s)
+        arrays: list[Any] = [array.copy() for array in view]
+        ledger = Ledger(*arrays)
+        ledgers.append(
+            ledger._replace(
+                costs=view.costs[:arms].copy(),
+                rewards=view.rewards[:, :arms].copy(),
+                counts=view.counts[:, :arms].copy(),
+            )
+        )
+    return ledgers
+
+
+def _view(stack: Stack, s: int) -> Ledger:
+    arrays: list[Any] = [array[s] for array in stack]
+    return Ledger(*arrays)
+
+
+@compiled
+def at(stack: Stack, s: int) -> Ledger:
+    """Return the ledger of a site in a stack, inside compiled code; nothing is copied."""
+    return Ledger(
+        stack.site[s],
+        stack.parameters[s],
+        stack.costs[s],
+        stack.slots[s],
+        stack.cells[s],
+        stack.rewards[s],
+        stack.counts[s],
+    )
 
 
 @compiled
 def run(
-    ledger: Ledger,
+    stack: Stack,
     wiring: Wiring,
     contexts: Floats,
     gains: Gains,
@@ -112,89 +179,92 @@ def run(
     last = waiting.shape[0] - 1
     for slot in range(progress[0], slots):
         while delay > 0 and progress[1] <= slot - delay:
-            hand_out(ledger, wiring, contexts, gains, waiting[progress[1] & last])
+            hand_out(stack, wiring, contexts, gains, waiting[progress[1] & last])
             progress[1] += 1
         for s in range(sites):
-            if ledger.sites[s, col.ROWS] + NEW_CELLS * sites > ledger.cells.shape[1]:
+            if stack.site[s, col.ROWS] + NEW_CELLS * sites > stack.cells.shape[1]:
                 return NO_ROOM, s
         for s in range(progress[2], sites):
-            arrived = ledger.sites[s, col.ARRIVALS] - ledger.sites[s, col.PHASE_START]
-            if ledger.sites[s, col.DOUBLING] and arrived >= ledger.sites[s, col.PHASE_LENGTH]:
+            if stack.site[s, col.DOUBLING] and phase_is_over(stack.site[s]):
                 progress[2] = s
                 return PHASE_OVER, s
             entry = waiting[slot & last, s]
-            arrive(ledger, wiring, s, contexts, items[slot, s], asked, entry)
+            arrive(stack, wiring, s, contexts, items[slot, s], asked, entry)
             trace.phases[slot, s] = entry[KIND]
             trace.arms[slot, s] = entry[ARM]
             trace.functions[slot, s] = entry[FUNCTION]
             if delay == 0:
-                label(ledger, wiring, s, contexts, gains, entry)
+                label(stack, wiring, s, contexts, gains, entry)
         progress[0], progress[2] = slot + 1, 0
     while delay > 0 and progress[1] < slots:
-        hand_out(ledger, wiring, contexts, gains, waiting[progress[1] & last])
+        hand_out(stack, wiring, contexts, gains, waiting[progress[1] & last])
         progress[1] += 1
     return DONE, 0
 
 
 @compiled
-def arrive(ledger: Ledger, wiring: Wiring, s: int, contexts: Floats, item: int, asked: Asked, entry: Ints) -> None:
+def phase_is_over(site: Ints) -> bool:
+    """Tell whether the next item of a site that doubles its horizon starts a phase."""
+    return bool(site[col.ARRIVALS] - site[col.PHASE_START] >= site[col.PHASE_LENGTH])
+
+
+@compiled
+def arrive(stack: Stack, wiring: Wiring, s: int, contexts: Floats, item: int, asked: Asked, entry: Ints) -> None:
     """Choose for an item, let the arm answer, and write down what waits for the label."""
-    context = contexts[item]
+    ledger, context = at(stack, s), contexts[item]
     outcome, arm, row, asked_any = ASK, 0, 0, False
     while outcome == ASK:
-        outcome, arm, row, _ = choose(ledger, s, context, asked)
+        outcome, arm, row, _ = choose(ledger, context, asked)
         if outcome == ASK:
-            arrivals, taught = report(ledger, wiring.peer_sites[s, arm], context)
-            enter_report(ledger, s, row, arm, arrivals, taught)
+            arrivals, taught = report(at(stack, wiring.peer_sites[s, arm]), context)
+            enter_report(ledger, row, arm, arrivals, taught)
             asked[arm] = True
             asked_any = True
     if asked_any:
         asked[:] = False
     entry[ROW], entry[ARM], entry[KIND], entry[ITEM] = row, arm, outcome, item
-    entry[EPOCH], entry[PEER_ROW] = ledger.sites[s, col.EPOCH], EMPTY
-    if arm < ledger.sites[s, col.OWN_COUNT]:
+    entry[EPOCH], entry[PEER_ROW] = ledger.site[col.EPOCH], EMPTY
+    if arm < ledger.site[col.OWN_COUNT]:
         entry[FUNCTION] = wiring.first_functions[s] + arm
         return
-    peer = wiring.peer_sites[s, arm]
+    peer = at(stack, wiring.peer_sites[s, arm])
     training = outcome == TRAIN
     labelled = training or wiring.shares_all[s] > 0
-    request = ledger.sites[s, col.TICKETS]
-    function, peer_row = answer(ledger, peer, context, wiring.caller_words[s], request, training, labelled)
-    entry[FUNCTION] = wiring.first_functions[peer] + function
+    request = ledger.site[col.TICKETS]
+    function, peer_row = answer(peer, context, wiring.caller_words[s], request, training, labelled)
+    entry[FUNCTION] = wiring.first_functions[wiring.peer_sites[s, arm]] + function
     if labelled:
-        entry[PEER_ROW], entry[PEER_EPOCH] = peer_row, ledger.sites[peer, col.EPOCH]
+        entry[PEER_ROW], entry[PEER_EPOCH] = peer_row, peer.site[col.EPOCH]
 
 
 @compiled
-def hand_out(ledger: Ledger, wiring: Wiring, contexts: Floats, gains: Gains, entries: Ints) -> None:
+def hand_out(stack: Stack, wiring: Wiring, contexts: Floats, gains: Gains, entries: Ints) -> None:
     """Hand out the labels of one slot, site by site."""
     for s in range(entries.shape[0]):
-        label(ledger, wiring, s, contexts, gains, entries[s])
+        label(stack, wiring, s, contexts, gains, entries[s])
 
 
 @compiled
-def label(ledger: Ledger, wiring: Wiring, s: int, contexts: Floats, gains: Gains, entry: Ints) -> None:
+def label(stack: Stack, wiring: Wiring, s: int, contexts: Floats, gains: Gains, entry: Ints) -> None:
     """Hand out one label: to the site where the item arrived, and by it to the peer that it taught."""
     item, function = entry[ITEM], entry[FUNCTION]
-    gain = float(gains[item, function])
-    context = contexts[item]
-    learn(ledger, wiring, s, context, entry[ROW], entry[ARM], entry[KIND], entry[EPOCH], gain)
+    gain, context = float(gains[item, function]), contexts[item]
+    keeps = wiring.keeps[s] > 0
+    learn(at(stack, s), keeps, context, entry[ROW], entry[ARM], entry[KIND], entry[EPOCH], gain)
     if entry[PEER_ROW] != EMPTY:
         peer = wiring.peer_sites[s, entry[ARM]]
-        own = function - wiring.first_functions[peer]
-        learn(ledger, wiring, peer, context, entry[PEER_ROW], own, TAUGHT, entry[PEER_EPOCH], gain)
+        own, keeps = function - wiring.first_functions[peer], wiring.keeps[peer] > 0
+        learn(at(stack, peer), keeps, context, entry[PEER_ROW], own, TAUGHT, entry[PEER_EPOCH], gain)
 
 
 @compiled
-def learn(
-    ledger: Ledger, wiring: Wiring, s: int, context: Floats, row: int, arm: int, kind: int, epoch: int, gain: float
-) -> None:
+def learn(ledger: Ledger, keeps: bool, context: Floats, row: int, arm: int, kind: int, epoch: int, gain: float) -> None:
     """Enter a reward where it belongs now; one of an earlier phase may belong nowhere."""
-    now = epoch == ledger.sites[s, col.EPOCH]
-    if not now and wiring.keeps[s] > 0:
-        row = row_for(ledger, s, cell_of(ledger, s, context, ledger.sites[s, col.ARRIVALS]))
-    if now or wiring.keeps[s] > 0:
-        enter_reward(ledger, s, row, arm, kind, gain, now)
+    now = epoch == ledger.site[col.EPOCH]
+    if not now and keeps:
+        row = row_for(ledger, cell_of(ledger, context, ledger.site[col.ARRIVALS]))
+    if now or keeps:
+        enter_reward(ledger, row, arm, kind, gain, now)
 
 
 def _wire(learners: Sequence[Learner]) -> Wiring:
@@ -211,36 +281,6 @@ def _wire(learners: Sequence[Learner]) -> Wiring:
         np.array([learner.policy.share_labels == "always" for learner in learners], np.int64),
         np.array([learner.policy.doubling == "keep" for learner in learners], np.int64),
     )
-
-
-def _stack(learners: Sequence[Learner]) -> Ledger:
-    """Put the ledgers of all learners into one."""
-    capacity = max(learner.ledger.cells.shape[1] for learner in learners) + NEW_CELLS * len(learners)
-    stacked = new_ledger(len(learners), max(len(learner.arms) for learner in learners), capacity)
-    for s, learner in enumerate(learners):
-        ledger, arms, rows = learner.ledger, len(learner.arms), learner.ledger.cells.shape[1]
-        stacked.sites[s], stacked.parameters[s] = ledger.sites[0], ledger.parameters[0]
-        stacked.costs[s, :arms] = ledger.costs[0]
-        stacked.cells[s, :rows] = ledger.cells[0]
-        stacked.rewards[s, :rows, :arms] = ledger.rewards[0]
-        stacked.counts[s, :rows, :arms] = ledger.counts[0]
-        reindex(stacked, s)
-    return stacked
-
-
-def _unstack(stacked: Ledger, learners: Sequence[Learner]) -> None:
-    for s, learner in enumerate(learners):
-        arms = len(learner.arms)
-        capacity = stacked.cells.shape[1]
-        ledger = new_ledger(1, arms, capacity)
-        ledger.sites[0], ledger.parameters[0] = stacked.sites[s], stacked.parameters[s]
-        ledger.costs[0] = stacked.costs[s, :arms]
-        ledger.cells[0] = stacked.cells[s]
-        ledger.rewards[0] = stacked.rewards[s, :, :arms]
-        ledger.counts[0] = stacked.counts[s, :, :arms]
-        reindex(ledger, 0)
-        learner.replace_ledger(ledger)
-        learner.room.last = int(stacked.sites[s, col.TICKETS])
 
 
 def _check(learners: Sequence[Learner], contexts: Floats, gains: Gains, items: Any) -> None:
@@ -263,9 +303,8 @@ def _check_arrays(learners: Sequence[Learner], functions: int, contexts: Floats,
         raise ContextError(
             f"contexts must be [item, {sorted(dimensions)} axes], got an array of shape {contexts.shape}"
         )
-    bad = np.argwhere(~((contexts >= 0.0) & (contexts <= 1.0)))
-    if len(bad):
-        item, axis = bad[0].tolist()
+    if contexts.size and not (contexts.min() >= 0.0 and contexts.max() <= 1.0):
+        item, axis = np.argwhere(~((contexts >= 0.0) & (contexts <= 1.0)))[0].tolist()
         raise ContextError(f"item {item}, axis {axis} of the context must be in [0, 1], got {contexts[item, axis]}")
     if gains.shape != (len(contexts), functions):
         raise NetworkError(f"gains must be [{len(contexts)} items, {functions} functions], got shape {gains.shape}")
