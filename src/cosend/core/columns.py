@@ -30,7 +30,10 @@ SITE_COLUMNS: Final = 18
 
 # Ledger.parameters: real numbers of a site.
 EXPONENT: Final = 0
-PARAMETER_COLUMNS: Final = 1
+QUOTA: Final = 1  # of the steps from QUOTA_FROM to QUOTA_UNTIL, as far as a whole number can tell
+QUOTA_FROM: Final = 2
+QUOTA_UNTIL: Final = 3
+PARAMETER_COLUMNS: Final = 4
 
 # Ledger.cells: one row for each visited cell.
 CELL_KEY: Final = 0

@@ -101,6 +101,7 @@ class CoS:
         """Write these settings into the ledger of a site; its counters stay."""
         site = ledger.site
         exponent = self.exploration_exponent or exponent_for(self.alpha, self.axes(dimensions))
+        ledger.parameters[:] = 0.0  # a quota that is known already may be another one now
         ledger.parameters[col.EXPONENT] = exponent
         site[col.DIMENSIONS] = dimensions
         site[col.TIMED] = self.time_dimension

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 
+from cosend.core import columns as col
 from cosend.core.compiled import compiled
+from cosend.core.ledger import Ledger
 
 
 def exponent_for(alpha: float, dimensions: int) -> float:
@@ -21,6 +23,35 @@ def exploration_quota(step: int, exponent: float) -> float:
     """Return D1(t) = D3(t) = t^z ln t; the power by way of the logarithm, which is needed anyway."""
     log_step = math.log(float(step))
     return math.exp(exponent * log_step) * log_step
+
+
+@compiled
+def steps_until_it_matters(step: int, quota: float, exponent: float, max_peer_functions: int) -> float:
+    """Return for how many more steps no count can tell the quotas from those of this step.
+
+    Counts are whole numbers, so a quota matters only when it reaches the next one. Where t^z ln t is concave it stays
+    below its tangent, which therefore reaches the next whole number first; a thousandth is left for rounding.
+    """
+    log_step = math.log(float(step))
+    if log_step <= 0.0 or exponent * (1.0 - exponent) * log_step <= 2.0 * exponent - 1.0:
+        return 0.0
+    slope = quota / step * (exponent + 1.0 / log_step)
+    training = max_peer_functions * quota
+    explore_steps = (math.floor(quota) + 1.0 - quota) / slope
+    train_steps = (math.floor(training) + 1.0 - training) / (max_peer_functions * slope)
+    return 0.999 * min(explore_steps, train_steps)
+
+
+@compiled
+def current_quota(ledger: Ledger, step: int) -> float:
+    """Return D1 of this step, or of an earlier one if no count can tell the difference."""
+    known = ledger.parameters
+    if not known[col.QUOTA_FROM] <= step <= known[col.QUOTA_UNTIL]:
+        functions = ledger.site[col.MAX_PEER_FUNCTIONS]
+        quota = exploration_quota(step, known[col.EXPONENT])
+        known[col.QUOTA], known[col.QUOTA_FROM] = quota, step
+        known[col.QUOTA_UNTIL] = step + steps_until_it_matters(step, quota, known[col.EXPONENT], functions)
+    return float(known[col.QUOTA])
 
 
 @compiled

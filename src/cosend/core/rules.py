@@ -31,7 +31,7 @@ from cosend.core.bookkeeping import (
 from cosend.core.compiled import compiled
 from cosend.core.ledger import EMPTY, Floats, Ledger, find_row, row_for
 from cosend.core.partition import cell_of
-from cosend.core.quotas import exploration_quota, training_quota
+from cosend.core.quotas import current_quota, training_quota
 
 Asked = npt.NDArray[np.bool_]
 
@@ -204,7 +204,7 @@ def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int
     row = row_for(ledger, cell_of(ledger, context, arrival))
     if row == EMPTY:
         return NO_ROOM, EMPTY, EMPTY, 0
-    explore_quota = exploration_quota(arrival - site[col.QUOTA_START], ledger.parameters[col.EXPONENT])
+    explore_quota = current_quota(ledger, arrival - site[col.QUOTA_START])
     train_quota = training_quota(explore_quota, site[col.MAX_PEER_FUNCTIONS])
     if site[col.ORDER] == RANDOM:
         phase, arm, candidates = at_random(ledger, row, explore_quota, train_quota, asked)
@@ -232,7 +232,7 @@ def answer(
     if labelled and row == EMPTY:
         return NO_ROOM, EMPTY
     own = site[col.OWN_COUNT]
-    quota = exploration_quota(max(1, site[col.ARRIVALS] - site[col.QUOTA_START]), ledger.parameters[col.EXPONENT])
+    quota = current_quota(ledger, max(1, site[col.ARRIVALS] - site[col.QUOTA_START]))
     owed = count_owed(ledger, row, 0, own, quota) if training else 0
     if owed > 0:
         n = draws.pick(site[col.KEY0], site[col.KEY1], caller, request, draws.ANSWER_TRAINING, owed)
