@@ -10,12 +10,15 @@
     │   ├── UnknownDecision
     │   └── SettledDecision
     ├── ClassifierError     a classifier that failed on an item
+    ├── StreamError         a stream, or the file it comes from, that cannot be used
     └── StateError          a saved state that cannot be read
 
 Each says what was wrong, where, and what is allowed. Whatever raises one has left its state as it was.
 """
 
 from __future__ import annotations
+
+import os
 
 
 class CosendError(Exception):
@@ -82,6 +85,27 @@ class SettledDecision(DecisionError):
 
 class ClassifierError(CosendError, RuntimeError):
     """A classifier that failed on an item."""
+
+
+class StreamError(CosendError, ValueError):
+    """A stream, or the file it comes from, that cannot be used.
+
+    `file`, `line` (from 1; in a file with a header, the header is line 1) and `column` say where, as far as is known.
+    """
+
+    def __init__(
+        self,
+        wrong: str,
+        allowed: str = "",
+        *,
+        file: str | os.PathLike[str] | None = None,
+        line: int | None = None,
+        column: str | None = None,
+    ) -> None:
+        self.file, self.line, self.column = None if file is None else os.fspath(file), line, column
+        named = (self.file, line and f"line {line}", None if column is None else f"column {column!r}")
+        where = ", ".join(part for part in named if part)
+        super().__init__((f"{where}: " if where else "") + wrong + (f"; {allowed}" if allowed else ""))
 
 
 class StateError(CosendError, ValueError):

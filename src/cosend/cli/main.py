@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cosend import __version__
+from cosend.cli import reproduce as reproduce_command
 from cosend.cli import run as run_command
 
 app = typer.Typer(
@@ -16,6 +17,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("run")(run_command.run)
+app.add_typer(reproduce_command.app, name="reproduce")
 
 
 def _show_version(wanted: bool) -> None:

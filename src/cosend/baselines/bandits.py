@@ -1,0 +1,96 @@
+"""Bandits that see all functions of all sites as flat arms, without peers, training or costs.
+
+They learn from the label of every item before the next one comes, as CoS does in the paper's experiment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.core.compiled import compiled
+from cosend.core.ledger import Floats, Ints
+
+Values = npt.NDArray[Any]  # [item, function]
+
+
+def epsilon_greedy(values: Values, cells: Ints, *, epsilon: float = 0.05, seed: int = 0) -> Ints:
+    """Pick the best function of the cell so far, and with probability epsilon any of them."""
+    random = np.random.default_rng(seed)
+    explore = random.random(len(values)) < epsilon
+    drawn = random.integers(0, values.shape[1], len(values))
+    _, numbered = np.unique(cells, return_inverse=True)
+    sums = np.zeros((int(numbered.max()) + 1, values.shape[1]))
+    counts = np.zeros_like(sums)
+    picked = np.zeros(len(values), np.int64)
+    _epsilon_greedy(np.ascontiguousarray(values), numbered.astype(np.int64), explore, drawn, sums, counts, picked)
+    return picked
+
+
+@compiled
+def _epsilon_greedy(
+    values: Values, cells: Ints, explore: Any, drawn: Ints, sums: Floats, counts: Floats, picked: Ints
+) -> None:
+    for t in range(values.shape[0]):
+        cell, arm = cells[t], drawn[t]
+        if not explore[t]:
+            best = -np.inf
+            for candidate in range(values.shape[1]):
+                tried = counts[cell, candidate]
+                mean = sums[cell, candidate] / tried if tried > 0 else 1.0  # what was never tried comes first
+                if mean > best:
+                    best, arm = mean, candidate
+        sums[cell, arm] += values[t, arm]
+        counts[cell, arm] += 1
+        picked[t] = arm
+
+
+def linucb(values: Values, contexts: Floats, *, width: float = 1.0) -> Ints:
+    """Pick the function with the highest upper confidence bound of a linear model of the context (disjoint LinUCB)."""
+    features = np.hstack([np.ones((len(contexts), 1)), contexts])
+    arms, size = values.shape[1], features.shape[1]
+    inverses = np.repeat(np.eye(size)[None], arms, axis=0)
+    sums = np.zeros((arms, size))
+    picked, scratch = np.zeros(len(values), np.int64), np.zeros(size)
+    _linucb(np.ascontiguousarray(values), features, width, inverses, sums, scratch, picked)
+    return picked
+
+
+@compiled
+def _linucb(
+    values: Values, features: Floats, width: float, inverses: Floats, sums: Floats, scratch: Floats, picked: Ints
+) -> None:
+    size = features.shape[1]
+    for t in range(values.shape[0]):
+        best, arm = -np.inf, 0
+        for candidate in range(values.shape[1]):
+            estimate, variance = 0.0, 0.0
+            for i in range(size):
+                for j in range(size):
+                    weighted = features[t, i] * inverses[candidate, i, j]
+                    estimate += weighted * sums[candidate, j]
+                    variance += weighted * features[t, j]
+            bound = estimate + width * np.sqrt(variance)
+            if bound > best:
+                best, arm = bound, candidate
+        picked[t] = arm
+        _update_inverse(inverses[arm], features[t], scratch)
+        for i in range(size):
+            sums[arm, i] += values[t, arm] * features[t, i]
+
+
+@compiled
+def _update_inverse(inverse: Floats, x: Floats, scratch: Floats) -> None:
+    """Replace the inverse of A by that of A + x x' (Sherman and Morrison)."""
+    size = len(x)
+    scale = 1.0
+    for i in range(size):
+        scratch[i] = 0.0
+        for j in range(size):
+            scratch[i] += inverse[i, j] * x[j]
+        scale += x[i] * scratch[i]
+    for i in range(size):
+        for j in range(size):
+            inverse[i, j] -= scratch[i] * scratch[j] / scale

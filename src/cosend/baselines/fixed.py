@@ -1,0 +1,36 @@
+"""Baselines that do not learn which function is good: they repeat, guess, or know it in hindsight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.core.ledger import Ints
+
+Values = npt.NDArray[Any]  # [item, function]
+
+
+def persistence(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Predict the previous label, and for the first item the smallest one. Bursty streams make this hard to beat."""
+    return np.concatenate([[labels.min()], labels[:-1]])
+
+
+def best_fixed(values: Values) -> Ints:
+    """Pick the one function that is best over the whole stream, known in hindsight."""
+    return np.full(len(values), np.argmax(values.mean(axis=0)), np.int64)
+
+
+def per_cell_oracle(values: Values, cells: Ints) -> Ints:
+    """Pick in every cell the function that is best there over the whole stream, known in hindsight."""
+    picked = np.zeros(len(values), np.int64)
+    for cell in np.unique(cells):
+        rows = np.flatnonzero(cells == cell)
+        picked[rows] = best_fixed(values[rows])
+    return picked
+
+
+def uniform_random(values: Values, seed: int = 0) -> Ints:
+    """Pick any function, drawn anew for every item."""
+    return np.random.default_rng(seed).integers(0, values.shape[1], len(values))

@@ -1,0 +1,20 @@
+"""How the command line says what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from cosend.errors import CosendError
+
+
+@contextmanager
+def say_errors() -> Iterator[None]:
+    """Turn our errors into one line and exit code 2; anything else is a bug and shows its traceback."""
+    try:
+        yield
+    except CosendError as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        raise typer.Exit(2) from None

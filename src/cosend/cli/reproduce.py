@@ -1,0 +1,56 @@
+"""`cosend reproduce`: experiments that give the tables of the paper, and more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from cosend.cli.errors import say_errors
+from cosend.experiments.kdd99 import report as kdd99_report
+from cosend.experiments.kdd99 import run as kdd99_run
+from cosend.experiments.kdd99.settings import WINDOW_ROWS, WINDOW_START, Settings
+
+app = typer.Typer(help="Run the experiments again and put our numbers beside those of the paper.", no_args_is_help=True)
+
+
+@app.callback()
+def reproduce() -> None:
+    """Run the experiments again and put our numbers beside those of the paper."""
+
+
+@app.command("kdd99")
+def kdd99(
+    data: Annotated[
+        Path | None, typer.Option(help="The KDD Cup 99 file, .gz or plain; without it scikit-learn downloads it.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many runs every number is the mean of.")] = 5,
+    out: Annotated[Path, typer.Option(help="Where results.json, tables.md and the plots go.")] = Path("out/kdd99"),
+    start: Annotated[int, typer.Option(help="First row of the window, counted from 0.")] = WINDOW_START,
+    rows: Annotated[int, typer.Option(min=10, help="Length of the window.")] = WINDOW_ROWS,
+) -> None:
+    """Reproduce the paper's tables: two setups, two parameters, three contexts, all orders, and the baselines."""
+    console = Console()
+    with say_errors():
+        settings = Settings(data=data, seeds=seeds, start=start, rows=rows)
+        with Progress(
+            TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), console=console
+        ) as progress:
+            task = progress.add_task("", total=1)
+            results, curves = kdd99_run.run(
+                settings, lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
+            )
+            progress.update(task, description="done", completed=1, total=1)
+        kdd99_report.write(results, curves, out)
+    for title, heading, lines in kdd99_report.tables(results):
+        table = Table(*heading, title=title)
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
+    for remark in kdd99_report.remarks(results):
+        console.print(f"- {remark}", highlight=False)
+    console.print(f"written to {out}: results.json, tables.md and three plots")

@@ -1,0 +1,157 @@
+"""KDD Cup 1999: connections of a network, each normal or one of 22 attacks, in the order of the file.
+
+The file has no header; its columns and values are fixed here, so that a window of it means the same as the whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from http.client import HTTPException
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from cosend.core.checks import check_one_of
+from cosend.errors import StreamError
+from cosend.streams.files import Window, opened, texts
+from cosend.streams.table import Column, Table
+
+SERVICES: Final = (
+    "IRC", "X11", "Z39_50", "auth", "bgp", "courier", "csnet_ns", "ctf", "daytime", "discard", "domain", "domain_u",
+    "echo", "eco_i", "ecr_i", "efs", "exec", "finger", "ftp", "ftp_data", "gopher", "hostnames", "http", "http_443",
+    "imap4", "iso_tsap", "klogin", "kshell", "ldap", "link", "login", "mtp", "name", "netbios_dgm", "netbios_ns",
+    "netbios_ssn", "netstat", "nnsp", "nntp", "ntp_u", "other", "pm_dump", "pop_2", "pop_3", "printer", "private",
+    "red_i", "remote_job", "rje", "shell", "smtp", "sql_net", "ssh", "sunrpc", "supdup", "systat", "telnet", "tftp_u",
+    "tim_i", "time", "urh_i", "urp_i", "uucp", "uucp_path", "vmnet", "whois",
+)  # fmt: skip
+FLAGS: Final = ("OTH", "REJ", "RSTO", "RSTOS0", "RSTR", "S0", "S1", "S2", "S3", "SF", "SH")
+VOCABULARY: Final = {"protocol_type": ("icmp", "tcp", "udp"), "service": SERVICES, "flag": FLAGS}
+NORMAL: Final = "normal"
+ATTACKS: Final = (
+    "back", "buffer_overflow", "ftp_write", "guess_passwd", "imap", "ipsweep", "land", "loadmodule", "multihop",
+    "neptune", "nmap", "perl", "phf", "pod", "portsweep", "rootkit", "satan", "smurf", "spy", "teardrop", "warezclient",
+    "warezmaster",
+)  # fmt: skip
+FEATURES: Final = (
+    "duration", "protocol_type", "service", "flag", "src_bytes", "dst_bytes", "land", "wrong_fragment", "urgent", "hot",
+    "num_failed_logins", "logged_in", "num_compromised", "root_shell", "su_attempted", "num_root", "num_file_creations",
+    "num_shells", "num_access_files", "num_outbound_cmds", "is_host_login", "is_guest_login", "count", "srv_count",
+    "serror_rate", "srv_serror_rate", "rerror_rate", "srv_rerror_rate", "same_srv_rate", "diff_srv_rate",
+    "srv_diff_host_rate", "dst_host_count", "dst_host_srv_count", "dst_host_same_srv_rate", "dst_host_diff_srv_rate",
+    "dst_host_same_src_port_rate", "dst_host_srv_diff_host_rate", "dst_host_serror_rate", "dst_host_srv_serror_rate",
+    "dst_host_rerror_rate", "dst_host_srv_rerror_rate",
+)  # fmt: skip
+LABEL: Final = "label"
+COLUMNS: Final = (*FEATURES, LABEL)
+WORDS: Final = {**VOCABULARY, LABEL: (NORMAL, *ATTACKS)}
+
+FETCHED: Final = "fetch_kddcup99"  # stands for the file in errors
+PIECE: Final = 4096  # rows whose fields are held as text at a time: all of them would take a gigabyte
+
+
+def kdd99(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    start: int = 0,
+    rows: int | None = None,
+    labels: str = "binary",
+) -> Table:
+    """Read so many rows from row `start` (from 0) on: from a file, or else as scikit-learn fetches and keeps it.
+
+    Labels are 1 for an attack and 0 for normal ("binary"), or the name of the attack or "normal" ("names").
+    """
+    check_one_of("labels", labels, ("binary", "names"))
+    window = Window(start, rows)
+    if path is None:
+        columns = _columns(FETCHED, _fetched(window))
+    else:
+        with opened(Path(path)) as lines:
+            numbered = ((lines.number, text) for text in texts(Path(path), lines))
+            split = ((line, text.rstrip("\r\n").split(",")) for line, text in window.of(numbered, path))
+            columns = _columns(os.fspath(path), split)
+    names = columns.pop(LABEL)
+    return Table(columns, names if labels == "names" else (names != NORMAL).astype(np.int64), vocabulary=VOCABULARY)
+
+
+def _fetched(window: Window) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of scikit-learn's copy as the fields they have in the file."""
+    advice = "give a file of KDD Cup 1999 instead"
+    try:
+        from sklearn import datasets  # type: ignore[import-untyped]  # scikit-learn has no types
+    except ImportError as error:
+        raise StreamError("fetching KDD Cup 1999 needs scikit-learn, which is not installed", advice) from error
+    try:
+        fetched = datasets.fetch_kddcup99(percent10=True)
+    except (OSError, HTTPException) as error:
+        raise StreamError(f"KDD Cup 1999 cannot be fetched ({error})", advice) from error
+    window.check(len(fetched.data), FETCHED)
+    stop = None if window.rows is None else window.start + window.rows
+    both = zip(fetched.data[window.start : stop], fetched.target[window.start : stop], strict=True)
+    for line, (fields, label) in enumerate(both, start=window.start + 1):
+        yield line, [_text(field) for field in (*fields, label)]
+
+
+def _text(field: Any) -> str:
+    return field.decode() if isinstance(field, bytes) else str(field)
+
+
+def _columns(file: str, records: Iterable[tuple[int, list[str]]]) -> dict[str, Column]:
+    """Turn numbered rows of fields into a column for every name."""
+    rest = iter(records)
+    pieces: list[list[Column]] = []
+    while piece := list(islice(rest, PIECE)):
+        pieces.append(_piece(file, piece))
+    return {name: np.concatenate(parts) for name, *parts in zip(COLUMNS, *pieces, strict=True)}
+
+
+def _piece(file: str, records: Sequence[tuple[int, list[str]]]) -> list[Column]:
+    for line, fields in records:
+        if len(fields) != len(COLUMNS):
+            wrong = f"the row has {len(fields)} fields"
+            raise StreamError(wrong, f"{len(FEATURES)} features and a label are needed", file=file, line=line)
+    arrays = []
+    for name, values in zip(COLUMNS, zip(*(fields for _, fields in records), strict=True), strict=True):
+        try:
+            arrays.append(_array(name, values))
+        except (ValueError, OverflowError):
+            raise _blamed(file, name, [line for line, _ in records], values) from None
+    return arrays
+
+
+def _array(name: str, values: Sequence[str]) -> Column:
+    """Turn the fields of a column into an array; ValueError or OverflowError if one of them cannot be."""
+    if name in WORDS:
+        words = [value.removesuffix(".") for value in values] if name == LABEL else values
+        if not set(words).issubset(WORDS[name]):
+            raise ValueError(name)
+        return np.array(words, np.str_)
+    if "_" in "".join(values):
+        raise ValueError(name)  # 1_000 is a number only to Python
+    if not name.endswith("_rate"):
+        return np.array(list(map(int, values)), np.int64)
+    rates = np.array(list(map(float, values)), np.float64)
+    if not np.isfinite(rates).all():
+        raise ValueError(name)
+    return rates
+
+
+def _usable(name: str, value: str) -> bool:
+    try:
+        _array(name, [value])
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _blamed(file: str, name: str, lines: Sequence[int], values: Sequence[str]) -> StreamError:
+    """Return the error for the first field of a column that cannot be used."""
+    line, value = next(pair for pair in zip(lines, values, strict=True) if not _usable(name, pair[1]))
+    if name in WORDS:
+        wrong, allowed = f"{value!r} is unknown", f"known are {', '.join(WORDS[name])}"
+    else:
+        kind = "a finite number" if name.endswith("_rate") else "a whole number"
+        wrong, allowed = f"{value!r} is not {kind}", f"{kind} is needed"
+    return StreamError(wrong, allowed, file=file, line=line, column=name)

@@ -1,0 +1,49 @@
+"""Datasets of river, and whatever else yields pairs of a dictionary and a label, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from cosend.core.checks import check_whole
+from cosend.errors import StreamError
+from cosend.streams.table import Blame, Table, as_column
+
+
+def from_river(dataset: Iterable[tuple[Mapping[str, Any], Any]], rows: int) -> Table:
+    """Take so many items of a dataset. A table has no gaps, so every item must have the features of the first."""
+    check_whole("rows", rows)
+    name = type(dataset).__name__
+    pairs = list(islice(dataset, rows))
+    if len(pairs) < rows:
+        raise StreamError(f"{rows} items are wanted", f"{name} has {len(pairs)}")
+    features = list(pairs[0][0])
+    for number, (item, _) in enumerate(pairs, start=1):
+        _check_features(name, features, number, item)
+    columns = {
+        feature: as_column([_plain(item[feature]) for item, _ in pairs], _blame(name, feature)) for feature in features
+    }
+    return Table(columns, as_column([_plain(label) for _, label in pairs], _blame(name, "label")))
+
+
+def _check_features(name: str, features: list[str], number: int, item: Mapping[str, Any]) -> None:
+    for feature in features:
+        if feature not in item:
+            raise StreamError(f"item {number} of {name} lacks it", "every item needs every feature", column=feature)
+    for feature in item:
+        if feature not in features:
+            raise StreamError(
+                f"item {number} of {name} has it, item 1 lacks it", "every item needs every feature", column=feature
+            )
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's scalars, which generated datasets yield, as plain values."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _blame(name: str, column: str) -> Blame:
+    return lambda number, wrong, allowed: StreamError(f"item {number + 1} of {name}: {wrong}", allowed, column=column)

@@ -1,0 +1,49 @@
+"""Datasets of river become tables, or an error names the item that does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from river import datasets
+from river.datasets import synth
+
+from cosend.errors import SettingError, StreamError
+from cosend.streams.river import from_river
+
+
+def test_a_dataset_of_river_becomes_a_table() -> None:
+    table = from_river(datasets.Phishing(), 100)
+    item, label = next(iter(datasets.Phishing()))
+    assert next(table.rows()) == (item, label)
+    assert table.matrix().shape == (100, 9)
+
+
+def test_a_generated_dataset_gives_as_many_rows_as_asked() -> None:
+    assert len(from_river(synth.Agrawal(seed=1), 50)) == 50
+
+
+@pytest.mark.parametrize(
+    ("pairs", "column", "sentence"),
+    [
+        ([({"a": 1, "b": 2}, 0), ({"a": 1}, 1)], "b", "item 2 of list lacks it"),
+        ([({"a": 1}, 0), ({"a": 1, "b": 2}, 1)], "b", "item 1 lacks it"),
+        ([({"a": 1}, 0), ({"a": None}, 1)], "a", "item 2 of list: None is no value"),
+        ([({"a": 1}, 0), ({"a": 2}, None)], "label", "item 2 of list: None is no value"),
+    ],
+)
+def test_an_item_that_does_not_fit_is_named(pairs: list[Any], column: str, sentence: str) -> None:
+    with pytest.raises(StreamError, match=sentence) as caught:
+        from_river(pairs, 2)
+    assert caught.value.column == column
+
+
+def test_too_few_items_are_an_error_that_says_how_many_there_are() -> None:
+    with pytest.raises(StreamError, match="3 items are wanted; list has 1"):
+        from_river([({"a": 1}, 0)], 3)
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5])
+def test_the_number_of_rows_must_be_whole(rows: Any) -> None:
+    with pytest.raises(SettingError):
+        from_river([({"a": 1}, 0)], rows)
