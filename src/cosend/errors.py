@@ -10,6 +10,7 @@
     │   ├── UnknownDecision
     │   └── SettledDecision
     ├── ClassifierError     a classifier that failed on an item
+    ├── ScenarioError       a scenario file with mistakes
     ├── StreamError         a stream, or the file it comes from, that cannot be used
     └── StateError          a saved state that cannot be read
 
@@ -106,6 +107,15 @@ class StreamError(CosendError, ValueError):
         named = (self.file, line and f"line {line}", None if column is None else f"column {column!r}")
         where = ", ".join(part for part in named if part)
         super().__init__((f"{where}: " if where else "") + wrong + (f"; {allowed}" if allowed else ""))
+
+
+class ScenarioError(CosendError, ValueError):
+    """A scenario file with mistakes; all of them are named."""
+
+    def __init__(self, source: str, mistakes: list[str]) -> None:
+        self.source, self.mistakes = source, mistakes
+        count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        super().__init__("\n  - ".join([f"{source} has {count}:", *mistakes]))
 
 
 class StateError(CosendError, ValueError):

@@ -18,7 +18,7 @@ def page_of(result: dict[str, Any], folder: Path) -> str:
 
 
 def words_of(page: str) -> str:
-    """The page without its pictures."""
+    """Return the page without its pictures."""
     return re.sub(r"data:image/png;base64,[A-Za-z0-9+/=]+", "", page)
 
 
@@ -101,7 +101,7 @@ def test_without_winners_the_page_says_so_and_an_old_picture_goes(none: dict[str
 
 
 def test_a_run_that_was_stopped_at_once_still_has_a_page(tmp_path: Path) -> None:
-    empty = {"from": [], "to": [], "percent": []}
+    empty: dict[str, list[Any]] = {"from": [], "to": [], "percent": []}
     result = made_up() | {"items": 0, "rows": [], "error_curves": {}, "phases": {}, "winners": {}, "flows": empty}
     assert words_of(page_of(result, tmp_path)).count("Nothing to draw") == len(PLOTS)
 

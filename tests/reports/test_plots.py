@@ -4,6 +4,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -31,8 +32,8 @@ def test_error_has_a_line_per_policy_with_its_numbers() -> None:
     (axes,) = figure.axes
     assert len(axes.lines) == len(POLICIES)
     for line, curve in zip(axes.lines, result["error_curves"].values(), strict=True):
-        assert list(line.get_xdata()) == curve["item"]
-        assert list(line.get_ydata()) == curve["error"]
+        assert np.asarray(line.get_xdata()).tolist() == curve["item"]
+        assert np.asarray(line.get_ydata()).tolist() == curve["error"]
     assert "%" in axes.get_ylabel()
     assert "items" in axes.get_xlabel()
 

@@ -14,7 +14,7 @@ Values = npt.NDArray[Any]  # [item, function]
 
 def persistence(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Predict the previous label, and for the first item the smallest one. Bursty streams make this hard to beat."""
-    return np.concatenate([[labels.min()], labels[:-1]])
+    return np.concatenate([np.unique(labels)[:1], labels[:-1]])
 
 
 def best_fixed(values: Values) -> Ints:

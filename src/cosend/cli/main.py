@@ -17,6 +17,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("run")(run_command.run)
+app.command("validate")(run_command.validate)
 app.add_typer(reproduce_command.app, name="reproduce")
 
 

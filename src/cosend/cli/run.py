@@ -1,138 +1,133 @@
-"""`cosend run`: four sites in one process over a generated stream of network traffic."""
+"""`cosend run` and `cosend validate`: a network of sites over a stream, described by a scenario file."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from cosend.core.policy import CoS
-from cosend.core.values import Phase
-from cosend.simulation.network import Event, Network
-from cosend.site.context import Context
-from cosend.site.site import Site
-from cosend.streams.traffic import traffic
-
-CALL_COST: Final = 0.02
-REDRAW: Final = 256  # items between two looks of the progress bar
-
-
-def attack_if(condition: Callable[[dict[str, Any]], bool]) -> Callable[[dict[str, Any]], str]:
-    """Return a classifier that calls an item an attack if a condition holds."""
-    return lambda item: "attack" if condition(item) else "normal"
-
-
-# What each site looks at. None of these sees every kind of attack.
-CLASSIFIERS: Final = {
-    "gateway": {
-        "errors": attack_if(lambda item: item["serror_rate"] > 0.5),
-        "volume": attack_if(lambda item: item["count"] > 90),
-    },
-    "branch": {
-        "uploads": attack_if(lambda item: item["src_bytes"] > 20_000),
-        "silence": attack_if(lambda item: item["dst_bytes"] == 0),
-    },
-    "campus": {
-        "strangers": attack_if(lambda item: not item["logged_in"]),
-        "pings": attack_if(lambda item: item["service"] in ("ecr_i", "eco_i")),
-    },
-    "cloud": {
-        "mixture": attack_if(lambda item: item["same_srv_rate"] < 0.5),
-        "calm": attack_if(lambda item: False),
-    },
-}
-
-
-@dataclass
-class Tally:
-    """What is counted for one site."""
-
-    items: int = 0
-    errors: int = 0
-    sent: int = 0
-    cost: float = 0.0
-    phases: Counter[Phase] = field(default_factory=Counter)
-
-    def add(self, event: Event, is_peer: bool) -> None:
-        """Count one decision."""
-        self.items += 1
-        self.errors += event.decision.label != event.truth
-        self.sent += is_peer
-        self.cost += CALL_COST * is_peer
-        self.phases[event.decision.phase] += 1
+from cosend.cli.errors import say_errors
+from cosend.experiments.scenario import report, settings
+from cosend.experiments.scenario import run as player
+from cosend.experiments.scenario.world import World, build
+from cosend.reports.page import write_report
+from cosend.simulation.replay import Trace
 
 
 def run(
-    items: Annotated[int, typer.Option(min=1, help="How many items arrive at every site.")] = 5_000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")] = 0,
+    scenario: Annotated[Path | None, typer.Argument(help="A scenario file; without one, a built-in example.")] = None,
+    out: Annotated[Path, typer.Option(help="Where report.html, results.json and the plots go.")] = Path("out/run"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
+    items: Annotated[int | None, typer.Option(min=1, help="Another number of items than the scenario says.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed than the scenario says.")] = None,
 ) -> None:
-    """Run four sites that help each other over generated network traffic and show what they learnt."""
-    console = Console()
-    network = build_network(items, seed)
-    streams = {name: traffic(items, seed=seed * len(network.sites) + n).rows() for n, name in enumerate(network.sites)}
-    tallies = {name: Tally() for name in network.sites}
-    try:
-        with _progress(console) as progress:
-            task = progress.add_task("classify or send", total=items * len(streams), error=0.0)
-            for n, event in enumerate(network.run(streams), start=1):
-                tallies[event.site].add(event, event.decision.arm in network.sites)
-                if n % REDRAW == 0 or n == items * len(streams):
-                    errors = sum(tally.errors for tally in tallies.values())
-                    progress.update(task, completed=n, error=100 * errors / n)
-    except KeyboardInterrupt:
-        console.print("stopped; these are the results so far")
-    console.print(_table(network, tallies))
+    """Run a network of sites over a stream, with the baselines beside it, and write a report."""
+    console = Console(stderr=as_json)
+    with say_errors():
+        chosen, folder = settings.load(scenario)
+        chosen = changed(chosen, items, seed)
+        with console.status("reading the stream and training the classifiers"):
+            world = build(chosen, folder)
+        outcome, finished = play(world, console)
+        result = report.result(world, outcome)
+        page = write_report(result, out)
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        console.print(table(result))
+    if not finished:
+        console.print("stopped: these are the results so far")
+    console.print(f"report: {page}")
 
 
-def build_network(items: int, seed: int) -> Network:
-    """Return the four sites of the default run."""
-    context = Context("count", scale="log", range=(0, 600))
-    policy = CoS(horizon=items, exploration_exponent=0.125)
-    sites = [
-        Site(name, classifiers=classifiers, context=context, policy=policy, seed=seed)
-        for name, classifiers in CLASSIFIERS.items()
-    ]
-    return Network(sites, call_cost=CALL_COST)
+def changed(scenario: settings.Scenario, items: int | None, seed: int | None) -> settings.Scenario:
+    """Return the scenario with another number of items or another seed."""
+    if items is not None:
+        scenario = scenario.model_copy(update={"stream": scenario.stream.model_copy(update={"items": items})})
+    return scenario if seed is None else scenario.model_copy(update={"seed": seed})
 
 
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("error {task.fields[error]:.1f} %"),
-        TimeRemainingColumn(),
-        console=console,
+def play(world: World, console: Console) -> tuple[player.Outcome, bool]:
+    """Play the scenario under a progress bar; on Ctrl-C, return what was played so far and False."""
+    sites = len(world.scenario.sites)
+    start = time.perf_counter()
+    columns = ("{task.description}", "error {task.fields[error]:.2f} %", "{task.fields[speed]:,.0f} items/s")
+    bars = [TextColumn(columns[0]), BarColumn(), MofNCompleteColumn(), *(TextColumn(text) for text in columns[1:])]
+    reached = 0
+    with Progress(*bars, console=console) as progress:
+        task = progress.add_task("classify or send", total=len(world.arrivals) * sites, error=0.0, speed=0.0)
+
+        def watch(slots: int, trace: Trace) -> None:
+            nonlocal reached
+            reached = slots
+            speed = slots * sites / max(1e-9, time.perf_counter() - start)
+            progress.update(task, completed=slots * sites, error=running_error(world, trace, slots), speed=speed)
+
+        try:
+            return player.run(world, watch), True
+        except KeyboardInterrupt:
+            pass
+    return player.run(first_slots(world, max(1, reached))), False
+
+
+def running_error(world: World, trace: Trace, slots: int) -> float:
+    """Return the share of errors so far, in %."""
+    places = world.places[:slots]
+    arrived = places >= 0
+    if not arrived.any():
+        return 0.0
+    return 100 * (1.0 - float(world.right[places[arrived], trace.functions[:slots][arrived]].mean()))
+
+
+def first_slots(world: World, slots: int) -> World:
+    """Return the world as it was after so many slots."""
+    return world._replace(arrivals=world.arrivals[:slots], places=world.places[:slots])
+
+
+def table(result: dict[str, Any]) -> Table:
+    """Return one line for every site and policy."""
+    shown = Table(
+        title=f"{result['title']}: {result['items']:,} items",
+        caption="error, sent, train, explore: %. reward: per item. cost, regret against the oracle: totals",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
-
-
-def _table(network: Network, tallies: dict[str, Tally]) -> Table:
-    table = Table(title="CoS at four sites, in % of the site's items")
-    for heading in ("site", "error", "sent to peers", "train", "explore", "exploit", "cost per item", "favourite arms"):
-        table.add_column(heading, justify="left" if heading in ("site", "favourite arms") else "right")
-    for name, tally in tallies.items():
-        shares = [100 * tally.phases[phase] / max(1, tally.items) for phase in Phase]
-        table.add_row(
-            name,
-            f"{100 * tally.errors / max(1, tally.items):.2f}",
-            f"{100 * tally.sent / max(1, tally.items):.1f}",
-            *(f"{share:.1f}" for share in shares),
-            f"{tally.cost / max(1, tally.items):.4f}",
-            ", ".join(_favourites(network.sites[name])),
+    for heading in ("site", "policy", "error", "reward", "sent", "train", "explore", "cost", "regret"):
+        shown.add_column(heading, justify="left" if heading in ("site", "policy") else "right", no_wrap=True)
+    for n, row in enumerate(by_site(result)):
+        phases = ["" if row[name] is None else f"{row[name]:.1f}" for name in ("training", "exploration")]
+        shown.add_row(
+            row["site"],
+            row["policy"],
+            f"{row['error']:.2f}",
+            f"{row['mean_reward']:.3f}",
+            f"{row['sent']:.1f}",
+            *phases,
+            f"{row['cost']:.0f}",
+            f"{row['regret']:.0f}",
+            end_section=n % len(result["error_curves"]) == len(result["error_curves"]) - 1,
         )
-    return table
+    return shown
 
 
-def _favourites(site: Site) -> list[str]:
-    """Return the arms that are best in some cell, the most frequent first."""
-    best: Counter[str] = Counter()
-    for cell in site.learner.cells().values():
-        arm = max(cell.estimates, key=lambda name: cell.estimates[name].mean_reward)
-        best[arm] += cell.labelled.arrivals
-    return [arm for arm, _ in best.most_common(3)]
+def by_site(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows site by site, best error first."""
+    order = {site: n for n, site in enumerate(result["sites"])}
+    return sorted(result["rows"], key=lambda row: (order[row["site"]], row["policy"] != "CoS", row["error"]))
+
+
+def validate(scenario: Annotated[Path, typer.Argument(help="The scenario file to check.")]) -> None:
+    """Check a scenario file and name every mistake with its key; nothing is run."""
+    with say_errors():
+        checked, _ = settings.load(scenario)
+    functions = sum(len(site.classifiers) for site in checked.sites)
+    typer.echo(
+        f"{scenario}: good. {len(checked.sites)} sites, {functions} classifiers, {checked.stream.items:,} items."
+    )

@@ -124,7 +124,8 @@ def write_report(result: Result, folder: Path) -> Path:
     apply.
 
         {"title": str, "items": int, "sites": [str], "context": [axis], "slices": int,
-         "rows": [{"site", "policy", "error", "mean_reward", "sent", "cost", "training", "exploration", "regret"}],
+         "rows": [{"site", "policy", "error", "mean_reward", "sent", "cost", "training", "exploration", "regret",
+                   "hindsight": bool, may be left out}],
          "error_curves": {policy: {"item": [int], "error": [float]}},
          "phases": {site: {"item": [int], "train": [float], "explore": [float], "exploit": [float]}},
          "winners": {site: {"arms": [str], "cells": [[int, ...]], "best": [int], "arrivals": [int]}},
@@ -168,7 +169,8 @@ def _page(result: Result, pictures: Mapping[str, bytes]) -> str:
         f"<title>{title}</title><style>{CSS}</style></head><body>",
         f'<h1>{title}</h1><p class="soft">{escape(_summary(result))}</p>',
         "<h2>Results</h2>",
-        "<p>A row for every policy at every site. The lowest error of each site is marked.</p>",
+        "<p>A row for every policy at every site. The lowest error of each site is marked; what knows the labels in "
+        "hindsight is out of competition.</p>",
         _table(result["rows"]),
         _meanings(),
         *(_section(section, pictures.get(section.name)) for section in SECTIONS),
@@ -203,10 +205,11 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _group(site: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows of a site under its name."""
-    best = min((row["error"] for row in rows if _is_number(row["error"])), default=None)
+    playing = [row for row in rows if not row.get("hindsight")]
+    best = min((row["error"] for row in playing if _is_number(row["error"])), default=None)
     lines = [f'<tr><th scope="rowgroup" colspan="{len(COLUMNS) + 1}">{escape(site)}</th></tr>']
     for row in rows:
-        mark = " (lowest error)" if row["error"] == best and best is not None else ""
+        mark = " (lowest error)" if row["error"] == best and best is not None and row in playing else ""
         cells = "".join(_cell(row, column, marked=bool(mark) and column.key == "error") for column in COLUMNS)
         lines.append(f'<tr><th scope="row">{escape(row["policy"])}{mark}</th>{cells}</tr>')
     return "<tbody>\n" + "\n".join(lines) + "\n</tbody>"

@@ -6,7 +6,7 @@ choose one after the other. `gains[item, function]` says beforehand how right ev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +27,8 @@ from cosend.errors import ContextError, NetworkError, RewardError
 Gains = npt.NDArray[Any]  # [item, function], any number type
 
 DONE: Final = 1
+PAUSED: Final = 2
+LOOKS: Final = 100  # how often a watched replay shows how far it is
 # In a slot a site enters at most so many cells per site: its own item's and a training's, and those of late labels.
 NEW_CELLS: Final = 4
 
@@ -65,20 +67,29 @@ class Wiring(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What was decided, slot by slot and site by site: arrays [slot, site]."""
+    """What was decided, slot by slot and site by site: arrays [slot, site]; 0 where nothing arrived."""
 
     phases: npt.NDArray[np.int8]  # TRAIN, EXPLORE or EXPLOIT
     arms: npt.NDArray[np.int16]
     functions: npt.NDArray[np.int16]  # the function that answered, as a column of `gains`
 
 
-def replay(learners: Sequence[Learner], contexts: Floats, gains: Gains, *, items: Any = None, delay: int = 1) -> Trace:
+def replay(
+    learners: Sequence[Learner],
+    contexts: Floats,
+    gains: Gains,
+    *,
+    items: Any = None,
+    delay: int = 1,
+    watch: Callable[[int, Trace], None] | None = None,
+) -> Trace:
     """Run all sites over their streams and leave the learners as if they had seen every item one by one.
 
     contexts  [item, axis]
     gains     [item, function]: the functions of the first learner, then those of the second, ...
-    items     [slot, site]: which item arrives where; by default every item, in order, at every site
+    items     [slot, site]: which item arrives where, -1 for none; by default every item, in order, at every site
     delay     slots until a label is known: 0 is at once, before the next site chooses; 1 before the next slot
+    watch     called now and then with how many slots are done, and the trace so far
     """
     check_whole("delay", delay, least=0)
     if items is None:
@@ -92,10 +103,15 @@ def replay(learners: Sequence[Learner], contexts: Floats, gains: Gains, *, items
     ring = 1 << delay.bit_length()  # a power of two above the delay
     waiting = np.zeros((ring, len(learners), WAITING_COLUMNS), np.int64)
     progress = np.zeros(3, np.int64)
+    pause = max(1, len(items) // LOOKS) if watch else len(items) + 1
     status = NO_ROOM
     while status != DONE:
-        stack = stacked(ledgers)
-        status, site = run(stack, wiring, contexts, gains, items, delay, trace, asked, waiting, progress)
+        stack, status = stacked(ledgers), PAUSED
+        while status == PAUSED:
+            stop = (int(progress[0]) // pause + 1) * pause
+            status, site = run(stack, wiring, contexts, gains, items, delay, trace, asked, waiting, progress, stop)
+            if watch is not None:
+                watch(int(progress[0]), trace)
         ledgers = split(stack, [len(learner.arms) for learner in learners])
         if status == PHASE_OVER:
             ledgers[site] = next_phase(ledgers[site], learners[site].policy)
@@ -170,6 +186,7 @@ def run(
     asked: Asked,
     waiting: Ints,
     progress: Ints,
+    stop: int,
 ) -> tuple[int, int]:
     """Run to the end, or until something stops it.
 
@@ -178,17 +195,21 @@ def run(
     slots, sites = items.shape
     last = waiting.shape[0] - 1
     for slot in range(progress[0], slots):
+        if slot >= stop:
+            return PAUSED, 0
         while delay > 0 and progress[1] <= slot - delay:
             hand_out(stack, wiring, contexts, gains, waiting[progress[1] & last])
             progress[1] += 1
-        for s in range(sites):
-            if stack.site[s, col.ROWS] + NEW_CELLS * sites > stack.cells.shape[1]:
-                return NO_ROOM, s
+        if rooms_needed(stack, sites):
+            return NO_ROOM, 0
         for s in range(progress[2], sites):
             if stack.site[s, col.DOUBLING] and phase_is_over(stack.site[s]):
                 progress[2] = s
                 return PHASE_OVER, s
             entry = waiting[slot & last, s]
+            entry[ITEM] = items[slot, s]
+            if entry[ITEM] == EMPTY:
+                continue
             arrive(stack, wiring, s, contexts, items[slot, s], asked, entry)
             trace.phases[slot, s] = entry[KIND]
             trace.arms[slot, s] = entry[ARM]
@@ -200,6 +221,15 @@ def run(
         hand_out(stack, wiring, contexts, gains, waiting[progress[1] & last])
         progress[1] += 1
     return DONE, 0
+
+
+@compiled
+def rooms_needed(stack: Stack, sites: int) -> bool:
+    """Tell whether a site could run out of room for new cells in this slot."""
+    most = 0
+    for s in range(sites):
+        most = max(most, stack.site[s, col.ROWS])
+    return bool(most + NEW_CELLS * sites > stack.cells.shape[1])
 
 
 @compiled
@@ -241,7 +271,8 @@ def arrive(stack: Stack, wiring: Wiring, s: int, contexts: Floats, item: int, as
 def hand_out(stack: Stack, wiring: Wiring, contexts: Floats, gains: Gains, entries: Ints) -> None:
     """Hand out the labels of one slot, site by site."""
     for s in range(entries.shape[0]):
-        label(stack, wiring, s, contexts, gains, entries[s])
+        if entries[s, ITEM] != EMPTY:
+            label(stack, wiring, s, contexts, gains, entries[s])
 
 
 @compiled
@@ -313,6 +344,6 @@ def _check_arrays(learners: Sequence[Learner], functions: int, contexts: Floats,
     if (
         items.ndim != 2
         or items.shape[1] != len(learners)
-        or (items.size and not 0 <= items.min() <= items.max() < len(contexts))
+        or (items.size and not -1 <= items.min() <= items.max() < len(contexts))
     ):
         raise NetworkError(f"items must be [slot, {len(learners)} sites] with numbers of the {len(contexts)} items")

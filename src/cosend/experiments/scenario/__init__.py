@@ -1,0 +1,1 @@
+"""The main job: a network of sites over a stream, described by a scenario file."""

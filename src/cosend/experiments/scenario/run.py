@@ -1,0 +1,148 @@
+"""Play a scenario: CoS at every site, and the baselines beside it on the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cosend.baselines.bandits import epsilon_greedy, linucb
+from cosend.baselines.boosting import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
+from cosend.baselines.fixed import best_fixed, per_cell_oracle, persistence, uniform_random
+from cosend.core.bookkeeping import EXPLORE, TRAIN
+from cosend.core.learner import Learner
+from cosend.core.ledger import Floats, Ints
+from cosend.core.partition import key_of
+from cosend.experiments.scenario.world import NOTHING, World
+from cosend.simulation.replay import Trace, replay
+
+WINDOW = 100  # of the sliding-window AdaBoost
+HINDSIGHT = ("oracle per cell", "best fixed")  # these know all labels beforehand
+Watch = Callable[[int, Trace], None]
+
+
+class Played(NamedTuple):
+    """What one policy did at one site, item by item."""
+
+    policy: str
+    site: str
+    right: Floats  # 1 or 0
+    paid: Floats
+    sent: Floats  # 1 where a peer was asked
+    trained: Floats | None = None  # 1 in a training phase; None for baselines
+    explored: Floats | None = None
+
+
+class Outcome(NamedTuple):
+    """Everything that was played, and the learners as they are now."""
+
+    played: list[Played]
+    learners: list[Learner]
+    trace: Trace
+
+
+def run(world: World, watch: Watch | None = None) -> Outcome:
+    """Play CoS and all baselines."""
+    learners = world.learners()
+    trace = replay(
+        learners, world.contexts, world.right, items=world.places, delay=world.scenario.label_delay, watch=watch
+    )
+    return Outcome([*cos(world, learners, trace), *baselines(world)], learners, trace)
+
+
+def cos(world: World, learners: list[Learner], trace: Trace) -> Iterator[Played]:
+    """Yield what CoS did at every site."""
+    for site, learner in enumerate(learners):
+        arrived = world.places[:, site] != NOTHING
+        rows, functions = world.rows_of(site), trace.functions[arrived, site]
+        arms, phases = trace.arms[arrived, site].astype(np.int64), trace.phases[arrived, site]
+        yield Played(
+            "CoS",
+            learner.name,
+            world.right[rows, functions].astype(np.float64),
+            np.asarray(learner.arms.costs())[arms],
+            (arms >= len(learner.arms.own)).astype(np.float64),
+            (phases == TRAIN).astype(np.float64),
+            (phases == EXPLORE).astype(np.float64),
+        )
+
+
+def baselines(world: World) -> Iterator[Played]:
+    """Yield what every baseline would have done at every site; they may use all functions of all sites."""
+    for site, setting in enumerate(world.scenario.sites):
+        rows = world.rows_of(site)
+        right, costs = world.right[rows].astype(np.float64), world.costs(site)
+        values, contexts, cells = right - costs, world.contexts[rows], cells_of(world, rows)
+        choosing: dict[str, Ints] = {
+            "oracle per cell": per_cell_oracle(values, cells),
+            "best fixed": best_fixed(values),
+            "epsilon-greedy": epsilon_greedy(values, cells, seed=world.scenario.seed),
+            "LinUCB": linucb(values, contexts),
+            "uniform random": uniform_random(values, world.scenario.seed),
+        }
+        for policy, picked in choosing.items():
+            sent = (world.owners[picked] != site).astype(np.float64)
+            yield Played(policy, setting.name, right[np.arange(len(rows)), picked], costs[picked], sent)
+        yield from _combining(world, site, costs)
+        labels = world.items.labels[world.items_of(site)]
+        free = np.zeros(len(rows))
+        yield Played("previous label", setting.name, (persistence(labels) == labels).astype(np.float64), free, free)
+
+
+def _combining(world: World, site: int, costs: Floats) -> Iterator[Played]:
+    """Yield the ensembles, which ask every function about every item; they need two classes and few functions."""
+    classes, items, name = np.unique(world.items.labels), world.items_of(site), world.scenario.sites[site].name
+    trained_on = len(world.training)
+    if len(classes) != 2 or world.outputs.shape[1] > MOST_FUNCTIONS or trained_on < WINDOW:
+        return
+    truth = (np.concatenate([world.training.labels, world.items.labels[items]]) == classes[1]).astype(np.int64)
+    said = (np.concatenate([world.outputs[:trained_on], world.outputs[trained_on + items]]) == classes[1]).astype(
+        np.int64
+    )
+    labels = truth[trained_on:]
+    boosted = adaboost(said[:trained_on], truth[:trained_on], said[trained_on:])
+    slid = sliding_window_adaboost(said, truth, first=trained_on, window=WINDOW)
+    everything, always = np.full(len(items), float(np.minimum(costs.sum(), 1e9))), np.ones(len(items))
+    yield Played("AdaBoost", name, (boosted == labels).astype(np.float64), everything, always)
+    yield Played(f"SWA {WINDOW}", name, (slid == labels).astype(np.float64), everything, always)
+
+
+def cells_of(world: World, rows: Ints) -> Ints:
+    """Return the cell of every arrival in the partition that CoS uses."""
+    slices = slices_of(world)
+    indices = np.minimum((world.contexts[rows] * slices).astype(np.int64), slices - 1)
+    return np.array([key_of(tuple(each), slices) for each in indices.tolist()], np.int64)
+
+
+def slices_of(world: World) -> int:
+    """Return how many slices an axis has; with an unknown horizon, as many as for the whole stream."""
+    return world.policy.slices_at(world.policy.horizon or len(world.arrivals), len(world.axes))
+
+
+def summary(played: list[Played]) -> list[dict[str, Any]]:
+    """Return one row for every site and policy; regret is against the per-cell oracle."""
+    oracle = {each.site: _net(each) for each in played if each.policy == "oracle per cell"}
+    return [
+        {
+            "site": each.site,
+            "policy": each.policy,
+            "error": _percent(1.0 - each.right),
+            "mean_reward": _net(each) / max(1, len(each.right)),
+            "sent": _percent(each.sent),
+            "cost": float(each.paid.sum()),
+            "training": None if each.trained is None else _percent(each.trained),
+            "exploration": None if each.explored is None else _percent(each.explored),
+            "regret": oracle[each.site] - _net(each),
+            "hindsight": each.policy in HINDSIGHT,
+        }
+        for each in played
+    ]
+
+
+def _net(each: Played) -> float:
+    return float((each.right - each.paid).sum())
+
+
+def _percent(share: Floats) -> float:
+    return 100 * float(share.mean()) if len(share) else 0.0

@@ -1,0 +1,190 @@
+"""What a scenario file may say. Every mistake in it is found and named with its key before anything runs."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from cosend.classifiers.zoo import NAMES
+from cosend.core.policy import CoS
+from cosend.errors import CosendError, ScenarioError
+from cosend.site.context import Axis, Context
+from cosend.streams.files import read_table
+from cosend.streams.kdd99 import kdd99
+from cosend.streams.table import Table
+from cosend.streams.traffic import traffic
+
+Unit = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+
+
+class Part(BaseModel):
+    """A part of a scenario: unknown keys are mistakes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Stream(Part):
+    """Where the items come from. The first `training` rows train the classifiers, the next `items` rows arrive."""
+
+    kind: Literal["traffic", "kdd99", "file"]
+    items: Count = 20_000
+    training: Annotated[int, Field(ge=0)] = 0
+    path: Path | None = None
+    start: Annotated[int, Field(ge=0)] = 0
+    label: str | None = None
+    features: list[str] | None = None
+    contexts: list[str] = []
+    site: str | None = None
+    arrivals: Literal["same", "deal"] = "same"
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Stream:
+        if self.kind == "file" and (self.path is None or self.label is None):
+            raise ValueError("a stream of kind 'file' needs path and label")
+        if self.kind != "file" and (self.label, self.features, self.site, self.contexts) != (None, None, None, []):
+            raise ValueError(f"label, features, contexts and site are for kind 'file', not {self.kind!r}")
+        return self
+
+    def read(self, seed: int, folder: Path) -> Table:
+        """Return the rows for training and the items, in this order."""
+        rows = self.training + self.items
+        if self.kind == "traffic":
+            return traffic(rows, seed=seed)
+        path = None if self.path is None else folder / self.path
+        if self.kind == "kdd99":
+            return kdd99(path, start=self.start, rows=rows)
+        return read_table(
+            path or folder,
+            label=self.label or "",
+            features=self.features,
+            contexts=self.contexts,
+            site=self.site,
+            rows=rows,
+            start=self.start,
+        )
+
+
+class AxisSetting(Part):
+    """One axis of the context: a feature, or `kind`."""
+
+    kind: Literal["feature", "previous_label", "time", "time_of_day"] = "feature"
+    feature: str | None = None
+    scale: Literal["linear", "log", "rank"] = "linear"
+    range: tuple[float, float] | None = None
+    outside: Literal["error", "clip"] = "error"
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> AxisSetting:
+        if (self.feature is None) == (self.kind in ("feature", "time_of_day")):
+            raise ValueError("an axis needs a feature, or kind = 'previous_label' or 'time' without one")
+        return self
+
+    def build(self, classes: list[Any], horizon: int) -> Axis:
+        """Return the axis for a stream with these labels and so many items at a site."""
+        if self.kind == "previous_label":
+            return Context.previous_label(*classes)
+        if self.kind == "time":
+            return Context.time(horizon)
+        if self.kind == "time_of_day":
+            return Context.time_of_day(self.feature or "")
+        return Context(self.feature or "", scale=self.scale, range=self.range, outside=self.outside)
+
+
+class ClassifierSetting(Part):
+    """A classifier: a model by name, the rows it is trained on, the features it may see, its cost."""
+
+    name: Name
+    model: Literal[NAMES]  # type: ignore[valid-type]  # the names stand in one place, the zoo
+    train: tuple[int, int] | None = None
+    label: Any = None
+    features: list[str] | None = None
+    cost: Unit = 0.0
+
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> ClassifierSetting:
+        if self.model == "always" and self.label is None:
+            raise ValueError("model 'always' needs the label that it gives")
+        if self.model != "always" and (self.train is None or not 0 <= self.train[0] < self.train[1]):
+            raise ValueError(f"model {self.model!r} needs train = [first row, row after the last]")
+        return self
+
+
+class SiteSetting(Part):
+    """A site and its classifiers."""
+
+    name: Name
+    classifiers: Annotated[list[ClassifierSetting], Field(min_length=1)]
+
+
+class Scenario(Part):
+    """A whole scenario file."""
+
+    title: str = "A network of sites"
+    seed: Annotated[int, Field(ge=0)] = 0
+    call_cost: Unit = 0.0
+    label_delay: Annotated[int, Field(ge=0)] = 1
+    stream: Stream
+    context: Annotated[list[AxisSetting], Field(min_length=1)]
+    policy: dict[str, Any] = {}
+    sites: Annotated[list[SiteSetting], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Scenario:
+        names = [site.name for site in self.sites]
+        names += [classifier.name for site in self.sites for classifier in site.classifiers]
+        doubles = sorted({name for name in names if names.count(name) > 1})
+        if doubles:
+            raise ValueError(f"names of sites and classifiers must differ; twice: {', '.join(doubles)}")
+        for site in self.sites:
+            for classifier in site.classifiers:
+                if classifier.train is not None and classifier.train[1] > self.stream.training:
+                    raise ValueError(
+                        f"classifier {classifier.name!r} is trained on rows up to {classifier.train[1]:,}, "
+                        f"but stream.training is {self.stream.training:,}"
+                    )
+        self.build_policy(1)
+        return self
+
+    def build_policy(self, horizon: int) -> CoS:
+        """Return the policy, for so many items at a site unless the file says otherwise."""
+        try:
+            return CoS(**{"horizon": horizon, **self.policy})
+        except TypeError:
+            allowed = ", ".join(CoS.__dataclass_fields__)
+            unknown = ", ".join(repr(key) for key in self.policy if key not in CoS.__dataclass_fields__)
+            raise ValueError(f"policy has no option {unknown}; it has {allowed}") from None
+
+
+def load(path: Path | None) -> tuple[Scenario, Path]:
+    """Return the scenario of a file, or the default one, and the folder that paths in it start from."""
+    if path is None:
+        return parse(files(__package__).joinpath("default.toml").read_text(), "the default scenario"), Path()
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(str(path), [str(error)]) from error
+    return parse(text, str(path)), path.parent
+
+
+def parse(text: str, source: str) -> Scenario:
+    """Return the scenario of a text, or raise with every mistake and its key."""
+    try:
+        return Scenario.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(source, [f"not TOML: {error}"]) from error
+    except ValidationError as error:
+        raise ScenarioError(source, [_mistake(each) for each in error.errors()]) from error
+    except CosendError as error:
+        raise ScenarioError(source, [f"policy: {error}"]) from error
+
+
+def _mistake(error: Any) -> str:
+    key = ".".join(str(part + 1) if isinstance(part, int) else part for part in error["loc"])
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{key}: {message}" if key else message
