@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY) ## create .venv and install; a second call does nothing
 
-run: $(READY) ## run four sites on a generated stream
+run: $(READY) ## run four sites on a generated stream and write a report
 	@$(BIN)/cosend run
 
 test: $(READY) ## run all tests, the core a second time without the compiler for coverage

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cosend.experiments.scenario import run, settings, world
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -20,6 +22,23 @@ def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     for number, code in enumerate(blocks(page)):
         exec(compile(code, f"{page.name}, block {number}", "exec"), {})  # noqa: S102 - that is what this test is for
+
+
+def test_numbers_of_the_default_run_in_the_readme_are_those_it_gives() -> None:
+    scenario, folder = settings.load(None)
+    rows = run.summary(run.run(world.build(scenario, folder)).played)
+    printed = {
+        "CoS": "**CoS**",
+        "LinUCB": "LinUCB, all functions as flat arms",
+        "previous label": "previous label",
+        "SWA 100": "AdaBoost over all functions, retrained",
+        "best fixed": "best single function, known beforehand",
+        "oracle per cell": "best function of each cell, known beforehand",
+    }
+    text = (ROOT / "README.md").read_text().replace("**", "")
+    for policy, name in printed.items():
+        errors = [f"{row['error']:.2f}" for row in rows if row["policy"] == policy]
+        assert f"| {name.strip('*')} | {' | '.join(errors)} |" in text, (policy, errors)
 
 
 def test_links_between_pages_lead_somewhere() -> None:
