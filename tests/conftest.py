@@ -1,4 +1,4 @@
-"""What all tests share: a compiler cache that follows the sources, and how hard Hypothesis tries."""
+"""What all tests share: a compiler cache that follows the sources, how hard Hypothesis tries, and the real data."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import zlib
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
+BESIDE = ROOT.parent / "shared" / "data" / "kddcup.data_10_percent.gz"
 
 # Numba does not notice a change in another file, so every state of the sources gets a cache of its own.
 _sources = b"".join(path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py")))
@@ -18,3 +20,12 @@ _common = settings(deadline=None, suppress_health_check=list(HealthCheck), deran
 settings.register_profile("default", _common, max_examples=100)
 settings.register_profile("coverage", _common, max_examples=25, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session")
+def kdd99_file() -> Path:
+    """Return the 10 % file: where COSEND_KDD99 says, or else beside the repository."""
+    path = Path(os.environ.get("COSEND_KDD99", BESIDE))
+    if not path.is_file():
+        pytest.skip(f"no KDD Cup 1999 file at {path}: set COSEND_KDD99 to kddcup.data_10_percent.gz")
+    return path

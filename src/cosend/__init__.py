@@ -6,7 +6,7 @@ which choice is best for which context.
 
 from cosend.classifiers.adapters import SeesOnly
 from cosend.core.learner import Learner
-from cosend.core.policy import CoS
+from cosend.core.policy import CellKLUCB, CoS
 from cosend.core.state import learner_from, learner_state
 from cosend.core.values import Answer, AskPeer, Batch, Choice, LabelledData, Phase
 from cosend.core.waiting import Patience
@@ -22,6 +22,7 @@ __all__ = [
     "Answer",
     "AskPeer",
     "Batch",
+    "CellKLUCB",
     "Choice",
     "CoS",
     "Context",

@@ -350,7 +350,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (with_fact("version", 2), "version 2; this cosend reads version 1"),
     (with_fact("version", None), "version None"),
     (with_fact("site", {}), "'west' is damaged"),
-    (with_fact("policy", {"horizon": 3, "speed": 7}), "damaged.*speed"),
+    (with_fact("policy", {"name": "CoS", "horizon": 3, "speed": 7}), "damaged.*speed"),
     (with_fact("own", {"high": 0.0, "other": 0.0}), "classifiers .*'other'.*the site has .*'low'"),
     (with_fact("peers", {"north": 0.1, "east": 0.1}), "peers .*'east'.*the site has .*'south'"),
     (with_fact("own", {}), "damaged"),

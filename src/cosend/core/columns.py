@@ -26,7 +26,8 @@ EPOCH: Final = 14  # how often the partition was laid anew
 PHASE_START: Final = 15  # arrivals before the current phase
 PHASE_LENGTH: Final = 16  # 0: no horizon
 QUOTA_START: Final = 17  # arrivals that the step of the quotas does not count
-SITE_COLUMNS: Final = 18
+RULE: Final = 18  # by quota, or by which index
+SITE_COLUMNS: Final = 19
 
 # Ledger.parameters: real numbers of a site.
 EXPONENT: Final = 0

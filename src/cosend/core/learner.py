@@ -22,7 +22,7 @@ from cosend.core.ledger import Floats, Ledger, grown, new_ledger
 from cosend.core.partition import axes_of, first_bad_axis
 from cosend.core.phases import lay_partition, next_phase
 from cosend.core.points import Context, bad_context, read_point, read_points
-from cosend.core.policy import CoS
+from cosend.core.policy import CellPolicy, CoS
 from cosend.core.rules import ASK, NO_ROOM
 from cosend.core.values import Answer, AskPeer, Batch, Cell, Choice, Estimate, LabelledData, Phase
 from cosend.core.waiting import Patience, Waiting, WaitingRoom
@@ -47,7 +47,7 @@ class Learner:
         own: Mapping[str, float],
         peers: Mapping[str, float] | None = None,
         dimensions: int = 1,
-        policy: CoS | None = None,
+        policy: CellPolicy | None = None,
         patience: Patience | None = None,
         seed: int = 0,
     ) -> None:
@@ -55,7 +55,7 @@ class Learner:
         check_whole("seed", seed, least=0)
         self.name = name
         self.dimensions = dimensions
-        self.policy = policy or CoS()
+        self.policy: CellPolicy = policy or CoS()
         self.seed = seed
         self.arms = Arms(name, own, peers or {})
         self.room = WaitingRoom(name, patience or Patience())

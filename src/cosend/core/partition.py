@@ -19,9 +19,9 @@ ROUNDING: Final = 1e-9
 LARGEST_KEY: Final = 2**62
 
 
-def slices_for(horizon: int, alpha: float, dimensions: int) -> int:
-    """Return m_T = ceil(T^(1/(3 alpha + d))), which balances exploration against coarse cells (Theorem 1)."""
-    return max(1, math.ceil(math.pow(horizon, 1 / (3 * alpha + dimensions)) - ROUNDING))
+def slices_for(horizon: int, root: float) -> int:
+    """Return ceil(T^(1/root)); with root 3 alpha + d it balances exploration against coarse cells (Theorem 1)."""
+    return max(1, math.ceil(math.pow(horizon, 1 / root) - ROUNDING))
 
 
 def slices_within(max_cells: int, dimensions: int) -> int:

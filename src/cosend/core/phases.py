@@ -8,12 +8,12 @@ from typing import Final
 from cosend.core import columns as col
 from cosend.core.ledger import Ledger, clear, grown, row_for
 from cosend.core.partition import axes_of, cells_with_centre_in, key_of
-from cosend.core.policy import CoS
+from cosend.core.policy import CellPolicy
 
 FIRST_PHASE: Final = 2
 
 
-def lay_partition(ledger: Ledger, policy: CoS) -> None:
+def lay_partition(ledger: Ledger, policy: CellPolicy) -> None:
     """Lay the first partition of a site that has seen nothing yet."""
     site = ledger.site
     horizon = FIRST_PHASE if policy.doubles else policy.horizon or 0
@@ -21,7 +21,7 @@ def lay_partition(ledger: Ledger, policy: CoS) -> None:
     site[col.SLICES] = policy.slices_at(horizon, int(site[col.DIMENSIONS]))
 
 
-def next_phase(ledger: Ledger, policy: CoS) -> Ledger:
+def next_phase(ledger: Ledger, policy: CellPolicy) -> Ledger:
     """Start the next phase, twice as long; returns the ledger, which may have grown."""
     site = ledger.site
     site[col.PHASE_START] = site[col.ARRIVALS]

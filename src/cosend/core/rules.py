@@ -29,6 +29,7 @@ from cosend.core.bookkeeping import (
     sample_count,
 )
 from cosend.core.compiled import compiled
+from cosend.core.indices import best_by_kl_index, nth_with_kl_index
 from cosend.core.ledger import EMPTY, Floats, Ledger, find_row, row_for
 from cosend.core.partition import cell_of
 from cosend.core.quotas import current_quota, training_quota
@@ -40,6 +41,11 @@ ASK: Final = 0
 NO_ROOM: Final = -1
 PHASE_OVER: Final = -2
 
+# Which rule a site follows.
+BY_QUOTA: Final = 0
+BY_KL_INDEX: Final = 1
+
+# The order of CoS.
 PSEUDOCODE: Final = 0
 RANDOM: Final = 1
 TRAIN_FIRST: Final = 2
@@ -191,6 +197,31 @@ def at_random(ledger: Ledger, row: int, explore_quota: float, train_quota: float
 
 
 @compiled
+def by_quota(ledger: Ledger, row: int, step: int, asked: Asked) -> tuple[int, int, int]:
+    """Choose as the paper does: who is owed a sample by the quotas of this step, else the best."""
+    explore_quota = current_quota(ledger, step)
+    train_quota = training_quota(explore_quota, ledger.site[col.MAX_PEER_FUNCTIONS])
+    if ledger.site[col.ORDER] == RANDOM:
+        phase, arm, candidates = at_random(ledger, row, explore_quota, train_quota, asked)
+    else:
+        phase, arm, candidates = in_order(ledger, row, explore_quota, train_quota, asked)
+    if phase == EXPLOIT:
+        arm, candidates = best_arm(ledger, row)
+    return phase, arm, candidates
+
+
+@compiled
+def by_kl_index(ledger: Ledger, row: int) -> tuple[int, int, int]:
+    """Choose the arm that could be the best; it is an exploration unless its mean is the best too."""
+    first, ties, index = best_by_kl_index(ledger, row)
+    arm = nth_with_kl_index(ledger, row, first, index, draw_one(ledger, draws.BEST_ARM, ties))
+    leader, _ = best_among(ledger, row, ledger.site[col.ARM_COUNT])
+    tried = sample_count(ledger, row, arm) > 0.0
+    leads = tried and net_mean(ledger, row, arm) == net_mean(ledger, row, leader)
+    return (EXPLOIT if leads else EXPLORE), arm, ties
+
+
+@compiled
 def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int, int]:
     """Choose an arm for the next item of site s and enter the choice; nothing is entered unless it is a phase.
 
@@ -204,14 +235,10 @@ def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int
     row = row_for(ledger, cell_of(ledger, context, arrival))
     if row == EMPTY:
         return NO_ROOM, EMPTY, EMPTY, 0
-    explore_quota = current_quota(ledger, arrival - site[col.QUOTA_START])
-    train_quota = training_quota(explore_quota, site[col.MAX_PEER_FUNCTIONS])
-    if site[col.ORDER] == RANDOM:
-        phase, arm, candidates = at_random(ledger, row, explore_quota, train_quota, asked)
+    if site[col.RULE] == BY_KL_INDEX:
+        phase, arm, candidates = by_kl_index(ledger, row)
     else:
-        phase, arm, candidates = in_order(ledger, row, explore_quota, train_quota, asked)
-    if phase == EXPLOIT:
-        arm, candidates = best_arm(ledger, row)
+        phase, arm, candidates = by_quota(ledger, row, arrival - site[col.QUOTA_START], asked)
     if phase != ASK:
         enter_choice(ledger, row, arm, phase)
     return phase, arm, row, candidates

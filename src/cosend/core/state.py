@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cosend.core import columns as col
 from cosend.core.learner import Learner
 from cosend.core.ledger import grown, new_ledger, reindex
-from cosend.core.policy import CoS
+from cosend.core.policy import policy_from
 from cosend.core.waiting import Patience
 from cosend.errors import CosendError, StateError
 
@@ -35,7 +35,7 @@ def learner_state(learner: Learner) -> State:
         "name": learner.name,
         "seed": learner.seed,
         "dimensions": learner.dimensions,
-        "policy": asdict(learner.policy),
+        "policy": learner.policy.facts(),
         "patience": asdict(room.patience),
         "own": dict(arms.own),
         "peers": dict(arms.peers),
@@ -76,7 +76,7 @@ def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Lear
         own=facts["own"],
         peers=facts["peers"],
         dimensions=facts["dimensions"],
-        policy=CoS(**facts["policy"]),
+        policy=policy_from(facts["policy"]),
         patience=Patience(**facts["patience"]),
         seed=facts["seed"],
     )

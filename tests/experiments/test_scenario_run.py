@@ -1,0 +1,337 @@
+"""A scenario played compiled is the same scenario played item by item through real sites, decision by decision."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cosend import Network, Site
+from cosend.classifiers.zoo import train
+from cosend.cli.main import app
+from cosend.errors import CosendError
+from cosend.experiments.scenario.report import result
+from cosend.experiments.scenario.run import Outcome, run
+from cosend.experiments.scenario.settings import ClassifierSetting, load
+from cosend.experiments.scenario.world import World, build
+from cosend.streams.traffic import traffic
+
+SITES = """
+[[sites]]
+name = "north"
+[[sites.classifiers]]
+name = "bayes"
+model = "naive_bayes"
+train = [0, 250]
+cost = 0.05
+[[sites.classifiers]]
+name = "stump"
+model = "tree"
+train = [100, 130]
+features = ["flag", "logged_in"]
+
+[[sites]]
+name = "east"
+[[sites.classifiers]]
+name = "alarm"
+model = "always"
+label = "attack"
+
+[[sites]]
+name = "south"
+[[sites.classifiers]]
+name = "logit"
+model = "logistic"
+train = [0, 600]
+features = ["src_bytes", "count"]
+[[sites.classifiers]]
+name = "wild"
+model = "random_tree"
+train = [0, 60]
+cost = 0.01
+"""
+TRAFFIC = 'kind = "traffic"\nitems = 300\ntraining = 600'
+PREVIOUS = 'kind = "previous_label"'
+LOG = 'feature = "count"\nscale = "log"\nrange = [0, 600]'
+RANK = 'feature = "src_bytes"\nscale = "rank"'
+CONTEXTS = {
+    "previous_label": [PREVIOUS],
+    "log": [LOG],
+    "rank": [RANK],
+    "time": ['kind = "time"'],
+    "two axes": [PREVIOUS, RANK],
+}
+PLAIN = "slices = 2\nexploration_exponent = 0.125"
+TRAINING = 'slices = 2\nexploration_exponent = 0.2\norder = "train_first"\ntraining_count = "own_and_mine"'
+POLICIES = {
+    "plain": PLAIN,
+    "derived": "",
+    "training": TRAINING,
+    "training, two functions": f"{TRAINING}\nmax_peer_functions = 2",
+    "sharing": f'{TRAINING}\nmax_peer_functions = 2\nshare_labels = "always"',
+    "random order": f'{PLAIN}\norder = "random"\nmax_peer_functions = 2',
+    "time as an axis": f"{PLAIN}\ntime_dimension = true\nmax_peer_functions = 2",
+}
+
+
+def world_of(
+    folder: Path, *, context: Sequence[str] = (PREVIOUS,), policy: str = PLAIN, delay: int = 1, stream: str = TRAFFIC
+) -> World:
+    axes = "".join(f"[[context]]\n{axis}\n" for axis in context)
+    file = folder / "scenario.toml"
+    file.write_text(
+        f"seed = 4\ncall_cost = 0.02\nlabel_delay = {delay}\n[stream]\n{stream}\n{axes}[policy]\n{policy}\n{SITES}"
+    )
+    return build(*load(file))
+
+
+def site_file(folder: Path) -> str:
+    """Write a file whose rows say where they arrive, many in the north and few in the south; return the stream."""
+    table = traffic(900, seed=2)
+    sites = np.random.default_rng(1).choice(["north", "east", "south"], 900, p=[0.6, 0.3, 0.1])
+    with (folder / "rows.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*table.features, "verdict", "where"])
+        for (item, label), site in zip(table.rows(), sites.tolist(), strict=True):
+            writer.writerow([*item.values(), label, site])
+    return f'kind = "file"\npath = "rows.csv"\nlabel = "verdict"\nsite = "where"\nitems = 300\ntraining = 600'
+
+
+class Coded:
+    """A model of the zoo that takes items as they arrive, and codes them as the models' training rows were coded."""
+
+    learns = False
+
+    def __init__(self, setting: ClassifierSetting, world: World) -> None:
+        table = world.training
+        self.vocabulary = world.items.vocabulary
+        self.features = setting.features or list(table.features)
+        rows = self.rows([item for item, _ in table.rows()])
+        part = slice(*(setting.train or (0, 1)))
+        self.model = train(setting.model, rows[part], table.labels[part], label=setting.label)
+
+    def rows(self, items: Sequence[Any]) -> Any:
+        return np.array([[self.code(name, item[name]) for name in self.features] for item in items], np.float64)
+
+    def code(self, name: str, value: Any) -> float:
+        return sorted(self.vocabulary[name]).index(value) if name in self.vocabulary else float(value)
+
+    def predict(self, items: Sequence[Any]) -> list[Any]:
+        return self.model.predict(self.rows(items)).tolist()  # type: ignore[no-any-return]
+
+    def learn(self, item: Any, label: Any) -> None:
+        raise AssertionError("a model that does not learn was taught")
+
+
+class Step(NamedTuple):
+    site: str
+    arm: str
+    phase: int
+    right: bool
+    context: tuple[float, ...]
+
+
+def item_by_item(world: World) -> tuple[list[Step], Network]:
+    scenario = world.scenario
+    network = Network(
+        [
+            Site(
+                site.name,
+                classifiers={each.name: Coded(each, world) for each in site.classifiers},
+                costs={each.name: each.cost for each in site.classifiers},
+                context=world.axes,
+                policy=world.policy,
+                seed=scenario.seed,
+            )
+            for site in scenario.sites
+        ],
+        call_cost=scenario.call_cost,
+    )
+    rows = list(world.items.rows())
+    where = world.items.sites
+    streams = {
+        site.name: [row for n, row in enumerate(rows) if where is None or where[n] == site.name]
+        for site in scenario.sites
+    }
+    steps = [
+        Step(site, made.arm, made.phase.value, made.label == truth, made.context)
+        for site, made, truth in network.run(streams, label_delay=scenario.label_delay)
+    ]
+    return steps, network
+
+
+def compiled_steps(world: World, outcome: Outcome) -> list[Step]:
+    steps = []
+    for slot, places in enumerate(world.places.tolist()):
+        for site, place in enumerate(places):
+            if place >= 0:
+                learner, trace = outcome.learners[site], outcome.trace
+                arm, function = int(trace.arms[slot, site]), int(trace.functions[slot, site])
+                is_right, context = bool(world.right[place, function]), tuple(world.contexts[place].tolist())
+                steps.append(
+                    Step(learner.name, learner.arms.names[arm], int(trace.phases[slot, site]), is_right, context)
+                )
+    return steps
+
+
+def check_same(world: World) -> list[Step]:
+    outcome = run(world)
+    expected, network = item_by_item(world)
+    steps = compiled_steps(world, outcome)
+    assert len(steps) == len(expected)
+    for n, (ours, theirs) in enumerate(zip(steps, expected, strict=True)):
+        assert ours == theirs, f"decision {n}"
+    for learner in outcome.learners:
+        assert learner.cells() == network.sites[learner.name].learner.cells()
+    return steps
+
+
+@pytest.mark.parametrize("delay", [0, 1, 5])
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_compiled_equals_item_by_item(tmp_path: Path, context: str, delay: int) -> None:
+    steps = check_same(world_of(tmp_path, context=CONTEXTS[context], delay=delay))
+    assert len(steps) == 900
+    assert {step.phase for step in steps} >= {2, 3}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_compiled_equals_item_by_item_under_every_policy(tmp_path: Path, policy: str) -> None:
+    steps = check_same(world_of(tmp_path, context=[PREVIOUS, LOG], policy=POLICIES[policy], delay=2))
+    assert "training" not in policy or any(step.phase == 1 for step in steps)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 5])
+@pytest.mark.parametrize("context", ["previous_label", "two axes"])
+def test_compiled_equals_item_by_item_when_rows_say_where_they_arrive(tmp_path: Path, context: str, delay: int) -> None:
+    world = world_of(tmp_path, context=CONTEXTS[context], delay=delay, stream=site_file(tmp_path))
+    steps = check_same(world)
+    counts = [sum(step.site == name for step in steps) for name in ("north", "east", "south")]
+    assert sum(counts) == 300
+    assert counts[0] > counts[1] > counts[2] > 0
+
+
+@pytest.mark.parametrize("arrivals", ["same", "deal"])
+def test_every_site_gets_every_row_or_each_row_goes_to_one_site(tmp_path: Path, arrivals: str) -> None:
+    world = world_of(tmp_path, stream=f'{TRAFFIC}\narrivals = "{arrivals}"')
+    if arrivals == "same":
+        assert world.arrivals.tolist() == [[n, n, n] for n in range(300)]
+    else:
+        assert world.arrivals.tolist() == [[n, n + 1, n + 2] for n in range(0, 300, 3)]
+
+
+def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    outcome = run(world)
+    shown = result(world, outcome)
+    policies = {"CoS", "oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random"}
+    policies |= {"AdaBoost", "SWA 100", "previous label"}
+    found = [(row["site"], row["policy"]) for row in shown["rows"]]
+    assert sorted(found) == sorted((site, policy) for site in ("north", "east", "south") for policy in policies)
+    best = {row["site"]: row["mean_reward"] for row in shown["rows"] if row["policy"] == "oracle per cell"}
+    for row in shown["rows"]:
+        assert row["mean_reward"] == pytest.approx(1 - row["error"] / 100 - row["cost"] / 300)
+        assert row["regret"] == pytest.approx(300 * (best[row["site"]] - row["mean_reward"]), abs=1e-9)
+        assert (row["training"] is None) == (row["policy"] != "CoS")
+        if row["policy"] == "oracle per cell":
+            assert row["regret"] == 0
+        if row["policy"] in ("best fixed", "epsilon-greedy", "uniform random", "LinUCB"):
+            assert row["regret"] >= -1e-9 or row["policy"] in ("epsilon-greedy", "LinUCB")
+
+
+def test_the_row_of_cos_is_what_its_decisions_come_to(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    outcome = run(world)
+    steps = [step for step in compiled_steps(world, outcome) if step.site == "north"]
+    (row,) = [r for r in result(world, outcome)["rows"] if (r["site"], r["policy"]) == ("north", "CoS")]
+    costs = {"bayes": 0.05, "stump": 0.0, "east": 0.02, "south": 0.02}
+    assert row["error"] == pytest.approx(100 * np.mean([not step.right for step in steps]))
+    assert row["sent"] == pytest.approx(100 * np.mean([step.arm in ("east", "south") for step in steps]))
+    assert row["exploration"] == pytest.approx(100 * np.mean([step.phase == 2 for step in steps]))
+    assert row["cost"] == pytest.approx(sum(costs[step.arm] for step in steps))
+
+
+@pytest.mark.parametrize("own_rows", [False, True])
+def test_flows_and_phases_sum_to_100_and_winners_are_those_of_the_learners(tmp_path: Path, own_rows: bool) -> None:
+    stream = site_file(tmp_path) if own_rows else TRAFFIC
+    world = world_of(tmp_path, context=[PREVIOUS, LOG], stream=stream)
+    outcome = run(world)
+    shown = result(world, outcome)
+    assert shown["flows"]["from"] == shown["flows"]["to"] == ["north", "east", "south"]
+    for percent in shown["flows"]["percent"]:
+        assert sum(percent) == pytest.approx(100, abs=0.01)
+    for phases in shown["phases"].values():
+        for shares in zip(phases["train"], phases["explore"], phases["exploit"], strict=True):
+            assert sum(shares) == pytest.approx(100, abs=0.01)
+    for learner in outcome.learners:
+        winners, cells = shown["winners"][learner.name], learner.cells()
+        assert sorted(map(tuple, winners["cells"])) == sorted(cell.axes for cell in cells.values())
+        by_axes = {cell.axes: cell for cell in cells.values()}
+        for axes, best, arrivals in zip(winners["cells"], winners["best"], winners["arrivals"], strict=True):
+            cell = by_axes[tuple(axes)]
+            means = [cell.estimates[arm].mean_reward for arm in winners["arms"]]
+            assert means[best] == max(means)
+            assert arrivals == cell.labelled.arrivals
+    json.dumps(shown, allow_nan=False)
+
+
+def test_two_coins_do_not_fall_alike(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    file = tmp_path / "scenario.toml"
+    text = file.read_text().replace('"always"\nlabel = "attack"', '"random"\ntrain = [0, 600]')
+    file.write_text(text.replace('"naive_bayes"', '"random"'))
+    world = build(*load(file))
+    assert (world.outputs[:, 0] != world.outputs[:, 2]).any()
+
+
+def test_a_label_of_another_type_than_the_streams_does_not_make_the_other_classifiers_wrong(tmp_path: Path) -> None:
+    stream = site_file(tmp_path)
+    rows = (tmp_path / "rows.csv").read_text()
+    (tmp_path / "rows.csv").write_text(rows.replace(",attack,", ",1,").replace(",normal,", ",0,"))
+    try:
+        world = world_of(tmp_path, stream=stream)  # "alarm" always says "attack", but the labels are 1 and 0
+    except CosendError as error:
+        assert "alarm" in str(error)  # to refuse it is just as good
+    else:
+        assert world.right[:, 0].mean() > 0.6
+
+
+def test_a_site_where_nothing_arrives_does_not_stop_the_others(tmp_path: Path) -> None:
+    stream = site_file(tmp_path)
+    rows = (tmp_path / "rows.csv").read_text()
+    (tmp_path / "rows.csv").write_text(rows.replace(",south\r\n", ",east\r\n"))
+    world = world_of(tmp_path, stream=stream)
+    shown = result(world, run(world))
+    assert shown["flows"]["percent"][2] == [0, 0, 0]
+
+
+def test_a_classifier_whose_training_rows_have_one_label_only_is_named(tmp_path: Path) -> None:
+    world_of(tmp_path)
+    labels = traffic(900, seed=4).labels.tolist()
+    last = next(n for n, label in enumerate(labels) if label != labels[0])
+    file = tmp_path / "scenario.toml"
+    file.write_text(file.read_text().replace("train = [0, 600]", f"train = [0, {last}]"))
+    with pytest.raises(CosendError, match="logit"):
+        build(*load(file))
+
+
+def test_the_default_run_is_the_same_twice_in_another_process_and_without_the_compiler(tmp_path: Path) -> None:
+    arguments = ["run", "--items", "300", "--json", "--out", str(tmp_path)]
+    first, second = (CliRunner().invoke(app, arguments) for _ in range(2))
+    assert first.exit_code == 0, first.output
+    assert first.stdout == second.stdout
+    for changes in ({"PYTHONHASHSEED": "7"}, {"NUMBA_DISABLE_JIT": "1"}):
+        command = [sys.executable, "-m", "cosend.cli", *arguments]
+        other = subprocess.run(  # noqa: S603 - our own
+            command, capture_output=True, text=True, timeout=240, check=True, env={**os.environ, **changes}
+        )
+        assert other.stdout == first.stdout, changes
+    assert len(json.loads(first.stdout)["rows"]) == 4 * 9
