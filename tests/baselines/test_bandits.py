@@ -27,7 +27,7 @@ def slow_epsilon_greedy(values: Any, cells: Any, epsilon: float, seed: int) -> l
 
 
 def slow_linucb(values: Any, contexts: Any, width: float) -> list[int]:
-    """The algorithm as published (Li et al. 2010, disjoint models), with a new inverse at every step."""
+    """Follow the algorithm as published (Li et al. 2010, disjoint models), with a new inverse at every step."""
     size = contexts.shape[1] + 1
     matrices = [np.eye(size) for _ in range(values.shape[1])]
     vectors = [np.zeros(size) for _ in range(values.shape[1])]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import AdaBoostClassifier
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.ensemble import AdaBoostClassifier  # type: ignore[import-untyped]
+from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
 from cosend.baselines.boosting import MOST_FUNCTIONS, ROUNDS, adaboost, sliding_window_adaboost
 from cosend.errors import SettingError

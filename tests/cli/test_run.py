@@ -2,49 +2,201 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pty
 import re
+import select
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from cosend.cli.run import changed, first_slots
+from cosend.experiments.scenario import report, settings
+from cosend.experiments.scenario.run import run
+from cosend.experiments.scenario.world import build
 
-def cosend(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cosend.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)  # noqa: S603 - our own
-
-
-def test_run_shows_a_row_for_every_site_twice_the_same() -> None:
-    first, second = cosend("run", "--items", "300"), cosend("run", "--items", "300")
-    assert first.returncode == 0, first.stderr
-    for site in ("gateway", "branch", "campus", "cloud"):
-        assert re.search(rf"{site}\s+│\s+\d+\.\d\d │", first.stdout)
-    table = first.stdout[first.stdout.index("┏") :]
-    assert table == second.stdout[second.stdout.index("┏") :]
+SITES = ("gateway", "branch", "campus", "cloud")
+POLICIES = ("CoS", "oracle per cell", "best fixed", "AdaBoost", "SWA 100", "previous label", "epsilon-greedy", "LinUCB")
+COMMAND = [sys.executable, "-m", "cosend.cli"]
+PATIENCE_S = 240  # on a slow machine, with nothing compiled yet
 
 
-def test_help_and_version() -> None:
-    assert "generated network traffic" in cosend("run", "--help").stdout
-    assert "Usage" in cosend("--help").stdout
-    assert re.match(r"cosend \d+\.\d+", cosend("--version").stdout)
+def cosend(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(  # noqa: S603 - our own
+        command,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "120"},
+    )
 
 
-def test_bad_options_say_what_is_allowed() -> None:
-    result = cosend("run", "--items", "0")
-    assert result.returncode == 2
-    assert "greater than or equal to 1" in result.stderr
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """Return a short run of the default scenario and the folder it ran in."""
+    folder = tmp_path_factory.mktemp("run")
+    return cosend("run", "--items", "300", folder=folder), folder
+
+
+def test_the_table_has_a_row_for_every_site_and_policy(
+    finished: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    process, _ = finished
+    assert process.returncode == 0, process.stderr
+    for site in SITES:
+        for policy in (*POLICIES, "uniform random"):
+            assert len(re.findall(rf"^ *{site} +{policy} +\d+\.\d\d ", process.stdout, re.MULTILINE)) == 1
+    for heading in ("error", "reward", "sent", "train", "explore", "cost", "regret"):
+        assert heading in process.stdout
+    assert "300 items" in process.stdout
+    assert "items/s" in process.stdout
+    assert "results so far" not in process.stdout
+
+
+def test_the_report_folder_has_the_page_the_result_and_the_plots(
+    finished: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    process, folder = finished
+    assert "report: out/run/report.html" in process.stdout
+    page = (folder / "out" / "run" / "report.html").read_text()
+    assert "data:image/png;base64," in page
+    assert not re.search(r"(?:src|href)=\"https?:", page)
+    result = json.loads((folder / "out" / "run" / "results.json").read_text())
+    assert result["sites"] == list(SITES)
+    plots = sorted((folder / "out" / "run" / "plots").iterdir())
+    assert [plot.name for plot in plots] == [
+        "error_over_time.png",
+        "flows.png",
+        "phases_over_time.png",
+        "winners.png",
+    ]
+    assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in plots)
+
+
+def test_json_is_all_that_stdout_gets_and_the_same_as_the_file(tmp_path: Path) -> None:
+    process = cosend("run", "--items", "200", "--json", "--out", tmp_path / "here", "--seed", "5", folder=tmp_path)
+    assert process.returncode == 0, process.stderr
+    result = json.loads(process.stdout)
+    assert process.stdout.count("\n") == 1
+    assert result["items"] == 200
+    assert len(result["rows"]) == len(SITES) * (len(POLICIES) + 1)
+    assert result == json.loads((tmp_path / "here" / "results.json").read_text())
+    assert "report: " in process.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_scenario_with_mistakes_is_refused_with_all_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text('call_cost = 2\nseed = "x"\n[stream]\nkind = "traffic"\n[[context]]\nkind = "time"\n[[sites]]\n')
+    process = cosend("run", file, folder=tmp_path)
+    assert process.returncode == 2
+    assert process.stdout == ""
+    for key in ("call_cost: ", "seed: ", "sites.1.name: ", "sites.1.classifiers: "):
+        assert f"- {key}" in process.stderr
+    assert "4 mistakes" in process.stderr
+    assert "Traceback" not in process.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--items", "0"], ["--items", "greater than or equal to 1"]),
+        (["--seed", "-1"], ["--seed", "greater than or equal to 0"]),
+        (["nowhere.toml"], ["nowhere.toml", "No such file"]),
+    ],
+)
+def test_bad_arguments_are_refused(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
+    process = cosend("run", *arguments, folder=tmp_path)
+    assert process.returncode == 2
+    for word in words:
+        assert word in process.stderr
+    assert "Traceback" not in process.stderr
+
+
+def test_a_file_that_does_not_hold_the_items_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,y\n1,p\n2,q\n3,p\n")
+    (tmp_path / "short.toml").write_text(
+        '[stream]\nkind = "file"\npath = "rows.csv"\nlabel = "y"\nitems = 10\n[[context]]\nkind = "time"\n'
+        '[[sites]]\nname = "s"\n[[sites.classifiers]]\nname = "c"\nmodel = "always"\nlabel = "p"\n'
+    )
+    process = cosend("run", tmp_path / "short.toml", folder=tmp_path)
+    assert process.returncode == 2
+    assert "3 rows" in process.stderr
+    assert len(process.stderr.strip().splitlines()) == 1
+    small = cosend("run", tmp_path / "short.toml", "--items", "3", "--json", folder=tmp_path)
+    assert small.returncode == 0, small.stderr
+    assert json.loads(small.stdout)["items"] == 3
+
+
+def test_help_and_version(tmp_path: Path) -> None:
+    text = cosend("run", "--help", folder=tmp_path).stdout
+    for option in ("--out", "--json", "--items", "--seed", "scenario"):
+        assert option in text.lower()
+    overview = cosend("--help", folder=tmp_path).stdout
+    for command in ("run", "validate", "reproduce"):
+        assert command in overview
+    assert re.fullmatch(r"cosend \d+\.\d+\.\d+\n", cosend("--version", folder=tmp_path).stdout)
+
+
+def test_what_was_played_before_a_stop_is_the_beginning_of_the_whole() -> None:
+    """The results so far count the items so far, and the decisions are those that a whole run begins with."""
+    scenario, folder = settings.load(None)
+    world = build(changed(scenario, 200, None), folder)
+    begun = first_slots(world, 50)
+    whole, part = run(world), run(begun)
+    assert part.trace.arms.tolist() == whole.trace.arms[:50].tolist()
+    result = report.result(begun, part)
+    assert result["error_curves"]["CoS"]["item"][-1] == 50
+    assert result["items"] == 50
 
 
 @pytest.mark.slow
-def test_interrupt_ends_cleanly_with_the_results_so_far() -> None:
-    command = [sys.executable, "-m", "cosend.cli", "run", "--items", "1000000"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
-    time.sleep(8)
-    os.kill(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert "these are the results so far" in output
-    assert "gateway" in output
+def test_interrupt_ends_cleanly_with_the_results_so_far(tmp_path: Path) -> None:
+    """Ctrl-C as soon as the progress bar has moved, as a user at a terminal would press it."""
+    ours, theirs = pty.openpty()
+    command = [*COMMAND, "run", "--items", "80000", "--out", str(tmp_path)]
+    environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
+    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)  # noqa: S603 - our own
+    os.close(theirs)
+    try:
+        shown = read_until(ours, re.compile(r"[1-9]\d*/320000"))
+        process.send_signal(signal.SIGINT)
+        shown += read_until(ours, None)
+        assert process.wait(PATIENCE_S) == 0, shown[-2_000:]
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert "these are the results so far" in shown
+    assert "Traceback" not in shown
+    for site in SITES:
+        assert re.search(rf"{site} +CoS +\d+\.\d\d ", shown)
+    result = json.loads((tmp_path / "results.json").read_text())
+    assert 1 <= result["error_curves"]["CoS"]["item"][-1] <= 80_000
+    assert (tmp_path / "report.html").is_file()
+
+
+def read_until(terminal: int, pattern: re.Pattern[str] | None) -> str:
+    """Return what a terminal shows until a pattern is there, or until whoever writes to it has ended."""
+    shown = ""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if not select.select([terminal], [], [], 1.0)[0]:
+            continue
+        try:
+            read = os.read(terminal, 65_536)
+        except OSError:  # how Linux says that nobody has the other side open
+            read = b""
+        shown += read.decode(errors="replace")
+        if not read or (pattern is not None and pattern.search(shown)):
+            return shown
+    raise AssertionError(f"nothing more came for {PATIENCE_S} s: {shown[-2_000:]}")

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from cosend.cli.main import app
 from cosend.experiments.kdd99 import run as experiment
@@ -160,7 +159,7 @@ def test_the_command_writes_and_prints_everything(kdd99_file: Path, tmp_path: Pa
 
 
 def test_another_window_has_no_numbers_of_the_paper(kdd99_file: Path, tmp_path: Path) -> None:
-    result = reproduce("--data", kdd99_file, "--seeds", 1, "--out", tmp_path, "--start", 100_000, "--rows", 500)
+    result = reproduce("--data", kdd99_file, "--seeds", "1", "--out", tmp_path, "--start", "100000", "--rows", "500")
     assert result.exit_code == 0, result.output
     written = json.loads((tmp_path / "results.json").read_text())
     assert written["window"]["start"] == 100_000

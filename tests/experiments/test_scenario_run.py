@@ -103,7 +103,7 @@ def site_file(folder: Path) -> str:
         writer.writerow([*table.features, "verdict", "where"])
         for (item, label), site in zip(table.rows(), sites.tolist(), strict=True):
             writer.writerow([*item.values(), label, site])
-    return f'kind = "file"\npath = "rows.csv"\nlabel = "verdict"\nsite = "where"\nitems = 300\ntraining = 600'
+    return 'kind = "file"\npath = "rows.csv"\nlabel = "verdict"\nsite = "where"\nitems = 300\ntraining = 600'
 
 
 class Coded:
@@ -243,8 +243,8 @@ def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(
         assert (row["training"] is None) == (row["policy"] != "CoS")
         if row["policy"] == "oracle per cell":
             assert row["regret"] == 0
-        if row["policy"] in ("best fixed", "epsilon-greedy", "uniform random", "LinUCB"):
-            assert row["regret"] >= -1e-9 or row["policy"] in ("epsilon-greedy", "LinUCB")
+        if row["policy"] == "best fixed":
+            assert row["regret"] >= -1e-9
 
 
 def test_the_row_of_cos_is_what_its_decisions_come_to(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_flows_and_phases_sum_to_100_and_winners_are_those_of_the_learners(tmp_p
 
 
 def test_two_coins_do_not_fall_alike(tmp_path: Path) -> None:
-    world = world_of(tmp_path)
+    world_of(tmp_path)
     file = tmp_path / "scenario.toml"
     text = file.read_text().replace('"always"\nlabel = "attack"', '"random"\ntrain = [0, 600]')
     file.write_text(text.replace('"naive_bayes"', '"random"'))
@@ -296,18 +296,18 @@ def test_a_label_of_another_type_than_the_streams_does_not_make_the_other_classi
     stream = site_file(tmp_path)
     rows = (tmp_path / "rows.csv").read_text()
     (tmp_path / "rows.csv").write_text(rows.replace(",attack,", ",1,").replace(",normal,", ",0,"))
+    refusal, share_right = "", 0.0
     try:
-        world = world_of(tmp_path, stream=stream)  # "alarm" always says "attack", but the labels are 1 and 0
+        share_right = float(world_of(tmp_path, stream=stream).right[:, 0].mean())
     except CosendError as error:
-        assert "alarm" in str(error)  # to refuse it is just as good
-    else:
-        assert world.right[:, 0].mean() > 0.6
+        refusal = str(error)
+    assert share_right > 0.6 or "alarm" in refusal  # "alarm" says "attack", but the labels are 1 and 0
 
 
 def test_a_site_where_nothing_arrives_does_not_stop_the_others(tmp_path: Path) -> None:
     stream = site_file(tmp_path)
     rows = (tmp_path / "rows.csv").read_text()
-    (tmp_path / "rows.csv").write_text(rows.replace(",south\r\n", ",east\r\n"))
+    (tmp_path / "rows.csv").write_text(rows.replace(",south\n", ",east\n"))
     world = world_of(tmp_path, stream=stream)
     shown = result(world, run(world))
     assert shown["flows"]["percent"][2] == [0, 0, 0]

@@ -78,7 +78,7 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "a range backwards": ('kind = "previous_label"', 'feature = "count"\nrange = [5, 1]', ["context.1", "range"]),
     "no axis": ('[[context]]\nkind = "previous_label"', "", ["context"]),
     "unknown policy option": ("slices = 2", "slises = 2", ["policy", "'slises'", "exploration_exponent"]),
-    "policy option out of range": ("slices = 2", "exploration_exponent = 1.4", ["policy", "exploration_exponent", "1.4"]),
+    "policy option out of range": ("slices = 2", "exploration_exponent = 1.4", ["policy", "exponent", "1.4"]),
     "policy option of a wrong type": ("slices = 2", 'slices = "two"', ["policy", "slices", "'two'"]),
     "unknown order": ("slices = 2", 'order = "sometimes"', ["policy", "order", "train_first"]),
     "a file without path": ('kind = "traffic"', 'kind = "file"\nlabel = "y"', ["stream", "path"]),

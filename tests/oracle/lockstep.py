@@ -7,13 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cosend.core.learner import Learner
-from cosend.core.policy import CoS
+from cosend.core.policy import POLICIES
 from cosend.core.values import AskPeer, Choice, LabelledData
 from cosend.core.waiting import Patience
 from cosend.errors import SettledDecision
+from tests.oracle.index_twin import IndexTwin, IndexTwinSettings
 from tests.oracle.twin import Twin, TwinSettings
 
 MAIN_ONLY = {"wait_limit", "max_waiting", "default_reward"}
+TWINS: dict[str, tuple[type[Twin], type[TwinSettings]]] = {
+    "CoS": (Twin, TwinSettings),
+    "CellKLUCB": (IndexTwin, IndexTwinSettings),
+}
 
 
 class Due(NamedTuple):
@@ -39,15 +44,18 @@ class Network:
     history: list[tuple[str, Choice]] = field(default_factory=list)
 
 
-def build(draw: random.Random, sizes: list[int], dimensions: int, options: dict[str, Any]) -> Network:
+def build(
+    draw: random.Random, sizes: list[int], dimensions: int, options: dict[str, Any], policy: str = "CoS"
+) -> Network:
     """Build learners and twins with the same settings: site i has sizes[i] functions."""
+    twin_class, settings_class = TWINS[policy]
     names = [f"site{i}" for i in range(len(sizes))]
     network = Network(
         draw, {name: [f"{name}.f{j}" for j in range(size)] for name, size in zip(names, sizes, strict=True)}
     )
     seed = draw.randrange(2**40)
     limits = {key: options[key] for key in MAIN_ONLY & options.keys()}
-    policy = {key: value for key, value in options.items() if key not in MAIN_ONLY}
+    rule = POLICIES[policy](**{key: value for key, value in options.items() if key not in MAIN_ONLY})
     for name in names:
         own = {function: draw.choice([0.0, 0.0, 0.1, 0.25]) for function in network.functions[name]}
         peers = {peer: draw.choice([0.0, 0.05, 0.5]) for peer in names if peer != name}
@@ -57,10 +65,10 @@ def build(draw: random.Random, sizes: list[int], dimensions: int, options: dict[
             overdue="drop" if limits.get("default_reward") is None else limits["default_reward"],
         )
         network.learners[name] = Learner(
-            name, own=own, peers=peers, dimensions=dimensions, policy=CoS(**policy), patience=patience, seed=seed
+            name, own=own, peers=peers, dimensions=dimensions, policy=rule, patience=patience, seed=seed
         )
-        network.twins[name] = Twin(
-            TwinSettings(name=name, seed=seed, own=own, peers=peers, dimensions=dimensions, **options)
+        network.twins[name] = twin_class(
+            settings_class(name=name, seed=seed, own=own, peers=peers, dimensions=dimensions, **options)
         )
     return network
 

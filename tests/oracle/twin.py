@@ -292,18 +292,17 @@ class Twin:
         alpha, exponent = self._settings.alpha, self._settings.exploration_exponent
         if exponent is None:
             exponent = 2 * alpha / (3 * alpha + self._axes)
-        step = float(self._step())
-        log_step = math.log(step)
+        log_step = math.log(self._step())
         return math.exp(exponent * log_step) * log_step
 
     def _length(self) -> int:
         """Return the horizon, or the length of the doubling phase: 2, 4, 8, ..."""
         return 2**self._era if self._settings.horizon is None else self._settings.horizon
 
-    def _slices_now(self) -> int:
+    def _slices_now(self, alphas: int = 3) -> int:
         slices = self._settings.slices
         if slices is None:
-            power = 1 / (3 * self._settings.alpha + self._axes)
+            power = 1 / (alphas * self._settings.alpha + self._axes)
             slices = max(1, math.ceil(float(self._length()) ** power - 1e-9))
         limit = self._settings.max_cells
         while limit is not None and slices > 1 and slices**self._axes > limit:

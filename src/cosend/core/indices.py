@@ -26,18 +26,20 @@ def kl(p: float, q: float) -> float:
 def kl_upper_bound(mean: float, level: float) -> float:
     """Return the largest q with kl(mean, q) <= level, to within a millionth.
 
-    Newton's method from the right: kl is convex in q, so it comes down to the solution and never passes it.
+    Newton's method from the right: kl is convex in q, so it comes down to the solution and does not pass it. Two bounds
+    say where to begin: Pinsker's, and kl(p, q) >= -(1 - p) ln(1 - q) - entropy(p), which keeps away from the pole at 1.
     """
     if mean >= 1.0 or level <= 0.0:
         return min(mean, 1.0)
     if mean <= 0.0:
         return 1.0 - math.exp(-level)
-    q = min(mean + math.sqrt(level / 2.0), 1.0 - 1e-12)  # Pinsker: the solution is not above this
-    step = 1.0
-    while step > PRECISION:
+    entropy = -mean * math.log(mean) - (1.0 - mean) * math.log(1.0 - mean)
+    start = min(mean + math.sqrt(level / 2.0), 1.0 - math.exp(-(level + entropy) / (1.0 - mean)))
+    q, step = start, 1.0
+    while step > PRECISION and mean < q < 1.0:
         step = (kl(mean, q) - level) * q * (1.0 - q) / (q - mean)
         q -= step
-    return q
+    return min(max(q, mean), 1.0)
 
 
 @compiled

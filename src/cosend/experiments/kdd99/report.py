@@ -162,6 +162,8 @@ def errors_over_time(curves: Curves) -> Any:
         axes.set_xlabel("items")
         axes.set_ylabel("errors so far (count, log scale)")
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.set_ylim(0.8, None)
         axes.legend(fontsize=8)
     return figure
 
@@ -207,10 +209,12 @@ def error_per_baseline(results: dict[str, Any]) -> Any:
         axes.scatter([printed[n] for n in known], spots[known], marker="D", color="black", zorder=3, label="paper")
         axes.set_yticks(spots, names, fontsize=7)
         axes.set_xscale("log")
+        axes.set_xlim(0.1, 100)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_xlabel("error (%, log scale)")
         axes.set_title(f"Setup {scenario}")
         axes.invert_yaxis()
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="lower right")
     return figure
 
 
