@@ -30,7 +30,7 @@ def bound(mean: float, level: float) -> float:
     while step > 1e-9 and mean < q < 1:
         step = (kl(mean, q) - level) * q * (1 - q) / (q - mean)
         q = q - step
-    return min(max(q, mean), 1.0)
+    return max(mean, min(q, start, 1.0))
 
 
 def count_of(arm: TwinArm) -> int:

@@ -39,7 +39,7 @@ def kl_upper_bound(mean: float, level: float) -> float:
     while step > PRECISION and mean < q < 1.0:
         step = (kl(mean, q) - level) * q * (1.0 - q) / (q - mean)
         q -= step
-    return min(max(q, mean), 1.0)
+    return max(mean, min(q, start, 1.0))
 
 
 @compiled
