@@ -29,7 +29,7 @@ def adaboost(outputs: Outputs, labels: Labels, new_outputs: Outputs) -> Ints:
     """Train on outputs with known labels and predict the labels for new outputs."""
     patterns = _patterns(outputs)
     weights = np.zeros((2, 1 << outputs.shape[1]))
-    np.add.at(weights, (labels.astype(np.int64), patterns), 1.0)
+    np.add.at(weights, (_zero_or_one(labels), patterns), 1.0)
     votes = np.zeros(outputs.shape[1])
     train(weights, votes, ROUNDS)
     return np.array([vote(votes, pattern) for pattern in _patterns(new_outputs).tolist()], np.int64)
@@ -42,23 +42,32 @@ def sliding_window_adaboost(
 
     every  how many items between two trainings; the window's length if not given
     """
+    patterns = _patterns(outputs)
     check_whole("window", window)
     check_whole("first", first, least=window)
+    if first > len(labels):
+        raise SettingError("first", first, f"at most the number of labels, {len(labels)}")
     every = window if every is None else every
     check_whole("every", every)
     predicted = np.zeros(len(labels) - first, np.int64)
     weights, scratch = np.zeros((2, 1 << outputs.shape[1])), np.zeros((2, 1 << outputs.shape[1]))
     votes = np.zeros(outputs.shape[1])
-    patterns = _patterns(outputs)
-    _slide(patterns, labels.astype(np.int64), first, window, every, weights, scratch, votes, predicted)
+    _slide(patterns, _zero_or_one(labels), first, window, every, weights, scratch, votes, predicted)
     return predicted
 
 
 def _patterns(outputs: Outputs) -> Ints:
     if outputs.shape[1] > MOST_FUNCTIONS:
         raise SettingError("outputs", outputs.shape[1], f"of at most {MOST_FUNCTIONS} functions")
-    patterns: Ints = (outputs.astype(np.int64) << np.arange(outputs.shape[1])).sum(axis=1)
+    patterns: Ints = (_zero_or_one(outputs) << np.arange(outputs.shape[1])).sum(axis=1)
     return patterns
+
+
+def _zero_or_one(values: npt.NDArray[Any]) -> Ints:
+    numbers: Ints = values.astype(np.int64)
+    if numbers.size and (numbers.min() < 0 or numbers.max() > 1):
+        raise SettingError("labels and outputs", sorted({int(numbers.min()), int(numbers.max())}), "0 or 1")
+    return numbers
 
 
 @compiled

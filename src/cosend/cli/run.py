@@ -35,14 +35,14 @@ def run(
         chosen = changed(chosen, items, seed)
         with console.status("reading the stream and training the classifiers"):
             world = build(chosen, folder)
-        outcome, finished = play(world, console)
-        result = report.result(world, outcome)
+        played, outcome = play(world, console)
+        result = report.result(played, outcome)
         page = write_report(result, out)
     if as_json:
         typer.echo(json.dumps(result))
     else:
         console.print(table(result))
-    if not finished:
+    if played is not world:
         console.print("stopped: these are the results so far")
     console.print(f"report: {page}")
 
@@ -54,8 +54,8 @@ def changed(scenario: settings.Scenario, items: int | None, seed: int | None) ->
     return scenario if seed is None else scenario.model_copy(update={"seed": seed})
 
 
-def play(world: World, console: Console) -> tuple[player.Outcome, bool]:
-    """Play the scenario under a progress bar; on Ctrl-C, return what was played so far and False."""
+def play(world: World, console: Console) -> tuple[World, player.Outcome]:
+    """Play the scenario under a progress bar; on Ctrl-C, return only that part of the world that was played."""
     sites = len(world.scenario.sites)
     start = time.perf_counter()
     columns = ("{task.description}", "error {task.fields[error]:.2f} %", "{task.fields[speed]:,.0f} items/s")
@@ -71,10 +71,11 @@ def play(world: World, console: Console) -> tuple[player.Outcome, bool]:
             progress.update(task, completed=slots * sites, error=running_error(world, trace, slots), speed=speed)
 
         try:
-            return player.run(world, watch), True
+            return world, player.run(world, watch)
         except KeyboardInterrupt:
             pass
-    return player.run(first_slots(world, max(1, reached))), False
+    part = first_slots(world, max(1, reached))
+    return part, player.run(part)
 
 
 def running_error(world: World, trace: Trace, slots: int) -> float:

@@ -203,13 +203,13 @@ def run(
         if rooms_needed(stack, sites):
             return NO_ROOM, 0
         for s in range(progress[2], sites):
-            if stack.site[s, col.DOUBLING] and phase_is_over(stack.site[s]):
-                progress[2] = s
-                return PHASE_OVER, s
             entry = waiting[slot & last, s]
             entry[ITEM] = items[slot, s]
             if entry[ITEM] == EMPTY:
                 continue
+            if stack.site[s, col.DOUBLING] and phase_is_over(stack.site[s]):
+                progress[2] = s
+                return PHASE_OVER, s
             arrive(stack, wiring, s, contexts, items[slot, s], asked, entry)
             trace.phases[slot, s] = entry[KIND]
             trace.arms[slot, s] = entry[ARM]

@@ -20,7 +20,7 @@ def result(world: World, outcome: Outcome) -> dict[str, Any]:
     sites = [site.name for site in world.scenario.sites]
     return {
         "title": world.scenario.title,
-        "items": len(world.items),
+        "items": len(np.unique(world.arrivals[world.arrivals != NOTHING])),
         "sites": sites,
         "context": [(axis.feature or axis.kind).replace("_", " ") for axis in world.scenario.context],
         "slices": slices_of(world),

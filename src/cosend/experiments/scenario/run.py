@@ -72,6 +72,8 @@ def baselines(world: World) -> Iterator[Played]:
     """Yield what every baseline would have done at every site; they may use all functions of all sites."""
     for site, setting in enumerate(world.scenario.sites):
         rows = world.rows_of(site)
+        if not len(rows):
+            continue
         right, costs = world.right[rows].astype(np.float64), world.costs(site)
         values, contexts, cells = right - costs, world.contexts[rows], cells_of(world, rows)
         choosing: dict[str, Ints] = {
@@ -92,14 +94,13 @@ def baselines(world: World) -> Iterator[Played]:
 
 def _combining(world: World, site: int, costs: Floats) -> Iterator[Played]:
     """Yield the ensembles, which ask every function about every item; they need two classes and few functions."""
-    classes, items, name = np.unique(world.items.labels), world.items_of(site), world.scenario.sites[site].name
+    items, name = world.items_of(site), world.scenario.sites[site].name
     trained_on = len(world.training)
-    if len(classes) != 2 or world.outputs.shape[1] > MOST_FUNCTIONS or trained_on < WINDOW:
+    if len(world.classes) != 2 or world.outputs.shape[1] > MOST_FUNCTIONS or trained_on < WINDOW:
         return
-    truth = (np.concatenate([world.training.labels, world.items.labels[items]]) == classes[1]).astype(np.int64)
-    said = (np.concatenate([world.outputs[:trained_on], world.outputs[trained_on + items]]) == classes[1]).astype(
-        np.int64
-    )
+    labels_of_all = np.concatenate([world.training.labels, world.items.labels[items]])
+    truth = (labels_of_all == world.classes[1]).astype(np.int64)
+    said = np.concatenate([world.outputs[:trained_on], world.outputs[trained_on + items]])
     labels = truth[trained_on:]
     boosted = adaboost(said[:trained_on], truth[:trained_on], said[trained_on:])
     slid = sliding_window_adaboost(said, truth, first=trained_on, window=WINDOW)
@@ -123,6 +124,7 @@ def slices_of(world: World) -> int:
 def summary(played: list[Played]) -> list[dict[str, Any]]:
     """Return one row for every site and policy; regret is against the per-cell oracle."""
     oracle = {each.site: _net(each) for each in played if each.policy == "oracle per cell"}
+    played = [each for each in played if each.site in oracle]  # nothing arrived at the others
     return [
         {
             "site": each.site,

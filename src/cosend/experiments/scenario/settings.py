@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,15 +13,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from cosend.classifiers.zoo import NAMES
 from cosend.core.policy import CoS
-from cosend.errors import CosendError, ScenarioError
+from cosend.errors import ScenarioError, SettingError
 from cosend.site.context import Axis, Context
 from cosend.streams.files import read_table
 from cosend.streams.kdd99 import kdd99
 from cosend.streams.table import Table
 from cosend.streams.traffic import traffic
 
-Unit = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1)]
+Unit = Annotated[float, Field(ge=0, le=1, strict=True)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+CountOrNone = Annotated[int, Field(ge=0, strict=True)]
+Names = Annotated[list[str], Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 
@@ -34,11 +38,11 @@ class Stream(Part):
 
     kind: Literal["traffic", "kdd99", "file"]
     items: Count = 20_000
-    training: Annotated[int, Field(ge=0)] = 0
+    training: CountOrNone = 0
     path: Path | None = None
-    start: Annotated[int, Field(ge=0)] = 0
+    start: CountOrNone = 0
     label: str | None = None
-    features: list[str] | None = None
+    features: Names | None = None
     contexts: list[str] = []
     site: str | None = None
     arrivals: Literal["same", "deal"] = "same"
@@ -49,6 +53,8 @@ class Stream(Part):
             raise ValueError("a stream of kind 'file' needs path and label")
         if self.kind != "file" and (self.label, self.features, self.site, self.contexts) != (None, None, None, []):
             raise ValueError(f"label, features, contexts and site are for kind 'file', not {self.kind!r}")
+        if self.kind == "traffic" and (self.path is not None or self.start):
+            raise ValueError("path and start are for kinds 'file' and 'kdd99': traffic is generated")
         return self
 
     def read(self, seed: int, folder: Path) -> Table:
@@ -83,6 +89,10 @@ class AxisSetting(Part):
     def _fits_its_kind(self) -> AxisSetting:
         if (self.feature is None) == (self.kind in ("feature", "time_of_day")):
             raise ValueError("an axis needs a feature, or kind = 'previous_label' or 'time' without one")
+        if self.kind != "feature" and (self.scale, self.range, self.outside) != ("linear", None, "error"):
+            raise ValueError(f"scale, range and outside are for features, not for kind {self.kind!r}")
+        if self.kind == "feature":
+            self.build([], 1)  # refuses a range that is none
         return self
 
     def build(self, classes: list[Any], horizon: int) -> Axis:
@@ -103,13 +113,15 @@ class ClassifierSetting(Part):
     model: Literal[NAMES]  # type: ignore[valid-type]  # the names stand in one place, the zoo
     train: tuple[int, int] | None = None
     label: Any = None
-    features: list[str] | None = None
+    features: Names | None = None
     cost: Unit = 0.0
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> ClassifierSetting:
         if self.model == "always" and self.label is None:
             raise ValueError("model 'always' needs the label that it gives")
+        if self.model != "always" and self.label is not None:
+            raise ValueError(f"label is for model 'always', not for {self.model!r}")
         if self.model != "always" and (self.train is None or not 0 <= self.train[0] < self.train[1]):
             raise ValueError(f"model {self.model!r} needs train = [first row, row after the last]")
         return self
@@ -126,39 +138,45 @@ class Scenario(Part):
     """A whole scenario file."""
 
     title: str = "A network of sites"
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: CountOrNone = 0
     call_cost: Unit = 0.0
-    label_delay: Annotated[int, Field(ge=0)] = 1
+    label_delay: CountOrNone = 1
     stream: Stream
     context: Annotated[list[AxisSetting], Field(min_length=1)]
     policy: dict[str, Any] = {}
     sites: Annotated[list[SiteSetting], Field(min_length=1)]
 
-    @model_validator(mode="after")
-    def _hangs_together(self) -> Scenario:
-        names = [site.name for site in self.sites]
-        names += [classifier.name for site in self.sites for classifier in site.classifiers]
-        doubles = sorted({name for name in names if names.count(name) > 1})
-        if doubles:
-            raise ValueError(f"names of sites and classifiers must differ; twice: {', '.join(doubles)}")
-        for site in self.sites:
-            for classifier in site.classifiers:
-                if classifier.train is not None and classifier.train[1] > self.stream.training:
-                    raise ValueError(
-                        f"classifier {classifier.name!r} is trained on rows up to {classifier.train[1]:,}, "
-                        f"but stream.training is {self.stream.training:,}"
-                    )
-        self.build_policy(1)
-        return self
-
     def build_policy(self, horizon: int) -> CoS:
         """Return the policy, for so many items at a site unless the file says otherwise."""
-        try:
-            return CoS(**{"horizon": horizon, **self.policy})
-        except TypeError:
-            allowed = ", ".join(CoS.__dataclass_fields__)
-            unknown = ", ".join(repr(key) for key in self.policy if key not in CoS.__dataclass_fields__)
-            raise ValueError(f"policy has no option {unknown}; it has {allowed}") from None
+        return CoS(**{"horizon": horizon, **self.policy})
+
+    def mistakes(self) -> list[str]:
+        """Return what is wrong though every part for itself is right."""
+        return [*self._double_names(), *self._training_beyond_the_stream(), *self._policy_mistakes()]
+
+    def _double_names(self) -> Iterator[str]:
+        names = [site.name for site in self.sites]
+        names += [classifier.name for site in self.sites for classifier in site.classifiers]
+        for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+            yield f"sites: names of sites and classifiers must differ, {name!r} stands twice"
+
+    def _training_beyond_the_stream(self) -> Iterator[str]:
+        for n, site in enumerate(self.sites, start=1):
+            for k, classifier in enumerate(site.classifiers, start=1):
+                if classifier.train is not None and classifier.train[1] > self.stream.training:
+                    key = f"sites.{n}.classifiers.{k}.train"
+                    yield f"{key}: ends at row {classifier.train[1]:,}, but stream.training is {self.stream.training:,}"
+
+    def _policy_mistakes(self) -> Iterator[str]:
+        allowed = [field.name for field in fields(CoS)]
+        for option, value in self.policy.items():
+            if option not in allowed:
+                yield f"policy.{option}: no such option; there are {', '.join(allowed)}"
+                continue
+            try:
+                CoS(**{"horizon": 1, option: value})
+            except SettingError as error:
+                yield f"policy.{option}: {error}"
 
 
 def load(path: Path | None) -> tuple[Scenario, Path]:
@@ -175,13 +193,15 @@ def load(path: Path | None) -> tuple[Scenario, Path]:
 def parse(text: str, source: str) -> Scenario:
     """Return the scenario of a text, or raise with every mistake and its key."""
     try:
-        return Scenario.model_validate(tomllib.loads(text))
+        scenario = Scenario.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(source, [f"not TOML: {error}"]) from error
     except ValidationError as error:
         raise ScenarioError(source, [_mistake(each) for each in error.errors()]) from error
-    except CosendError as error:
-        raise ScenarioError(source, [f"policy: {error}"]) from error
+    mistakes = scenario.mistakes()
+    if mistakes:
+        raise ScenarioError(source, mistakes)
+    return scenario
 
 
 def _mistake(error: Any) -> str:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.classifiers.zoo import Trained, train
+from cosend.classifiers.zoo import MODELS, Trained, train
 from cosend.core.learner import Learner
 from cosend.core.ledger import Floats, Ints
 from cosend.core.policy import CoS
 from cosend.errors import ScenarioError
-from cosend.experiments.scenario.settings import ClassifierSetting, Scenario
+from cosend.experiments.scenario.settings import ClassifierSetting, Scenario, SiteSetting
 from cosend.site.context import Axis, Past, read_contexts
 from cosend.streams.table import Table
 
@@ -30,7 +30,8 @@ class World(NamedTuple):
     contexts: Floats  # [arrival, axis]
     places: Ints  # [slot, site]: the row in `contexts` and `right`, or NOTHING
     right: npt.NDArray[np.uint8]  # [arrival, function]
-    outputs: npt.NDArray[Any]  # [row, function] for the training rows and then the items
+    outputs: Ints  # [row, function] for the training rows and then the items, as numbers of `classes`
+    classes: list[Any]  # the labels that occur, sorted
     axes: list[Axis]
     policy: CoS
 
@@ -42,18 +43,20 @@ class World(NamedTuple):
 
     def learners(self) -> list[Learner]:
         """Return fresh learners for all sites."""
-        names = [site.name for site in self.scenario.sites]
-        return [
-            Learner(
-                site.name,
-                own={classifier.name: classifier.cost for classifier in site.classifiers},
-                peers={name: self.scenario.call_cost for name in names if name != site.name},
-                dimensions=len(self.axes),
-                policy=self.policy,
-                seed=self.scenario.seed,
-            )
-            for site in self.scenario.sites
-        ]
+        return [self._learner(site) for site in self.scenario.sites]
+
+    def _learner(self, site: SiteSetting) -> Learner:
+        learner = Learner(
+            site.name,
+            own={classifier.name: classifier.cost for classifier in site.classifiers},
+            dimensions=len(self.axes),
+            policy=self.policy,
+            seed=self.scenario.seed,
+        )
+        for other in self.scenario.sites:
+            if other is not site:
+                learner.add_peer(other.name, self.scenario.call_cost, functions=len(other.classifiers))
+        return learner
 
     def rows_of(self, site: int) -> Ints:
         """Return the rows of `contexts` and `right` that belong to a site, in the order of its stream."""
@@ -76,26 +79,41 @@ def build(scenario: Scenario, folder: Path) -> World:
     table = scenario.stream.read(scenario.seed, folder)
     training = table.part(0, scenario.stream.training)
     items = table.part(scenario.stream.training, len(table))
-    outputs = np.stack([answers(each, training, table) for site in scenario.sites for each in site.classifiers], axis=1)
+    classes = np.unique(table.labels).tolist()
+    settings = [each for site in scenario.sites for each in site.classifiers]
+    outputs = np.stack(
+        [answers(each, table, classes, scenario.seed + number) for number, each in enumerate(settings)], axis=1
+    )
     arrivals = arriving(scenario, items)
     horizon = max(1, int((arrivals != NOTHING).sum(axis=0).max()))
-    classes = np.unique(table.labels).tolist()
     axes = [axis.build(classes, horizon) for axis in scenario.context]
     places, contexts = placed(arrivals, items, axes, scenario.label_delay)
-    right = outputs[scenario.stream.training :] == items.labels[:, None]
-    at = arrivals[places != NOTHING]
+    truth = np.searchsorted(np.array(classes), items.labels)
+    right = (outputs[scenario.stream.training :] == truth[:, None])[arrivals[places != NOTHING]].astype(np.uint8)
     policy = scenario.build_policy(horizon)
-    return World(
-        scenario, training, items, arrivals, contexts, places, right[at].astype(np.uint8), outputs, axes, policy
-    )
+    return World(scenario, training, items, arrivals, contexts, places, right, outputs, classes, axes, policy)
 
 
-def answers(classifier: ClassifierSetting, training: Table, table: Table) -> npt.NDArray[Any]:
-    """Train a classifier and return what it says of every row of the stream."""
+def answers(classifier: ClassifierSetting, table: Table, classes: list[Any], seed: int) -> Ints:
+    """Train a classifier and return what it says of every row of the stream, as numbers of the classes."""
     first, last = classifier.train or (0, 1)
-    seen = _seen(table, classifier)
-    model: Trained = train(classifier.model, seen[first:last], training.labels[first:last], label=classifier.label)
-    return model.predict(seen)
+    seen, labels = _seen(table, classifier), table.labels[first:last]
+    if classifier.model == "always" and classifier.label not in classes:
+        raise _mistake(classifier, f"gives the label {classifier.label!r}; the stream has {_named(classes)}")
+    if classifier.model in MODELS and len(np.unique(labels)) < 2:
+        raise _mistake(
+            classifier, f"is trained on rows {first:,} to {last - 1:,}, which all have the label {labels[0]!r}"
+        )
+    model: Trained = train(classifier.model, seen[first:last], labels, seed=seed, label=classifier.label)
+    return np.searchsorted(np.array(classes), model.predict(seen).astype(np.array(classes).dtype))
+
+
+def _mistake(classifier: ClassifierSetting, what: str) -> ScenarioError:
+    return ScenarioError("the scenario", [f"classifier {classifier.name!r} {what}"])
+
+
+def _named(values: list[Any]) -> str:
+    return ", ".join(repr(value) for value in values)
 
 
 def _seen(table: Table, classifier: ClassifierSetting) -> Floats:
@@ -103,8 +121,7 @@ def _seen(table: Table, classifier: ClassifierSetting) -> Floats:
     wanted = classifier.features or names
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        mistake = f"classifier {classifier.name!r} has no feature {unknown[0]!r} to see; there are {', '.join(names)}"
-        raise ScenarioError("the scenario", [mistake])
+        raise _mistake(classifier, f"has no feature {unknown[0]!r} to see; there are {', '.join(names)}")
     return table.matrix()[:, [names.index(name) for name in wanted]]
 
 
