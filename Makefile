@@ -3,10 +3,6 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-# Numba does not notice when a function that a compiled one calls has changed in another file. A cache of its own
-# for every state of the sources does.
-export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba/$(shell cat $$(find src benchmarks -name '*.py' | LC_ALL=C sort) 2>/dev/null | cksum | cut -d' ' -f1)
-
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check bench coverage format clean
 
@@ -48,4 +44,5 @@ format: $(READY) ## put the sources into the house style
 	$(BIN)/ruff check --fix .
 
 clean: ## remove everything that was made here
-	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

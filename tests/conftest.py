@@ -1,9 +1,8 @@
-"""What all tests share: a compiler cache that follows the sources, how hard Hypothesis tries, and the real data."""
+"""What all tests share: how hard Hypothesis tries, and the real data."""
 
 from __future__ import annotations
 
 import os
-import zlib
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,6 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
 BESIDE = ROOT.parent / "shared" / "data" / "kddcup.data_10_percent.gz"
-
-# Numba does not notice a change in another file, so every state of the sources gets a cache of its own.
-_sources = b"".join(path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py")))
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba" / f"tests-{zlib.crc32(_sources)}"))
 
 _common = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ)
 settings.register_profile("default", _common, max_examples=100)

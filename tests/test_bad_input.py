@@ -52,7 +52,31 @@ def everything(learner: Learner) -> list[Any]:
 
 Call = Callable[[Any], object]
 TOLD = LabelledData(3, 1)
+BAD_COUNT: Any = 1.5
 UNIT = "[0, 1]"
+
+BAD_TOLD: list[Any] = [
+    [(3, 1), "'hq' told site 'lab'", "a LabelledData", "(3, 1)"],
+    [None, "a LabelledData", "None"],
+    [LabelledData(-1, 0), "arrivals", "whole number from 0", "-1"],
+    [LabelledData(0, -2), "taught", "whole number from 0", "-2"],
+    [LabelledData(True, 0), "arrivals", "whole number from 0", "True"],
+    [LabelledData(0, 10**30), "taught", "whole number from 0"],
+    [LabelledData(BAD_COUNT, 0), "arrivals", "whole number from 0", "1.5"],
+]
+
+
+def told(data: Any, *fragments: str) -> tuple[Call, type[CosendError], list[str]]:
+    """Return the case of a learner that is told this, by all verbs that can be told something."""
+
+    def call(learner: Any) -> None:
+        for contexts in ([], [(0.5, 0.5)], [(0.5, 0.5), (0.1, 0.1)]):
+            with pytest.raises(SettingError):
+                learner.choose_many(contexts, {"hq": data})
+        learner.choose((0.5, 0.5), {"hq": data})
+
+    return call, SettingError, list(fragments)
+
 
 LEARNER: dict[str, tuple[Call, type[CosendError], list[str]]] = {
     "choose nan": (lambda a: a.choose((0.5, NAN)), ContextError, ["axis 1", "'lab'", UNIT, "nan"]),
@@ -87,6 +111,23 @@ LEARNER: dict[str, tuple[Call, type[CosendError], list[str]]] = {
         ArmError,
         ["no peer 'x'"],
     ),
+    "choose, told a list": (lambda a: a.choose((0, 0), ["hq"]), SettingError, ["'lab' was told", "mapping", "['hq']"]),
+    "choose many, told a list": (lambda a: a.choose_many([(0, 0)], ["hq"]), SettingError, ["mapping", "['hq']"]),
+    **{f"choose, told {data!r}": told(data, *fragments) for data, *fragments in BAD_TOLD},
+    "choose many of nothing": (lambda a: a.choose_many(None), ContextError, ["'lab'", "sequence of contexts", "None"]),
+    "answer, request": (
+        lambda a: a.answer((0, 0), caller="hq", request=1.5, training=True),
+        SettingError,
+        ["request", "'hq'", "whole number", "1.5"],
+    ),
+    "answer, caller": (
+        lambda a: a.answer((0, 0), caller=7, request=1, training=True),
+        SettingError,
+        ["caller", "'lab'", "text", "7"],
+    ),
+    "learn many, no ids": (lambda a: a.learn_many(None, [1]), SettingError, ["decisions", "a list", "None"]),
+    "learn many, gains as text": (lambda a: a.learn_many([2], "1"), SettingError, ["gains", "a list", "'1'"]),
+    "learn many, one cost for all": (lambda a: a.learn_many([2], [1], 0.5), SettingError, ["costs", "a list", "0.5"]),
     "report nan": (lambda a: a.report((NAN, 0)), ContextError, ["axis 0", UNIT, "nan"]),
     "report one number": (lambda a: a.report(0.5), ContextError, ["2 numbers", "0.5"]),
     "answer above": (
@@ -194,7 +235,16 @@ def test_the_last_own_classifier_may_not_leave() -> None:
 WHOLE = "whole number of at least 1"
 NEW_COS: Any = CoS
 NEW_PATIENCE: Any = Patience
+NEW_LEARNER: Any = Learner
+NEW_CONTEXT: Any = Context
 BUILD: dict[str, tuple[Callable[[], object], type[CosendError], list[str]]] = {
+    "a name that is no text": (lambda: NEW_LEARNER(7, own={"a": 0}), SettingError, ["name", "text", "7"]),
+    "an empty name": (lambda: Learner("", own={"a": 0}), SettingError, ["name", "text", "''"]),
+    "own as a list": (lambda: NEW_LEARNER("lab", own=["a"]), SettingError, ["own", "'lab'", "mapping", "['a']"]),
+    "peers as a list": (lambda: NEW_LEARNER("lab", own={"a": 0}, peers=[]), SettingError, ["peers", "mapping", "[]"]),
+    "policy": (lambda: NEW_LEARNER("lab", own={"a": 0}, policy="CoS"), SettingError, ["policy", "'lab'", "CellPolicy"]),
+    "patience": (lambda: NEW_LEARNER("lab", own={"a": 0}, patience=5), SettingError, ["patience", "a Patience", "5"]),
+    "context of no function": (lambda: NEW_CONTEXT.function(5), SettingError, ["function of a context", "item", "5"]),
     "no own arms": (lambda: Learner("lab", own={}), ArmError, ["'lab'", "at least one"]),
     "one name twice": (lambda: Learner("lab", own={"a": 0}, peers={"a": 0}), ArmError, ["'a' already", "differ"]),
     "own cost": (lambda: Learner("lab", own={"a": 1.5}), RewardError, ["cost", UNIT, "1.5", "'a'"]),

@@ -69,6 +69,39 @@ def test_labels_of_scikit_learn_are_plain_python_values(labels: list[Any], kind:
     assert {type(label) for label in predicted} == {kind}
 
 
+def test_a_model_without_names_reads_later_items_by_the_names_of_the_first() -> None:
+    classifier = as_classifier(fitted_on_array())
+    turned = [dict(reversed(row.items())) for row in ROWS]
+    assert classifier.predict([ROWS[0], *turned[1:]]) == LABELS
+    assert classifier.predict(turned) == LABELS
+    assert classifier.predict([]) == []
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ({"size": 1.0}, "no feature 'noise'"),
+        ({"size": 1.0, "loud": 1.0}, "no feature 'noise'"),
+        ({"size": 1.0, "noise": 1.0, "loud": 1.0}, "a feature 'loud'"),
+    ],
+)
+def test_other_features_than_those_of_the_first_item_are_refused(item: dict[str, float], said: str) -> None:
+    classifier = as_classifier(fitted_on_array())
+    with pytest.raises(ClassifierError, match="ValueError"):
+        predictions("tree", classifier, [{"loud": 1.0}])  # what the model refuses names no features
+    assert predictions("tree", classifier, ROWS) == LABELS
+    for batch in ([item], [ROWS[0], item]):
+        with pytest.raises(ClassifierError, match=f"'tree' failed: an item has {said}.*'size', 'noise'"):
+            predictions("tree", classifier, batch)
+    assert predictions("tree", classifier, ROWS) == LABELS
+
+
+@pytest.mark.parametrize("features", ["abc", b"abc", 5, None])
+def test_text_is_no_list_of_features(features: Any) -> None:
+    with pytest.raises(SettingError, match="features that a model sees must be a list of names"):
+        SeesOnly(fitted_on_array(), features)
+
+
 def test_a_regressor_gives_plain_floats() -> None:
     predicted = as_classifier(LinearRegression().fit(TABLE, TABLE[:, 0])).predict(ROWS)
     assert predicted == pytest.approx(TABLE[:, 0])

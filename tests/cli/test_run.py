@@ -21,7 +21,17 @@ from cosend.experiments.scenario.run import run
 from cosend.experiments.scenario.world import build
 
 SITES = ("gateway", "branch", "campus", "cloud")
-POLICIES = ("CoS", "oracle per cell", "best fixed", "AdaBoost", "SWA 100", "previous label", "epsilon-greedy", "LinUCB")
+POLICIES = (
+    "CoS",
+    "CellKLUCB",
+    "oracle per cell",
+    "best fixed",
+    "AdaBoost",
+    "SWA 100",
+    "previous label",
+    "epsilon-greedy",
+    "LinUCB",
+)
 COMMAND = [sys.executable, "-m", "cosend.cli"]
 PATIENCE_S = 240  # on a slow machine, with nothing compiled yet
 

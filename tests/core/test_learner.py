@@ -77,6 +77,48 @@ def test_realised_costs_are_learnt() -> None:
     assert pick(learner).arm == "b"
 
 
+def test_what_peers_told_is_forgotten_when_a_choice_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    learner = Learner("here", own={"a": 0.0}, peers={"b": 0.0})
+    learner.choose(0.5)
+    calls: dict[str, Callable[[], object]] = {
+        "choose_one": lambda: learner.choose(0.5, {"b": LabelledData(0, 0)}),
+        "choose_many": lambda: learner.choose_many([0.5], {"b": LabelledData(0, 0)}),
+    }
+    for verb, call in calls.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(f"cosend.core.doors.{verb}", fails)
+            with pytest.raises(MemoryError):
+                call()
+        assert not learner._asked.any()
+
+
+def test_a_peer_may_tell_numpy_counts_and_huge_ones() -> None:
+    learner, twin = (Learner("here", own={"a": 0.0}, peers={"b": 0.0}) for _ in range(2))
+    huge: Any = np.int64(2**62)
+    assert learner.choose(0.5, {"b": LabelledData(huge, huge)}) == twin.choose(0.5, {"b": LabelledData(2**31, 0)})
+    assert snapshot(learner) == snapshot(twin)
+
+
+def test_no_contexts_are_no_choices_whatever_was_told() -> None:
+    learner = Learner("here", own={"a": 0.0}, peers={"b": 0.0})
+    before = snapshot(learner)
+    assert learner.choose_many([], {"b": LabelledData(3, 1)}) == ([], None)
+    assert snapshot(learner) == before
+    assert not learner._asked.any()
+
+
+@pytest.mark.parametrize("patience", [Patience(), Patience(wait_limit=5), Patience(max_waiting=1)], ids=str)
+def test_none_told_is_nothing_told(patience: Patience) -> None:
+    one, other = (alone(patience=patience) for _ in range(2))
+    nothing: Any = None
+    assert one.choose(0.5, nothing) == other.choose(0.5)
+    assert one.choose_many([0.5, 0.6], nothing) == other.choose_many([0.5, 0.6])
+    assert snapshot(one) == snapshot(other)
+
+
 def test_asking_changes_nothing_but_the_cached_count() -> None:
     learner = Learner("here", own={"a": 0.0}, peers={"there": 0.0}, policy=CoS(slices=1, order="train_first"))
     ask = learner.choose(0.5)

@@ -64,11 +64,11 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "a classifier named as a site": ('name = "alarm"', 'name = "north"', ["names", "north"]),
     "two classifiers of a name": ('name = "alarm"', 'name = "bayes"', ["names", "bayes"]),
     "a name with a blank": ('name = "south"', 'name = "south pole"', ["sites.2.name"]),
-    "unknown model": ('"naive_bayes"', '"forest"', ["sites.1.classifiers.1.model", "random_tree"]),
+    "unknown model": ('"naive_bayes"', '"forest"', ["sites.1.classifiers.1", "model", "random_tree"]),
     "no training rows": ("train = [0, 300]\n", "", ["sites.1.classifiers.1", "train"]),
     "training rows backwards": ("train = [0, 300]", "train = [300, 0]", ["sites.1.classifiers.1", "train"]),
     "training rows of three numbers": ("train = [0, 300]", "train = [0, 1, 2]", ["sites.1.classifiers.1.train"]),
-    "trained beyond the training rows": ("[0, 300]", "[0, 601]", ["bayes", "601", "stream.training", "600"]),
+    "trained beyond the training rows": ("[0, 300]", "[0, 601]", ["sites.1.classifiers.1.train", "601", "stream"]),
     "always without a label": ('label = "attack"\n', "", ["sites.2.classifiers.1", "label"]),
     "an axis without feature": ('kind = "previous_label"', 'scale = "log"', ["context.1", "feature"]),
     "time of day without feature": ('"previous_label"', '"time_of_day"', ["context.1", "feature"]),
@@ -77,7 +77,7 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "unknown scale": ('kind = "previous_label"', 'feature = "count"\nscale = "root"', ["context.1.scale"]),
     "a range backwards": ('kind = "previous_label"', 'feature = "count"\nrange = [5, 1]', ["context.1", "range"]),
     "no axis": ('[[context]]\nkind = "previous_label"', "", ["context"]),
-    "unknown policy option": ("slices = 2", "slises = 2", ["policy", "'slises'", "exploration_exponent"]),
+    "unknown policy option": ("slices = 2", "slises = 2", ["policy.slises", "exploration_exponent"]),
     "policy option out of range": ("slices = 2", "exploration_exponent = 1.4", ["policy", "exponent", "1.4"]),
     "policy option of a wrong type": ("slices = 2", 'slices = "two"', ["policy", "slices", "'two'"]),
     "unknown order": ("slices = 2", 'order = "sometimes"', ["policy", "order", "train_first"]),
@@ -147,7 +147,7 @@ def test_mistakes_that_concern_the_whole_file_are_all_named_too() -> None:
     text = changed("[0, 300]", "[0, 900]", text)
     text = changed("slices = 2", "slices = 0", text)
     said = "\n".join(mistakes_of(text))
-    for word in ("twice: north", "900", "slices must be"):
+    for word in ("'north' stands twice", "900", "policy.slices: slices must be"):
         assert word in said, said
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosend import Answer, AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, learner_state, replay
-from cosend.errors import CosendError
+from cosend.errors import CosendError, NetworkError
 
 SIZES = (2, 1, 3)
 NAMES = ("north", "east", "south")
@@ -140,6 +140,12 @@ BAD: dict[str, Callable[..., Any]] = {
     "axis 1 of the context must be in [0, 1], got 1.5": lambda c, g, i: (np.where(c > 2, c, 1.5) * [0, 1], g, i),
     "gains must be [10 items, 6 functions]": lambda c, g, i: (c, g[:, :5], i),
     "gain must be a number in [0, 1], got 2.0": lambda c, g, i: (c, g + 2.0, i),
+    "gains must be numbers, got an array of": lambda c, g, i: (c, g.astype(str), i),
+    "gains must be numbers in rows of equal length": lambda c, g, i: (c, [[0.0], [0.0, 1.0]], i),
+    "contexts must be numbers": lambda c, g, i: ([*c.tolist(), ["x", "y"]], g, i),
+    "items must be whole numbers, got an array of float64": lambda c, g, i: (c, g, np.zeros((4, 3))),
+    "items must be [slot, 3 sites]": lambda c, g, i: (c, g, 5),
+    "with numbers of the 10 items": lambda c, g, i: (c, g, np.full((4, 3), 2**32)),
     "items must be": lambda c, g, i: (c, g, np.full((4, 3), 99)),
 }
 
@@ -163,6 +169,29 @@ def test_learners_that_do_not_belong_together_are_refused() -> None:
     patient = Learner("p", own={"a": 0.0}, policy=CoS(slices=1), patience=Patience(wait_limit=3))
     with pytest.raises(CosendError, match="wait limit"):
         replay([patient], np.zeros((5, 1)), np.zeros((5, 1)))
+
+
+@pytest.mark.parametrize("delay", [0, 1, 9])
+def test_a_site_without_room_for_all_labels_is_refused(delay: int) -> None:
+    def learner(**options: Any) -> Learner:
+        return Learner("p", own={"a": 0.0}, policy=CoS(slices=1), patience=Patience(**options))
+
+    contexts, gains = np.zeros((5, 1)), np.zeros((5, 1))
+    with pytest.raises(NetworkError, match="'p' has max_waiting 4: replay cannot keep it, 5 must have room"):
+        replay([learner(max_waiting=4)], contexts, gains, delay=delay)
+    for enough in (learner(max_waiting=5), learner()):
+        replay([enough], contexts, gains, delay=delay)
+        assert enough.arrivals == 5
+
+
+def test_plain_lists_do_as_well_as_arrays() -> None:
+    draw = np.random.default_rng(3)
+    contexts, gains, items = draw.random((20, 2)), draw.random((20, 6)), draw.integers(-1, 20, (30, 3))
+    arrays, lists = new_learners(CoS(horizon=30)), new_learners(CoS(horizon=30))
+    expected = replay(arrays, contexts, gains, items=items)
+    trace = replay(lists, contexts.tolist(), gains.tolist(), items=items.tolist())
+    for ours, theirs in zip(trace, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_same_result_without_the_compiler() -> None:

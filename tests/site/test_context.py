@@ -6,7 +6,7 @@ import importlib
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -136,6 +136,9 @@ def test_time_is_the_share_of_the_horizon_and_stays_at_1_after_its_end() -> None
         (-21_600, 0.75),
         (datetime(2024, 5, 1, 6, tzinfo=UTC), 0.25),
         (datetime(2024, 5, 1, 23, 59, 59, 500_000), 86_399.5 / 86_400),
+        (datetime(2024, 5, 1, 6, tzinfo=timezone(timedelta(hours=3))), 0.125),
+        (datetime(2024, 5, 1, 18, tzinfo=timezone(timedelta(hours=-12))), 0.25),
+        (datetime.max.replace(hour=18, minute=0, second=0, microsecond=0, tzinfo=timezone(-timedelta(hours=12))), 0.25),
     ],
 )
 def test_time_of_day_is_read_from_seconds_and_from_datetimes(moment: object, place: float) -> None:

@@ -1,4 +1,4 @@
-"""Bandits that see all functions of all sites as flat arms, without peers, training or costs.
+"""Bandits that see all functions of all sites as flat arms, without peers or training.
 
 They learn from the label of every item before the next one comes, as CoS does in the paper's experiment.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.compiled import compiled
+from cosend.compiled import compiled
 from cosend.core.ledger import Floats, Ints
 
 Values = npt.NDArray[Any]  # [item, function]

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from cosend.compiled import compiled
 from cosend.core.checks import check_whole
-from cosend.core.compiled import compiled
 from cosend.core.ledger import Floats, Ints
 from cosend.errors import SettingError
 

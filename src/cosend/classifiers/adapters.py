@@ -10,7 +10,7 @@ A label leaves here as a plain Python value, so that labels compare, travel and 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -51,7 +51,12 @@ def as_classifier(model: Any) -> Classifier:
 
 
 class SklearnModel:
-    """A model with scikit-learn's `predict`."""
+    """A model with scikit-learn's `predict`.
+
+    A model that was fitted without the names of its features gets those of the first mapping it labels, in their
+    order: that item must have the order of the fit. Later ones are read by these names, whatever their order.
+    `SeesOnly` fixes an order explicitly.
+    """
 
     learns = False
 
@@ -59,25 +64,41 @@ class SklearnModel:
         self.model = model
         names = getattr(model, "feature_names_in_", None)
         self.features = None if names is None else [str(name) for name in names]
+        self.order: list[Any] | None = None  # of the first item, for a model that does not know its features
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
         """Return a label for every item, in one call of the model."""
-        labels = self.model.predict(self._table(items))
-        return np.asarray(labels).tolist()  # type: ignore[no-any-return]
+        if not len(items):
+            return []
+        order = self.order
+        if order is None and self.features is None and isinstance(items[0], Mapping):
+            order = list(items[0])
+        labels: list[Label] = np.asarray(self.model.predict(self._table(items, order))).tolist()
+        self.order = order  # not before the model has taken it
+        return labels
 
     def learn(self, item: Item, label: Label) -> None:
         """Fitted models stay as they are."""
 
-    def _table(self, items: Sequence[Item]) -> Any:
+    def _table(self, items: Sequence[Item], order: list[Any] | None) -> Any:
         if not isinstance(items[0], Mapping):
             return np.asarray(items)
         if self.features is None:
-            return np.array([list(item.values()) for item in items])
+            return np.array([_in_order(item, order or []) for item in items])
         rows = [[item[name] for name in self.features] for item in items]
         try:
             return importlib.import_module("pandas").DataFrame(rows, columns=self.features)
         except ImportError:  # scikit-learn takes an array too, and says that it misses the names
             return np.array(rows)
+
+
+def _in_order(item: Mapping[Any, Any], order: Sequence[Any]) -> list[Any]:
+    """Return the values of an item by the names of the first one, or raise if its names are others."""
+    if len(item) == len(order) and all(name in item for name in order):
+        return [item[name] for name in order]
+    wrong = [f"has no feature {name!r}" for name in order if name not in item]
+    wrong += [f"has a feature {name!r} that the first item had not" for name in item if name not in order]
+    raise ClassifierError(f"an item {wrong[0]}; allowed are, in any order, {', '.join(map(repr, order))}")
 
 
 class RiverModel:
@@ -113,9 +134,11 @@ class Function:
 
 
 class SeesOnly:
-    """A model that sees only some of the features: vertically distributed data."""
+    """A model that sees only some of the features, in the order they are named: vertically distributed data."""
 
     def __init__(self, model: Any, features: Sequence[str]) -> None:
+        if isinstance(features, str | bytes) or not isinstance(features, Iterable):
+            raise SettingError("the features that a model sees", features, "a list of names")
         self.classifier = as_classifier(model)
         self.features = list(features)
         self.learns = self.classifier.learns
@@ -141,6 +164,8 @@ def predictions(name: str, classifier: Classifier, items: Sequence[Item]) -> lis
     """Return what a classifier says of the items; whatever goes wrong in it is a `ClassifierError` with its name."""
     try:
         labels = classifier.predict(items)
+    except ClassifierError as error:
+        raise ClassifierError(f"classifier {name!r} failed: {error}") from error
     except Exception as error:  # a user's model may raise anything
         raise ClassifierError(f"classifier {name!r} failed: {type(error).__name__}: {error}") from error
     if not isinstance(labels, list):

@@ -1,7 +1,7 @@
 """Models by name, to be trained on a part of a stream: stand-ins for the classifiers of the paper's tables.
 
-The paper used Weka. What a name stands for here is the nearest model of scikit-learn, with its defaults where there is
-no reason for anything else.
+The paper names them as Weka does. What a name stands for here is the nearest model of scikit-learn, with its defaults
+where there is no reason for anything else.
 """
 
 from __future__ import annotations
@@ -87,6 +87,9 @@ def train(name: str, rows: Matrix, labels: Vector, *, seed: int = 0, label: Any 
         return Trained(f"always {label}", Constant(label))
     if name == "random":
         return Trained(name, Coin(np.unique(labels), seed))
+    classes = np.unique(labels)
+    if len(classes) == 1:  # there is nothing to tell apart, and some models refuse to be fitted to that
+        return Trained(name, Constant(classes[0]))
     return Trained(name, build(name, seed).fit(rows, labels))
 
 

@@ -18,3 +18,6 @@ def say_errors() -> Iterator[None]:
     except CosendError as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.secho("stopped before there was a result", fg="red", err=True)
+        raise typer.Exit(130) from None

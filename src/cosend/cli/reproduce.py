@@ -46,7 +46,7 @@ def kdd99(
             )
             progress.update(task, description="done", completed=1, total=1)
         kdd99_report.write(results, curves, out)
-    for title, heading, lines in kdd99_report.tables(results):
+    for title, heading, lines in kdd99_report.console_tables(results):
         table = Table(*heading, title=title)
         for line in lines:
             table.add_row(*line)

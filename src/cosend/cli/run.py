@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from cosend.cli.errors import say_errors
+from cosend.errors import SettingError
 from cosend.experiments.scenario import report, settings
 from cosend.experiments.scenario import run as player
 from cosend.experiments.scenario.world import World, build
@@ -33,6 +34,8 @@ def run(
     with say_errors():
         chosen, folder = settings.load(scenario)
         chosen = changed(chosen, items, seed)
+        writable(out)
+        settings.check_stream(chosen, folder)
         with console.status("reading the stream and training the classifiers"):
             world = build(chosen, folder)
         played, outcome = play(world, console)
@@ -47,6 +50,14 @@ def run(
     console.print(f"report: {page}")
 
 
+def writable(folder: Path) -> None:
+    """Make the folder of the report now, so that a long run does not end in nothing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingError("--out", str(folder), f"a folder that can be written to ({error.strerror})") from error
+
+
 def changed(scenario: settings.Scenario, items: int | None, seed: int | None) -> settings.Scenario:
     """Return the scenario with another number of items or another seed."""
     if items is not None:
@@ -56,19 +67,19 @@ def changed(scenario: settings.Scenario, items: int | None, seed: int | None) ->
 
 def play(world: World, console: Console) -> tuple[World, player.Outcome]:
     """Play the scenario under a progress bar; on Ctrl-C, return only that part of the world that was played."""
-    sites = len(world.scenario.sites)
     start = time.perf_counter()
     columns = ("{task.description}", "error {task.fields[error]:.2f} %", "{task.fields[speed]:,.0f} items/s")
     bars = [TextColumn(columns[0]), BarColumn(), MofNCompleteColumn(), *(TextColumn(text) for text in columns[1:])]
     reached = 0
     with Progress(*bars, console=console) as progress:
-        task = progress.add_task("classify or send", total=len(world.arrivals) * sites, error=0.0, speed=0.0)
+        task = progress.add_task("classify or send", total=int((world.places >= 0).sum()), error=0.0, speed=0.0)
 
         def watch(slots: int, trace: Trace) -> None:
             nonlocal reached
             reached = slots
-            speed = slots * sites / max(1e-9, time.perf_counter() - start)
-            progress.update(task, completed=slots * sites, error=running_error(world, trace, slots), speed=speed)
+            done = int((world.places[:slots] >= 0).sum())
+            speed = done / max(1e-9, time.perf_counter() - start)
+            progress.update(task, completed=done, error=running_error(world, trace, slots), speed=speed)
 
         try:
             return world, player.run(world, watch)
@@ -127,7 +138,8 @@ def by_site(result: dict[str, Any]) -> list[dict[str, Any]]:
 def validate(scenario: Annotated[Path, typer.Argument(help="The scenario file to check.")]) -> None:
     """Check a scenario file and name every mistake with its key; nothing is run."""
     with say_errors():
-        checked, _ = settings.load(scenario)
+        checked, folder = settings.load(scenario)
+        settings.check_stream(checked, folder)
     functions = sum(len(site.classifiers) for site in checked.sites)
     typer.echo(
         f"{scenario}: good. {len(checked.sites)} sites, {functions} classifiers, {checked.stream.items:,} items."

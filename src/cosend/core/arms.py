@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cosend.core.checks import check_unit, check_whole
+from cosend.core.checks import check_kind, check_unit, check_whole
 from cosend.errors import ArmError
 
 
@@ -13,6 +13,8 @@ class Arms:
     """Own classifiers first, then peers; each in the order it joined."""
 
     def __init__(self, site: str, own: Mapping[str, float], peers: Mapping[str, float]) -> None:
+        for what, arms in (("own", own), ("peers", peers)):
+            check_kind(f"{what} of site {site!r}", arms, Mapping, "a mapping from names to costs")
         self.site = site
         self.own: dict[str, float] = {}
         self.peers: dict[str, float] = {}

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from cosend.compiled import compiled
 from cosend.core import columns as col
-from cosend.core.compiled import compiled
 from cosend.core.ledger import EMPTY, MOST, Ledger
 
 TRAIN: Final = 1
@@ -38,7 +38,7 @@ def net_mean(ledger: Ledger, row: int, arm: int) -> float:
 
 @compiled
 def enter_choice(ledger: Ledger, row: int, arm: int, phase: int) -> None:
-    """Enter a choice for an own item; SPEC 2: an item counts as an arrival whatever arm is used."""
+    """Enter a choice for an own item, which counts as an arrival whatever arm is used."""
     ledger.site[col.ARRIVALS] += 1
     ledger.site[col.TICKETS] += 1
     ledger.cells[row, col.CELL_ARRIVALS] += 1

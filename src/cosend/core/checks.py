@@ -3,16 +3,52 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from cosend.errors import RewardError, SettingError
+
+LARGEST: Final = 2**63 - 1
+T = TypeVar("T")
 
 
 def check_whole(setting: str, value: object, least: int = 1) -> None:
     """Raise unless `value` is a whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise SettingError(setting, value, f"a whole number of at least {least}")
+
+
+def check_count(setting: str, value: object) -> None:
+    """Raise unless `value` is a whole number from 0 to the largest that 64 bits hold; NumPy's are welcome too."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value <= LARGEST:
+        raise SettingError(setting, value, f"a whole number from 0 to {LARGEST}")
+
+
+def check_text(setting: str, value: object) -> None:
+    """Raise unless `value` is text, and not empty."""
+    if not isinstance(value, str) or not value:
+        raise SettingError(setting, value, "text, and not empty")
+
+
+def check_kind(setting: str, value: object, kind: type, allowed: str) -> None:
+    """Raise unless `value` is of a kind."""
+    if not isinstance(value, kind):
+        raise SettingError(setting, value, allowed)
+
+
+def check_callable(setting: str, value: object, allowed: str) -> None:
+    """Raise unless `value` can be called."""
+    if not callable(value):
+        raise SettingError(setting, value, allowed)
+
+
+def as_list(setting: str, given: Iterable[T], allowed: str) -> list[T]:
+    """Return what an iterable gives as a list; text and a mapping are one thing, not many."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise SettingError(setting, given, allowed)
+    return list(given)
 
 
 def check_one_of(setting: str, value: object, allowed: Iterable[str]) -> None:
@@ -36,7 +72,8 @@ def check_unit(what: str, value: Any, where: str) -> None:
 
 def is_number(value: object) -> bool:
     """Tell whether a value is a finite real number; NumPy's scalars are, text is not."""
+    number: Any = value  # whatever it is, `isfinite` tells
     try:
-        return not isinstance(value, str | bytes) and math.isfinite(value)  # type: ignore[arg-type]
+        return not isinstance(value, str | bytes) and math.isfinite(number)
     except (TypeError, OverflowError):
         return False

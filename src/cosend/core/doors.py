@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from cosend.compiled import compiled
 from cosend.core import columns as col
 from cosend.core.bookkeeping import enter_report, enter_reward, strike
-from cosend.core.compiled import compiled
 from cosend.core.ledger import EMPTY, Floats, Ints, Ledger, Words, row_for
 from cosend.core.partition import cell_of, first_bad_axis
 from cosend.core.rules import Asked, answer, choose, report

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
-from cosend.core.compiled import compiled
+from cosend.compiled import compiled
 
 WORD: Final = 0xFFFFFFFF
 

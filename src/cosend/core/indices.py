@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from cosend.compiled import compiled
 from cosend.core import columns as col
 from cosend.core.bookkeeping import sample_count
-from cosend.core.compiled import compiled
 from cosend.core.ledger import Ledger
 
 PRECISION: Final = 1e-9

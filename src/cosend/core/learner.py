@@ -7,7 +7,7 @@ As a peer of others it has two more: `report` how much labelled data it has, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -16,9 +16,9 @@ from cosend.core import columns as col
 from cosend.core import doors
 from cosend.core.arms import Arms
 from cosend.core.bookkeeping import TAUGHT, TRAIN, net_mean
-from cosend.core.checks import check_unit, check_whole
+from cosend.core.checks import as_list, check_count, check_kind, check_text, check_unit, check_whole
 from cosend.core.draws import caller_word, site_words
-from cosend.core.ledger import Floats, Ledger, grown, new_ledger
+from cosend.core.ledger import MOST, Floats, Ledger, grown, new_ledger
 from cosend.core.partition import axes_of, first_bad_axis
 from cosend.core.phases import lay_partition, next_phase
 from cosend.core.points import Context, bad_context, read_point, read_points
@@ -51,14 +51,19 @@ class Learner:
         patience: Patience | None = None,
         seed: int = 0,
     ) -> None:
+        policy = CoS() if policy is None else policy
+        patience = Patience() if patience is None else patience
+        check_text("the name of a learner", name)
         check_whole("dimensions", dimensions)
         check_whole("seed", seed, least=0)
+        check_kind(f"the policy of site {name!r}", policy, CellPolicy, "a CellPolicy, for example CoS()")
+        check_kind(f"the patience of site {name!r}", patience, Patience, "a Patience")
         self.name = name
         self.dimensions = dimensions
-        self.policy: CellPolicy = policy or CoS()
+        self.policy: CellPolicy = policy
         self.seed = seed
-        self.arms = Arms(name, own, peers or {})
-        self.room = WaitingRoom(name, patience or Patience())
+        self.arms = Arms(name, own, {} if peers is None else peers)
+        self.room = WaitingRoom(name, patience)
         self._dropped: list[int] = []
         self._context = np.zeros(dimensions)
         self._remembers_contexts = self.policy.doubles and self.policy.doubling == "keep"
@@ -85,14 +90,16 @@ class Learner:
         After an `AskPeer`, call again with the same context and everything that peers have `told` for this item.
         """
         self._read(context)
-        if told or self.room.patience.wait_limit is not None:
-            self._prepare(told)
-        made = doors.choose_one(self._arrays, self._context, self._asked)
-        while made[0] < ASK:
-            self._make_way(made[0], made[1])
+        try:
+            if told or self.room.patience.wait_limit is not None:
+                self._prepare(told)
             made = doors.choose_one(self._arrays, self._context, self._asked)
-        if told:
-            self._asked[:] = False
+            while made[0] < ASK:
+                self._make_way(made[0], made[1])
+                made = doors.choose_one(self._arrays, self._context, self._asked)
+        finally:
+            if told:
+                self._asked[:] = False
         if made[0] == ASK:
             return AskPeer(self.arms.names[made[1]], tuple(self._context.tolist()))
         return self._admit(made, self._context)
@@ -104,11 +111,18 @@ class Learner:
         """
         points = read_points(self.name, contexts, self.dimensions)
         self._check_told(told)
+        if not len(points):
+            return Batch([], None)
         if self.room.may_overflow(len(points), self.arrivals):
             return self._one_by_one(points, told)
-        if told:
+        try:
             self._context[:] = points[0]
             self._hear(told)
+            return self._all_at_once(points)
+        finally:
+            self._asked[:] = False
+
+    def _all_at_once(self, points: Floats) -> Batch:
         made = np.zeros((len(points), 6), np.int64)
         done, choices = 0, list[Choice]()
         while done < len(points):
@@ -119,7 +133,6 @@ class Learner:
             if done < len(points):
                 outcome, arm = rows[-1][:2]
                 if outcome == ASK:
-                    self._asked[:] = False
                     return Batch(choices, AskPeer(self.arms.names[arm], tuple(points[done].tolist())))
                 self._make_way(outcome, arm)
         return Batch(choices, None)
@@ -164,15 +177,22 @@ class Learner:
         self._hear(told)
 
     def _check_told(self, told: Mapping[str, LabelledData]) -> None:
-        for peer in told:
+        if not told:
+            return
+        check_kind(f"what site {self.name!r} was told", told, Mapping, "a mapping from peers to LabelledData")
+        for peer, data in told.items():
             if peer not in self.arms.peers:
                 has = ", ".join(self.arms.peers) or "none"
                 raise ArmError(f"site {self.name!r} has no peer {peer!r} that could tell anything: it has {has}")
+            what = f"what peer {peer!r} told site {self.name!r}"
+            check_kind(what, data, LabelledData, "a LabelledData")
+            check_count(f"{what}, arrivals", data.arrivals)
+            check_count(f"{what}, taught", data.taught)
 
     def _hear(self, told: Mapping[str, LabelledData]) -> None:
-        for peer, data in told.items():
-            number = self.arms.number(peer)
-            while not doors.hear_one(self._arrays, self._context, number, data.arrivals, data.taught):
+        for peer, data in (told or NOBODY).items():
+            number, arrivals, taught = self.arms.number(peer), min(data.arrivals, MOST), min(data.taught, MOST)
+            while not doors.hear_one(self._arrays, self._context, number, arrivals, taught):
                 self._make_way(NO_ROOM)
             self._asked[number] = True
 
@@ -201,11 +221,12 @@ class Learner:
         del self.room.entries[decision]
 
     def learn_many(
-        self, decisions: Sequence[int], gains: Sequence[float], costs: Sequence[float | None] | None = None
+        self, decisions: Iterable[int], gains: Iterable[float], costs: Iterable[float | None] | None = None
     ) -> None:
         """Learn from many labels at once, with the same result as one by one; a bad one among them changes nothing."""
-        if costs is None:
-            costs = [None] * len(decisions)
+        decisions = as_list("decisions", decisions, "a list of ids")
+        gains = as_list("gains", gains, "a list of numbers in [0, 1]")
+        costs = [None] * len(decisions) if costs is None else as_list("costs", costs, "a list of costs, or None")
         entries = [self.room.require(decision) for decision in decisions]
         self._check_batch(decisions, gains, costs)
         arms = [entry[1] for entry in entries]
@@ -284,6 +305,8 @@ class Learner:
 
         `request` is the caller's decision id. `labelled` says that the label will follow, as after every training.
         """
+        check_text(f"the caller of site {self.name!r}", caller)
+        check_count(f"the request of caller {caller!r}", request)
         self._read(context)
         labelled = labelled or training
         word = caller_word(caller)

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cosend.compiled import compiled
 from cosend.core import columns as col
-from cosend.core.compiled import compiled
 from cosend.core.draws import WORD
 
 Ints = npt.NDArray[np.int64]

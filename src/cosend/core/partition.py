@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from cosend.compiled import compiled
 from cosend.core import columns as col
-from cosend.core.compiled import compiled
 from cosend.core.ledger import Floats, Ledger
 
 # 81 ** 0.25 is 3.0000000000000004 in floating point and must give 3 slices, not 4.
@@ -79,7 +79,7 @@ def cell_of(ledger: Ledger, context: Floats, arrival: int) -> int:
     for axis in range(site[col.DIMENSIONS]):
         key = key * slices + slice_of(context[axis], slices)
     if site[col.TIMED]:
-        # SPEC 2: functions that learn make time one more dimension, t/T.
+        # Functions that learn make time one more dimension, t/T (Theorem 2).
         step = max(1, arrival - site[col.PHASE_START])
         key = key * slices + slice_of(min(1.0, step / site[col.PHASE_LENGTH]), slices)
     return key

@@ -28,6 +28,8 @@ def read_point(site: str, context: Context, dimensions: int) -> Floats:
 def read_points(site: str, contexts: Sequence[Context], dimensions: int) -> Floats:
     """Return many contexts as points of [0, 1]^d: [context, axis]."""
     points = _numbers(contexts)
+    if points.ndim == 0:  # one thing, not a sequence of them
+        raise ContextError(f"contexts of site {site!r} must be a sequence of contexts, got {contexts!r}")
     if points.dtype.kind not in "biuf" or points.size != len(contexts) * dimensions:
         points = np.array([read_point(site, context, dimensions) for context in contexts])  # says which one it is
     points = points.astype(np.float64).reshape(len(contexts), dimensions)

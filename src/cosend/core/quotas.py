@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
+from cosend.compiled import compiled
 from cosend.core import columns as col
-from cosend.core.compiled import compiled
 from cosend.core.ledger import Ledger
 
 

@@ -1,4 +1,4 @@
-"""CoS, "classify or send": which arm an item gets. SPEC 2, figure "Pseudocode for the CoS algorithm".
+"""CoS, "classify or send": which arm an item gets. The figure "Pseudocode for the CoS algorithm".
 
     1. an own classifier with count <= D1        -> explore it
     2. a peer with training count <= D2          -> ask it; if that is still so, train it
@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from cosend.compiled import compiled
 from cosend.core import columns as col
 from cosend.core import draws
 from cosend.core.bookkeeping import (
@@ -28,7 +29,6 @@ from cosend.core.bookkeeping import (
     net_mean,
     sample_count,
 )
-from cosend.core.compiled import compiled
 from cosend.core.indices import best_by_kl_index, nth_with_kl_index
 from cosend.core.ledger import EMPTY, Floats, Ledger, find_row, row_for
 from cosend.core.partition import cell_of
@@ -223,7 +223,7 @@ def by_kl_index(ledger: Ledger, row: int) -> tuple[int, int, int]:
 
 @compiled
 def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int, int]:
-    """Choose an arm for the next item of site s and enter the choice; nothing is entered unless it is a phase.
+    """Choose an arm for the next item and enter the choice; nothing is entered unless it is a phase.
 
     Returns (outcome, arm, row, candidates): a phase, or ASK (the arm is the peer to ask), NO_ROOM (grow the ledger and
     call again) or PHASE_OVER (lay the partition anew and call again).
@@ -248,7 +248,7 @@ def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int
 def answer(
     ledger: Ledger, context: Floats, caller: int, request: int, training: bool, labelled: bool
 ) -> tuple[int, int]:
-    """Return the own function with which site s answers a peer, and the row it is entered in.
+    """Return the own function with which to answer a peer, and the row it is entered in.
 
     In training it answers as if the item were its own: a function still owed samples, else its best. `labelled` says
     that the label will follow; without it nothing is entered. The function is NO_ROOM if the ledger must grow first.
@@ -275,7 +275,7 @@ def answer(
 
 @compiled
 def report(ledger: Ledger, context: Floats) -> tuple[int, int]:
-    """Return how much labelled data site s has around a context: own arrivals, and labels it was taught."""
+    """Return how much labelled data there is around a context: own arrivals, and labels it was taught."""
     row = find_row(ledger, cell_of(ledger, context, ledger.site[col.ARRIVALS]))
     if row == EMPTY:
         return 0, 0

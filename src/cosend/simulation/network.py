@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from cosend.core.checks import check_unit, check_whole
-from cosend.errors import NetworkError
+from cosend.core.checks import as_list, check_kind, check_unit, check_whole
+from cosend.core.state import State
+from cosend.errors import NetworkError, StateError
 from cosend.site.messages import Decision
 from cosend.site.site import Site
 from cosend.site.state import restore_site, site_state
 from cosend.stores.state_file import read_state, write_state
 
 CallCost = float | Mapping[str, float] | Mapping[tuple[str, str], float]
+END: Final = object()  # of a stream; None may be a row by mistake
 
 
 class Event(NamedTuple):
@@ -34,11 +37,14 @@ class Network:
     def __init__(self, sites: Iterable[Site], *, call_cost: CallCost = 0.0) -> None:
         self.sites: dict[str, Site] = {}
         self.call_cost = call_cost
-        joining = list(sites)
+        joining = as_list("the sites of a network", sites, "a list of Sites")
+        for site in joining:
+            check_kind("a site of a network", site, Site, "a Site")
         if not joining:
             raise NetworkError("a network needs at least one site")
         for cost in call_cost.values() if isinstance(call_cost, Mapping) else [call_cost]:
             check_unit("call_cost", cost, "calling a peer")
+        self._check_cost_names([site.name for site in joining])
         for n, site in enumerate(joining):
             self._check(site, joining[:n])
         for site in joining:
@@ -46,6 +52,7 @@ class Network:
 
     def add(self, site: Site) -> None:
         """Let a site join; it and all others become peers."""
+        check_kind("a site of a network", site, Site, "a Site")
         self._check(site, list(self.sites.values()))
         costs = {other: (self._cost(other, site.name), self._cost(site.name, other)) for other in self.sites}
         for name, other in self.sites.items():
@@ -69,23 +76,27 @@ class Network:
         label_delay  how many turns later a label is known: 0 is at once, 1 before the next turn
         """
         check_whole("label_delay", label_delay, least=0)
+        check_kind("streams", streams, Mapping, "a mapping from sites to streams of (item, truth)")
         strangers = [name for name in streams if name not in self.sites]
         if strangers:
             raise NetworkError(f"there is a stream for {strangers[0]!r}, which is no site of the network")
+        for name, stream in streams.items():
+            if not isinstance(stream, Iterable):
+                raise NetworkError(f"the stream of site {name!r} must be rows (item, truth), got {stream!r}")
         return self._played({name: iter(stream) for name, stream in streams.items()}, label_delay)
 
-    def _played(self, streams: dict[str, Iterator[tuple[Any, Any]]], label_delay: int) -> Iterator[Event]:
+    def _played(self, streams: dict[str, Iterator[Any]], label_delay: int) -> Iterator[Event]:
         known_later: deque[tuple[int, Event]] = deque()
         turn = 0
         while streams:
             while known_later and known_later[0][0] <= turn:
                 self._tell(known_later.popleft()[1])
             for name in list(streams):
-                row = next(streams[name], None) if name in self.sites else None
-                if row is None:  # the stream has ended, or the site has left
+                row = next(streams[name], END) if name in self.sites else END
+                if row is END:  # the stream has ended, or the site has left
                     del streams[name]
                     continue
-                item, truth = row
+                item, truth = _pair(name, turn + 1, row)
                 event = Event(name, self.sites[name].classify(item), truth)
                 if label_delay == 0:
                     self._tell(event)
@@ -102,14 +113,22 @@ class Network:
             site.learn(event.decision.id, event.truth)
 
     def save(self, folder: str | Path) -> None:
-        """Save what every site knows, one file each; classifiers are not saved."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        states = {name: site_state(site) for name, site in self.sites.items()}
-        for name, state in states.items():
-            write_state(state, Path(folder) / f"{name}.npz")
+        """Save what every site knows, one file each; classifiers are not saved.
+
+        All files are written beside their places first, and moved only then: an earlier save stays whole till then.
+        """
+        states = {Path(folder) / f"{name}.npz": site_state(site) for name, site in self.sites.items()}
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StateError(f"{folder}: cannot be made a folder to save in ({error})") from error
+        _write_all(states)
 
     def load(self, folder: str | Path) -> None:
-        """Go on from what `save` has written for sites of the same names, classifiers and contexts."""
+        """Go on from what `save` has written for sites of the same names, classifiers and contexts.
+
+        What was saved (costs, policy, patience, seed) wins over what the sites were built with.
+        """
         states = {name: read_state(Path(folder) / f"{name}.npz") for name in self.sites}
         restored = {name: restore_site(self.sites[name], states[name]) for name in self.sites}
         for commit in restored.values():
@@ -133,6 +152,14 @@ class Network:
             self._cost(site.name, other.name)
             self._cost(other.name, site.name)
 
+    def _check_cost_names(self, sites: Sequence[str]) -> None:
+        names = self.call_cost if isinstance(self.call_cost, Mapping) else ()
+        for name in names:
+            pair = name if isinstance(name, tuple) and len(name) == 2 else (name, name)
+            if not all(each in sites for each in pair):
+                has = ", ".join(sites)
+                raise NetworkError(f"call_cost has a cost for {name!r}, which is no site and no pair of sites of {has}")
+
     def _cost(self, caller: str, peer: str) -> float:
         cost: Any = self.call_cost
         if isinstance(cost, Mapping):
@@ -141,3 +168,30 @@ class Network:
                 raise NetworkError(f"call_cost has no cost for {caller!r} calling {peer!r}")
             cost = pairs.get((caller, peer), pairs.get(peer))
         return float(cost)
+
+
+def _pair(site: str, number: int, row: Any) -> tuple[Any, Any]:
+    """Return a row of a stream as (item, truth); what has no order, or is text, is no pair even if it has two parts."""
+    try:
+        if not isinstance(row, str | bytes | Mapping | Set):
+            item, truth = row
+            return item, truth
+    except (TypeError, ValueError):
+        pass
+    raise NetworkError(f"row {number} of the stream of site {site!r} must be a pair (item, truth), got {row!r}")
+
+
+def _write_all(states: Mapping[Path, State]) -> None:
+    """Write states to files: all of them beside their places, and only then each to its place."""
+    beside = {path: path.with_name(path.name + ".new") for path in states}
+    try:
+        for path, state in states.items():
+            write_state(state, beside[path])
+        for path in states:
+            beside[path].replace(path)
+    except OSError as error:
+        raise StateError(f"{path}: cannot be written ({error})") from error
+    finally:
+        for new in beside.values():
+            with suppress(OSError):  # what is left there is no part of a save
+                new.unlink(missing_ok=True)

@@ -12,16 +12,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cosend.compiled import compiled
 from cosend.core import columns as col
 from cosend.core.bookkeeping import TAUGHT, TRAIN, enter_report, enter_reward
 from cosend.core.checks import check_whole
-from cosend.core.compiled import compiled
 from cosend.core.draws import caller_word
 from cosend.core.learner import Learner
 from cosend.core.ledger import EMPTY, Floats, Ints, Ledger, Words, new_ledger, reindex, row_for
 from cosend.core.partition import cell_of
 from cosend.core.phases import next_phase
 from cosend.core.rules import ASK, NO_ROOM, PHASE_OVER, Asked, answer, choose, report
+from cosend.core.waiting import Patience
 from cosend.errors import ContextError, NetworkError, RewardError
 
 Gains = npt.NDArray[Any]  # [item, function], any number type
@@ -76,10 +77,10 @@ class Trace(NamedTuple):
 
 def replay(
     learners: Sequence[Learner],
-    contexts: Floats,
-    gains: Gains,
+    contexts: npt.ArrayLike,
+    gains: npt.ArrayLike,
     *,
-    items: Any = None,
+    items: npt.ArrayLike | None = None,
     delay: int = 1,
     watch: Callable[[int, Trace], None] | None = None,
 ) -> Trace:
@@ -92,11 +93,9 @@ def replay(
     watch     called now and then with how many slots are done, and the trace so far
     """
     check_whole("delay", delay, least=0)
-    if items is None:
-        items = np.repeat(np.arange(len(contexts), dtype=np.int32)[:, None], len(learners), axis=1)
+    contexts, gains, items = _arrays(learners, contexts, gains, items)
+    _check(learners, contexts, gains, items, delay)
     items = np.ascontiguousarray(items, np.int32)
-    contexts = np.ascontiguousarray(contexts, np.float64)
-    _check(learners, contexts, gains, items)
     ledgers, wiring = [learner.ledger for learner in learners], _wire(learners)
     trace = Trace(np.zeros(items.shape, np.int8), np.zeros(items.shape, np.int16), np.zeros(items.shape, np.int16))
     asked = np.zeros(max(len(learner.arms) for learner in learners), np.bool_)
@@ -314,7 +313,27 @@ def _wire(learners: Sequence[Learner]) -> Wiring:
     )
 
 
-def _check(learners: Sequence[Learner], contexts: Floats, gains: Gains, items: Any) -> None:
+def _arrays(learners: Sequence[Learner], contexts: Any, gains: Any, items: Any) -> tuple[Floats, Gains, Ints]:
+    try:
+        contexts = np.ascontiguousarray(contexts, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ContextError(f"contexts must be numbers [item, axis]: {error}") from error
+    if items is None:
+        items = np.repeat(np.arange(len(contexts), dtype=np.int32)[:, None], len(learners), axis=1)
+    return contexts, _numbers("gains", gains, "biuf", "numbers"), _numbers("items", items, "iu", "whole numbers")
+
+
+def _numbers(what: str, given: Any, kinds: str, allowed: str) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(given)
+    except ValueError as error:  # rows of different length
+        raise NetworkError(f"{what} must be {allowed} in rows of equal length: {error}") from error
+    if array.dtype.kind not in kinds:
+        raise NetworkError(f"{what} must be {allowed}, got an array of {array.dtype}")
+    return array
+
+
+def _check(learners: Sequence[Learner], contexts: Floats, gains: Gains, items: Ints, delay: int) -> None:
     names = [learner.name for learner in learners]
     if len(set(names)) != len(names):
         raise NetworkError(f"two sites have the same name: {', '.join(sorted(names))}")
@@ -322,13 +341,26 @@ def _check(learners: Sequence[Learner], contexts: Floats, gains: Gains, items: A
         strangers = [peer for peer in learner.arms.peers if peer not in names]
         if strangers:
             raise NetworkError(f"site {learner.name!r} has the peer {strangers[0]!r}, which is not in the replay")
-        if learner.waiting_count or learner.room.patience.wait_limit is not None:
-            raise NetworkError(f"site {learner.name!r} waits for labels or has a wait limit: replay cannot keep it")
     functions = sum(len(learner.arms.own) for learner in learners)
     _check_arrays(learners, functions, contexts, gains, items)
+    for learner in learners:
+        _check_waits_for_all(learner, len(items), delay)
 
 
-def _check_arrays(learners: Sequence[Learner], functions: int, contexts: Floats, gains: Gains, items: Any) -> None:
+def _check_waits_for_all(learner: Learner, slots: int, delay: int) -> None:
+    patience = learner.room.patience
+    if learner.waiting_count or patience.wait_limit is not None:
+        raise NetworkError(f"site {learner.name!r} waits for labels or has a wait limit: replay cannot keep it")
+    # The patience that nobody asked for is no limit for a long stream unless that many labels do wait.
+    most = min(slots, delay) if patience == Patience() else slots
+    if patience.max_waiting < most:
+        raise NetworkError(
+            f"site {learner.name!r} has max_waiting {patience.max_waiting}: replay cannot keep it, "
+            f"{most} must have room to wait"
+        )
+
+
+def _check_arrays(learners: Sequence[Learner], functions: int, contexts: Floats, gains: Gains, items: Ints) -> None:
     dimensions = {learner.dimensions for learner in learners}
     if contexts.ndim != 2 or dimensions != {contexts.shape[1]}:
         raise ContextError(

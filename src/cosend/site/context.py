@@ -16,10 +16,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
-from cosend.core.checks import check_one_of, check_whole, is_number
+from cosend.core.checks import check_callable, check_kind, check_one_of, check_whole, is_number
 from cosend.errors import ContextError, SettingError
 
 Scale = Literal["linear", "log", "rank"]
@@ -113,6 +113,7 @@ class Context(_Axis):
     window: int = field(default=1_000, kw_only=True)
 
     def __post_init__(self) -> None:
+        check_kind("the feature of a context", self.feature, str, "text")
         check_one_of("scale", self.scale, get_args(Scale))
         check_one_of("outside", self.outside, get_args(Outside))
         check_whole("window", self.window)
@@ -161,7 +162,10 @@ class Context(_Axis):
 
     @staticmethod
     def time_of_day(feature: str) -> TimeOfDay:
-        """Return the time of day of a feature that holds seconds since 1970 (UTC) or a `datetime` as an axis."""
+        """Return the time of day of a feature that holds seconds since 1970 or a `datetime` as an axis.
+
+        Seconds, and a `datetime` with a time zone, give the time of day in UTC; one without is taken as it is.
+        """
         return TimeOfDay(feature)
 
     @staticmethod
@@ -177,7 +181,11 @@ class PreviousLabel(_Axis):
     classes: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        if len(set(self.classes)) < 2 or len(set(self.classes)) != len(self.classes):
+        try:
+            different = len(set(self.classes))
+        except TypeError:  # a list, or an array
+            raise SettingError("classes", self.classes, "two or more different labels that can be hashed") from None
+        if different < 2 or different != len(self.classes):
             raise SettingError("classes", self.classes, "two or more different labels")
 
     def read(self, item: Any, past: Past, arrival: int) -> float:
@@ -188,8 +196,12 @@ class PreviousLabel(_Axis):
 
     def check_label(self, label: Any) -> None:
         """Raise unless the label is one of the classes."""
-        if label not in self.classes:
-            named = ", ".join(repr(known) for known in self.classes)
+        try:
+            known = label in self.classes
+        except Exception:  # the comparison of an array, or of whatever the user's label is
+            known = False
+        if not known:
+            named = ", ".join(repr(each) for each in self.classes)
             raise ContextError(f"the label {label!r} is none of the classes of the context: {named}")
 
 
@@ -209,15 +221,20 @@ class Time(_Axis):
 
 @dataclass(frozen=True, slots=True)
 class TimeOfDay(_Axis):
-    """The time of day that a feature tells."""
+    """The time of day that a feature tells, in UTC unless it is a `datetime` without a time zone."""
 
     feature: str
+
+    def __post_init__(self) -> None:
+        check_kind("the feature of a context", self.feature, str, "text")
 
     def read(self, item: Any, past: Past, arrival: int) -> float:
         """Return the share of the day that has passed."""
         moment = _feature(item, self.feature)
         if isinstance(moment, datetime) and moment == moment:  # pandas' NaT is a datetime too, and equals nothing
-            return (moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6) / DAY_S
+            seconds = moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6
+            ahead = moment.utcoffset() or timedelta()
+            return (seconds - ahead.total_seconds()) % DAY_S / DAY_S
         return _number(item, self.feature) % DAY_S / DAY_S
 
 
@@ -227,6 +244,10 @@ class FromFunction(_Axis):
 
     function: Callable[[Any], float]
     name: str = "function"
+
+    def __post_init__(self) -> None:
+        check_callable("the function of a context", self.function, "a function from an item to a number in [0, 1]")
+        check_kind("the name of a context", self.name, str, "text")
 
     @property
     def description(self) -> str:

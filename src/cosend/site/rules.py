@@ -7,16 +7,16 @@ no label will come) and go on with the reply. Whatever drives them decides how t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
-from cosend.core.checks import check_unit
+from cosend.core.checks import as_list, check_callable, check_kind, check_unit
 from cosend.core.learner import Learner
 from cosend.core.policy import CellPolicy
-from cosend.core.values import Choice, LabelledData, Phase
+from cosend.core.values import Answer, Choice, LabelledData, Phase
 from cosend.core.waiting import Patience
-from cosend.errors import ArmError, ClassifierError, CosendError, SettingError, UnknownDecision
+from cosend.errors import ArmError, ClassifierError, CosendError, RewardError, SettingError, UnknownDecision
 from cosend.site.context import Axis, Past, check_items, read_contexts
 from cosend.site.messages import AnsweredItem, Call, Decision, Forward, Predict, Question, Request
 
@@ -78,7 +78,10 @@ class SiteRules:
             raise SettingError(
                 "the name of a site", name, "letters, digits, '_', '.' or '-', starting with a letter or digit"
             )
-        costs = dict(costs or {})
+        check_kind(f"the classifiers of site {name!r}", classifiers, Mapping, "a mapping from names to models")
+        costs = {} if costs is None else costs
+        check_kind(f"the costs of site {name!r}", costs, Mapping, "a mapping from classifiers to costs")
+        check_callable(f"the reward of site {name!r}", reward, "a function (label, truth) -> gain in [0, 1]")
         unknown = [arm for arm in costs if arm not in classifiers]
         if unknown:
             raise ArmError(f"site {name!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
@@ -97,11 +100,12 @@ class SiteRules:
             seed=seed,
         )
 
-    def decide(self, items: Sequence[Any]) -> Generator[Request, Any, list[Decision]]:
+    def decide(self, items: Iterable[Any]) -> Generator[Request, Any, list[Decision]]:
         """Decide for items; yields what it needs and returns the decisions.
 
         If an arm fails, the items still count as arrivals but the choices are taken back.
         """
+        items = as_list(f"the items for site {self.name!r}", items, "a list of items")
         check_items(self.axes, items, self.past, self.learner.arrivals)
         choices: list[Choice] = []
         answered: dict[int, Open] = {}
@@ -127,12 +131,13 @@ class SiteRules:
         return answers
 
     def settle(
-        self, decisions: Sequence[int], truths: Sequence[Any], costs: Sequence[float | None] | None = None
+        self, decisions: Iterable[int], truths: Iterable[Any], costs: Iterable[float | None] | None = None
     ) -> Settled:
         """Learn the true labels of own decisions; returns what is to be passed on, and what went wrong in a model."""
+        decisions = as_list("decisions", decisions, "a list of ids")
+        truths = [plain(truth) for truth in as_list("truths", truths, "a list of labels")]
         if len(truths) != len(decisions):
             raise SettingError("truths", len(truths), f"as many as decisions ({len(decisions)})")
-        truths = [plain(truth) for truth in truths]
         for decision, truth in zip(decisions, truths, strict=True):
             self._check_own(decision)
             for axis in self.axes:
@@ -186,11 +191,12 @@ class SiteRules:
     def _answer(
         self, caller: str, questions: Sequence[Question], tickets: list[int]
     ) -> Generator[Request, Any, list[AnsweredItem]]:
-        made = [
-            self.learner.answer(q.context, caller=caller, request=q.request, training=q.training, labelled=q.labelled)
-            for q in questions
-        ]
-        tickets += [own.ticket for own in made if own.ticket is not None]
+        made: list[Answer] = []
+        for request, _, context, training, labelled in questions:
+            own = self.learner.answer(context, caller=caller, request=request, training=training, labelled=labelled)
+            made.append(own)
+            if own.ticket is not None:
+                tickets.append(own.ticket)
         yield from self._drop_overdue()
         uses = [(own.function, question.item) for own, question in zip(made, questions, strict=True)]
         labels = yield from self._predict(uses)
@@ -273,8 +279,12 @@ class SiteRules:
         return item if self.classifiers[arm].learns else None
 
     def _gain(self, decision: int, truth: Any) -> float:
-        gain = self.reward(self.open[decision].label, truth)
-        check_unit("gain", gain, f"decision {decision} of site {self.name!r}")
+        where = f"decision {decision} of site {self.name!r}"
+        try:
+            gain = self.reward(self.open[decision].label, truth)
+        except Exception as error:  # a user's function may raise anything, and so may a comparison of arrays
+            raise RewardError("gain", error, where) from error
+        check_unit("gain", gain, where)
         return float(gain)
 
     def _close(self, decisions: Sequence[int], truths: Sequence[Any]) -> Settled:

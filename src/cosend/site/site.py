@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -45,7 +45,7 @@ class Site(SiteRules):
         """Label an item with an own classifier or by a peer."""
         return self.classify_many([item])[0]
 
-    def classify_many(self, items: Sequence[Any]) -> list[Decision]:
+    def classify_many(self, items: Iterable[Any]) -> list[Decision]:
         """Label many items at once, with the same result as one by one."""
         return self._drive(self.decide(items))
 
@@ -54,7 +54,7 @@ class Site(SiteRules):
         self.learn_many([decision], [truth], [cost])
 
     def learn_many(
-        self, decisions: Sequence[int], truths: Sequence[Any], costs: Sequence[float | None] | None = None
+        self, decisions: Iterable[int], truths: Iterable[Any], costs: Iterable[float | None] | None = None
     ) -> None:
         """Learn many true labels at once, with the same result as one by one.
 

@@ -47,7 +47,7 @@ PARAMETERS: Final = {"C1": 1 / 8, "C2": 1 / 2}  # the exponent z of the quotas
 CONTEXTS: Final = ("previous_label", "src_bytes", "time")
 ORDERS: Final = ("pseudocode", "random", "train_first")
 TRAINING_COUNTS: Final = ("reported", "own_and_mine")
-BOOSTING_ROWS: Final = (10_000, 30_000)  # 20,000 other rows; of all such stretches the one that AdaBoost does best with
+BOOSTING_ROWS: Final = (10_000, 30_000)  # 20,000 other rows, a stretch that AdaBoost does well with
 WINDOWS: Final = (100, 1_000)
 TRAINING_END: Final = 30_000
 

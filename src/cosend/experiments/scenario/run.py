@@ -14,6 +14,7 @@ from cosend.core.bookkeeping import EXPLORE, TRAIN
 from cosend.core.learner import Learner
 from cosend.core.ledger import Floats, Ints
 from cosend.core.partition import key_of
+from cosend.core.policy import CellKLUCB
 from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.replay import Trace, replay
 
@@ -35,7 +36,7 @@ class Played(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Everything that was played, and the learners as they are now."""
+    """Everything that was played, and the learners of CoS as they are now."""
 
     played: list[Played]
     learners: list[Learner]
@@ -43,22 +44,28 @@ class Outcome(NamedTuple):
 
 
 def run(world: World, watch: Watch | None = None) -> Outcome:
-    """Play CoS and all baselines."""
-    learners = world.learners()
-    trace = replay(
-        learners, world.contexts, world.right, items=world.places, delay=world.scenario.label_delay, watch=watch
-    )
-    return Outcome([*cos(world, learners, trace), *baselines(world)], learners, trace)
+    """Play CoS, the index policy in the same cells, and all baselines."""
+    learners = world.learners(world.policy)
+    trace = _replayed(world, learners, watch)
+    played = [*_learnt("CoS", world, learners, trace)]
+    index_learners = world.learners(CellKLUCB(slices=slices_of(world)))
+    played += _learnt("CellKLUCB", world, index_learners, _replayed(world, index_learners, None))
+    return Outcome([*played, *baselines(world)], learners, trace)
 
 
-def cos(world: World, learners: list[Learner], trace: Trace) -> Iterator[Played]:
-    """Yield what CoS did at every site."""
+def _replayed(world: World, learners: list[Learner], watch: Watch | None) -> Trace:
+    delay = world.scenario.label_delay
+    return replay(learners, world.contexts, world.right, items=world.places, delay=delay, watch=watch)
+
+
+def _learnt(policy: str, world: World, learners: list[Learner], trace: Trace) -> Iterator[Played]:
+    """Yield what a policy did at every site."""
     for site, learner in enumerate(learners):
         arrived = world.places[:, site] != NOTHING
         rows, functions = world.rows_of(site), trace.functions[arrived, site]
         arms, phases = trace.arms[arrived, site].astype(np.int64), trace.phases[arrived, site]
         yield Played(
-            "CoS",
+            policy,
             learner.name,
             world.right[rows, functions].astype(np.float64),
             np.asarray(learner.arms.costs())[arms],
@@ -104,13 +111,14 @@ def _combining(world: World, site: int, costs: Floats) -> Iterator[Played]:
     labels = truth[trained_on:]
     boosted = adaboost(said[:trained_on], truth[:trained_on], said[trained_on:])
     slid = sliding_window_adaboost(said, truth, first=trained_on, window=WINDOW)
-    everything, always = np.full(len(items), float(np.minimum(costs.sum(), 1e9))), np.ones(len(items))
+    everything = np.full(len(items), float(costs.sum()))
+    always = np.full(len(items), float(len(world.scenario.sites) > 1))
     yield Played("AdaBoost", name, (boosted == labels).astype(np.float64), everything, always)
     yield Played(f"SWA {WINDOW}", name, (slid == labels).astype(np.float64), everything, always)
 
 
 def cells_of(world: World, rows: Ints) -> Ints:
-    """Return the cell of every arrival in the partition that CoS uses."""
+    """Return the cell of every arrival in the partition that CoS uses, without its time axis if it has one."""
     slices = slices_of(world)
     indices = np.minimum((world.contexts[rows] * slices).astype(np.int64), slices - 1)
     return np.array([key_of(tuple(each), slices) for each in indices.tolist()], np.int64)

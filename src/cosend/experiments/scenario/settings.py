@@ -110,7 +110,7 @@ class ClassifierSetting(Part):
     """A classifier: a model by name, the rows it is trained on, the features it may see, its cost."""
 
     name: Name
-    model: Literal[NAMES]  # type: ignore[valid-type]  # the names stand in one place, the zoo
+    model: str
     train: tuple[int, int] | None = None
     label: Any = None
     features: Names | None = None
@@ -118,6 +118,8 @@ class ClassifierSetting(Part):
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> ClassifierSetting:
+        if self.model not in NAMES:
+            raise ValueError(f"model must be one of {', '.join(NAMES)}, got {self.model!r}")
         if self.model == "always" and self.label is None:
             raise ValueError("model 'always' needs the label that it gives")
         if self.model != "always" and self.label is not None:
@@ -148,7 +150,10 @@ class Scenario(Part):
 
     def build_policy(self, horizon: int) -> CoS:
         """Return the policy, for so many items at a site unless the file says otherwise."""
-        return CoS(**{"horizon": horizon, **self.policy})
+        options = {"horizon": horizon, **self.policy}
+        if options["horizon"] == "unknown":
+            options["horizon"] = None
+        return CoS(**options)
 
     def mistakes(self) -> list[str]:
         """Return what is wrong though every part for itself is right."""
@@ -174,7 +179,8 @@ class Scenario(Part):
                 yield f"policy.{option}: no such option; there are {', '.join(allowed)}"
                 continue
             try:
-                CoS(**{"horizon": 1, option: value})
+                if (option, value) != ("horizon", "unknown"):
+                    CoS(**{"horizon": 1, option: value})
             except SettingError as error:
                 yield f"policy.{option}: {error}"
 
@@ -188,6 +194,29 @@ def load(path: Path | None) -> tuple[Scenario, Path]:
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(str(path), [str(error)]) from error
     return parse(text, str(path)), path.parent
+
+
+def check_stream(scenario: Scenario, folder: Path) -> None:
+    """Raise unless the stream has the columns that the scenario speaks of; reads no more than its first row."""
+    stream = scenario.stream
+    if stream.kind == "kdd99" and stream.path is None:
+        return  # it would have to be downloaded first
+    first = stream.model_copy(update={"items": 1, "training": 0}).read(scenario.seed, folder)
+    columns = {*first.features, *first.contexts}
+    mistakes = [
+        f"context.{n}.feature: the stream has no column {axis.feature!r}; it has {', '.join(sorted(columns))}"
+        for n, axis in enumerate(scenario.context, start=1)
+        if axis.feature is not None and axis.feature not in columns
+    ]
+    for n, site in enumerate(scenario.sites, start=1):
+        for k, classifier in enumerate(site.classifiers, start=1):
+            mistakes += [
+                f"sites.{n}.classifiers.{k}.features: the stream has no feature {name!r}"
+                for name in classifier.features or []
+                if name not in first.features
+            ]
+    if mistakes:
+        raise ScenarioError("the scenario", mistakes)
 
 
 def parse(text: str, source: str) -> Scenario:

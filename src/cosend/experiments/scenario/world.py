@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.classifiers.zoo import MODELS, Trained, train
+from cosend.classifiers.zoo import Trained, train
 from cosend.core.learner import Learner
 from cosend.core.ledger import Floats, Ints
-from cosend.core.policy import CoS
+from cosend.core.policy import CellPolicy, CoS
 from cosend.errors import ScenarioError
 from cosend.experiments.scenario.settings import ClassifierSetting, Scenario, SiteSetting
 from cosend.site.context import Axis, Past, read_contexts
@@ -41,16 +41,16 @@ class World(NamedTuple):
         counts = [len(site.classifiers) for site in self.scenario.sites]
         return np.repeat(np.arange(len(counts)), counts)
 
-    def learners(self) -> list[Learner]:
+    def learners(self, policy: CellPolicy) -> list[Learner]:
         """Return fresh learners for all sites."""
-        return [self._learner(site) for site in self.scenario.sites]
+        return [self._learner(site, policy) for site in self.scenario.sites]
 
-    def _learner(self, site: SiteSetting) -> Learner:
+    def _learner(self, site: SiteSetting, policy: CellPolicy) -> Learner:
         learner = Learner(
             site.name,
             own={classifier.name: classifier.cost for classifier in site.classifiers},
             dimensions=len(self.axes),
-            policy=self.policy,
+            policy=policy,
             seed=self.scenario.seed,
         )
         for other in self.scenario.sites:
@@ -100,10 +100,6 @@ def answers(classifier: ClassifierSetting, table: Table, classes: list[Any], see
     seen, labels = _seen(table, classifier), table.labels[first:last]
     if classifier.model == "always" and classifier.label not in classes:
         raise _mistake(classifier, f"gives the label {classifier.label!r}; the stream has {_named(classes)}")
-    if classifier.model in MODELS and len(np.unique(labels)) < 2:
-        raise _mistake(
-            classifier, f"is trained on rows {first:,} to {last - 1:,}, which all have the label {labels[0]!r}"
-        )
     model: Trained = train(classifier.model, seen[first:last], labels, seed=seed, label=classifier.label)
     return np.searchsorted(np.array(classes), model.predict(seen).astype(np.array(classes).dtype))
 

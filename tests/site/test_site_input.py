@@ -1,0 +1,151 @@
+"""What a site refuses, when it is built and when it works, and that it stays as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import Context, CoS, Network, Site
+from cosend.errors import ContextError, CosendError, RewardError, SettingError
+from cosend.site.messages import Call, Question
+from cosend.site.state import site_state
+
+TRAINING_FIRST = CoS(slices=1, exploration_exponent=0.05, order="train_first", share_labels="always")
+NEW_CONTEXT: Any = Context
+
+
+def a_site(name: str = "lab", **options: Any) -> Site:
+    settings: dict[str, Any] = {"classifiers": {"one": lambda _: 1}, "context": Context("x"), **options}
+    return Site(name, **settings)
+
+
+def everything(*sites: Site) -> str:
+    states = [site_state(site) for site in sites]
+    return json.dumps([[s.facts, {name: array.tolist() for name, array in s.arrays.items()}] for s in states])
+
+
+BUILD: dict[str, tuple[Callable[[], object], list[str]]] = {
+    "policy": (lambda: a_site(policy="CoS"), ["policy", "'lab'", "CellPolicy", "'CoS'"]),
+    "patience": (lambda: a_site(patience=5), ["patience", "'lab'", "a Patience", "5"]),
+    "reward": (lambda: a_site(reward=1.0), ["reward", "'lab'", "function", "1.0"]),
+    "classifiers": (lambda: a_site(classifiers=[len]), ["classifiers", "'lab'", "mapping", "len"]),
+    "costs": (lambda: a_site(costs=[0.5]), ["costs", "'lab'", "mapping", "[0.5]"]),
+    "feature": (lambda: NEW_CONTEXT(5), ["feature", "text", "5"]),
+    "feature of a time": (lambda: NEW_CONTEXT.time_of_day(5), ["feature", "text", "5"]),
+    "function": (lambda: NEW_CONTEXT.function(5), ["function", "from an item", "5"]),
+    "name of a function": (lambda: NEW_CONTEXT.function(len, 5), ["name", "text", "5"]),
+    "classes": (lambda: Context.previous_label([1], [2]), ["classes", "hashed", "[1]"]),
+}
+
+
+@pytest.mark.parametrize("case", BUILD)
+def test_a_setting_that_is_not_allowed_is_refused_when_the_object_is_built(case: str) -> None:
+    build, fragments = BUILD[case]
+    with pytest.raises(SettingError) as caught:
+        build()
+    assert all(fragment in str(caught.value) for fragment in fragments), str(caught.value)
+
+
+def test_items_decisions_and_truths_may_come_from_generators() -> None:
+    one, other = a_site(), a_site()
+    made = one.classify_many({"x": n / 10} for n in range(5))
+    assert made == other.classify_many([{"x": n / 10} for n in range(5)])
+    one.learn_many((decision.id for decision in made), (n % 2 for n in range(5)), (0.1 for _ in range(5)))
+    other.learn_many([decision.id for decision in made], [0, 1, 0, 1, 0], [0.1] * 5)
+    assert everything(one) == everything(other)
+
+
+CALLS: dict[str, tuple[Callable[[Any], object], type[CosendError], list[str]]] = {
+    "items none": (lambda s: s.classify_many(None), SettingError, ["items", "'lab'", "a list", "None"]),
+    "items text": (lambda s: s.classify_many("abc"), SettingError, ["items", "a list", "'abc'"]),
+    "one item": (lambda s: s.classify_many({"x": 0.5}), SettingError, ["items", "a list"]),
+    "decisions none": (lambda s: s.learn_many(None, [1]), SettingError, ["decisions", "a list", "None"]),
+    "truths none": (lambda s: s.learn_many([1], None), SettingError, ["truths", "a list", "None"]),
+    "costs one": (lambda s: s.learn_many([1], [1], 0.5), SettingError, ["costs", "a list", "0.5"]),
+    "truth array": (
+        lambda s: s.learn(1, np.array([1, 2])),
+        RewardError,
+        ["gain", "[0, 1]", "ValueError", "decision 1 of site 'lab'"],
+    ),
+    "request": (
+        lambda s: s.answer_now(Call("lab", "hq", [asked(1), asked("2")])),
+        SettingError,
+        ["request", "'hq'", "'2'"],
+    ),
+    "caller": (lambda s: s.answer_now(Call("lab", 7, [asked(1)])), SettingError, ["caller", "'lab'", "7"]),  # type: ignore[arg-type]
+}
+
+
+def asked(request: Any) -> Question:
+    return Question(request, {"x": 0.5}, (0.5,), True, True)
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_a_site_refuses_bad_input_and_waits_for_what_it_waited_for(case: str) -> None:
+    call, error, fragments = CALLS[case]
+    site = a_site()
+    site.classify({"x": 0.5})
+    with pytest.raises(error) as caught:
+        call(site)
+    assert all(fragment in str(caught.value) for fragment in fragments), str(caught.value)
+    assert set(site.open) == set(site.learner.room.entries) == {1}
+    site.learn(1, 1)
+
+
+def test_a_label_that_cannot_be_compared_is_no_class_of_the_context() -> None:
+    site = a_site(context=Context.previous_label(0, 1))
+    decision = site.classify({})
+    with pytest.raises(ContextError, match="none of the classes"):
+        site.learn(decision.id, np.array([0, 1]))
+    site.learn(decision.id, 0)
+
+
+def test_an_array_as_label_is_an_error_of_the_reward_unless_a_reward_understands_it() -> None:
+    models = {"pair": lambda _: np.array([1, 2])}
+    site, knows = (
+        a_site(classifiers=models),
+        a_site(classifiers=models, reward=lambda label, truth: float((label == truth).mean())),
+    )
+    decision = site.classify({"x": 0.5})
+    with pytest.raises(RewardError, match=r"ValueError.*decision 1 of site 'lab'"):
+        site.learn(decision.id, np.array([1, 2]))
+    assert set(site.open) == {1}
+    knows.learn(knows.classify({"x": 0.5}).id, np.array([1, 3]))
+    assert not knows.open
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyError, RuntimeError, StopIteration])
+def test_whatever_a_reward_raises_is_an_error_of_the_reward_and_changes_nothing(error: type[Exception]) -> None:
+    def reward(_: Any, truth: Any) -> float:
+        if truth == "bad":
+            raise error("oh")
+        return 1.0
+
+    site = a_site(reward=reward)
+    made = site.classify_many([{"x": 0.1}, {"x": 0.9}])
+    before = everything(site)
+    with pytest.raises(RewardError, match=rf"{error.__name__}\('oh'\).* decision 2 of site 'lab'") as caught:
+        site.learn_many([decision.id for decision in made], [1, "bad"])
+    assert isinstance(caught.value.__cause__, error)
+    assert everything(site) == before
+
+
+def test_a_peer_whose_reward_raises_is_reported_after_all_labels_are_settled_and_passed_on() -> None:
+    seen: list[Any] = []
+
+    def reward(_: Any, truth: Any) -> float:
+        seen.append(truth)
+        raise ZeroDivisionError
+
+    lab, hq = a_site(policy=TRAINING_FIRST), a_site("hq", reward=reward)
+    Network([lab, hq])
+    made = lab.classify_many([{"x": n / 40} for n in range(40)])
+    told = len(hq.open)
+    with pytest.raises(RewardError, match=r"ZeroDivisionError.* site 'hq'"):
+        lab.learn_many([decision.id for decision in made], [1] * 40)
+    assert lab.open == {}
+    assert len(seen) == told > 1
