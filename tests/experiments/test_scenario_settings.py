@@ -84,7 +84,8 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "a file without path": ('kind = "traffic"', 'kind = "file"\nlabel = "y"', ["stream", "path"]),
     "a file without label": ('kind = "traffic"', 'kind = "file"\npath = "a.csv"', ["stream", "label"]),
     "a label for generated traffic": ('kind = "traffic"', 'kind = "traffic"\nlabel = "y"', ["stream", "label"]),
-    "unknown kind of stream": ('kind = "traffic"', 'kind = "river"', ["stream.kind"]),
+    "unknown kind of stream": ('kind = "traffic"', 'kind = "tape"', ["stream.kind"]),
+    "river without a dataset": ('kind = "traffic"', 'kind = "river"', ["stream", "dataset"]),
     "no stream": ('[stream]\nkind = "traffic"\nitems = 300\ntraining = 600', "", ["stream"]),
     "not TOML": ("seed = 3", "seed = ", ["not TOML", "line 3"]),
 }  # fmt: skip

@@ -5,15 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow has no types
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from cosend.errors import SettingError, StreamError
 from cosend.streams.files import read_table
+
+pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")  # they have no types
 
 RECORDS: list[dict[str, Any]] = [
     {"size": 3, "kind": "b", "hour": 0.5, "where": "east", "y": 1},

@@ -161,6 +161,6 @@ def test_without_network_the_error_says_to_give_a_file(monkeypatch: pytest.Monke
 
 
 def test_without_scikit_learn_the_error_says_to_give_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(StreamError, match="scikit-learn, which is not installed; give a file"):
         kdd99()

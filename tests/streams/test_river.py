@@ -9,7 +9,7 @@ from river import datasets
 from river.datasets import synth
 
 from cosend.errors import SettingError, StreamError
-from cosend.streams.river import from_river
+from cosend.streams.river import from_river, river_dataset
 
 
 def test_a_dataset_of_river_becomes_a_table() -> None:
@@ -47,3 +47,11 @@ def test_too_few_items_are_an_error_that_says_how_many_there_are() -> None:
 def test_the_number_of_rows_must_be_whole(rows: Any) -> None:
     with pytest.raises(SettingError):
         from_river([({"a": 1}, 0)], rows)
+
+
+def test_a_dataset_by_name_and_one_that_river_does_not_have() -> None:
+    table = river_dataset("Phishing", 50)
+    assert len(table) == 50
+    assert "empty_server_form_handler" in table.features
+    with pytest.raises(StreamError, match=r"no dataset 'Fishing'.*Phishing"):
+        river_dataset("Fishing", 50)

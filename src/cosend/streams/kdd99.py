@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from http.client import HTTPException
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -80,7 +81,7 @@ def _fetched(window: Window) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of scikit-learn's copy as the fields they have in the file."""
     advice = "give a file of KDD Cup 1999 instead"
     try:
-        from sklearn import datasets  # type: ignore[import-untyped]  # scikit-learn has no types
+        datasets = import_module("sklearn.datasets")
     except ImportError as error:
         raise StreamError("fetching KDD Cup 1999 needs scikit-learn, which is not installed", advice) from error
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -27,6 +28,18 @@ def from_river(dataset: Iterable[tuple[Mapping[str, Any], Any]], rows: int) -> T
         feature: as_column([_plain(item[feature]) for item, _ in pairs], _blame(name, feature)) for feature in features
     }
     return Table(columns, as_column([_plain(label) for _, label in pairs], _blame(name, "label")))
+
+
+def river_dataset(name: str, rows: int) -> Table:
+    """Take so many items of the dataset of river with this name, for example "Phishing"."""
+    try:
+        datasets = import_module("river.datasets")
+    except ImportError as error:
+        raise StreamError("datasets of river need river, which is not installed", "pip install river") from error
+    if not isinstance(getattr(datasets, name, None), type):
+        known = ", ".join(each for each in sorted(vars(datasets)) if isinstance(getattr(datasets, each), type))
+        raise StreamError(f"river has no dataset {name!r}", f"there are {known}")
+    return from_river(getattr(datasets, name)(), rows)
 
 
 def _check_features(name: str, features: list[str], number: int, item: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from cosend.errors import ScenarioError, SettingError
 from cosend.site.context import Axis, Context
 from cosend.streams.files import read_table
 from cosend.streams.kdd99 import kdd99
+from cosend.streams.river import river_dataset
 from cosend.streams.table import Table
 from cosend.streams.traffic import traffic
 
@@ -36,10 +37,11 @@ class Part(BaseModel):
 class Stream(Part):
     """Where the items come from. The first `training` rows train the classifiers, the next `items` rows arrive."""
 
-    kind: Literal["traffic", "kdd99", "file"]
+    kind: Literal["traffic", "kdd99", "file", "river"]
     items: Count = 20_000
     training: CountOrNone = 0
     path: Path | None = None
+    dataset: str | None = None
     start: CountOrNone = 0
     label: str | None = None
     features: Names | None = None
@@ -53,8 +55,10 @@ class Stream(Part):
             raise ValueError("a stream of kind 'file' needs path and label")
         if self.kind != "file" and (self.label, self.features, self.site, self.contexts) != (None, None, None, []):
             raise ValueError(f"label, features, contexts and site are for kind 'file', not {self.kind!r}")
-        if self.kind == "traffic" and (self.path is not None or self.start):
-            raise ValueError("path and start are for kinds 'file' and 'kdd99': traffic is generated")
+        if self.kind in ("traffic", "river") and (self.path is not None or self.start):
+            raise ValueError("path and start are for kinds 'file' and 'kdd99'")
+        if (self.kind == "river") != (self.dataset is not None):
+            raise ValueError("dataset goes with kind 'river', and kind 'river' needs one")
         return self
 
     def read(self, seed: int, folder: Path) -> Table:
@@ -62,6 +66,8 @@ class Stream(Part):
         rows = self.training + self.items
         if self.kind == "traffic":
             return traffic(rows, seed=seed)
+        if self.kind == "river":
+            return river_dataset(self.dataset or "", rows)
         path = None if self.path is None else folder / self.path
         if self.kind == "kdd99":
             return kdd99(path, start=self.start, rows=rows)
