@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -89,6 +90,6 @@ def test_costs_make_a_wrong_step_dearer_and_delay_adds_up() -> None:
 @pytest.mark.parametrize(
     "options", [{"own": 0}, {"learners": 0}, {"alpha": 0.0}, {"lipschitz": -1.0}, {"cost_spread": 1.5}]
 )
-def test_settings_outside_their_range_are_refused(options: dict[str, float]) -> None:
+def test_settings_outside_their_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=next(iter(options))):
-        Setting(**{"own": 1, **options})  # type: ignore[arg-type]
+        Setting(**{"own": 1, **options})

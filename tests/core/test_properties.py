@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cosend.core import columns as col
 from cosend.core.learner import Learner
-from cosend.core.partition import slices_for, slices_within
+from cosend.core.partition import keys_of, slices_for, slices_within
 from cosend.core.policy import CoS
 from cosend.core.state import State, learner_from, learner_state
 from cosend.core.values import AskPeer, Choice, LabelledData
@@ -145,6 +145,12 @@ def test_saved_and_loaded_equals_never_stopped(
             steady.learn(id_, 1.0)
             saved.learn(id_, 1.0)
     assert everything(saved) == everything(steady)
+
+
+@given(contexts=points, slices=st.integers(1, 30))
+def test_keys_of_many_points_are_those_of_the_compiled_rule(contexts: list[tuple[float, float]], slices: int) -> None:
+    learner = new_learner(CoS(slices=slices, exploration_exponent=0.05))
+    assert keys_of(np.array(contexts), slices).tolist() == [choose(learner, context).cell for context in contexts]
 
 
 @given(horizon=st.integers(1, 10**9), alpha=st.floats(0.1, 2), dimensions=st.integers(1, 6))

@@ -126,7 +126,8 @@ class Coded:
         return sorted(self.vocabulary[name]).index(value) if name in self.vocabulary else float(value)
 
     def predict(self, items: Sequence[Any]) -> list[Any]:
-        return self.model.predict(self.rows(items)).tolist()  # type: ignore[no-any-return]
+        labels: list[Any] = self.model.predict(self.rows(items)).tolist()
+        return labels
 
     def learn(self, item: Any, label: Any) -> None:
         raise AssertionError("a model that does not learn was taught")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -45,8 +45,8 @@ def test_error_legend_names_every_policy_from_the_highest_line_to_the_lowest() -
 
 def test_lines_differ_without_colour() -> None:
     policies = tuple(f"policy {k}" for k in range(40))
-    lines = plots.error_over_time(made_up(policies=policies)).axes[0].lines
-    looks = {(repr(line._dash_pattern), line.get_marker()) for line in lines}  # type: ignore[attr-defined]
+    lines: list[Any] = list(plots.error_over_time(made_up(policies=policies)).axes[0].lines)
+    looks = {(repr(line._dash_pattern), line.get_marker()) for line in lines}
     assert len(looks) == len(policies)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import random
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,7 +142,7 @@ class Numbers(NamedTuple):
 
     arrivals: int = 0
     taught: int = 0
-    received: dict[str, int] = {}  # noqa: RUF012
+    received: Mapping[str, int] = MappingProxyType({})
     trained: int = 0
 
 
@@ -214,12 +216,17 @@ def test_an_online_model_learns_the_items_it_was_taught_by_a_peer_and_no_others(
     assert_nothing_open(lab, hq)
 
 
-def test_an_online_model_that_fails_to_learn_is_named_and_nothing_leaks() -> None:
-    class Refuses(river_bayes.GaussianNB):  # type: ignore[misc]  # river has no types
-        def learn_one(self, x: Any, y: Any) -> None:
-            raise ValueError(f"no {y}")
+def refusing_model() -> Any:
+    """Return a model of river that cannot learn."""
 
-    site = Site("lab", classifiers={"bayes": Refuses()}, context=Context("x"), policy=ONE_CELL)
+    def learn_one(*_: Any) -> None:
+        raise ValueError("no label will do")
+
+    return type("Refuses", (river_bayes.GaussianNB,), {"learn_one": learn_one})()
+
+
+def test_an_online_model_that_fails_to_learn_is_named_and_nothing_leaks() -> None:
+    site = Site("lab", classifiers={"bayes": refusing_model()}, context=Context("x"), policy=ONE_CELL)
     made = site.classify_many(items(3))
     with pytest.raises(ClassifierError, match="'bayes'"):
         site.learn_many([decision.id for decision in made], [0, 1, 0])

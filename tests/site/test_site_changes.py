@@ -30,6 +30,7 @@ from tests.site.test_site import (
     high,
     items,
     pair,
+    refusing_model,
     until,
 )
 
@@ -284,11 +285,7 @@ def test_peers_with_contexts_of_another_dimension_are_refused_and_nothing_leaks(
 
 
 def test_an_online_model_that_fails_to_learn_from_a_peer_s_label_is_named_and_nothing_leaks() -> None:
-    class Refuses(river_bayes.GaussianNB):  # type: ignore[misc]  # river has no types
-        def learn_one(self, x: Any, y: Any) -> None:
-            raise ValueError(f"no {y}")
-
-    lab, hq = pair(hq={"bayes": Refuses()}, policy=TRAINING_FIRST)
+    lab, hq = pair(hq={"bayes": refusing_model()}, policy=TRAINING_FIRST)
     decision = lab.classify({"x": 0.5})
     with pytest.raises(ClassifierError, match="'bayes'"):
         lab.learn(decision.id, 1)

@@ -16,6 +16,7 @@ from cosend.site.state import site_state
 
 TRAINING_FIRST = CoS(slices=1, exploration_exponent=0.05, order="train_first", share_labels="always")
 NEW_CONTEXT: Any = Context
+NOT_A_NAME: Any = 7
 
 
 def a_site(name: str = "lab", **options: Any) -> Site:
@@ -76,7 +77,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], type[CosendError], list[str]]] =
         SettingError,
         ["request", "'hq'", "'2'"],
     ),
-    "caller": (lambda s: s.answer_now(Call("lab", 7, [asked(1)])), SettingError, ["caller", "'lab'", "7"]),  # type: ignore[arg-type]
+    "caller": (lambda s: s.answer_now(Call("lab", NOT_A_NAME, [asked(1)])), SettingError, ["caller", "'lab'", "7"]),
 }
 
 

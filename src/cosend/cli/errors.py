@@ -19,5 +19,5 @@ def say_errors() -> Iterator[None]:
         typer.secho(f"error: {error}", fg="red", err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        typer.secho("stopped before there was a result", fg="red", err=True)
+        typer.secho("stopped before it was done", fg="red", err=True)
         raise typer.Exit(130) from None

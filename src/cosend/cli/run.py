@@ -40,14 +40,13 @@ def run(
             world = build(chosen, folder)
         played, outcome = play(world, console)
         result = report.result(played, outcome)
-        page = write_report(result, out)
-    if as_json:
-        typer.echo(json.dumps(result))
-    else:
-        console.print(table(result))
-    if played is not world:
-        console.print("stopped: these are the results so far")
-    console.print(f"report: {page}")
+        if as_json:
+            typer.echo(json.dumps(result))
+        else:
+            console.print(table(result))
+        if played is not world:
+            console.print("stopped: these are the results so far")
+        console.print(f"report: {write_report(result, out)}")
 
 
 def writable(folder: Path) -> None:

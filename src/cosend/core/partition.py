@@ -12,7 +12,7 @@ import numpy as np
 
 from cosend.compiled import compiled
 from cosend.core import columns as col
-from cosend.core.ledger import Floats, Ledger
+from cosend.core.ledger import Floats, Ints, Ledger
 
 # 81 ** 0.25 is 3.0000000000000004 in floating point and must give 3 slices, not 4.
 ROUNDING: Final = 1e-9
@@ -49,10 +49,17 @@ def key_of(axes: tuple[int, ...], slices: int) -> int:
     return key
 
 
-def cells_with_centre_in(index: int, slices: int, finer: int) -> list[int]:
-    """Return the slices of a new partition whose centres lie in slice `index` of an old one, on one axis."""
-    centres = (np.arange(finer) + 0.5) / finer
-    return [int(i) for i in np.flatnonzero(np.minimum(np.floor(slices * centres), slices - 1) == index)]
+def keys_of(points: Floats, slices: int) -> Ints:
+    """Return the key of the cell that holds each point of [0, 1]^d, for a partition without a time axis."""
+    return np.array([key_of(tuple(slice_of(x, slices) for x in point), slices) for point in points.tolist()], np.int64)
+
+
+def finer_slices(slices: int, finer: int) -> list[list[int]]:
+    """Return for every slice of an old partition the slices of a new one whose centres lie in it, on one axis."""
+    within: list[list[int]] = [[] for _ in range(slices)]
+    for index in range(finer):
+        within[slice_of((index + 0.5) / finer, slices)].append(index)
+    return within
 
 
 @compiled
@@ -68,6 +75,12 @@ def first_bad_axis(context: Floats) -> int:
 def slice_of(x: float, slices: int) -> int:
     """Return the slice of one axis that holds x; 1.0 belongs to the last."""
     return min(int(x * slices), slices - 1)
+
+
+@compiled
+def phase_is_over(site: Ints) -> bool:
+    """Tell whether the next item of a site starts a new phase; only a guessed horizon ends one."""
+    return bool(site[col.DOUBLING] and site[col.ARRIVALS] - site[col.PHASE_START] >= site[col.PHASE_LENGTH])
 
 
 @compiled

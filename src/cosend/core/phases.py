@@ -7,7 +7,7 @@ from typing import Final
 
 from cosend.core import columns as col
 from cosend.core.ledger import Ledger, clear, grown, row_for
-from cosend.core.partition import axes_of, cells_with_centre_in, key_of
+from cosend.core.partition import axes_of, finer_slices, key_of
 from cosend.core.policy import CellPolicy
 
 FIRST_PHASE: Final = 2
@@ -42,7 +42,7 @@ def _carried_over(ledger: Ledger, old_slices: int) -> Ledger:
     rows, dimensions, slices = int(site[col.ROWS]), int(site[col.DIMENSIONS]), int(site[col.SLICES])
     cells, rewards, counts = (array[:rows].copy() for array in (ledger.cells, ledger.rewards, ledger.counts))
     counts[..., [col.WAITING, col.TRAINING_WAITING]] = 0
-    finer = [cells_with_centre_in(index, old_slices, slices) for index in range(old_slices)]
+    finer = finer_slices(old_slices, slices)
     children = [
         [key_of(axes, slices) for axes in product(*(finer[i] for i in axes_of(int(key), old_slices, dimensions)))]
         for key in cells[:, col.CELL_KEY]

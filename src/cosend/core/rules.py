@@ -31,7 +31,7 @@ from cosend.core.bookkeeping import (
 )
 from cosend.core.indices import best_by_kl_index, nth_with_kl_index
 from cosend.core.ledger import EMPTY, Floats, Ledger, find_row, row_for
-from cosend.core.partition import cell_of
+from cosend.core.partition import cell_of, phase_is_over
 from cosend.core.quotas import current_quota, training_quota
 
 Asked = npt.NDArray[np.bool_]
@@ -230,7 +230,7 @@ def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int
     """
     site = ledger.site
     arrival = site[col.ARRIVALS] + 1
-    if site[col.DOUBLING] and arrival - site[col.PHASE_START] > site[col.PHASE_LENGTH]:
+    if phase_is_over(site):
         return PHASE_OVER, EMPTY, EMPTY, 0
     row = row_for(ledger, cell_of(ledger, context, arrival))
     if row == EMPTY:

@@ -19,7 +19,7 @@ from cosend.core.checks import check_whole
 from cosend.core.draws import caller_word
 from cosend.core.learner import Learner
 from cosend.core.ledger import EMPTY, Floats, Ints, Ledger, Words, new_ledger, reindex, row_for
-from cosend.core.partition import cell_of
+from cosend.core.partition import cell_of, phase_is_over
 from cosend.core.phases import next_phase
 from cosend.core.rules import ASK, NO_ROOM, PHASE_OVER, Asked, answer, choose, report
 from cosend.core.waiting import Patience
@@ -206,7 +206,7 @@ def run(
             entry[ITEM] = items[slot, s]
             if entry[ITEM] == EMPTY:
                 continue
-            if stack.site[s, col.DOUBLING] and phase_is_over(stack.site[s]):
+            if phase_is_over(stack.site[s]):
                 progress[2] = s
                 return PHASE_OVER, s
             arrive(stack, wiring, s, contexts, items[slot, s], asked, entry)
@@ -229,12 +229,6 @@ def rooms_needed(stack: Stack, sites: int) -> bool:
     for s in range(sites):
         most = max(most, stack.site[s, col.ROWS])
     return bool(most + NEW_CELLS * sites > stack.cells.shape[1])
-
-
-@compiled
-def phase_is_over(site: Ints) -> bool:
-    """Tell whether the next item of a site that doubles its horizon starts a phase."""
-    return bool(site[col.ARRIVALS] - site[col.PHASE_START] >= site[col.PHASE_LENGTH])
 
 
 @compiled

@@ -16,6 +16,7 @@ from cosend.classifiers.zoo import train
 from cosend.core.bookkeeping import EXPLORE, TRAIN
 from cosend.core.learner import Learner
 from cosend.core.ledger import Floats, Ints
+from cosend.core.partition import keys_of
 from cosend.core.policy import CoS
 from cosend.experiments.kdd99 import settings as fixed
 from cosend.experiments.kdd99.settings import Settings, paper
@@ -53,6 +54,17 @@ class Curves(NamedTuple):
     baselines: dict[tuple[str, str], Floats]  # (scenario, name)
 
 
+class Experiment(NamedTuple):
+    """Everything that the rows of the results are made from."""
+
+    settings: Settings
+    data: Data
+    outputs: dict[str, list[Outputs]]  # by scenario and seed
+    contexts: dict[str, Floats]
+    curves: Curves
+    report: Report
+
+
 def silent(what: str, done: int, total: int) -> None:
     """Report nothing."""
 
@@ -62,13 +74,13 @@ def run(settings: Settings, report: Report = silent) -> tuple[dict[str, Any], Cu
     report("reading the data", 0, 1)
     data = load(settings)
     outputs = {name: function_outputs(data, name, settings.seeds) for name in fixed.SCENARIOS}
-    contexts = window_contexts(data)
     curves = Curves({}, {})
+    experiment = Experiment(settings, data, outputs, window_contexts(data), curves, report)
     results = {
         "window": {"start": settings.start, "rows": settings.rows, "attacks": 100 * float(data.labels.mean())},
-        "rows": list(cos_rows(settings, data, outputs, contexts, curves, report)),
-        "baselines": list(baseline_rows(settings, data, outputs, contexts, curves, report)),
-        "functions": list(function_rows(settings, data, outputs)),
+        "rows": list(cos_rows(experiment)),
+        "baselines": list(baseline_rows(experiment)),
+        "functions": list(function_rows(experiment)),
     }
     return results, curves
 
@@ -118,15 +130,9 @@ def right(data: Data, outputs: Outputs) -> npt.NDArray[np.uint8]:
     return is_right
 
 
-def cos_rows(
-    settings: Settings,
-    data: Data,
-    outputs: dict[str, list[Outputs]],
-    contexts: dict[str, Floats],
-    curves: Curves,
-    report: Report,
-) -> Iterator[dict[str, Any]]:
+def cos_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     """Yield a row of the results for every combination of scenario, parameters, context, order and count."""
+    settings, data, outputs, contexts, curves, report = experiment
     combinations = list(product(fixed.SCENARIOS, fixed.PARAMETERS, fixed.CONTEXTS, fixed.ORDERS, fixed.TRAINING_COUNTS))
     printed = paper()["cos"] if settings.is_the_papers else {}
     for done, (scenario, parameters, context, order, counts) in enumerate(combinations):
@@ -186,19 +192,13 @@ def _shares(gained: npt.NDArray[Any], trace: Trace) -> list[float]:
     return [100 * float(np.mean(share)) for share in (1.0 - gained, phases == TRAIN, phases == EXPLORE)]
 
 
-def baseline_rows(
-    settings: Settings,
-    data: Data,
-    outputs: dict[str, list[Outputs]],
-    contexts: dict[str, Floats],
-    curves: Curves,
-    report: Report,
-) -> Iterator[dict[str, Any]]:
+def baseline_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     """Yield a row of the results for every baseline; those that use a context once for each."""
+    settings, _, _, _, curves, report = experiment
     printed = paper()["baselines"] if settings.is_the_papers else {}
     for done, scenario in enumerate(fixed.SCENARIOS):
         report("baselines", done, len(fixed.SCENARIOS))
-        for name, context, gained in _baselines(settings, data, outputs[scenario][0], contexts):
+        for name, context, gained in _baselines(experiment, scenario):
             if context is None:
                 curves.baselines[scenario, name] = np.cumsum(1.0 - gained)
             yield {
@@ -210,9 +210,9 @@ def baseline_rows(
             }
 
 
-def _baselines(
-    settings: Settings, data: Data, outputs: Outputs, contexts: dict[str, Floats]
-) -> Iterator[tuple[str, str | None, Floats]]:
+def _baselines(experiment: Experiment, scenario: str) -> Iterator[tuple[str, str | None, Floats]]:
+    settings, data, contexts = experiment.settings, experiment.data, experiment.contexts
+    outputs = experiment.outputs[scenario][0]
     gains, labels, everything = right(data, outputs), data.labels, data.window.labels
     first = len(everything) - data.rows
     part = slice(*fixed.BOOSTING_ROWS)
@@ -227,7 +227,7 @@ def _baselines(
     drawn = [gained_by(gains, uniform_random(gains, seed)) for seed in range(settings.seeds)]
     yield "uniform_random", None, np.mean(drawn, axis=0)
     for context, values in contexts.items():
-        cells = np.minimum((values * fixed.SLICES).astype(np.int64), fixed.SLICES - 1)
+        cells = keys_of(values[:, None], fixed.SLICES)
         yield "per_cell_oracle", context, gained_by(gains, per_cell_oracle(gains, cells))
         greedy = [gained_by(gains, epsilon_greedy(gains, cells, seed=seed)) for seed in range(settings.seeds)]
         yield "epsilon_greedy", context, np.mean(greedy, axis=0)
@@ -240,8 +240,9 @@ def gained_by(gains: npt.NDArray[Any], picked: Ints) -> Floats:
     return gained
 
 
-def function_rows(settings: Settings, data: Data, outputs: dict[str, list[Outputs]]) -> Iterator[dict[str, Any]]:
+def function_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     """Yield the error of every function over the window."""
+    settings, data, outputs, *_ = experiment
     printed = paper()["functions"] if settings.is_the_papers else {}
     for scenario, functions in fixed.SCENARIOS.items():
         errors = 100 * (1.0 - np.mean([right(data, each).mean(axis=0) for each in outputs[scenario]], axis=0))

@@ -13,7 +13,7 @@ from cosend.baselines.fixed import best_fixed, per_cell_oracle, persistence, uni
 from cosend.core.bookkeeping import EXPLORE, TRAIN
 from cosend.core.learner import Learner
 from cosend.core.ledger import Floats, Ints
-from cosend.core.partition import key_of
+from cosend.core.partition import keys_of
 from cosend.core.policy import CellKLUCB
 from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.replay import Trace, replay
@@ -82,7 +82,8 @@ def baselines(world: World) -> Iterator[Played]:
         if not len(rows):
             continue
         right, costs = world.right[rows].astype(np.float64), world.costs(site)
-        values, contexts, cells = right - costs, world.contexts[rows], cells_of(world, rows)
+        values, contexts = right - costs, world.contexts[rows]
+        cells = keys_of(contexts, slices_of(world))
         choosing: dict[str, Ints] = {
             "oracle per cell": per_cell_oracle(values, cells),
             "best fixed": best_fixed(values),
@@ -115,13 +116,6 @@ def _combining(world: World, site: int, costs: Floats) -> Iterator[Played]:
     always = np.full(len(items), float(len(world.scenario.sites) > 1))
     yield Played("AdaBoost", name, (boosted == labels).astype(np.float64), everything, always)
     yield Played(f"SWA {WINDOW}", name, (slid == labels).astype(np.float64), everything, always)
-
-
-def cells_of(world: World, rows: Ints) -> Ints:
-    """Return the cell of every arrival in the partition that CoS uses, without its time axis if it has one."""
-    slices = slices_of(world)
-    indices = np.minimum((world.contexts[rows] * slices).astype(np.int64), slices - 1)
-    return np.array([key_of(tuple(each), slices) for each in indices.tolist()], np.int64)
 
 
 def slices_of(world: World) -> int:
