@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
 from cosend.core import columns as col
 from cosend.errors import (
-    ClassifierError,
     RewardError,
     SettingError,
     SettledDecision,
@@ -214,23 +213,6 @@ def test_an_online_model_learns_the_items_it_was_taught_by_a_peer_and_no_others(
     assert (sum(near.counts.values()), sum(far.counts.values())) == (owed["near"], owed["far"])
     assert owed["far"] > 0
     assert_nothing_open(lab, hq)
-
-
-def refusing_model() -> Any:
-    """Return a model of river that cannot learn."""
-
-    def learn_one(*_: Any) -> None:
-        raise ValueError("no label will do")
-
-    return type("Refuses", (river_bayes.GaussianNB,), {"learn_one": learn_one})()
-
-
-def test_an_online_model_that_fails_to_learn_is_named_and_nothing_leaks() -> None:
-    site = Site("lab", classifiers={"bayes": refusing_model()}, context=Context("x"), policy=ONE_CELL)
-    made = site.classify_many(items(3))
-    with pytest.raises(ClassifierError, match="'bayes'"):
-        site.learn_many([decision.id for decision in made], [0, 1, 0])
-    assert_nothing_leaks(site)
 
 
 @given(st.permutations(range(12)), st.sampled_from([ONE_CELL, TRAINING_FIRST, CoS(doubling="keep"), CoS(slices=3)]))

@@ -30,7 +30,6 @@ from tests.site.test_site import (
     high,
     items,
     pair,
-    refusing_model,
     until,
 )
 
@@ -282,6 +281,23 @@ def test_peers_with_contexts_of_another_dimension_are_refused_and_nothing_leaks(
     with pytest.raises(ContextError, match="'flat' must be 2 numbers"):
         lab.classify({"x": 0.5})
     assert_nothing_open(lab, flat)
+
+
+def refusing_model() -> Any:
+    """Return a model of river that cannot learn."""
+
+    def learn_one(*_: Any) -> None:
+        raise ValueError("no label will do")
+
+    return type("Refuses", (river_bayes.GaussianNB,), {"learn_one": learn_one})()
+
+
+def test_an_online_model_that_fails_to_learn_is_named_and_nothing_leaks() -> None:
+    site = Site("lab", classifiers={"bayes": refusing_model()}, context=Context("x"), policy=ONE_CELL)
+    made = site.classify_many(items(3))
+    with pytest.raises(ClassifierError, match="'bayes'"):
+        site.learn_many([decision.id for decision in made], [0, 1, 0])
+    assert_nothing_leaks(site)
 
 
 def test_an_online_model_that_fails_to_learn_from_a_peer_s_label_is_named_and_nothing_leaks() -> None:
