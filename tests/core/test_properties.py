@@ -98,6 +98,20 @@ def test_order_of_late_labels_does_not_change_the_final_counts(
     assert everything(first) == everything(second)
 
 
+@given(contexts=points, policy=policies, seed=st.integers(0, 1000))
+def test_a_label_twice_changes_nothing(contexts: list[tuple[float, float]], policy: CoS, seed: int) -> None:
+    draw = random.Random(seed)
+    learner = new_learner(policy)
+    settled: list[int] = []
+    for context in contexts:
+        settled.append(choose(learner, context).id)
+        learner.learn(settled[-1], float(draw.random() < 0.5))
+        before = everything(learner)
+        with pytest.raises(SettledDecision):
+            learner.learn(draw.choice(settled), float(draw.random() < 0.5))
+        assert everything(learner) == before
+
+
 @given(
     contexts=points, policy=policies, sizes=st.lists(st.integers(1, 9), min_size=1), limit=st.sampled_from([None, 4])
 )
