@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from cosend.core.policy import CoS
 from cosend.core.state import State, learner_from, learner_state
 from cosend.core.values import AskPeer, Choice, LabelledData
 from cosend.core.waiting import Patience
+from cosend.errors import SettledDecision
 
 unit = st.floats(0, 1)
 points = st.lists(st.tuples(unit, unit), min_size=1, max_size=40)
