@@ -242,7 +242,7 @@ BUILD: dict[str, tuple[Callable[[], object], type[CosendError], list[str]]] = {
     "an empty name": (lambda: Learner("", own={"a": 0}), SettingError, ["name", "text", "''"]),
     "own as a list": (lambda: NEW_LEARNER("lab", own=["a"]), SettingError, ["own", "'lab'", "mapping", "['a']"]),
     "peers as a list": (lambda: NEW_LEARNER("lab", own={"a": 0}, peers=[]), SettingError, ["peers", "mapping", "[]"]),
-    "policy": (lambda: NEW_LEARNER("lab", own={"a": 0}, policy="CoS"), SettingError, ["policy", "'lab'", "CellPolicy"]),
+    "policy": (lambda: NEW_LEARNER("lab", own={"a": 0}, policy="CoS"), SettingError, ["policy", "'lab'", "a policy"]),
     "patience": (lambda: NEW_LEARNER("lab", own={"a": 0}, patience=5), SettingError, ["patience", "a Patience", "5"]),
     "context of no function": (lambda: NEW_CONTEXT.function(5), SettingError, ["function of a context", "item", "5"]),
     "no own arms": (lambda: Learner("lab", own={}), ArmError, ["'lab'", "at least one"]),

@@ -58,7 +58,7 @@ def test_every_context_has_exactly_one_cell_and_lies_in_it(context: tuple[float,
     choice = choose(learner, context)
     cells = learner.cells()
     assert list(cells) == [choice.cell]
-    slices = learner.ledger.site[col.SLICES]
+    slices = learner.ledger.views[0, col.VIEW_SLICES]
     for x, index in zip(context, cells[choice.cell].axes, strict=True):
         assert index / slices <= x + 1e-15
         assert x < (index + 1) / slices or (x == 1.0 and index == slices - 1) or x - (index + 1) / slices < 1e-15

@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from tests.oracle.twin import BEST_TIE, Ask, Pick, Twin, TwinArm, TwinCell, TwinSettings
+from tests.oracle.twin import BEST_TIE, Twin
+from tests.oracle.twin_values import Ask, Pick, TwinArm, TwinCell, TwinSettings, count_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +34,6 @@ def bound(mean: float, level: float) -> float:
     return max(mean, min(q, start, 1.0))
 
 
-def count_of(arm: TwinArm) -> int:
-    """Return the rewards received plus the choices that still wait for theirs."""
-    return arm.reward_count + arm.waiting_count
-
-
 def index_of(arm: TwinArm, cost: float, arrivals: int) -> float:
     """Return the index of an arm in a cell with so many own arrivals before this item."""
     if count_of(arm) == 0:
@@ -47,16 +43,27 @@ def index_of(arm: TwinArm, cost: float, arrivals: int) -> float:
 
 
 class IndexTwin(Twin):
-    """One learner that follows the largest index. It asks and trains nobody."""
+    """One learner that follows the largest index. It asks and trains nobody unless `peer_training` is above 0."""
 
     def _pick(self, cell: TwinCell, ask: Ask) -> Pick:
+        training = self._train(cell, ask) if self._settings.peer_training > 0 else None
+        return training or self._pick_by_index(cell)
+
+    def _pick_by_index(self, cell: TwinCell) -> Pick:
         costs = {**self._own, **self._peers}
         indices = {name: index_of(cell.arms[name], cost, cell.arrivals) for name, cost in costs.items()}
         largest = max(indices.values())
         candidates = [name for name, index in indices.items() if index == largest]
         arm = self._one_of(candidates, BEST_TIE, self._next_id)
-        explores = count_of(cell.arms[arm]) == 0 or arm not in self._best(cell, costs)
-        return "explore" if explores else "exploit", arm, len(candidates)
+        return self._phase_of(cell, arm), arm, len(candidates)
+
+    def _phase_of(self, cell: TwinCell, arm: str) -> str:
+        is_best = arm in self._best(cell, {**self._own, **self._peers})
+        return "exploit" if is_best and count_of(cell.arms[arm]) > 0 else "explore"
+
+    def _training_quota(self, cell: TwinCell) -> float:
+        """Grow with the own arrivals of the cell, not with the step (exactness: Index policies)."""
+        return self._settings.peer_training * self._max_peer_functions() * math.log(max(1, cell.arrivals))
 
     def _slices_now(self, alphas: int = 2) -> int:
         return super()._slices_now(alphas)

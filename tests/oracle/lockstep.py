@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,13 +13,20 @@ from cosend.core.values import AskPeer, Choice, LabelledData
 from cosend.core.waiting import Patience
 from cosend.errors import SettledDecision
 from tests.oracle.index_twin import IndexTwin, IndexTwinSettings
-from tests.oracle.twin import Twin, TwinSettings
+from tests.oracle.thompson_twin import ThompsonTwin
+from tests.oracle.twin import Twin
+from tests.oracle.twin_values import TwinArm, TwinSettings
+from tests.oracle.zooming_twin import ZoomingIndexTwin, ZoomingIndexTwinSettings, ZoomingTwin
 
 MAIN_ONLY = {"wait_limit", "max_waiting", "default_reward"}
 TWINS: dict[str, tuple[type[Twin], type[TwinSettings]]] = {
     "CoS": (Twin, TwinSettings),
     "CellKLUCB": (IndexTwin, IndexTwinSettings),
+    "CellThompson": (ThompsonTwin, IndexTwinSettings),
+    "Zooming": (ZoomingTwin, TwinSettings),
+    "ZoomingKLUCB": (ZoomingIndexTwin, ZoomingIndexTwinSettings),
 }
+OVERALL = 1  # the view of the one cell that holds the rewards over all cells
 
 
 class Due(NamedTuple):
@@ -104,8 +112,9 @@ def change(network: Network, site: str) -> None:
         learner.remove(arm)
         twin.remove(arm)
     elif kind == "join" and absent:
-        learner.add_peer(absent[0], cost)
-        twin.add_peer(absent[0], cost)
+        functions = draw.randint(1, 4)
+        learner.add_peer(absent[0], cost, functions)
+        twin.add_peer(absent[0], cost, functions)
     elif kind == "join":
         name = f"{site}.g{draw.randrange(10**9)}"
         learner.add_own(name, cost)
@@ -118,8 +127,12 @@ def arrive(network: Network, slot: int, site: str, context: tuple[float, ...], m
     choice = choose(network, site, context)
     expected = network.twins[site].choose(context, lambda peer: network.twins[peer].report(context))
     assert (choice.id, choice.phase.name.lower(), choice.arm) == (expected.id, expected.phase, expected.arm)
-    assert choice.propensity == 1.0 / expected.candidates
-    assert network.learners[site].cells()[choice.cell].axes == expected.cell
+    if expected.candidates is None:
+        assert math.isnan(choice.propensity)
+    else:
+        assert choice.propensity == 1.0 / expected.candidates
+    cell = network.learners[site].cells()[choice.cell]
+    assert (cell.view, cell.slices, cell.axes) == (0, *expected.cell)
     network.history.append((site, choice))
     forward = None
     if choice.arm in network.learners:
@@ -180,22 +193,40 @@ def learn(network: Network, site: str, decision: int, gain: float, cost: float |
 def compare_ledgers(network: Network) -> None:
     """Compare everything that was learnt, number by number."""
     for site, learner in network.learners.items():
-        expected = network.twins[site].cells()
-        cells = {cell.axes: (row, cell) for row, cell in enumerate(learner.cells().values())}
-        assert cells.keys() == expected.keys()
-        for axes, (row, cell) in cells.items():
-            assert cell.labelled == (expected[axes].arrivals, expected[axes].taught)
+        twin = network.twins[site]
+        expected = twin.cells()
+        seen = set()
+        for row, cell in enumerate(learner.cells().values()):
+            if cell.view == OVERALL:
+                assert isinstance(twin, ThompsonTwin)
+                assert overall_numbers(learner, row) == twin.overall()
+                continue
+            key = (cell.slices, cell.axes)
+            seen.add(key)
+            assert cell.labelled == (expected[key].arrivals, expected[key].taught)
             for number, arm in enumerate(learner.arms.names):
-                mine = [
-                    *learner.ledger.rewards[row, number, :2].tolist(),
-                    *learner.ledger.counts[row, number].tolist(),
-                ]
-                twin = expected[axes].arms[arm]
-                assert mine == [
-                    twin.reward_sum,
-                    twin.reward_count,
-                    twin.waiting_count,
-                    twin.training_count,
-                    twin.my_training_count,
-                    twin.training_waiting_count,
-                ]
+                assert core_numbers(learner, row, number) == twin_numbers(expected[key].arms[arm])
+        assert seen == expected.keys()
+
+
+def overall_numbers(learner: Learner, row: int) -> dict[str, tuple[float, ...]]:
+    """Return the sum and the count of the rewards of every arm over all cells."""
+    rewards = learner.ledger.rewards
+    return {arm: tuple(rewards[row, number, :2].tolist()) for number, arm in enumerate(learner.arms.names)}
+
+
+def core_numbers(learner: Learner, row: int, number: int) -> list[float]:
+    """Return what a learner keeps of one arm in one cell."""
+    return [*learner.ledger.rewards[row, number, :2].tolist(), *learner.ledger.counts[row, number].tolist()]
+
+
+def twin_numbers(arm: TwinArm) -> list[float]:
+    """Return the same of a twin, in the same order."""
+    return [
+        arm.reward_sum,
+        arm.reward_count,
+        arm.waiting_count,
+        arm.training_count,
+        arm.my_training_count,
+        arm.training_waiting_count,
+    ]

@@ -2,97 +2,30 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass, field
 from hashlib import blake2b
 
-Context = tuple[float, ...]
-CellKey = tuple[int, ...]
-Ask = Callable[[str], tuple[int, int]]
-Pick = tuple[str, str, int]  # phase, arm, number of candidates
+from tests.oracle.twin_values import (
+    Ask,
+    CellKey,
+    Context,
+    Pick,
+    TwinAnswer,
+    TwinArm,
+    TwinCell,
+    TwinChoice,
+    TwinSettings,
+    Waiting,
+    cell_of,
+    count_of,
+    net_mean,
+)
 
 WORD = 0xFFFFFFFF  # all words are 32 bits (exactness: Draws)
 
 # Purposes of draws (exactness: Draws). Asking again moves the purpose on by 8 per peer asked.
 OWN_OWED, PEER_UNTRAINED, PEER_OWED, BEST_TIE, ANSWER_OWED, ANSWER_TIE, ANYTHING_OWED, PER_ASKED = range(1, 9)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwinSettings:
-    """Everything a twin is told before its first item."""
-
-    name: str
-    seed: int
-    own: dict[str, float]
-    peers: dict[str, float]
-    dimensions: int
-    horizon: int | None = None
-    alpha: float = 1.0
-    slices: int | None = None
-    exploration_exponent: float | None = None
-    max_cells: int | None = None
-    max_peer_functions: int = 1
-    order: str = "pseudocode"
-    training_count: str = "reported"
-    doubling: str = "reset"
-    time_dimension: bool = False
-    share_labels: str = "training"
-    wait_limit: int | None = None
-    max_waiting: int = 1_000_000
-    default_reward: float | None = None
-
-
-@dataclass(frozen=True)
-class TwinChoice:
-    """What was decided for one own item."""
-
-    id: int
-    phase: str
-    arm: str
-    cell: CellKey
-    candidates: int
-
-
-@dataclass(frozen=True)
-class TwinAnswer:
-    """Which own function answers a call; the ticket is None when no label will follow."""
-
-    function: str
-    ticket: int | None
-
-
-@dataclass
-class TwinArm:
-    """The numbers of one arm in one cell."""
-
-    reward_count: int = 0
-    reward_sum: float = 0.0
-    waiting_count: int = 0
-    training_count: int = 0
-    my_training_count: int = 0
-    training_waiting_count: int = 0
-
-
-@dataclass
-class TwinCell:
-    """The numbers of one cell."""
-
-    arrivals: int = 0
-    taught: int = 0
-    arms: dict[str, TwinArm] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Waiting:
-    """Something that is owed a label. `kind` is "own" (explore or exploit), "training" or "answer"."""
-
-    kind: str
-    arm: str
-    context: Context
-    cell: CellKey
-    arrival: int
-    era: int
 
 
 def mix(x: int) -> int:
@@ -115,17 +48,6 @@ def draw(keys: tuple[int, int], word: int, number: int, purpose: int) -> int:
     return mix(mix(mix(low ^ keys[0]) ^ high ^ scatter) ^ keys[1] ^ word)
 
 
-def net_mean(arm: TwinArm, cost: float) -> float:
-    """Return the mean reward minus the cost; the mean of nothing is 0 (exactness: Arithmetic)."""
-    quotient = arm.reward_sum / arm.reward_count if arm.reward_count > 0 else 0.0
-    return quotient - cost
-
-
-def cell_of(point: Context, slices: int) -> CellKey:
-    """Return the index on every axis (exactness: Arithmetic)."""
-    return tuple(min(math.floor(slices * x), slices - 1) for x in point)
-
-
 class Twin:
     """One learner, followed literally."""
 
@@ -134,11 +56,13 @@ class Twin:
         self._settings = settings
         self._own = dict(settings.own)
         self._peers = dict(settings.peers)
+        self._announced = dict.fromkeys(settings.peers, 1)  # how many functions a peer says it has
         self._keys = hash_words(f"{settings.seed}/{settings.name}")
         self._axes = settings.dimensions + (1 if settings.time_dimension else 0)
         self._is_doubling = settings.horizon is None and settings.slices is None
+        self._keeps_late_labels = settings.doubling == "keep"  # those whose cell is no longer in use
         self._cells: dict[CellKey, TwinCell] = {}
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, Waiting] = {}
         self._next_id = 1
         self._arrivals = 0  # never reset: waiting is measured in it (exactness: Waiting)
         self._era = 1  # the doubling phase; stays 1 without doubling
@@ -148,43 +72,46 @@ class Twin:
     def choose(self, context: Context, ask: Ask) -> TwinChoice:
         """Decide which arm the next own item goes to."""
         self._begin_arrival()
-        key = self._locate(context)
-        cell = self._visit(key)
+        point = self._point(context)
+        key = self._enter(point)
+        cell = self._cells[key]
         phase, arm, candidates = self._pick(cell, ask)
         cell.arrivals += 1  # whatever arm is used (SPEC 2)
         if phase == "train":
             cell.arms[arm].training_count += 1
-        decision = self._wait_for("training" if phase == "train" else "own", arm, context, key)
+        decision = self._wait_for("training" if phase == "train" else "own", arm, point, key)
+        self._after_choice(cell)
+        self._limit_waiting()
         return TwinChoice(decision, phase, arm, key, candidates)
 
     def answer(self, context: Context, caller: str, request: int, training: bool) -> TwinAnswer:
         """Answer a peer's call from the own functions only."""
-        key = self._locate(context)
-        cell = self._peek(key)
+        point = self._point(context)
+        is_labelled = training or self._settings.share_labels == "always"
+        key = self._enter(point) if is_labelled else self._find(point)
+        cell = self._look(key)
         owed = self._owed(cell, self._own) if training else []
         candidates, purpose = (owed, ANSWER_OWED) if owed else (self._best(cell, self._own), ANSWER_TIE)
         function = self._one_of(candidates, purpose, request, hash_words(caller)[0])
-        if not training and self._settings.share_labels != "always":
-            return TwinAnswer(function, None)
-        return TwinAnswer(function, self._wait_for("answer", function, context, key))
+        ticket = self._wait_for("answer", function, point, key) if is_labelled else None
+        self._limit_waiting()
+        return TwinAnswer(function, ticket)
 
     def report(self, context: Context) -> tuple[int, int]:
         """Return (arrivals, taught) of the cell that holds the context."""
-        cell = self._peek(self._locate(context))
+        cell = self._look(self._find(self._point(context)))
         return cell.arrivals, cell.taught
 
     def learn(self, id: int, gain: float, cost: float | None = None) -> None:
         """Take the label of an own decision or of an answer; KeyError when the id is not waiting."""
         waited = self._waiting.pop(id)
-        if waited.era == self._era:
-            cell = self._cells[waited.cell]
-            self._count_waiting(cell, waited, -1)
-        elif self._settings.doubling == "keep":
-            # Nothing was carried over as waiting; the label goes where its context now lies.
-            cell = self._visit(self._locate(waited.context))
-        else:
-            return  # reset: a label of an earlier phase changes no counter
-        self._apply_label(cell, waited, gain, cost)
+        if self._is_in_its_cell(waited):
+            self._count_waiting(self._cells[waited.cell], waited, -1)
+        elif not self._keeps_late_labels:
+            return
+        key = self._find(waited.point)
+        if key in self._cells:  # the cell that holds the context by now may be one that nothing was entered in
+            self._apply_label(self._cells[key], waited, gain, cost)
 
     def set_cost(self, arm: str, cost: float) -> None:
         """Change what an arm costs from now on."""
@@ -194,13 +121,15 @@ class Twin:
         """Let an own function join, after the other own ones."""
         self._join(self._own, name, cost)
 
-    def add_peer(self, name: str, cost: float) -> None:
+    def add_peer(self, name: str, cost: float, functions: int = 1) -> None:
         """Let a peer join, at the end."""
+        self._announced[name] = functions
         self._join(self._peers, name, cost)
 
     def remove(self, arm: str) -> None:
         """Let an arm leave; what waits on it is forgotten, nothing else is lost."""
         del self._group_of(arm)[arm]
+        self._announced.pop(arm, None)
         for cell in self._cells.values():
             del cell.arms[arm]
         self._waiting = {id: waited for id, waited in self._waiting.items() if waited.arm != arm}
@@ -223,8 +152,7 @@ class Twin:
 
     def _owed(self, cell: TwinCell, group: Iterable[str]) -> list[str]:
         """Rewards received plus choices that still wait count against D1 or D3 (exactness: Arithmetic)."""
-        arms = {name: cell.arms[name] for name in group}
-        return [name for name, arm in arms.items() if arm.reward_count + arm.waiting_count <= self._quota()]
+        return [name for name in group if count_of(cell.arms[name]) <= self._quota(cell)]
 
     def _explore(self, cell: TwinCell, group: dict[str, float], purpose: int) -> Pick | None:
         owed = self._owed(cell, group)
@@ -260,8 +188,7 @@ class Twin:
         return None
 
     def _is_untrained(self, cell: TwinCell, arm: str) -> bool:
-        limit = self._settings.max_peer_functions * self._quota()
-        return arm in self._peers and cell.arms[arm].training_count <= limit
+        return arm in self._peers and cell.arms[arm].training_count <= self._training_quota(cell)
 
     def _refresh(self, cell: TwinCell, peer: str, ask: Ask) -> None:
         """Replace the cached training count (exactness: Asking and training)."""
@@ -287,13 +214,22 @@ class Twin:
         start = self._era_start if self._settings.doubling == "reset" else 0
         return max(1, self._arrivals - start)
 
-    def _quota(self) -> float:
-        """D1 and D3; D2 is max_peer_functions times this."""
+    def _quota(self, cell: TwinCell) -> float:
+        """D1 and D3."""
         alpha, exponent = self._settings.alpha, self._settings.exploration_exponent
         if exponent is None:
             exponent = 2 * alpha / (3 * alpha + self._axes)
         log_step = math.log(self._step())
         return math.exp(exponent * log_step) * log_step
+
+    def _training_quota(self, cell: TwinCell) -> float:
+        """D2."""
+        return self._max_peer_functions() * self._quota(cell)
+
+    def _max_peer_functions(self) -> int:
+        if self._settings.max_peer_functions is not None:
+            return self._settings.max_peer_functions
+        return max(self._announced.values(), default=1)
 
     def _length(self) -> int:
         """Return the horizon, or the length of the doubling phase: 2, 4, 8, ..."""
@@ -309,17 +245,30 @@ class Twin:
             slices -= 1
         return slices
 
-    def _locate(self, context: Context) -> CellKey:
+    def _point(self, context: Context) -> Context:
+        """Return the context, with the time as the last axis if it is one."""
         time = (min(1.0, self._step() / self._length()),) if self._settings.time_dimension else ()
-        return cell_of((*context, *time), self._slices)
+        return (*context, *time)
 
-    def _peek(self, key: CellKey) -> TwinCell:
+    def _find(self, point: Context) -> CellKey:
+        """Return the cell that holds a point, visited or not."""
+        return cell_of(point, self._slices)
+
+    def _look(self, key: CellKey) -> TwinCell:
         """Return the cell, or a blank one that is not kept: being asked is no visit."""
-        blank = TwinCell(arms={name: TwinArm() for name in (*self._own, *self._peers)})
-        return self._cells.get(key, blank)
+        return self._cells.get(key, self._blank())
 
-    def _visit(self, key: CellKey) -> TwinCell:
-        return self._cells.setdefault(key, self._peek(key))
+    def _enter(self, point: Context) -> CellKey:
+        """Return the cell that holds a point, visited from now on."""
+        key = self._find(point)
+        self._cells[key] = self._look(key)
+        return key
+
+    def _after_choice(self, cell: TwinCell) -> None:
+        """Cubes may split here."""
+
+    def _blank(self) -> TwinCell:
+        return TwinCell(arms={name: TwinArm() for name in (*self._own, *self._peers)})
 
     def _group_of(self, arm: str) -> dict[str, float]:
         for group in (self._own, self._peers):
@@ -334,43 +283,51 @@ class Twin:
 
     # Labels and waiting (exactness: Arithmetic, Waiting)
 
-    def _wait_for(self, kind: str, arm: str, context: Context, key: CellKey) -> int:
+    def _wait_for(self, kind: str, arm: str, point: Context, key: CellKey) -> int:
         id = self._next_id
         self._next_id += 1
-        self._waiting[id] = _Waiting(kind, arm, context, key, self._arrivals, self._era)
-        self._count_waiting(self._visit(key), self._waiting[id], 1)
-        if len(self._waiting) > self._settings.max_waiting:
-            self._overdue(min(self._waiting))
+        self._waiting[id] = Waiting(kind, arm, point, key, self._arrivals, self._era)
+        self._count_waiting(self._cells[key], self._waiting[id], 1)
         return id
 
-    def _count_waiting(self, cell: TwinCell, waited: _Waiting, change: int) -> None:
+    def _limit_waiting(self) -> None:
+        if len(self._waiting) > self._settings.max_waiting:
+            self._overdue(min(self._waiting))
+
+    def _is_in_its_cell(self, waited: Waiting) -> bool:
+        """Tell whether it was entered in the very cell that holds it now."""
+        return waited.era == self._era and waited.cell == self._find(waited.point)
+
+    def _count_waiting(self, cell: TwinCell, waited: Waiting, change: int) -> None:
         if waited.kind == "training":
             cell.arms[waited.arm].training_waiting_count += change
         else:
             cell.arms[waited.arm].waiting_count += change
 
-    def _apply_label(self, cell: TwinCell, waited: _Waiting, gain: float, cost: float | None) -> None:
-        arm = cell.arms[waited.arm]
+    def _apply_label(self, cell: TwinCell, waited: Waiting, gain: float, cost: float | None) -> None:
         if waited.kind == "training":
-            arm.my_training_count += 1  # NOT the caller's mean or count of the peer (SPEC 2)
+            cell.arms[waited.arm].my_training_count += 1  # NOT the caller's mean or count of the peer (SPEC 2)
             return
         if cost is not None:
             gain = gain - cost + self._group_of(waited.arm)[waited.arm]
-        arm.reward_count += 1
-        arm.reward_sum += gain
+        self._add_reward(cell, waited.arm, gain)
         if waited.kind == "answer":
             cell.taught += 1
 
+    def _add_reward(self, cell: TwinCell, arm: str, gain: float) -> None:
+        cell.arms[arm].reward_count += 1
+        cell.arms[arm].reward_sum += gain
+
     def _overdue(self, id: int) -> None:
         waited = self._waiting.pop(id)
-        if waited.era != self._era:
-            return  # an earlier phase left nothing waiting, so nothing changes (exactness: Doubling)
-        cell = self._cells[waited.cell]
-        self._count_waiting(cell, waited, -1)
-        if waited.kind == "training":
-            cell.arms[waited.arm].training_count -= 1
-        elif waited.kind == "own" and self._settings.default_reward is not None:
-            self._apply_label(cell, waited, self._settings.default_reward, None)
+        if waited.kind == "own" and self._settings.default_reward is not None:
+            self._waiting[id] = waited
+            self.learn(id, self._settings.default_reward)
+        elif self._is_in_its_cell(waited):  # other cells know nothing of it as waiting
+            cell = self._cells[waited.cell]
+            self._count_waiting(cell, waited, -1)
+            if waited.kind == "training":
+                cell.arms[waited.arm].training_count -= 1
 
     # Arrivals and doubling (exactness: Waiting, Doubling)
 
@@ -390,10 +347,9 @@ class Twin:
         self._cells, self._slices = {}, self._slices_now()
         if self._settings.doubling == "reset":
             return
-        for key in itertools.product(range(self._slices), repeat=self._axes):
-            centre = tuple((index + 0.5) / self._slices for index in key)
-            source = cell_of(centre, old_slices)
+        for axes in itertools.product(range(self._slices), repeat=self._axes):
+            source = cell_of(tuple((index + 0.5) / self._slices for index in axes), old_slices)
             if source in old_cells:
-                self._cells[key] = deepcopy(old_cells[source])
-                for arm in self._cells[key].arms.values():
+                cell = self._cells[self._slices, axes] = deepcopy(old_cells[source])
+                for arm in cell.arms.values():
                     arm.waiting_count = arm.training_waiting_count = 0

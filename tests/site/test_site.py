@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
 from cosend.core import columns as col
+from cosend.core.waiting import ARRIVAL
 from cosend.errors import (
     RewardError,
     SettingError,
@@ -78,8 +79,10 @@ def assert_nothing_leaks(*sites: Site) -> None:
         cells = site.learner.cells().values()
         waiting = sum(known.waiting_count for cell in cells for known in cell.estimates.values())
         trained = site.learner.ledger.counts[..., col.TRAINING_WAITING].sum()
-        epoch = site.learner.ledger.site[col.EPOCH]  # a new phase forgets that those of earlier ones wait
-        assert waiting + trained == sum(entry[4] == epoch for entry in site.learner.room.entries.values())
+        epoch, start = site.learner.ledger.site[[col.EPOCH, col.PHASE_START]].tolist()
+        # A new phase forgets that those of earlier ones wait.
+        still = [epoch == 0 or entry[ARRIVAL] > start for entry in site.learner.room.entries.values()]
+        assert waiting + trained == sum(still)
 
 
 def assert_nothing_open(*sites: Site) -> None:

@@ -30,7 +30,7 @@ def everything(*sites: Site) -> str:
 
 
 BUILD: dict[str, tuple[Callable[[], object], list[str]]] = {
-    "policy": (lambda: a_site(policy="CoS"), ["policy", "'lab'", "CellPolicy", "'CoS'"]),
+    "policy": (lambda: a_site(policy="CoS"), ["policy", "'lab'", "a policy", "'CoS'"]),
     "patience": (lambda: a_site(patience=5), ["patience", "'lab'", "a Patience", "5"]),
     "reward": (lambda: a_site(reward=1.0), ["reward", "'lab'", "function", "1.0"]),
     "classifiers": (lambda: a_site(classifiers=[len]), ["classifiers", "'lab'", "mapping", "len"]),

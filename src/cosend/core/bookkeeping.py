@@ -6,7 +6,7 @@
     peer k, training           training count of k; an arrival        my trainings of k, and nothing else of k
     own j, to answer a peer    j waits                                count and mean of j; the cell was taught
 
-The last line is the peer's side of a training.
+The last line is the peer's side of a training. A site with several views enters everything in the cell of each.
 """
 
 from __future__ import annotations
@@ -38,22 +38,13 @@ def net_mean(ledger: Ledger, row: int, arm: int) -> float:
 
 @compiled
 def enter_choice(ledger: Ledger, row: int, arm: int, phase: int) -> None:
-    """Enter a choice for an own item, which counts as an arrival whatever arm is used."""
-    ledger.site[col.ARRIVALS] += 1
-    ledger.site[col.TICKETS] += 1
+    """Enter a choice for an own item in a cell; it counts as an arrival whatever arm is used."""
     ledger.cells[row, col.CELL_ARRIVALS] += 1
     if phase == TRAIN:
         ledger.counts[row, arm, col.TRAINING] += 1
         ledger.counts[row, arm, col.TRAINING_WAITING] += 1
     else:
         ledger.counts[row, arm, col.WAITING] += 1
-
-
-@compiled
-def enter_answer(ledger: Ledger, row: int, function: int) -> None:
-    """Enter an answer that a label will follow."""
-    ledger.site[col.TICKETS] += 1
-    ledger.counts[row, function, col.WAITING] += 1
 
 
 @compiled

@@ -18,29 +18,50 @@ ARM_COUNT: Final = 6
 MAX_PEER_FUNCTIONS: Final = 7
 DIMENSIONS: Final = 8  # axes of a context, without the time axis
 TIMED: Final = 9  # 1: time is one more axis
-SLICES: Final = 10
-ORDER: Final = 11
-COUNTS_MINE_ONLY: Final = 12  # 1: a peer's trainings by others do not count
-DOUBLING: Final = 13  # 1: the horizon is unknown, phases double
-EPOCH: Final = 14  # how often the partition was laid anew
-PHASE_START: Final = 15  # arrivals before the current phase
-PHASE_LENGTH: Final = 16  # 0: no horizon
-QUOTA_START: Final = 17  # arrivals that the step of the quotas does not count
-RULE: Final = 18  # by quota, or by which index
-SITE_COLUMNS: Final = 19
+ORDER: Final = 10
+COUNTS_MINE_ONLY: Final = 11  # 1: a peer's trainings by others do not count
+DOUBLING: Final = 12  # 1: the horizon is unknown, phases double
+EPOCH: Final = 13  # how often the partition was laid anew
+PHASE_START: Final = 14  # arrivals before the current phase
+PHASE_LENGTH: Final = 15  # 0: no horizon
+QUOTA_START: Final = 16  # arrivals that the step of the quotas does not count
+RULE: Final = 17  # by quota, or by which index
+STEADY: Final = 18  # 1: a cell that was visited stays, and there is one view; else a late label looks for its cells
+KEEPS: Final = 19  # 1: a label that comes after its cell was replaced counts where its context lies now
+VIEWS: Final = 20  # how many views there are
+CANDIDATES: Final = 21  # the first so many of them may be trusted with a choice
+ZOOMS: Final = 22  # whether cells are cubes that split, and when
+MAX_ROWS: Final = 23  # cubes are not split into more than so many
+SITE_COLUMNS: Final = 24
 
 # Ledger.parameters: real numbers of a site.
 EXPONENT: Final = 0
 QUOTA: Final = 1  # of the steps from QUOTA_FROM to QUOTA_UNTIL, as far as a whole number can tell
 QUOTA_FROM: Final = 2
 QUOTA_UNTIL: Final = 3
-PARAMETER_COLUMNS: Final = 4
+ZOOM_RATE: Final = 4  # quotas of a cube of level p grow with exp(rate * p)
+SPLIT_AFTER: Final = 5  # arrivals after which a cube of level 0 splits
+SPLIT_RATE: Final = 6  # and how that grows with the level
+SIDE_RATE: Final = 7  # how the difference within a cube shrinks with the level
+INHERITED: Final = 8  # how many rewards of its parent a new cube starts with at most
+PEER_TRAINING: Final = 9  # index policies: how much training a peer is owed in a cell
+MEMORY: Final = 10  # what a loss of a view counts for after one more reward
+PARAMETER_COLUMNS: Final = 11
+
+# Ledger.views: one row for each way to look at a context.
+VIEW_AXES: Final = 0  # which axes it sees, as bits
+VIEW_AXIS_COUNT: Final = 1
+VIEW_SLICES: Final = 2
+VIEW_LOSS: Final = 3  # how badly it foretold the last rewards
+VIEW_COLUMNS: Final = 4
 
 # Ledger.cells: one row for each visited cell.
 CELL_KEY: Final = 0
 CELL_ARRIVALS: Final = 1  # own items
 CELL_TAUGHT: Final = 2  # items of peers whose label was passed on
-CELL_COLUMNS: Final = 3
+CELL_BORN: Final = 3  # tickets when the row was begun: what has a smaller one was not entered here
+CELL_LEVEL: Final = 4  # of a cube that may split, or -1 - level once it was split
+CELL_COLUMNS: Final = 5
 
 # Ledger.rewards: of each arm in each visited cell. The count is a double too: exact up to 2^53.
 REWARD_SUM: Final = 0  # gains, without the known cost of the arm

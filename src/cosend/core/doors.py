@@ -10,12 +10,13 @@ from typing import Final, TypeAlias
 
 from cosend.compiled import compiled
 from cosend.core import columns as col
-from cosend.core.bookkeeping import enter_report, enter_reward, strike
-from cosend.core.ledger import EMPTY, Floats, Ints, Ledger, Words, row_for
-from cosend.core.partition import cell_of, first_bad_axis
-from cosend.core.rules import Asked, answer, choose, report
+from cosend.core.cos import Asked
+from cosend.core.labels import learn, strike_everywhere
+from cosend.core.ledger import EMPTY, Floats, Ints, Ledger, Words, has_room
+from cosend.core.partition import first_bad_axis
+from cosend.core.rules import answer, choose, hear, report
 
-Arrays: TypeAlias = tuple[Ints, Floats, Floats, Words, Ints, Floats, Words]
+Arrays: TypeAlias = tuple[Ints, Floats, Floats, Words, Ints, Floats, Words, Floats]
 
 BAD_CONTEXT: Final = -3
 
@@ -56,10 +57,10 @@ def choose_many(arrays: Arrays, contexts: Floats, asked: Asked, first: int, made
 def hear_one(arrays: Arrays, context: Floats, peer: int, arrivals: int, taught: int) -> bool:
     """Enter what a peer reports for a context; false if the ledger must grow first."""
     ledger = Ledger(*arrays)
-    row = row_for(ledger, cell_of(ledger, context, ledger.site[col.ARRIVALS] + 1))
-    if row != EMPTY:
-        enter_report(ledger, row, peer, arrivals, taught)
-    return row != EMPTY
+    if not has_room(ledger):
+        return False
+    hear(ledger, context, peer, arrivals, taught)
+    return True
 
 
 @compiled
@@ -83,30 +84,23 @@ def report_one(arrays: Arrays, context: Floats) -> tuple[int, int]:
 
 
 @compiled
-def learn_one(arrays: Arrays, row: int, arm: int, kind: int, gain: float) -> None:
+def learn_one(
+    arrays: Arrays, context: Floats, row: int, ticket: int, arrival: int, arm: int, kind: int, gain: float
+) -> None:
     """Enter one reward."""
-    enter_reward(Ledger(*arrays), row, arm, kind, gain, True)
+    learn(Ledger(*arrays), context, row, ticket, arrival, arm, kind, gain)
 
 
 @compiled
-def learn_many(arrays: Arrays, entries: Ints, gains: Floats) -> None:
-    """Enter many rewards; a row of `entries` is (row, arm, kind)."""
+def learn_many(arrays: Arrays, contexts: Floats, entries: Ints, gains: Floats) -> None:
+    """Enter many rewards; a row of `entries` is (row, ticket, arrival, arm, kind)."""
     ledger = Ledger(*arrays)
     for n in range(gains.shape[0]):
-        enter_reward(ledger, entries[n, 0], entries[n, 1], entries[n, 2], gains[n], True)
+        row, ticket, arrival, arm, kind = entries[n]
+        learn(ledger, contexts[n], row, ticket, arrival, arm, kind, gains[n])
 
 
 @compiled
-def learn_elsewhere(arrays: Arrays, context: Floats, arm: int, kind: int, gain: float) -> bool:
-    """Enter a reward of an earlier phase where its context lies now; false if the ledger must grow first."""
-    ledger = Ledger(*arrays)
-    row = row_for(ledger, cell_of(ledger, context, ledger.site[col.ARRIVALS]))
-    if row != EMPTY:
-        enter_reward(ledger, row, arm, kind, gain, False)
-    return row != EMPTY
-
-
-@compiled
-def strike_one(arrays: Arrays, row: int, arm: int, kind: int) -> None:
+def strike_one(arrays: Arrays, context: Floats, row: int, ticket: int, arrival: int, arm: int, kind: int) -> None:
     """Strike out one choice or answer."""
-    strike(Ledger(*arrays), row, arm, kind)
+    strike_everywhere(Ledger(*arrays), context, row, ticket, arrival, arm, kind)

@@ -9,7 +9,9 @@ import numpy as np
 
 from cosend.compiled import compiled
 from cosend.core import columns as col
-from cosend.core.bookkeeping import sample_count
+from cosend.core import draws
+from cosend.core.bookkeeping import EXPLOIT, EXPLORE, net_mean, sample_count
+from cosend.core.cos import best_among, draw_one
 from cosend.core.ledger import Ledger
 
 PRECISION: Final = 1e-9
@@ -85,3 +87,19 @@ def nth_with_kl_index(ledger: Ledger, row: int, first: int, best: float, n: int)
         arm += 1
         n -= kl_index(ledger, row, arm, level, best) == best
     return arm
+
+
+@compiled
+def by_kl_index(ledger: Ledger, row: int) -> tuple[int, int, int]:
+    """Choose the arm that could be the best; it is an exploration unless its mean is the best too."""
+    first, ties, index = best_by_kl_index(ledger, row)
+    arm = nth_with_kl_index(ledger, row, first, index, draw_one(ledger, draws.BEST_ARM, ties))
+    return explore_unless_best(ledger, row, arm), arm, ties
+
+
+@compiled
+def explore_unless_best(ledger: Ledger, row: int, arm: int) -> int:
+    """Return EXPLOIT for an arm whose mean is the best and that was tried, else EXPLORE."""
+    leader, _ = best_among(ledger, row, ledger.site[col.ARM_COUNT])
+    tried = sample_count(ledger, row, arm) > 0.0
+    return EXPLOIT if tried and net_mean(ledger, row, arm) == net_mean(ledger, row, leader) else EXPLORE

@@ -7,6 +7,7 @@ As a peer of others it has two more: `report` how much labelled data it has, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -15,17 +16,20 @@ import numpy as np
 from cosend.core import columns as col
 from cosend.core import doors
 from cosend.core.arms import Arms
-from cosend.core.bookkeeping import TAUGHT, TRAIN, net_mean
+from cosend.core.bookkeeping import TAUGHT, TRAIN
 from cosend.core.checks import as_list, check_count, check_kind, check_text, check_unit, check_whole
+from cosend.core.cos import ASK
 from cosend.core.draws import caller_word, site_words
 from cosend.core.ledger import MOST, Floats, Ledger, grown, new_ledger
-from cosend.core.partition import axes_of, first_bad_axis
+from cosend.core.looking import look_inside
+from cosend.core.partition import first_bad_axis
 from cosend.core.phases import lay_partition, next_phase
 from cosend.core.points import Context, bad_context, read_point, read_points
-from cosend.core.policy import CellPolicy, CoS
-from cosend.core.rules import ASK, NO_ROOM
-from cosend.core.values import Answer, AskPeer, Batch, Cell, Choice, Estimate, LabelledData, Phase
-from cosend.core.waiting import Patience, Waiting, WaitingRoom
+from cosend.core.policy import CoS
+from cosend.core.policy_parts import Policy
+from cosend.core.rules import NO_ROOM
+from cosend.core.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase
+from cosend.core.waiting import ARM, CONTEXT, KIND, Patience, Waiting, WaitingRoom
 from cosend.errors import ArmError, SettingError, SettledDecision
 
 NOBODY: Final[Mapping[str, LabelledData]] = {}
@@ -47,7 +51,7 @@ class Learner:
         own: Mapping[str, float],
         peers: Mapping[str, float] | None = None,
         dimensions: int = 1,
-        policy: CellPolicy | None = None,
+        policy: Policy | None = None,
         patience: Patience | None = None,
         seed: int = 0,
     ) -> None:
@@ -56,21 +60,23 @@ class Learner:
         check_text("the name of a learner", name)
         check_whole("dimensions", dimensions)
         check_whole("seed", seed, least=0)
-        check_kind(f"the policy of site {name!r}", policy, CellPolicy, "a CellPolicy, for example CoS()")
+        check_kind(f"the policy of site {name!r}", policy, Policy, "a policy, for example CoS()")
         check_kind(f"the patience of site {name!r}", patience, Patience, "a Patience")
         self.name = name
         self.dimensions = dimensions
-        self.policy: CellPolicy = policy
+        self.policy: Policy = policy
         self.seed = seed
         self.arms = Arms(name, own, {} if peers is None else peers)
         self.room = WaitingRoom(name, patience)
         self._dropped: list[int] = []
         self._context = np.zeros(dimensions)
-        self._remembers_contexts = self.policy.doubles and self.policy.doubling == "keep"
-        self.ledger = new_ledger(len(self.arms))
+        self._earlier_context = np.zeros(dimensions)
+        views = len(policy.views(dimensions))
+        self.ledger = new_ledger(len(self.arms), max(16, views), views, policy.reward_columns)
         self.ledger.site[[col.KEY0, col.KEY1]] = site_words(seed, name)
         self._arms_changed()
-        lay_partition(self.ledger, self.policy)
+        self._remembers_contexts = not self.ledger.site[col.STEADY]
+        lay_partition(self.ledger, policy)
 
     @property
     def arrivals(self) -> int:
@@ -150,8 +156,9 @@ class Learner:
     def _admit(self, made: Sequence[int], context: Floats) -> Choice:
         phase, arm, row, arrival, cell, candidates = made
         point = tuple(context.tolist()) if self._remembers_contexts else ()
-        decision = self._wait((row, arm, phase, arrival, self._epoch, point))
-        return Choice(decision, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates)
+        decision = self._wait((row, arm, phase, arrival, point))
+        propensity = 1.0 / candidates if candidates else math.nan
+        return Choice(decision, PHASES[phase], self.arms.names[arm], cell, propensity)
 
     def _wait(self, entry: Waiting) -> int:
         room = self.room
@@ -212,12 +219,11 @@ class Learner:
 
         `cost` is what it really cost, if that differs from the arm's known cost or was not known before.
         """
-        row, arm, kind, _, epoch, context = self.room.require(decision)
+        row, arm, kind, arrival, context = self.room.require(decision)
         reward = self._reward(decision, arm, gain, cost)
-        if epoch == self._epoch:
-            doors.learn_one(self._arrays, row, arm, kind, reward)
-        elif self._remembers_contexts:
-            self._learn_of_earlier_phase(context, arm, kind, reward)
+        if context:
+            self._earlier_context[:] = context
+        doors.learn_one(self._arrays, self._earlier_context, row, decision, arrival, arm, kind, reward)
         del self.room.entries[decision]
 
     def learn_many(
@@ -229,14 +235,17 @@ class Learner:
         costs = [None] * len(decisions) if costs is None else as_list("costs", costs, "a list of costs, or None")
         entries = [self.room.require(decision) for decision in decisions]
         self._check_batch(decisions, gains, costs)
-        arms = [entry[1] for entry in entries]
+        arms = [entry[ARM] for entry in entries]
         rewards = [self._reward(*each) for each in zip(decisions, arms, gains, costs, strict=True)]
-        if any(entry[4] != self._epoch for entry in entries):
-            for decision, gain, cost in zip(decisions, gains, costs, strict=True):
-                self.learn(decision, gain, cost)
-            return
-        places = np.array([entry[:3] for entry in entries], np.int64).reshape(-1, 3)
-        doors.learn_many(self._arrays, places, np.array(rewards, np.float64))
+        places = [
+            (row, decision, arrival, arm, kind)
+            for decision, (row, arm, kind, arrival, _) in zip(decisions, entries, strict=True)
+        ]
+        axes = self.dimensions if self._remembers_contexts else 0
+        contexts = np.array([entry[CONTEXT] for entry in entries], np.float64).reshape(len(entries), axes)
+        doors.learn_many(
+            self._arrays, contexts, np.array(places, np.int64).reshape(-1, 5), np.array(rewards, np.float64)
+        )
         for decision in decisions:
             del self.room.entries[decision]
 
@@ -260,10 +269,6 @@ class Learner:
         # The known cost is taken off where means are compared, so only the difference belongs in here.
         return gain - cost + float(self.ledger.costs[arm])
 
-    def _learn_of_earlier_phase(self, context: tuple[float, ...], arm: int, kind: int, reward: float) -> None:
-        while not doors.learn_elsewhere(self._arrays, np.array(context), arm, kind, reward):
-            self._make_way(NO_ROOM)
-
     def _settle_overdue(self) -> None:
         arrival = self.arrivals + 1
         while (decision := self.room.overdue(arrival)) is not None:
@@ -271,9 +276,9 @@ class Learner:
 
     def _drop(self, decision: int) -> None:
         overdue = self.room.patience.overdue
-        _, _, kind, _, epoch, _ = self.room.entries[decision]
+        kind = self.room.entries[decision][KIND]
         self._dropped.append(decision)
-        if overdue == "drop" or kind in (TRAIN, TAUGHT) or epoch != self._epoch:
+        if overdue == "drop" or kind in (TRAIN, TAUGHT):
             self.withdraw(decision)
         else:
             self.learn(decision, overdue)
@@ -285,10 +290,11 @@ class Learner:
 
     def withdraw(self, decision: int) -> None:
         """Take a decision back: it no longer counts, and no label is expected."""
-        row, arm, kind, _, epoch, _ = self.room.require(decision)
+        row, arm, kind, arrival, context = self.room.require(decision)
         del self.room.entries[decision]
-        if epoch == self._epoch:
-            doors.strike_one(self._arrays, row, arm, kind)
+        if context:
+            self._earlier_context[:] = context
+        doors.strike_one(self._arrays, self._earlier_context, row, decision, arrival, arm, kind)
 
     # Being a peer
 
@@ -318,7 +324,7 @@ class Learner:
         if not labelled:
             return Answer(self.arms.names[function], None)
         point = tuple(self._context.tolist()) if self._remembers_contexts else ()
-        entry = (row, function, TAUGHT, self.arrivals, self._epoch, point)
+        entry = (row, function, TAUGHT, self.arrivals, point)
         return Answer(self.arms.names[function], self._wait(entry))
 
     # Arms that join and leave
@@ -364,27 +370,9 @@ class Learner:
         """Go on with another ledger: one that has grown, or one that was saved."""
         self.ledger = ledger
         self._arrays = cast("doors.Arrays", tuple(ledger))
-        self._epoch = int(ledger.site[col.EPOCH])
 
     # Looking inside
 
     def cells(self) -> dict[int, Cell]:
         """Return what is known of every visited cell, by the cell's key as in `Choice.cell`."""
-        rows = range(int(self.ledger.site[col.ROWS]))
-        return {int(self.ledger.cells[row, col.CELL_KEY]): self._cell(row) for row in rows}
-
-    def _cell(self, row: int) -> Cell:
-        key, arrivals, taught = self.ledger.cells[row].tolist()
-        slices = int(self.ledger.site[col.SLICES])
-        estimates = {name: self._estimate(row, arm) for arm, name in enumerate(self.arms.names)}
-        axes = axes_of(key, slices, self.policy.axes(self.dimensions))
-        return Cell(axes, LabelledData(arrivals, taught), estimates)
-
-    def _estimate(self, row: int, arm: int) -> Estimate:
-        counts = self.ledger.counts[row, arm].tolist()
-        return Estimate(
-            mean_reward=float(net_mean(self.ledger, row, arm)),
-            reward_count=int(self.ledger.rewards[row, arm, col.REWARD_COUNT]),
-            waiting_count=counts[col.WAITING],
-            training_count=counts[col.TRAINING],
-        )
+        return look_inside(self.ledger, self.arms.names)

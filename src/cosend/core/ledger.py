@@ -2,6 +2,9 @@
 
 There is a row for each cell that the site has visited, and in every row one estimate for each arm: own classifiers
 first, then peers. A cell that was never visited costs nothing: a hash table finds the row of a cell.
+
+A view is some of the axes of a context. Most sites have one, of all axes. One that selects its context has several, and
+every view has cells of its own.
 """
 
 from __future__ import annotations
@@ -33,9 +36,10 @@ class Ledger(NamedTuple):
     cells: Ints  # [row, column]
     rewards: Floats  # [row, arm, column]
     counts: Words  # [row, arm, column]
+    views: Floats  # [view, column]
 
 
-def new_ledger(arm_count: int, capacity: int = 16) -> Ledger:
+def new_ledger(arm_count: int, capacity: int = 16, views: int = 1, reward_columns: int = col.REWARD_COLUMNS) -> Ledger:
     """Return an empty ledger with room for `capacity` cells."""
     return Ledger(
         site=np.zeros(col.SITE_COLUMNS, np.int64),
@@ -43,19 +47,21 @@ def new_ledger(arm_count: int, capacity: int = 16) -> Ledger:
         costs=np.zeros(arm_count),
         slots=np.full(1 << (2 * capacity - 1).bit_length(), EMPTY, np.int32),
         cells=np.zeros((capacity, col.CELL_COLUMNS), np.int64),
-        rewards=np.zeros((capacity, arm_count, col.REWARD_COLUMNS)),
+        rewards=np.zeros((capacity, arm_count, reward_columns)),
         counts=np.zeros((capacity, arm_count, col.COUNT_COLUMNS), np.int32),
+        views=np.zeros((views, col.VIEW_COLUMNS)),
     )
 
 
 def grown(ledger: Ledger, capacity: int = 0) -> Ledger:
     """Return the same ledger with a quarter more room, or with room for `capacity` cells."""
-    rows, arms = ledger.rewards.shape[:2]
-    larger = new_ledger(arms, capacity or rows + max(16, rows // 4))
+    rows, arms, columns = ledger.rewards.shape
+    room = max(16, rows // 4, len(ledger.views))
+    larger = new_ledger(arms, capacity or rows + room, reward_columns=columns)
     larger.cells[:rows] = ledger.cells
     larger.rewards[:rows] = ledger.rewards
     larger.counts[:rows] = ledger.counts
-    larger = larger._replace(site=ledger.site, parameters=ledger.parameters, costs=ledger.costs)
+    larger = larger._replace(site=ledger.site, parameters=ledger.parameters, costs=ledger.costs, views=ledger.views)
     reindex(larger)
     return larger
 
@@ -109,14 +115,21 @@ def place_row(ledger: Ledger, key: int, row: int) -> None:
 
 @compiled
 def row_for(ledger: Ledger, key: int) -> int:
-    """Return the row of a cell, a new one if it was never visited, or EMPTY if there is no room for it."""
+    """Return the row of a cell, a new one if it was never visited; there must be room for it."""
     row = find_row(ledger, key)
-    if row == EMPTY and ledger.site[col.ROWS] < ledger.cells.shape[0]:
+    if row == EMPTY:
         row = int(ledger.site[col.ROWS])
         ledger.site[col.ROWS] = row + 1
         ledger.cells[row, col.CELL_KEY] = key
+        ledger.cells[row, col.CELL_BORN] = ledger.site[col.TICKETS]
         place_row(ledger, key, row)
     return row
+
+
+@compiled
+def has_room(ledger: Ledger) -> bool:
+    """Tell whether every view can have a new cell."""
+    return bool(ledger.site[col.ROWS] + ledger.site[col.VIEWS] <= ledger.cells.shape[0])
 
 
 @compiled

@@ -16,7 +16,7 @@ from cosend.core.ledger import Floats, Ints, Ledger
 
 # 81 ** 0.25 is 3.0000000000000004 in floating point and must give 3 slices, not 4.
 ROUNDING: Final = 1e-9
-LARGEST_KEY: Final = 2**62
+LARGEST_KEY: Final = 2**56  # and some bits for the view
 
 
 def slices_for(horizon: int, root: float) -> int:
@@ -84,15 +84,23 @@ def phase_is_over(site: Ints) -> bool:
 
 
 @compiled
-def cell_of(ledger: Ledger, context: Floats, arrival: int) -> int:
-    """Return the key of the cell that holds `context` for an item that is the site's `arrival`-th."""
+def place_on(ledger: Ledger, context: Floats, axis: int, arrival: int) -> float:
+    """Return where an item that is the site's `arrival`-th lies on an axis."""
     site = ledger.site
-    slices = int(site[col.SLICES])
+    if axis < site[col.DIMENSIONS]:
+        return float(context[axis])
+    # Functions that learn make time one more dimension, t/T (Theorem 2).
+    step = max(1, arrival - site[col.PHASE_START])
+    return float(min(1.0, step / site[col.PHASE_LENGTH]))
+
+
+@compiled
+def cell_of(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
+    """Return the key of the equal cube of a view that holds an item."""
+    site, seen = ledger.site, ledger.views[view]
+    axes, slices = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES])
     key = 0
-    for axis in range(site[col.DIMENSIONS]):
-        key = key * slices + slice_of(context[axis], slices)
-    if site[col.TIMED]:
-        # Functions that learn make time one more dimension, t/T (Theorem 2).
-        step = max(1, arrival - site[col.PHASE_START])
-        key = key * slices + slice_of(min(1.0, step / site[col.PHASE_LENGTH]), slices)
-    return key
+    for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
+        if (axes >> axis) & 1:
+            key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
+    return key * int(site[col.VIEWS]) + view

@@ -10,7 +10,7 @@ import math
 
 from cosend.compiled import compiled
 from cosend.core import columns as col
-from cosend.core.ledger import Ledger
+from cosend.core.ledger import EMPTY, Ledger
 
 
 def exponent_for(alpha: float, dimensions: int) -> float:
@@ -58,3 +58,21 @@ def current_quota(ledger: Ledger, step: int) -> float:
 def training_quota(exploration: float, max_peer_functions: int) -> float:
     """Return D2(t) = F_max D1(t)."""
     return max_peer_functions * exploration
+
+
+@compiled
+def quota_of(ledger: Ledger, row: int, step: int) -> float:
+    """Return D1 of this step in a cell: the same in equal cells, 2^(2 alpha p) ln t in a cube of level p."""
+    if not ledger.site[col.ZOOMS]:
+        return current_quota(ledger, step)
+    level = ledger.cells[row, col.CELL_LEVEL] if row != EMPTY else 0
+    if level < 0:
+        level = -1 - level
+    return math.exp(ledger.parameters[col.ZOOM_RATE] * level) * math.log(float(step))
+
+
+@compiled
+def training_budget(ledger: Ledger, row: int) -> float:
+    """Return how much labelled data a peer should have in a cell under an index policy: a share of ln n."""
+    items = max(1.0, float(ledger.cells[row, col.CELL_ARRIVALS]))
+    return float(ledger.parameters[col.PEER_TRAINING] * ledger.site[col.MAX_PEER_FUNCTIONS] * math.log(items))

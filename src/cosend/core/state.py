@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from cosend.core import columns as col
 from cosend.core.learner import Learner
-from cosend.core.ledger import grown, new_ledger, reindex
+from cosend.core.ledger import Ledger, grown, reindex
 from cosend.core.policy import policy_from
-from cosend.core.waiting import Patience
+from cosend.core.waiting import CONTEXT, Patience
 from cosend.errors import CosendError, StateError
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 class State(NamedTuple):
@@ -47,8 +47,9 @@ def learner_state(learner: Learner) -> State:
         "cells": ledger.cells[:rows],
         "rewards": ledger.rewards[:rows],
         "counts": ledger.counts[:rows],
-        "waiting": np.array([(id_, *entry[:5]) for id_, entry in entries], np.int64).reshape(-1, 6),
-        "waiting_contexts": np.array([entry[5] for _, entry in entries], np.float64),
+        "views": ledger.views,
+        "waiting": np.array([(id_, *entry[:CONTEXT]) for id_, entry in entries], np.int64).reshape(-1, 5),
+        "waiting_contexts": np.array([entry[CONTEXT] for _, entry in entries], np.float64),
     }
     return State(facts, {name: array.copy() for name, array in arrays.items()})
 
@@ -82,13 +83,12 @@ def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Lear
     )
     learner.arms.functions.update(facts["functions"])
     rows = len(arrays["cells"])
-    _check_arrays(arrays, rows, len(learner.arms), facts["last_id"])
-    ledger = new_ledger(len(learner.arms))
+    ledger = learner.ledger
     if rows > ledger.cells.shape[0]:
         ledger = grown(ledger, rows)
+    _check_arrays(arrays, rows, ledger, facts["last_id"])
     ledger.site[:] = arrays["site"]
-    ledger.parameters[:] = learner.ledger.parameters
-    ledger.costs[:] = learner.ledger.costs
+    ledger.views[:] = arrays["views"]
     ledger.cells[:rows] = arrays["cells"]
     ledger.rewards[:rows] = arrays["rewards"]
     ledger.counts[:rows] = arrays["counts"]
@@ -97,27 +97,30 @@ def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Lear
     learner.room.last = facts["last_id"]
     contexts = [tuple(point) for point in arrays["waiting_contexts"].tolist()]
     for entry, context in zip(arrays["waiting"].tolist(), contexts, strict=True):
-        id_, row, arm, kind, arrival, epoch = entry
-        learner.room.entries[id_] = (row, arm, kind, arrival, epoch, context)
+        id_, row, arm, kind, arrival = entry
+        learner.room.entries[id_] = (row, arm, kind, arrival, context)
     return learner
 
 
-def _check_arrays(arrays: dict[str, npt.NDArray[Any]], rows: int, arms: int, last_id: int) -> None:
+def _check_arrays(arrays: dict[str, npt.NDArray[Any]], rows: int, ledger: Ledger, last_id: int) -> None:
     """Raise unless the arrays fit each other: compiled code does not look where it reads."""
-    site, waiting = arrays["site"], arrays["waiting"]
+    site, waiting, arms = arrays["site"], arrays["waiting"], len(ledger.costs)
     sound = (
         site.shape == (col.SITE_COLUMNS,)
         and site[col.ROWS] == rows
         and site[col.ARM_COUNT] == arms
         and site[col.TICKETS] == last_id
-        and site[col.SLICES] >= 1
-        and arrays["rewards"].shape == (rows, arms, col.REWARD_COLUMNS)
+        and site[col.VIEWS] == len(ledger.views)
+        and arrays["views"].shape == ledger.views.shape
+        and bool((arrays["views"][:, col.VIEW_SLICES] >= 1).all())
+        and arrays["rewards"].shape == (rows, *ledger.rewards.shape[1:])
         and arrays["counts"].shape == (rows, arms, col.COUNT_COLUMNS)
         and len(np.unique(arrays["cells"][:, col.CELL_KEY])) == rows
-        and waiting.shape[1:] == (6,)
+        and waiting.shape[1:] == (5,)
         and bool(((waiting[:, 0] >= 1) & (waiting[:, 0] <= last_id)).all())
         and bool(((waiting[:, 1] >= 0) & (waiting[:, 2] >= 0) & (waiting[:, 2] < arms)).all())
-        and bool((waiting[waiting[:, 5] == site[col.EPOCH], 1] < rows).all())
+        and (not site[col.STEADY] or bool((waiting[:, 1] < rows).all()))
+        and arrays["waiting_contexts"].size == (0 if site[col.STEADY] else len(waiting) * site[col.DIMENSIONS])
     )
     if not sound:
         raise StateError("the saved state of a learner is damaged: its arrays do not fit each other")

@@ -66,6 +66,8 @@ class Estimate(NamedTuple):
 class Cell(NamedTuple):
     """What a learner knows of one cell."""
 
-    axes: tuple[int, ...]  # index on every axis; the time axis last
+    axes: tuple[int, ...]  # index on every axis of its view; the time axis last
+    slices: int  # cells of this size that an axis has: the cell reaches from index/slices to (index + 1)/slices
+    view: int  # 0 unless the context is selected
     labelled: LabelledData
     estimates: dict[str, Estimate]

@@ -11,13 +11,14 @@ import numpy as np
 from cosend.core.checks import check_unit, check_whole
 from cosend.errors import SettingError, SettledDecision, UnknownDecision
 
-# A choice, or an answer to a peer, whose label has not come: (row, arm, kind, arrival, epoch, context).
-# `kind` is TRAIN, EXPLORE, EXPLOIT or TAUGHT; `arrival` the site's arrivals by then; `context` is empty unless the
-# partition may be laid anew meanwhile. A plain tuple, because millions may wait and the garbage collector passes over
-# these.
-Waiting: TypeAlias = tuple[int, int, int, int, int, tuple[float, ...]]
+# A choice, or an answer to a peer, whose label has not come: (row, arm, kind, arrival, context).
+# `kind` is TRAIN, EXPLORE, EXPLOIT or TAUGHT; `arrival` the site's arrivals by then; `context` is empty if the row is
+# the only one and stays. A plain tuple, because millions may wait and the garbage collector passes over these.
+Waiting: TypeAlias = tuple[int, int, int, int, tuple[float, ...]]
 ARM: Final = 1
+KIND: Final = 2
 ARRIVAL: Final = 3
+CONTEXT: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +99,6 @@ class WaitingRoom:
 
     def _renumber(self, number_of: Callable[[int], int]) -> None:
         self.entries = {
-            id_: (row, number_of(arm), kind, arrival, epoch, context)
-            for id_, (row, arm, kind, arrival, epoch, context) in self.entries.items()
+            id_: (row, number_of(arm), kind, arrival, context)
+            for id_, (row, arm, kind, arrival, context) in self.entries.items()
         }

@@ -17,7 +17,7 @@ from cosend.core.bounds import Setting
 from cosend.core.checks import check_between, check_whole
 from cosend.core.learner import Learner
 from cosend.core.ledger import Floats
-from cosend.core.policy import CellPolicy
+from cosend.core.policy_parts import Policy
 from cosend.simulation.replay import Trace
 
 FLOOR = 0.05
@@ -57,7 +57,7 @@ class LipschitzProblem:
             cost_spread=self.call_cost,
         )
 
-    def learners(self, policy: CellPolicy, seed: int = 0) -> list[Learner]:
+    def learners(self, policy: Policy, seed: int = 0) -> list[Learner]:
         """Return fresh learners, one for each site, that are each other's peers."""
         names = [f"site{i}" for i in range(len(self.functions))]
         return [

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
 from cosend.core.checks import as_list, check_callable, check_kind, check_unit
 from cosend.core.learner import Learner
-from cosend.core.policy import CellPolicy
+from cosend.core.policy_parts import Policy
 from cosend.core.values import Answer, Choice, LabelledData, Phase
 from cosend.core.waiting import Patience
 from cosend.errors import ArmError, ClassifierError, CosendError, RewardError, SettingError, UnknownDecision
@@ -68,7 +68,7 @@ class SiteRules:
         *,
         classifiers: Mapping[str, Any],
         context: Axis | Sequence[Axis],
-        policy: CellPolicy | None = None,
+        policy: Policy | None = None,
         costs: Mapping[str, float] | None = None,
         reward: Callable[[Any, Any], float] = right_or_wrong,
         patience: Patience | None = None,

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from cosend.classifiers.zoo import Trained, train
 from cosend.core.learner import Learner
 from cosend.core.ledger import Floats, Ints
-from cosend.core.policy import CellPolicy, CoS
+from cosend.core.policy import CoS
+from cosend.core.policy_parts import Policy
 from cosend.errors import ScenarioError
 from cosend.experiments.scenario.settings import ClassifierSetting, Scenario, SiteSetting
 from cosend.site.context import Axis, Past, read_contexts
@@ -41,11 +42,11 @@ class World(NamedTuple):
         counts = [len(site.classifiers) for site in self.scenario.sites]
         return np.repeat(np.arange(len(counts)), counts)
 
-    def learners(self, policy: CellPolicy) -> list[Learner]:
+    def learners(self, policy: Policy) -> list[Learner]:
         """Return fresh learners for all sites."""
         return [self._learner(site, policy) for site in self.scenario.sites]
 
-    def _learner(self, site: SiteSetting, policy: CellPolicy) -> Learner:
+    def _learner(self, site: SiteSetting, policy: Policy) -> Learner:
         learner = Learner(
             site.name,
             own={classifier.name: classifier.cost for classifier in site.classifiers},

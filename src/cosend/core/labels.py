@@ -1,0 +1,48 @@
+"""A label that comes: into which cells it goes by then.
+
+Between a choice and its label the partition may have been laid anew, or a cube may have split. A row remembers how
+many tickets there were when it was begun, so it can tell what was entered in it and what came before it.
+"""
+
+from __future__ import annotations
+
+from cosend.compiled import compiled
+from cosend.core import columns as col
+from cosend.core.bookkeeping import TRAIN, enter_reward, strike
+from cosend.core.ledger import EMPTY, Floats, Ledger
+from cosend.core.places import find_place
+from cosend.core.selection import judge
+
+
+@compiled
+def learn(
+    ledger: Ledger, context: Floats, row: int, ticket: int, arrival: int, arm: int, kind: int, gain: float
+) -> None:
+    """Enter a reward where it belongs now; `row` is where it was entered when that cannot have changed."""
+    site = ledger.site
+    if site[col.STEADY]:
+        enter_reward(ledger, row, arm, kind, gain, True)
+        return
+    for view in range(site[col.VIEWS]):
+        row = find_place(ledger, view, context, arrival)
+        if kind != TRAIN and view < site[col.CANDIDATES]:
+            judge(ledger, view, row, arm, gain)
+        if row != EMPTY:
+            waited = ticket > ledger.cells[row, col.CELL_BORN]
+            if waited or site[col.KEEPS]:
+                enter_reward(ledger, row, arm, kind, gain, waited)
+
+
+@compiled
+def strike_everywhere(
+    ledger: Ledger, context: Floats, row: int, ticket: int, arrival: int, arm: int, kind: int
+) -> None:
+    """Strike out a choice or answer in every cell that still knows that it waits."""
+    site = ledger.site
+    if site[col.STEADY]:
+        strike(ledger, row, arm, kind)
+        return
+    for view in range(site[col.VIEWS]):
+        row = find_place(ledger, view, context, arrival)
+        if row != EMPTY and ticket > ledger.cells[row, col.CELL_BORN]:
+            strike(ledger, row, arm, kind)

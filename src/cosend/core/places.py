@@ -1,0 +1,41 @@
+"""Where an item belongs: the row of the cell, equal or split, that holds it."""
+
+from __future__ import annotations
+
+from cosend.compiled import compiled
+from cosend.core import columns as col
+from cosend.core.cubes import child_of, inherit
+from cosend.core.ledger import EMPTY, Floats, Ledger, find_row, row_for
+from cosend.core.partition import cell_of
+
+
+@compiled
+def find_place(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
+    """Return the row of the cell that holds an item, the smallest one that was visited, or EMPTY."""
+    if not ledger.site[col.ZOOMS]:
+        return find_row(ledger, cell_of(ledger, view, context, arrival))
+    child = find_row(ledger, view)
+    row = child
+    while child != EMPTY:
+        row = child
+        if ledger.cells[row, col.CELL_LEVEL] >= 0:
+            break
+        child = find_row(ledger, child_of(ledger, view, row, context, arrival))
+    return row
+
+
+@compiled
+def visit(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
+    """Return the row of the cell that holds an item, begun if this is the first; there must be room for it."""
+    if not ledger.site[col.ZOOMS]:
+        return row_for(ledger, cell_of(ledger, view, context, arrival))
+    row = find_place(ledger, view, context, arrival)
+    if row == EMPTY:
+        return row_for(ledger, view)
+    level = ledger.cells[row, col.CELL_LEVEL]
+    if level < 0 and ledger.site[col.ROWS] < ledger.site[col.MAX_ROWS]:
+        parent = row
+        row = row_for(ledger, child_of(ledger, view, parent, context, arrival))
+        ledger.cells[row, col.CELL_LEVEL] = -level
+        inherit(ledger, parent, row)
+    return row

@@ -1,0 +1,35 @@
+"""Which view of a context to trust: the one that foretells rewards best.
+
+Every view has cells of its own, and every reward is entered in all of them. Before it is, each view is judged by how
+likely it held that reward to be. So every label tells something about every view, whichever of them decided.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cosend.compiled import compiled
+from cosend.core import columns as col
+from cosend.core.ledger import EMPTY, Ledger
+
+
+@compiled
+def trusted_view(ledger: Ledger) -> int:
+    """Return the view that decides now: the one with the smallest loss, the first of several."""
+    best = 0
+    for view in range(1, ledger.site[col.CANDIDATES]):
+        if ledger.views[view, col.VIEW_LOSS] < ledger.views[best, col.VIEW_LOSS]:
+            best = view
+    return best
+
+
+@compiled
+def judge(ledger: Ledger, view: int, row: int, arm: int, gain: float) -> None:
+    """Judge a view by a reward that is not entered yet: its loss is the logarithm of how unlikely it held it."""
+    right, count = 0.0, 0.0
+    if row != EMPTY:
+        right, count = ledger.rewards[row, arm, col.REWARD_SUM], ledger.rewards[row, arm, col.REWARD_COUNT]
+    gain = min(max(gain, 0.0), 1.0)
+    chance = (min(max(right, 0.0), count) + 0.5) / (count + 1.0)
+    loss = -gain * math.log(chance) - (1.0 - gain) * math.log(1.0 - chance)
+    ledger.views[view, col.VIEW_LOSS] = ledger.parameters[col.MEMORY] * ledger.views[view, col.VIEW_LOSS] + loss

@@ -1,0 +1,101 @@
+"""What a replay is given, checked: contexts, gains, who gets which item, and when labels come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.core.learner import Learner
+from cosend.core.ledger import Floats, Ints
+from cosend.core.waiting import Patience
+from cosend.errors import ContextError, NetworkError, RewardError, SettingError
+
+Gains = npt.NDArray[Any]  # [item, function], any number type
+
+
+def read_arrays(learners: Sequence[Learner], contexts: Any, gains: Any, items: Any) -> tuple[Floats, Gains, Ints]:
+    """Return what was given as arrays of the right kinds; without items, every site gets every one."""
+    try:
+        contexts = np.ascontiguousarray(contexts, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ContextError(f"contexts must be numbers [item, axis]: {error}") from error
+    if items is None:
+        items = np.repeat(np.arange(len(contexts), dtype=np.int32)[:, None], len(learners), axis=1)
+    return contexts, _numbers("gains", gains, "biuf", "numbers"), _numbers("items", items, "iu", "whole numbers")
+
+
+def _numbers(what: str, given: Any, kinds: str, allowed: str) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(given)
+    except ValueError as error:  # rows of different length
+        raise NetworkError(f"{what} must be {allowed} in rows of equal length: {error}") from error
+    if array.dtype.kind not in kinds:
+        raise NetworkError(f"{what} must be {allowed}, got an array of {array.dtype}")
+    return array
+
+
+def check_inputs(learners: Sequence[Learner], contexts: Floats, gains: Gains, items: Ints, longest: int) -> None:
+    """Raise unless the arrays fit the learners and each other; `longest` is the longest delay."""
+    names = [learner.name for learner in learners]
+    if len(set(names)) != len(names):
+        raise NetworkError(f"two sites have the same name: {', '.join(sorted(names))}")
+    for learner in learners:
+        strangers = [peer for peer in learner.arms.peers if peer not in names]
+        if strangers:
+            raise NetworkError(f"site {learner.name!r} has the peer {strangers[0]!r}, which is not in the replay")
+    functions = sum(len(learner.arms.own) for learner in learners)
+    _check_arrays(learners, functions, contexts, gains, items)
+    for learner in learners:
+        _check_waits_for_all(learner, len(items), longest)
+
+
+def _check_waits_for_all(learner: Learner, slots: int, longest: int) -> None:
+    patience = learner.room.patience
+    if learner.waiting_count or patience.wait_limit is not None:
+        raise NetworkError(f"site {learner.name!r} waits for labels or has a wait limit: replay cannot keep it")
+    # The patience that nobody asked for is no limit for a long stream unless that many labels do wait.
+    most = min(slots, longest) if patience == Patience() else slots
+    if patience.max_waiting < most:
+        raise NetworkError(
+            f"site {learner.name!r} has max_waiting {patience.max_waiting}: replay cannot keep it, "
+            f"{most} must have room to wait"
+        )
+
+
+def _check_arrays(learners: Sequence[Learner], functions: int, contexts: Floats, gains: Gains, items: Ints) -> None:
+    dimensions = {learner.dimensions for learner in learners}
+    if contexts.ndim != 2 or dimensions != {contexts.shape[1]}:
+        raise ContextError(
+            f"contexts must be [item, {sorted(dimensions)} axes], got an array of shape {contexts.shape}"
+        )
+    if contexts.size and not (contexts.min() >= 0.0 and contexts.max() <= 1.0):
+        item, axis = np.argwhere(~((contexts >= 0.0) & (contexts <= 1.0)))[0].tolist()
+        raise ContextError(f"item {item}, axis {axis} of the context must be in [0, 1], got {contexts[item, axis]}")
+    if gains.shape != (len(contexts), functions):
+        raise NetworkError(f"gains must be [{len(contexts)} items, {functions} functions], got shape {gains.shape}")
+    if gains.size and not (gains.min() >= 0 and gains.max() <= 1):
+        raise RewardError("gain", float(gains.max() if gains.max() > 1 else gains.min()), "a replay")
+    if (
+        items.ndim != 2
+        or items.shape[1] != len(learners)
+        or (items.size and not -1 <= items.min() <= items.max() < len(contexts))
+    ):
+        raise NetworkError(f"items must be [slot, {len(learners)} sites] with numbers of the {len(contexts)} items")
+
+
+def read_delays(delay: Any, shape: tuple[int, ...]) -> Ints:
+    """Return the slots until each label is known: [slot, site], or [[delay]] if it is always the same."""
+    try:
+        delays = np.asarray(delay)
+    except ValueError:  # rows of different length
+        delays = np.empty(0, object)
+    if delays.dtype.kind not in "iu" or (delays.size and delays.min() < 0):
+        raise SettingError("delay", delay, "a whole number of slots, 0 or more, or an array of them [slot, site]")
+    if delays.ndim == 0:
+        return delays.astype(np.int64).reshape(1, 1)
+    if delays.shape != shape:
+        raise SettingError("delay", f"an array of shape {delays.shape}", f"as many as items: {shape}")
+    return delays.astype(np.int64)

@@ -1,0 +1,88 @@
+"""Random networks and random settings of every policy, for Hypothesis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+sizes = st.lists(st.integers(1, 4), min_size=2, max_size=5)
+seeds = st.integers(0, 2**32)
+delays = st.sampled_from([0, 1, 5, 40])
+
+
+@st.composite
+def cos(draw: st.DrawFn) -> dict[str, Any]:
+    """Any mixture of settings that `CoS` allows."""
+    exponent = draw(st.sampled_from([None, 0.05, 0.125, 0.5]))
+    return {**_any(draw), **_quotas(draw), **_equal_cells(draw, "reset"), "exploration_exponent": exponent}
+
+
+@st.composite
+def index(draw: st.DrawFn) -> dict[str, Any]:
+    """Any mixture of settings that `CellKLUCB` and `CellThompson` allow."""
+    return {**_any(draw), **_peer_training(draw), **_equal_cells(draw, "keep")}
+
+
+@st.composite
+def zooming(draw: st.DrawFn) -> dict[str, Any]:
+    """Any mixture of settings that `Zooming` allows."""
+    contexts = draw(st.sampled_from(["uniform", "concentrated"]))
+    return {**_any(draw), **_quotas(draw), **_cubes(draw), "contexts": contexts}
+
+
+@st.composite
+def zooming_index(draw: st.DrawFn) -> dict[str, Any]:
+    """Any mixture of settings that `ZoomingKLUCB` allows."""
+    return {**_any(draw), **_peer_training(draw), **_cubes(draw)}
+
+
+def _any(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw what every policy has, and how long a label is waited for."""
+    return {
+        "alpha": draw(st.sampled_from([0.5, 1.0, 2.0])),
+        "share_labels": draw(st.sampled_from(["training", "always"])),
+        "max_cells": draw(st.sampled_from([None, None, 1, 5, 30])),
+        "wait_limit": draw(st.sampled_from([None, None, 1, 3, 20])),
+        "max_waiting": draw(st.sampled_from([1_000_000, 2, 10])),
+        "default_reward": draw(st.sampled_from([None, 0.0, 0.5])),
+    }
+
+
+def _quotas(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "order": draw(st.sampled_from(["pseudocode", "random", "train_first"])),
+        "training_count": draw(st.sampled_from(["reported", "own_and_mine"])),
+        "max_peer_functions": draw(st.sampled_from([None, 1, 2, 3, 4])),
+    }
+
+
+def _peer_training(draw: st.DrawFn) -> dict[str, Any]:
+    return {"peer_training": draw(st.sampled_from([0.0, 0.1, 0.5, 2.0]))}
+
+
+def _equal_cells(draw: st.DrawFn, default: str) -> dict[str, Any]:
+    """Draw how fine the cells are; `default` is the kind of doubling that is meant when nothing is said."""
+    kind = draw(st.sampled_from(["horizon", "slices", "doubling", "time", "time, doubling"]))
+    chosen: dict[str, Any] = {"time_dimension": kind.startswith("time")}
+    if kind in ("horizon", "time"):
+        chosen["horizon"] = draw(st.integers(1, 500))
+    if kind == "slices":
+        chosen["slices"] = draw(st.integers(1, 4))
+    doubling = "reset" if kind == "time, doubling" else draw(st.sampled_from(["reset", "keep"]))
+    if doubling != default or draw(st.booleans()):
+        chosen["doubling"] = doubling
+    return chosen
+
+
+def _cubes(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw when cubes split and what their children inherit; a small alpha and an early split make deep cubes."""
+    chosen: dict[str, Any] = {"alpha": draw(st.sampled_from([0.1, 0.3, 1.0, 2.0]))}
+    if draw(st.booleans()):
+        chosen["split_after"] = draw(st.sampled_from([0.5, 1.0, 3.0, 10.0]))
+    if draw(st.booleans()):
+        chosen["inherit"] = draw(st.sampled_from([0.0, 0.7, 2.0, 20.0]))
+    chosen["time_dimension"] = draw(st.booleans())
+    if chosen["time_dimension"] or draw(st.booleans()):
+        chosen["horizon"] = draw(st.integers(1, 500))
+    return chosen

@@ -1,0 +1,109 @@
+"""What the slow twins are told, what they keep and what they say."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Context = tuple[float, ...]
+CellKey = tuple[int, tuple[int, ...]]  # slices on every axis, and the index on every axis
+Ask = Callable[[str], tuple[int, int]]
+Pick = tuple[str, str, int | None]  # phase, arm, number of candidates (None: how likely it was is not known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwinSettings:
+    """Everything a twin is told before its first item. No policy has all of these options."""
+
+    name: str
+    seed: int
+    own: dict[str, float]
+    peers: dict[str, float]
+    dimensions: int
+    horizon: int | None = None
+    alpha: float = 1.0
+    slices: int | None = None
+    exploration_exponent: float | None = None
+    max_cells: int | None = None
+    max_peer_functions: int | None = None
+    order: str = "pseudocode"
+    training_count: str = "reported"
+    doubling: str = "reset"
+    time_dimension: bool = False
+    share_labels: str = "training"
+    peer_training: float = 0.0
+    split_after: float = 1.0
+    inherit: float = 0.0
+    contexts: str = "uniform"
+    wait_limit: int | None = None
+    max_waiting: int = 1_000_000
+    default_reward: float | None = None
+
+
+@dataclass(frozen=True)
+class TwinChoice:
+    """What was decided for one own item."""
+
+    id: int
+    phase: str
+    arm: str
+    cell: CellKey
+    candidates: int | None
+
+
+@dataclass(frozen=True)
+class TwinAnswer:
+    """Which own function answers a call; the ticket is None when no label will follow."""
+
+    function: str
+    ticket: int | None
+
+
+@dataclass
+class TwinArm:
+    """The numbers of one arm in one cell. A child of a split cube may inherit a part of a reward."""
+
+    reward_count: float = 0
+    reward_sum: float = 0.0
+    waiting_count: int = 0
+    training_count: int = 0
+    my_training_count: int = 0
+    training_waiting_count: int = 0
+
+
+@dataclass
+class TwinCell:
+    """The numbers of one cell. Equal cells have level 0 and never split (exactness: Cubes that split)."""
+
+    arrivals: int = 0
+    taught: int = 0
+    arms: dict[str, TwinArm] = field(default_factory=dict)
+    level: int = 0
+    is_split: bool = False
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Something that is owed a label. `kind` is "own" (explore or exploit), "training" or "answer"."""
+
+    kind: str
+    arm: str
+    point: Context  # the context, and the time at that moment if it is an axis
+    cell: CellKey
+    arrival: int
+    era: int
+
+
+def count_of(arm: TwinArm) -> float:
+    """Return the rewards received plus the choices that still wait for theirs."""
+    return arm.reward_count + arm.waiting_count
+
+
+def net_mean(arm: TwinArm, cost: float) -> float:
+    """Return the mean reward minus the cost; the mean of nothing is 0 (exactness: Arithmetic)."""
+    quotient = arm.reward_sum / arm.reward_count if arm.reward_count > 0 else 0.0
+    return quotient - cost
+
+
+def cell_of(point: Context, slices: int) -> CellKey:
+    """Return the cell of the partition into so many slices (exactness: Arithmetic)."""
+    return slices, tuple(min(math.floor(slices * x), slices - 1) for x in point)
