@@ -6,9 +6,17 @@ which choice is best for which context.
 
 from cosend.classifiers.adapters import SeesOnly
 from cosend.core.learner import Learner
-from cosend.core.policy import CellKLUCB, CoS
+from cosend.core.policy import (
+    CellKLUCB,
+    CellThompson,
+    ChangeAware,
+    ContextSelection,
+    CoS,
+    Zooming,
+    ZoomingKLUCB,
+)
 from cosend.core.state import learner_from, learner_state
-from cosend.core.values import Answer, AskPeer, Batch, Choice, LabelledData, Phase
+from cosend.core.values import Answer, AskPeer, Batch, Choice, LabelledData, Phase, View
 from cosend.core.waiting import Patience
 from cosend.errors import CosendError
 from cosend.simulation.network import Network
@@ -23,9 +31,12 @@ __all__ = [
     "AskPeer",
     "Batch",
     "CellKLUCB",
+    "CellThompson",
+    "ChangeAware",
     "Choice",
     "CoS",
     "Context",
+    "ContextSelection",
     "CosendError",
     "Decision",
     "LabelledData",
@@ -35,6 +46,9 @@ __all__ = [
     "Phase",
     "SeesOnly",
     "Site",
+    "View",
+    "Zooming",
+    "ZoomingKLUCB",
     "learner_from",
     "learner_state",
     "read_state",

@@ -9,59 +9,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosend.core.values import Phase
-from tests.oracle import lockstep
-
-sizes = st.lists(st.integers(1, 4), min_size=2, max_size=5)
-
-
-@st.composite
-def options(draw: st.DrawFn) -> dict[str, Any]:
-    """Any mixture of settings that is allowed."""
-    chosen: dict[str, Any] = {
-        "alpha": draw(st.sampled_from([0.5, 1.0, 2.0])),
-        "order": draw(st.sampled_from(["pseudocode", "random", "train_first"])),
-        "training_count": draw(st.sampled_from(["reported", "own_and_mine"])),
-        "share_labels": draw(st.sampled_from(["training", "always"])),
-        "max_peer_functions": draw(st.integers(1, 4)),
-        "exploration_exponent": draw(st.sampled_from([None, 0.05, 0.125, 0.5])),
-        "max_cells": draw(st.sampled_from([None, None, 1, 5, 30])),
-        "wait_limit": draw(st.sampled_from([None, None, 1, 3, 20])),
-        "max_waiting": draw(st.sampled_from([1_000_000, 2, 10])),
-        "default_reward": draw(st.sampled_from([None, 0.0, 0.5])),
-    }
-    kind = draw(st.sampled_from(["horizon", "slices", "doubling", "doubling, keep", "time", "time, doubling"]))
-    if kind in ("horizon", "time"):
-        chosen["horizon"] = draw(st.integers(1, 500))
-    if kind == "slices":
-        chosen["slices"] = draw(st.integers(1, 4))
-    if kind == "doubling, keep":
-        chosen["doubling"] = "keep"
-    chosen["time_dimension"] = kind.startswith("time")
-    return chosen
+from tests.oracle import lockstep, options
 
 
 @given(
-    sizes=sizes,
+    sizes=options.sizes,
     dimensions=st.integers(1, 3),
-    options=options(),
-    delay=st.sampled_from([0, 1, 5, 40]),
-    seed=st.integers(0, 2**32),
+    chosen=options.cos(),
+    delay=options.delays,
+    seed=options.seeds,
 )
 @settings(max_examples=150)
 def test_core_and_twin_agree_on_random_networks(
-    sizes: list[int], dimensions: int, options: dict[str, Any], delay: int, seed: int
+    sizes: list[int], dimensions: int, chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
-    network = lockstep.build(random.Random(seed), sizes, dimensions, options)
+    network = lockstep.build(random.Random(seed), sizes, dimensions, chosen)
     lockstep.play(network, slots=60, max_delay=delay)
 
 
-@given(sizes=sizes, options=options(), delay=st.sampled_from([1, 5, 40]), seed=st.integers(0, 2**32))
+@given(sizes=options.sizes, chosen=options.cos(), delay=options.delays, seed=options.seeds)
 @settings(max_examples=60)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
-    sizes: list[int], options: dict[str, Any], delay: int, seed: int
+    sizes: list[int], chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
-    network = lockstep.build(random.Random(seed), sizes, 1, options)
+    network = lockstep.build(random.Random(seed), sizes, 1, chosen)
     lockstep.play(network, slots=60, max_delay=delay, changes=True)
+
+
+@given(sizes=options.sizes, dimensions=st.integers(1, 3), chosen=options.keeping(), seed=options.seeds)
+@settings(max_examples=60)
+def test_core_and_twin_agree_on_labels_of_an_earlier_phase(
+    sizes: list[int], dimensions: int, chosen: dict[str, Any], seed: int
+) -> None:
+    network = lockstep.build(random.Random(seed), sizes, dimensions, chosen)
+    lockstep.play(network, slots=40, max_delay=20)
 
 
 def test_lockstep_reaches_every_phase() -> None:

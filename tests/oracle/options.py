@@ -25,6 +25,18 @@ def index(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
+def keeping(draw: st.DrawFn) -> dict[str, Any]:
+    """Phases that keep what was learnt, with cells that soon grow finer: some labels come to cells never visited."""
+    return {
+        "alpha": draw(st.sampled_from([0.25, 0.5, 1.0])),
+        "doubling": "keep",
+        "share_labels": draw(st.sampled_from(["training", "always"])),
+        "wait_limit": draw(st.sampled_from([None, 10])),
+        "default_reward": draw(st.sampled_from([None, 0.5])),
+    }
+
+
+@st.composite
 def zooming(draw: st.DrawFn) -> dict[str, Any]:
     """Any mixture of settings that `Zooming` allows."""
     contexts = draw(st.sampled_from(["uniform", "concentrated"]))
@@ -79,7 +91,7 @@ def _cubes(draw: st.DrawFn) -> dict[str, Any]:
     """Draw when cubes split and what their children inherit; a small alpha and an early split make deep cubes."""
     chosen: dict[str, Any] = {"alpha": draw(st.sampled_from([0.1, 0.3, 1.0, 2.0]))}
     if draw(st.booleans()):
-        chosen["split_after"] = draw(st.sampled_from([0.5, 1.0, 3.0, 10.0]))
+        chosen["split_after"] = draw(st.sampled_from([0.5, 1.0, 3.0, 10.0, 30.0]))
     if draw(st.booleans()):
         chosen["inherit"] = draw(st.sampled_from([0.0, 0.7, 2.0, 20.0]))
     chosen["time_dimension"] = draw(st.booleans())

@@ -1,6 +1,7 @@
 """The slow twin of `CellThompson`: the twin of `CellKLUCB`, except that it samples what it believes of every arm."""
 
 import math
+from copy import deepcopy
 
 from tests.oracle.index_twin import IndexTwin
 from tests.oracle.twin import WORD, draw, mix
@@ -65,9 +66,9 @@ class ThompsonTwin(IndexTwin):
         super().__init__(settings)
         self._overall = {name: TwinArm() for name in (*self._own, *self._peers)}
 
-    def overall(self) -> dict[str, tuple[float, float]]:
-        """Return the sum and the count of the rewards of every arm over all cells."""
-        return {name: (arm.reward_sum, arm.reward_count) for name, arm in self._overall.items()}
+    def overall(self) -> dict[str, TwinArm]:
+        """Return the rewards of every arm over all cells; the other numbers stay 0."""
+        return deepcopy(self._overall)
 
     def remove(self, arm: str) -> None:
         """Let an arm leave, with its rewards."""

@@ -15,12 +15,14 @@ from typing import Final
 
 from cosend.compiled import compiled
 from cosend.core import columns as col
+from cosend.core.changes import LAST_USE, notice
 from cosend.core.ledger import EMPTY, MOST, Ledger
 
 TRAIN: Final = 1
 EXPLORE: Final = 2
 EXPLOIT: Final = 3
 TAUGHT: Final = 4
+LOOK: Final = 5  # an exploration that says whether an arm has changed, and is no part of its estimate
 
 
 @compiled
@@ -37,7 +39,7 @@ def net_mean(ledger: Ledger, row: int, arm: int) -> float:
 
 
 @compiled
-def enter_choice(ledger: Ledger, row: int, arm: int, phase: int) -> None:
+def enter_choice(ledger: Ledger, row: int, arm: int, phase: int, arrival: int) -> None:
     """Enter a choice for an own item in a cell; it counts as an arrival whatever arm is used."""
     ledger.cells[row, col.CELL_ARRIVALS] += 1
     if phase == TRAIN:
@@ -45,6 +47,8 @@ def enter_choice(ledger: Ledger, row: int, arm: int, phase: int) -> None:
         ledger.counts[row, arm, col.TRAINING_WAITING] += 1
     else:
         ledger.counts[row, arm, col.WAITING] += 1
+    if ledger.site[col.RISING]:
+        ledger.rewards[row, arm, LAST_USE] = arrival
 
 
 @compiled
@@ -67,11 +71,14 @@ def enter_reward(ledger: Ledger, row: int, arm: int, kind: int, gain: float, wai
         if waited:
             ledger.counts[row, arm, col.TRAINING_WAITING] -= 1
         return
-    reward_sum = ledger.rewards[row, arm, col.REWARD_SUM] + gain
-    reward_count = ledger.rewards[row, arm, col.REWARD_COUNT] + 1
-    ledger.rewards[row, arm, col.REWARD_SUM] = reward_sum
-    ledger.rewards[row, arm, col.REWARD_COUNT] = reward_count
-    ledger.rewards[row, arm, col.MEAN_REWARD] = reward_sum / reward_count
+    if kind != LOOK:
+        reward_sum = ledger.rewards[row, arm, col.REWARD_SUM] + gain
+        reward_count = ledger.rewards[row, arm, col.REWARD_COUNT] + 1
+        ledger.rewards[row, arm, col.REWARD_SUM] = reward_sum
+        ledger.rewards[row, arm, col.REWARD_COUNT] = reward_count
+        ledger.rewards[row, arm, col.MEAN_REWARD] = reward_sum / reward_count
+    if ledger.site[col.NOTICES]:
+        notice(ledger.rewards[row, arm], gain, kind == LOOK)
     if waited:
         ledger.counts[row, arm, col.WAITING] -= 1
     if kind == TAUGHT:

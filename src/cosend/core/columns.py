@@ -32,7 +32,10 @@ VIEWS: Final = 20  # how many views there are
 CANDIDATES: Final = 21  # the first so many of them may be trusted with a choice
 ZOOMS: Final = 22  # whether cells are cubes that split, and when
 MAX_ROWS: Final = 23  # cubes are not split into more than so many
-SITE_COLUMNS: Final = 24
+NOTICES: Final = 24  # 1: estimates of arms that change restart
+RISING: Final = 25  # 1: arms may get better while nobody uses them
+TRUSTED: Final = 26  # the view that decides
+SITE_COLUMNS: Final = 27
 
 # Ledger.parameters: real numbers of a site.
 EXPONENT: Final = 0
@@ -45,15 +48,15 @@ SPLIT_RATE: Final = 6  # and how that grows with the level
 SIDE_RATE: Final = 7  # how the difference within a cube shrinks with the level
 INHERITED: Final = 8  # how many rewards of its parent a new cube starts with at most
 PEER_TRAINING: Final = 9  # index policies: how much training a peer is owed in a cell
-MEMORY: Final = 10  # what a loss of a view counts for after one more reward
-PARAMETER_COLUMNS: Final = 11
+PARAMETER_COLUMNS: Final = 10
 
 # Ledger.views: one row for each way to look at a context.
 VIEW_AXES: Final = 0  # which axes it sees, as bits
 VIEW_AXIS_COUNT: Final = 1
 VIEW_SLICES: Final = 2
-VIEW_LOSS: Final = 3  # how badly it foretold the last rewards
-VIEW_COLUMNS: Final = 4
+VIEW_LOSS: Final = 3  # how badly it foretold the rewards
+VIEW_DECIDED: Final = 4  # items it decided
+VIEW_COLUMNS: Final = 5
 
 # Ledger.cells: one row for each visited cell.
 CELL_KEY: Final = 0

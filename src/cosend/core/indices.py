@@ -11,6 +11,7 @@ from cosend.compiled import compiled
 from cosend.core import columns as col
 from cosend.core import draws
 from cosend.core.bookkeeping import EXPLOIT, EXPLORE, net_mean, sample_count
+from cosend.core.changes import growing
 from cosend.core.cos import best_among, draw_one
 from cosend.core.ledger import Ledger
 
@@ -54,6 +55,10 @@ def kl_index(ledger: Ledger, row: int, arm: int, level: float, least: float) -> 
     if count == 0.0:
         return float(NEVER_TRIED - cost)
     mean = max(0.0, ledger.rewards[row, arm, col.MEAN_REWARD])
+    if ledger.site[col.RISING]:
+        hoped, newer_count = growing(ledger.rewards[row, arm])
+        if newer_count > 0.0:
+            mean, count = hoped, newer_count + ledger.counts[row, arm, col.WAITING]
     if mean + math.sqrt(level / (2.0 * count)) - cost < least:
         return -np.inf  # Pinsker: the index is not above this
     return float(kl_upper_bound(mean, level / count) - cost)

@@ -11,7 +11,7 @@ from cosend.core import columns as col
 from cosend.core.bookkeeping import TRAIN, enter_reward, strike
 from cosend.core.ledger import EMPTY, Floats, Ledger
 from cosend.core.places import find_place
-from cosend.core.selection import judge
+from cosend.core.selection import judge, reconsider
 
 
 @compiled
@@ -23,14 +23,16 @@ def learn(
     if site[col.STEADY]:
         enter_reward(ledger, row, arm, kind, gain, True)
         return
+    candidates = site[col.CANDIDATES] if site[col.CANDIDATES] > 1 else 0  # there is nothing to judge
     for view in range(site[col.VIEWS]):
         row = find_place(ledger, view, context, arrival)
-        if kind != TRAIN and view < site[col.CANDIDATES]:
+        if kind != TRAIN and view < candidates:
             judge(ledger, view, row, arm, gain)
         if row != EMPTY:
             waited = ticket > ledger.cells[row, col.CELL_BORN]
             if waited or site[col.KEEPS]:
                 enter_reward(ledger, row, arm, kind, gain, waited)
+    reconsider(ledger)
 
 
 @compiled

@@ -16,24 +16,24 @@ import numpy as np
 from cosend.core import columns as col
 from cosend.core import doors
 from cosend.core.arms import Arms
-from cosend.core.bookkeeping import TAUGHT, TRAIN
+from cosend.core.bookkeeping import EXPLOIT, EXPLORE, LOOK, TAUGHT, TRAIN
 from cosend.core.checks import as_list, check_count, check_kind, check_text, check_unit, check_whole
 from cosend.core.cos import ASK
 from cosend.core.draws import caller_word, site_words
 from cosend.core.ledger import MOST, Floats, Ledger, grown, new_ledger
-from cosend.core.looking import look_inside
+from cosend.core.looking import compare_views, look_inside
 from cosend.core.partition import first_bad_axis
 from cosend.core.phases import lay_partition, next_phase
 from cosend.core.points import Context, bad_context, read_point, read_points
-from cosend.core.policy import CoS
+from cosend.core.policy import ZoomingKLUCB
 from cosend.core.policy_parts import Policy
 from cosend.core.rules import NO_ROOM
-from cosend.core.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase
+from cosend.core.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, View
 from cosend.core.waiting import ARM, CONTEXT, KIND, Patience, Waiting, WaitingRoom
 from cosend.errors import ArmError, SettingError, SettledDecision
 
 NOBODY: Final[Mapping[str, LabelledData]] = {}
-PHASES: Final = (Phase.EXPLOIT, Phase.TRAIN, Phase.EXPLORE, Phase.EXPLOIT)  # by the code of the outcome
+PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
 
 
 class Learner:
@@ -42,6 +42,7 @@ class Learner:
     name        of the site; draws depend on it
     own, peers  the arms with their costs in [0, 1], for example {"tree": 0.0, "forest": 0.02}
     dimensions  of a context
+    policy      how it chooses; `ZoomingKLUCB()`, which needs to know nothing beforehand, unless given
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Learner:
         patience: Patience | None = None,
         seed: int = 0,
     ) -> None:
-        policy = CoS() if policy is None else policy
+        policy = ZoomingKLUCB() if policy is None else policy
         patience = Patience() if patience is None else patience
         check_text("the name of a learner", name)
         check_whole("dimensions", dimensions)
@@ -376,3 +377,7 @@ class Learner:
     def cells(self) -> dict[int, Cell]:
         """Return what is known of every visited cell, by the cell's key as in `Choice.cell`."""
         return look_inside(self.ledger, self.arms.names)
+
+    def views(self) -> list[View]:
+        """Return the parts of the context that compete to be trusted, and how each of them fares."""
+        return compare_views(self.ledger)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from cosend.core import columns as col
 from cosend.core.bookkeeping import net_mean
 from cosend.core.ledger import Ledger
 from cosend.core.partition import axes_of
-from cosend.core.values import Cell, Estimate, LabelledData
+from cosend.core.values import Cell, Estimate, LabelledData, View
 
 
 def look_inside(ledger: Ledger, names: Sequence[str]) -> dict[int, Cell]:
@@ -51,3 +53,20 @@ def _estimate(ledger: Ledger, row: int, arm: int) -> Estimate:
         waiting_count=counts[col.WAITING],
         training_count=counts[col.TRAINING],
     )
+
+
+def compare_views(ledger: Ledger) -> list[View]:
+    """Return the views that may be trusted, and how each of them fares."""
+    views = ledger.views[: ledger.site[col.CANDIDATES]]
+    likely = np.exp(views[:, col.VIEW_LOSS].min() - views[:, col.VIEW_LOSS])
+    return [
+        View(
+            axes=tuple(
+                axis for axis in range(int(view[col.VIEW_AXES]).bit_length()) if int(view[col.VIEW_AXES]) >> axis & 1
+            ),
+            trusted=bool(number == ledger.site[col.TRUSTED]),
+            share=float(share),
+            decided=int(view[col.VIEW_DECIDED]),
+        )
+        for number, (view, share) in enumerate(zip(views, likely / likely.sum(), strict=True))
+    ]

@@ -7,7 +7,8 @@ from typing import Final
 from cosend.compiled import compiled
 from cosend.core import columns as col
 from cosend.core import draws
-from cosend.core.bookkeeping import EXPLOIT, enter_choice, enter_report
+from cosend.core.bookkeeping import EXPLOIT, LOOK, enter_choice, enter_report
+from cosend.core.changes import arm_to_look_at
 from cosend.core.cos import ASK, Asked, best_among, by_quota, count_owed, nth_owed, nth_tie, train_or_ask
 from cosend.core.cubes import split_if_due
 from cosend.core.indices import by_kl_index
@@ -15,7 +16,6 @@ from cosend.core.ledger import EMPTY, Floats, Ledger, has_room
 from cosend.core.partition import phase_is_over
 from cosend.core.places import find_place, visit
 from cosend.core.quotas import quota_of, training_budget
-from cosend.core.selection import trusted_view
 from cosend.core.thompson import by_sample
 
 # What a choice comes to, beside ASK and the phases TRAIN, EXPLORE and EXPLOIT.
@@ -41,14 +41,15 @@ def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int
         return PHASE_OVER, EMPTY, EMPTY, 0
     if not has_room(ledger):
         return NO_ROOM, EMPTY, EMPTY, 0
-    view = trusted_view(ledger)
+    view = ledger.site[col.TRUSTED]
     row = visit(ledger, view, context, arrival)
     phase, arm, candidates = named(ledger, row, context, arrival, asked)
     if phase != ASK:
         for each in range(site[col.VIEWS]):
             place = row if each == view else visit(ledger, each, context, arrival)
-            enter_choice(ledger, place, arm, phase)
+            enter_choice(ledger, place, arm, phase, arrival)
             split_if_due(ledger, place)
+        ledger.views[view, col.VIEW_DECIDED] += 1.0
         site[col.ARRIVALS] = arrival
         site[col.TICKETS] += 1
     return phase, arm, row, candidates
@@ -64,6 +65,10 @@ def named(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked)
         phase, peer, stale = train_or_ask(ledger, row, training_budget(ledger, row), asked)
         if phase != EXPLOIT:
             return phase, peer, stale
+    if ledger.site[col.RISING]:
+        look = arm_to_look_at(ledger, row)
+        if look != EMPTY:
+            return LOOK, look, 1
     if rule == BY_KL_INDEX:
         return by_kl_index(ledger, row)
     return by_sample(ledger, row, find_place(ledger, ledger.site[col.VIEWS] - 1, context, arrival))
@@ -86,7 +91,7 @@ def answer(
     In training it answers as if the item were its own: a function still owed samples, else its best. `labelled` says
     that the label will follow; without it nothing is entered. The function is NO_ROOM if the ledger must grow first.
     """
-    site, view = ledger.site, trusted_view(ledger)
+    site, view = ledger.site, ledger.site[col.TRUSTED]
     if labelled and not has_room(ledger):
         return NO_ROOM, EMPTY
     if labelled:
@@ -121,7 +126,7 @@ def own_function(ledger: Ledger, row: int, caller: int, request: int, training: 
 @compiled
 def report(ledger: Ledger, context: Floats) -> tuple[int, int]:
     """Return how much labelled data there is around a context: own arrivals, and labels it was taught."""
-    row = find_place(ledger, trusted_view(ledger), context, ledger.site[col.ARRIVALS])
+    row = find_place(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
     if row == EMPTY:
         return 0, 0
     return ledger.cells[row, col.CELL_ARRIVALS], ledger.cells[row, col.CELL_TAUGHT]

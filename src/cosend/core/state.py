@@ -111,6 +111,7 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], rows: int, ledger: Ledger
         and site[col.ARM_COUNT] == arms
         and site[col.TICKETS] == last_id
         and site[col.VIEWS] == len(ledger.views)
+        and 0 <= site[col.TRUSTED] < site[col.CANDIDATES] <= site[col.VIEWS]
         and arrays["views"].shape == ledger.views.shape
         and bool((arrays["views"][:, col.VIEW_SLICES] >= 1).all())
         and arrays["rewards"].shape == (rows, *ledger.rewards.shape[1:])

@@ -63,6 +63,15 @@ class Estimate(NamedTuple):
     training_count: int  # peers: labelled data it is believed to have here
 
 
+class View(NamedTuple):
+    """A part of the context, and how it fares among those that compete to be trusted."""
+
+    axes: tuple[int, ...]  # the numbers of its axes; one more than those of the context is time
+    trusted: bool  # it decides now
+    share: float  # of the belief: how likely the rewards are that it foretold, beside the others
+    decided: int  # items that it decided
+
+
 class Cell(NamedTuple):
     """What a learner knows of one cell."""
 

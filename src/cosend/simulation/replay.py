@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from cosend.compiled import compiled
 from cosend.core import columns as col
-from cosend.core.bookkeeping import TAUGHT, TRAIN
+from cosend.core.bookkeeping import EXPLORE, LOOK, TAUGHT, TRAIN
 from cosend.core.cos import ASK, Asked
 from cosend.core.labels import learn
 from cosend.core.learner import Learner
@@ -151,7 +151,7 @@ def run(
                 progress[SITE] = s
                 return PHASE_OVER, s
             arrive(stack, wiring, s, contexts, items[slot, s], asked, entry)
-            trace.phases[slot, s] = entry[KIND]
+            trace.phases[slot, s] = EXPLORE if entry[KIND] == LOOK else entry[KIND]
             trace.arms[slot, s] = entry[ARM]
             trace.functions[slot, s] = entry[FUNCTION]
             if delay_of(labels, slot, s) == 0:

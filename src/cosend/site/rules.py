@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
 from cosend.core.checks import as_list, check_callable, check_kind, check_unit
 from cosend.core.learner import Learner
+from cosend.core.policy import ContextSelection
 from cosend.core.policy_parts import Policy
-from cosend.core.values import Answer, Choice, LabelledData, Phase
+from cosend.core.values import Answer, Choice, LabelledData, Phase, View
 from cosend.core.waiting import Patience
 from cosend.errors import ArmError, ClassifierError, CosendError, RewardError, SettingError, UnknownDecision
 from cosend.site.context import Axis, Past, check_items, read_contexts
@@ -55,8 +56,10 @@ class SiteRules:
     """Decides for every item which own classifier or peer labels it, and learns from the truth which was best.
 
     classifiers  name -> scikit-learn or river model, or a function from item to label
-    context      one axis or several: `Context("duration", scale="log")`
-    policy       how it decides; `CoS()` if none is given
+    context      one axis or several: `Context("duration", scale="log")`; "auto" finds out which of the
+                 `candidates` to trust
+    candidates   name -> axis: what "auto" chooses from, each alone or all together; `trust()` shows how they fare
+    policy       how it decides; `ZoomingKLUCB()`, which needs to know nothing beforehand, unless given
     costs        name -> cost of using an own classifier in [0, 1]; 0 unless given
     reward       (label, truth) -> gain in [0, 1]; right or wrong unless given
     patience     how long it waits for labels; for ever unless given
@@ -67,7 +70,8 @@ class SiteRules:
         name: str,
         *,
         classifiers: Mapping[str, Any],
-        context: Axis | Sequence[Axis],
+        context: Axis | Sequence[Axis] | Literal["auto"],
+        candidates: Mapping[str, Axis] | None = None,
         policy: Policy | None = None,
         costs: Mapping[str, float] | None = None,
         reward: Callable[[Any, Any], float] = right_or_wrong,
@@ -86,7 +90,10 @@ class SiteRules:
         if unknown:
             raise ArmError(f"site {name!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
         self.name = name
-        self.axes: tuple[Axis, ...] = _axes(name, context)
+        self.axes: tuple[Axis, ...] = _axes(name, context, candidates)
+        self.axis_names = tuple(candidates or [axis.description for axis in self.axes])
+        if context == "auto" and not isinstance(policy, ContextSelection):
+            policy = ContextSelection() if policy is None else ContextSelection(policy)
         self.classifiers: dict[str, Classifier] = {arm: as_classifier(model) for arm, model in classifiers.items()}
         self.reward = reward
         self.past = Past()
@@ -150,6 +157,11 @@ class SiteRules:
         self.learner.room.require(decision)
         if self.open[decision].caller is not None:  # an answer to a peer: its label comes from there
             raise UnknownDecision(self.name, decision, self.learner.room.last)
+
+    def trust(self) -> dict[str, View]:
+        """Return by name the parts of the context that may be trusted, and how each of them fares."""
+        names = [*self.axis_names, "time"]
+        return {" + ".join(names[axis] for axis in view.axes) or "none": view for view in self.learner.views()}
 
     def report(self, context: tuple[float, ...]) -> LabelledData:
         """Return how much labelled data there is around a context."""
@@ -304,7 +316,13 @@ class SiteRules:
         return settled
 
 
-def _axes(site: str, context: Any) -> tuple[Axis, ...]:
+def _axes(site: str, context: Any, candidates: Any) -> tuple[Axis, ...]:
+    if (context == "auto") != (candidates is not None):
+        allowed = "given with context='auto', and only then: a mapping from names to Contexts"
+        raise SettingError(f"the candidates of site {site!r}", candidates, allowed)
+    if context == "auto":
+        check_kind(f"the candidates of site {site!r}", candidates, Mapping, "a mapping from names to Contexts")
+        context = tuple(candidates.values())
     axes = tuple(context) if isinstance(context, list | tuple) else (context,)
     for axis in axes:
         if not isinstance(axis, Axis):

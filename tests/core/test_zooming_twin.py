@@ -1,0 +1,101 @@
+"""The compiled policies whose cubes split and their slow twins, which share no code, agree step by step, exactly."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosend.core.values import Phase
+from tests.oracle import lockstep, options
+
+policies = st.one_of(
+    st.tuples(st.just("Zooming"), options.zooming()), st.tuples(st.just("ZoomingKLUCB"), options.zooming_index())
+)
+
+
+@given(
+    sizes=options.sizes,
+    dimensions=st.integers(1, 3),
+    policy=policies,
+    delay=options.delays,
+    seed=options.seeds,
+)
+@settings(max_examples=200)
+def test_core_and_twin_agree_on_random_networks(
+    sizes: list[int], dimensions: int, policy: tuple[str, dict[str, Any]], delay: int, seed: int
+) -> None:
+    name, chosen = policy
+    network = lockstep.build(random.Random(seed), sizes, dimensions, chosen, policy=name)
+    lockstep.play(network, slots=60, max_delay=delay)
+
+
+@given(sizes=options.sizes, policy=policies, delay=options.delays, seed=options.seeds)
+@settings(max_examples=100)
+def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
+    sizes: list[int], policy: tuple[str, dict[str, Any]], delay: int, seed: int
+) -> None:
+    name, chosen = policy
+    network = lockstep.build(random.Random(seed), sizes, 1, chosen, policy=name)
+    lockstep.play(network, slots=60, max_delay=delay, changes=True)
+
+
+@given(sizes=options.sizes, policy=policies, seed=options.seeds)
+@settings(max_examples=60)
+def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(
+    sizes: list[int], policy: tuple[str, dict[str, Any]], seed: int
+) -> None:
+    """An answer that a label will follow may begin a child, but it splits nothing."""
+    name, chosen = policy
+    network = lockstep.build(random.Random(seed), sizes, 1, chosen, policy=name)
+    lockstep.play(network, slots=30, max_delay=1)
+    lockstep.train_all(network, requests=30)
+
+
+@pytest.mark.parametrize(
+    ("policy", "chosen"),
+    [
+        ("Zooming", {"alpha": 0.1, "split_after": 30.0, "order": "train_first"}),
+        ("Zooming", {"alpha": 0.3, "split_after": 10.0, "inherit": 2.0, "max_cells": 14}),
+        ("ZoomingKLUCB", {"alpha": 0.3, "peer_training": 0.1}),
+        ("ZoomingKLUCB", {"alpha": 0.3, "inherit": 0.0, "peer_training": 0.1, "max_cells": 20}),
+    ],
+)
+def test_lockstep_reaches_every_phase_and_small_cubes(policy: str, chosen: dict[str, Any]) -> None:
+    """The comparison above would be worth little if the networks only ever explored in the root."""
+    network = lockstep.build(random.Random(1), [2, 3, 1], 1, chosen, policy=policy)
+    lockstep.play(network, slots=400, max_delay=2)
+    assert {choice.phase for _, choice in network.history} == set(Phase)
+    for learner in network.learners.values():
+        assert len(learner.cells()) == chosen.get("max_cells", len(learner.cells()))
+        assert max(cell.slices for cell in learner.cells().values()) >= 2**3
+
+
+def test_cubes_of_level_50_never_split() -> None:
+    network = lockstep.build(random.Random(1), [2, 3, 1], 2, {"split_after": 1e-90}, policy="Zooming")
+    for slot in range(60):
+        for site in network.learners:
+            lockstep.arrive(network, slot, site, (0.3, 1.0), max_delay=2)
+        lockstep.deliver(network, slot)
+    lockstep.compare_ledgers(network)
+    for learner in network.learners.values():
+        assert max(cell.slices for cell in learner.cells().values()) == 2**50
+
+
+def test_a_cube_splits_before_the_oldest_decision_is_overdue() -> None:
+    """The overdue reward would bring the second arm within the width of the cube, but it comes after the question."""
+    chosen = {"alpha": 2.0, "split_after": 0.05, "inherit": 0.0, "max_waiting": 1, "default_reward": 0.5}
+    network = lockstep.build(random.Random(0), [2], 1, chosen, policy="ZoomingKLUCB")
+    for name, cost in (("site0.f0", 0.6), ("site0.f1", 0.0)):
+        network.learners["site0"].set_cost(name, cost)
+        network.twins["site0"].set_cost(name, cost)
+    slices = []
+    for item in range(1, 6):
+        choice = lockstep.agree(network, "site0", (0.1,))
+        slices.append(network.learners["site0"].cells()[choice.cell].slices)
+        if item <= 2:
+            lockstep.learn(network, "site0", choice.id, 0.0, None)
+    assert slices == [1, 2, 2, 2, 2]
