@@ -74,8 +74,8 @@ def follow(player: Player, values: Values, delays: Ints) -> Ints:
 class VowpalWabbit:
     """A policy of `--cb_explore`. It gives probabilities; the draws are made here, so that a seed decides them.
 
-    The features are written as text once. Labels are learnt as text too: `learn` silently skips an example that was
-    parsed without a label and got one by `set_label_string`.
+    The features are written as text once. Labels are learnt as text too: `learn` goes by the label that an example was
+    parsed with, and silently ignores one from `set_label_string`.
     """
 
     def __init__(self, options: str, functions: int, contexts: Floats, seed: int) -> None:
