@@ -137,24 +137,32 @@ class RiverLinUCB:
 
 
 class MABWiserLinUCB:
-    """`LearningPolicy.LinUCB` of MABWiser."""
+    """`LearningPolicy.LinUCB` of MABWiser.
+
+    It refuses to predict before it is fitted, so until the first label a function is drawn. Fitted to no rows it would
+    pick the first function for all these items, and with late labels they are many.
+    """
 
     def __init__(self, functions: int, contexts: Floats, seed: int) -> None:
         library = _library("mabwiser.mab", "mabwiser")
         self._features = _with_constant(contexts)
         self._bandit = library.MAB(list(range(functions)), library.LearningPolicy.LinUCB(), seed=seed)
-        # It must be fitted before it predicts: no rows leave every function at its prior.
+        self._random, self._functions, self._has_label = np.random.default_rng(seed), functions, False
+        # No rows: every model is there, and at its prior.
         self._bandit.fit(np.zeros(0, np.int64), np.zeros(0), self._features[:0])
         # `partial_fit` copies the models of all functions for every row, and is ten times slower for the same model.
         self._models = self._bandit._imp.arm_to_model
 
     def pick(self, item: int) -> int:
-        """Return the function with the highest bound in this context."""
+        """Return the function with the highest bound in this context, once there is a label."""
+        if not self._has_label:
+            return int(self._random.integers(self._functions))
         function: int = self._bandit.predict(self._features[item : item + 1])
         return function
 
     def learn(self, item: int, function: int, value: float) -> None:
         """Move the ridge regression of a function."""
+        self._has_label = True
         self._models[function].fit(self._features[item : item + 1], np.array([value]))
 
 
@@ -162,19 +170,18 @@ class MABWiserUCB1:
     """`LearningPolicy.UCB1` of MABWiser.
 
     It expects a history in which every function occurs, and would never try one that does not. So functions without a
-    label come first, in turn, as UCB1 is published.
+    label come first, drawn as in river's UCB. In turn they would all have the same count when late labels come in.
     """
 
     def __init__(self, functions: int, contexts: Floats, seed: int) -> None:
         library = _library("mabwiser.mab", "mabwiser")
         self._bandit = library.MAB(list(range(functions)), library.LearningPolicy.UCB1(), seed=seed)
-        self._without_label = deque(range(functions))
+        self._random, self._without_label = np.random.default_rng(seed), list(range(functions))
 
     def pick(self, item: int) -> int:
         """Return the function with the highest bound, once all of them have a label."""
         if self._without_label:
-            self._without_label.rotate(-1)
-            return self._without_label[-1]
+            return self._without_label[int(self._random.integers(len(self._without_label)))]
         function: int = self._bandit.predict()
         return function
 
