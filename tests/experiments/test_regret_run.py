@@ -256,7 +256,7 @@ def test_items_cap_the_horizons() -> None:
 
 @pytest.mark.slow
 def test_the_slope_of_cos_is_below_the_exponent_once_it_stops_exploring() -> None:
-    settings = Settings(seeds=3, problems=("pair",), policies=("CoS",))
+    settings = Settings(seeds=2, problems=("line",), policies=("CoS",), items=3_000_000)
     (each,) = report.results(list(runs(settings)))["details"]
     assert each["verdict"] == "below"
     assert each["below_bound"]

@@ -142,8 +142,8 @@ def bound_curve(policy: NamedPolicy, problem: NamedProblem, items: Sequence[int]
 
 
 def table(found: dict[str, Any]) -> TableText:
-    """Return a line for every problem and policy, at the longest horizon."""
-    heading = ["problem", "policy", "items", "regret", "slope in run", "slope over T", "exponent", "bound", "verdict"]
+    """Return a line for every problem and policy, at the longest horizon; it fits into 80 columns."""
+    heading = ["problem", "policy", "T", "regret", "in run", "over T", "exp.", "bound", "verdict"]
     last = {(each["problem"], each["policy"], each["horizon"]): each for each in found["rows"]}
     lines = []
     for each in found["details"]:
@@ -152,16 +152,24 @@ def table(found: dict[str, Any]) -> TableText:
             [
                 each["problem"],
                 each["policy"],
-                f"{each['horizon']:,}",
+                short(each["horizon"]),
                 f"{summary['regret']:,.0f}",
                 shown(summary["slope"], summary["slope_ci"]),
                 shown(each["slope_over_horizons"], each["slope_over_horizons_ci"]),
                 "" if summary["exponent"] is None else f"{summary['exponent']:.3f}",
-                "" if summary["bound"] is None else f"{summary['bound']:.1e}",
+                "" if summary["bound"] is None else f"{summary['bound']:.0e}".replace("e+0", "e"),
                 each["verdict"],
             ]
         )
-    return f"Regret of the first site, 95 % intervals over {_seeds(found)}", heading, lines
+    return f"Regret of the first site and its slopes, 95 % intervals over {_seeds(found)}", heading, lines
+
+
+def short(items: int) -> str:
+    """Return a number of items in a few characters: 950, 40k, 10M; unchanged if that would round it."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if items % size == 0:
+            return f"{items // size}{unit}"
+    return str(items)
 
 
 def _seeds(found: dict[str, Any]) -> str:
@@ -173,15 +181,16 @@ def shown(slope: float | None, ends: list[float] | None) -> str:
     """Return a slope with half the width of its interval."""
     if slope is None:
         return "none"
-    return f"{slope:.3f}" if ends is None else f"{slope:.3f} ± {(ends[1] - ends[0]) / 2:.3f}"
+    return f"{slope:.3f}" if ends is None else f"{slope:.3f}±{(ends[1] - ends[0]) / 2:.3f}".replace("±0.", "±.")
 
 
 def remarks(found: dict[str, Any]) -> list[str]:
     """Return what the columns mean and what has to be said about the numbers."""
     used = dict.fromkeys(each["verdict"] for each in found["details"])
     return [
-        "slope in run: of ln regret over ln items after the first third of the run for the longest horizon.",
-        "slope over T: of the regret at the end of a run over four horizons, the theorem's logarithm divided out.",
+        "in run: slope of ln regret over ln items, after the first third of the run for the horizon T.",
+        "over T: slope of the regret at the end over four horizons up to T, the theorem's logarithm divided out.",
+        "exp.: the theorem's exponent. bound: what it allows at T.",
         *(f"{word}: {VERDICTS[word]}." for word in VERDICTS if word in used),
         *_on_horizons(found),
         *_on_bounds(found),

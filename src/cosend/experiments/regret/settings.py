@@ -64,7 +64,7 @@ POLICIES: Final = (
 PROBLEMS: Final = (
     # Few arms and many items: here the quotas of CoS let go within the horizon.
     NamedProblem("line", 10_000_000, LipschitzProblem(functions=(2,))),
-    NamedProblem("pair", 3_000_000, LipschitzProblem(functions=(1, 1), call_cost=0.05)),
+    NamedProblem("pair", 4_000_000, LipschitzProblem(functions=(1, 1), call_cost=0.05)),
     NamedProblem("rough", 200_000, LipschitzProblem(functions=(2, 2), alpha=0.5, call_cost=0.05)),
     NamedProblem("square", 200_000, LipschitzProblem(functions=(2, 2), dimensions=2, arrivals="heterogeneous")),
     NamedProblem("cube", 200_000, LipschitzProblem(functions=(2, 2), dimensions=3)),
