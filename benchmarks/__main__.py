@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from tests.oracle.twin import Twin, TwinSettings
+from tests.oracle.twin import Twin
+from tests.oracle.twin_values import TwinSettings
 
 from cosend import AskPeer, CoS, Learner, replay
 from cosend.core.ledger import bytes_per_estimate

@@ -85,6 +85,20 @@ def test_cubes_of_level_50_never_split() -> None:
         assert max(cell.slices for cell in learner.cells().values()) == 2**50
 
 
+def test_the_mean_of_a_child_is_the_quotient_of_what_it_inherited() -> None:
+    """Not its parent's mean: 1.5 * 0.8 / 1.5 is just below 0.8, so the arm with one reward is better than that with two."""
+    chosen = {"split_after": 3.0, "inherit": 1.5}
+    network = lockstep.build(random.Random(0), [2], 1, chosen, policy="ZoomingKLUCB")
+    for name in network.functions["site0"]:
+        network.learners["site0"].set_cost(name, 0.0)
+        network.twins["site0"].set_cost(name, 0.0)
+    for _ in range(3):
+        choice = lockstep.agree(network, "site0", (0.1,))
+        lockstep.learn(network, "site0", choice.id, 0.8, None)
+    assert lockstep.agree(network, "site0", (0.1,)).propensity == 1.0
+    lockstep.compare_ledgers(network)
+
+
 def test_a_cube_splits_before_the_oldest_decision_is_overdue() -> None:
     """The overdue reward would bring the second arm within the width of the cube, but it comes after the question."""
     chosen = {"alpha": 2.0, "split_after": 0.05, "inherit": 0.0, "max_waiting": 1, "default_reward": 0.5}

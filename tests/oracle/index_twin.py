@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from tests.oracle.twin import BEST_TIE, Twin
-from tests.oracle.twin_values import Ask, Pick, TwinArm, TwinCell, TwinSettings, count_of
+from tests.oracle.twin_values import Ask, Pick, TwinArm, TwinCell, TwinSettings, count_of, mean_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,7 @@ def index_of(arm: TwinArm, cost: float, arrivals: int) -> float:
     """Return the index of an arm in a cell with so many own arrivals before this item."""
     if count_of(arm) == 0:
         return 3 - cost
-    mean = max(0.0, arm.reward_sum / arm.reward_count) if arm.reward_count > 0 else 0.0
-    return bound(mean, math.log(max(1, arrivals)) / count_of(arm)) - cost
+    return bound(max(0.0, mean_of(arm)), math.log(max(1, arrivals)) / count_of(arm)) - cost
 
 
 class IndexTwin(Twin):

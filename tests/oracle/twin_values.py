@@ -98,10 +98,14 @@ def count_of(arm: TwinArm) -> float:
     return arm.reward_count + arm.waiting_count
 
 
+def mean_of(arm: TwinArm) -> float:
+    """Return the mean reward; that of nothing is 0 (exactness: Arithmetic)."""
+    return arm.reward_sum / arm.reward_count if arm.reward_count > 0 else 0.0
+
+
 def net_mean(arm: TwinArm, cost: float) -> float:
-    """Return the mean reward minus the cost; the mean of nothing is 0 (exactness: Arithmetic)."""
-    quotient = arm.reward_sum / arm.reward_count if arm.reward_count > 0 else 0.0
-    return quotient - cost
+    """Return the mean reward minus the cost."""
+    return mean_of(arm) - cost
 
 
 def cell_of(point: Context, slices: int) -> CellKey:

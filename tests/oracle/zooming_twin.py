@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tests.oracle.index_twin import IndexTwin
 from tests.oracle.twin import Twin
-from tests.oracle.twin_values import CellKey, Context, TwinArm, TwinCell, TwinSettings, cell_of, net_mean
+from tests.oracle.twin_values import CellKey, Context, TwinArm, TwinCell, TwinSettings, cell_of, mean_of, net_mean
 
 LN2 = math.log(2)
 MAX_LEVEL = 50
@@ -64,8 +64,7 @@ class CubesTwin(Twin):
         for name, arm in parent.arms.items():
             count = min(arm.reward_count, cap)
             if count > 0:
-                mean = arm.reward_sum / arm.reward_count
-                child.arms[name] = TwinArm(reward_count=count, reward_sum=count * mean)
+                child.arms[name] = TwinArm(reward_count=count, reward_sum=count * mean_of(arm))
         return child
 
     def _after_choice(self, cell: TwinCell) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cosend import __version__
+from cosend.cli import regret as regret_command
 from cosend.cli import reproduce as reproduce_command
 from cosend.cli import run as run_command
 
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.command("run")(run_command.run)
 app.command("validate")(run_command.validate)
+app.command("regret")(regret_command.regret)
 app.add_typer(reproduce_command.app, name="reproduce")
 
 

@@ -43,11 +43,12 @@ def inherit(ledger: Ledger, parent: int, child: int) -> None:
     level = ledger.cells[child, col.CELL_LEVEL] - 1
     most = ledger.parameters[col.INHERITED] * math.exp(ledger.parameters[col.ZOOM_RATE] * level)
     for arm in range(ledger.site[col.ARM_COUNT]):
-        count, mean = ledger.rewards[parent, arm, col.REWARD_COUNT], ledger.rewards[parent, arm, col.MEAN_REWARD]
-        if min(count, most) > 0.0:
-            ledger.rewards[child, arm, col.REWARD_COUNT] = min(count, most)
-            ledger.rewards[child, arm, col.REWARD_SUM] = min(count, most) * mean
-            ledger.rewards[child, arm, col.MEAN_REWARD] = mean
+        taken = min(ledger.rewards[parent, arm, col.REWARD_COUNT], most)
+        if taken > 0.0:
+            total = taken * ledger.rewards[parent, arm, col.MEAN_REWARD]
+            ledger.rewards[child, arm, col.REWARD_COUNT] = taken
+            ledger.rewards[child, arm, col.REWARD_SUM] = total
+            ledger.rewards[child, arm, col.MEAN_REWARD] = total / taken
 
 
 @compiled

@@ -1,0 +1,79 @@
+"""`cosend regret`: measured regret beside the theorems, on problems whose accuracies are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from cosend.cli.errors import say_errors
+from cosend.cli.run import writable
+from cosend.experiments.regret import report
+from cosend.experiments.regret.run import Run, decisions_of, runs
+from cosend.experiments.regret.settings import FEWEST_ITEMS, POLICIES, PROBLEMS, Settings
+
+PROBLEM_NAMES = ", ".join(problem.name for problem in PROBLEMS)
+POLICY_NAMES = ", ".join(policy.name for policy in POLICIES)
+
+
+def regret(
+    out: Annotated[Path, typer.Option(help="Where results.json, table.md and the plots go.")] = Path("out/regret"),
+    seeds: Annotated[int, typer.Option(min=1, help="How often every problem is drawn anew.")] = Settings().seeds,
+    problem: Annotated[
+        list[str] | None, typer.Option(help=f"Only this problem; may be given again. {PROBLEM_NAMES}.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help=f"Only this policy; may be given again. {POLICY_NAMES}.")
+    ] = None,
+    items: Annotated[int | None, typer.Option(min=FEWEST_ITEMS, help="At most so many items for a site.")] = None,
+) -> None:
+    """Measure the regret of every policy and compare its growth with the theorems."""
+    console = Console()
+    with say_errors():
+        settings = Settings(seeds=seeds, problems=tuple(problem or ()), policies=tuple(policy or ()), items=items)
+        writable(out)
+        done, finished = measure(settings, console)
+        if not done:
+            raise KeyboardInterrupt  # stopped before there was anything to show
+        found = report.results(done)
+        report.write(found, out)
+    show(found, console)
+    if not finished:
+        console.print("stopped: these are the results so far")
+    console.print(f"written to {out}: results.json, table.md, regret.png and parts.png")
+
+
+def measure(settings: Settings, console: Console) -> tuple[list[Run], bool]:
+    """Run everything under a progress bar; on Ctrl-C, return the runs that were done by then, and False."""
+    bars = (TextColumn("{task.description:>22}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    done: list[Run] = []
+    with Progress(*bars, console=console) as progress:
+        task = progress.add_task("", total=decisions_of(settings))
+
+        def watch(what: str, decisions: int) -> None:
+            progress.update(task, description=what, completed=decisions)
+
+        try:
+            done.extend(runs(settings, watch))  # one by one: what came before Ctrl-C stays in the list
+        except KeyboardInterrupt:
+            return done, False
+        progress.update(task, description="done")
+    return done, True
+
+
+def show(found: dict[str, object], console: Console) -> None:
+    """Print the table, and below it what its columns mean."""
+    title, heading, lines = report.table(found)
+    table = Table(title=title, box=None, padding=(0, 1, 0, 0))  # nothing else fits into 80 columns
+    for name in heading:
+        words = name in ("problem", "policy", "verdict")
+        table.add_column(name, justify="left" if words else "right", no_wrap=True)
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
+    for remark in report.remarks(found):
+        console.print(f"- {remark}", highlight=False)

@@ -1,0 +1,27 @@
+"""A regret bound for index policies in equal cells, in the notation of `core.bounds`; docs/theory.md derives it."""
+
+from __future__ import annotations
+
+import math
+
+from cosend.core.bounds import Setting
+from cosend.core.partition import slices_for
+
+
+def index_exponent(setting: Setting) -> float:
+    """Return the order of the bound below: regret grows as T to this power, up to the root of a logarithm."""
+    return (setting.alpha + setting.dimensions) / (2 * setting.alpha + setting.dimensions)
+
+
+def index_bound(setting: Setting, horizon: int) -> float:
+    """Bound the regret of KL-UCB in cells, m = ceil(T^(1/(2 alpha + d))) on each axis, for settled peers.
+
+    Settled: a peer answers with the function that is its best for the item. A peer with one function always is.
+    """
+    slices = slices_for(horizon, 2 * setting.alpha + setting.dimensions)
+    cells, log_t = slices**setting.dimensions, math.log(horizon)
+    half_diagonal = math.sqrt(setting.dimensions) / (2 * slices)
+    coarse = 4 * setting.lipschitz * math.pow(half_diagonal, setting.alpha) * horizon
+    explored = math.sqrt(8 * setting.arms * cells * horizon * log_t)
+    underrated = 2 + math.e * (log_t**3 / 3 + log_t)
+    return float(coarse + explored + cells * (2 * setting.arms + underrated) * setting.largest_loss)

@@ -1,0 +1,144 @@
+"""What is measured: the problems and the policies, one list each. A new one is a new entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from cosend.core.bounds import Setting, theorem_1
+from cosend.core.checks import check_one_of, check_whole
+from cosend.core.policy import CellKLUCB, CoS
+from cosend.core.policy_parts import Policy
+from cosend.experiments.regret.bounds import index_bound, index_exponent
+from cosend.simulation.problems import LipschitzProblem
+
+FEWEST_ITEMS: Final = 1_000  # below, a slope says nothing
+HORIZON_PARTS: Final = (8, 4, 2, 1)  # every policy is run for these parts of the longest horizon
+
+
+class NamedProblem(NamedTuple):
+    """A kind of problem; every seed draws its functions anew."""
+
+    name: str
+    horizon: int  # the longest
+    problem: LipschitzProblem
+
+
+class NamedPolicy(NamedTuple):
+    """A policy and what is proven about it.
+
+    make           the policy for a horizon and a smoothness alpha
+    exponent       of T in its theorem
+    log_power      of ln T in its theorem's leading term
+    bound          the theorem, for a horizon
+    trains_peers   whether it sees to it that peers know their functions; if not, its theorem takes that for granted
+    """
+
+    name: str
+    make: Callable[[int, float], Policy]
+    exponent: Callable[[Setting], float]
+    log_power: float
+    bound: Callable[[Setting, int], float]
+    trains_peers: bool
+
+
+POLICIES: Final = (
+    NamedPolicy(
+        "CoS",
+        lambda horizon, alpha: CoS(horizon=horizon, alpha=alpha),
+        lambda setting: setting.regret_exponent,
+        1.0,
+        theorem_1,
+        trains_peers=True,
+    ),
+    NamedPolicy(
+        "CellKLUCB",
+        lambda horizon, alpha: CellKLUCB(horizon=horizon, alpha=alpha),
+        index_exponent,
+        0.5,
+        index_bound,
+        trains_peers=False,
+    ),
+)
+
+PROBLEMS: Final = (
+    # Few arms and many items: here the quotas of CoS let go within the horizon.
+    NamedProblem("line", 10_000_000, LipschitzProblem(functions=(2,))),
+    NamedProblem("pair", 4_000_000, LipschitzProblem(functions=(1, 1), call_cost=0.05)),
+    NamedProblem("rough", 200_000, LipschitzProblem(functions=(2, 2), alpha=0.5, call_cost=0.05)),
+    NamedProblem("square", 200_000, LipschitzProblem(functions=(2, 2), dimensions=2, arrivals="heterogeneous")),
+    NamedProblem("cube", 200_000, LipschitzProblem(functions=(2, 2), dimensions=3)),
+    NamedProblem("rough-cube", 200_000, LipschitzProblem(functions=(2, 1), dimensions=3, alpha=0.5)),
+    NamedProblem("many", 40_000, LipschitzProblem(functions=(1,) * 16, call_cost=0.05, arrivals="heterogeneous")),
+    # Contexts in a small cube: few cells are visited, each by many items.
+    NamedProblem(
+        "hot-line",
+        1_000_000,
+        LipschitzProblem(functions=(2, 2), lipschitz=2.0, call_cost=0.02, contexts="concentrated"),
+    ),
+    NamedProblem(
+        "hot-square",
+        400_000,
+        LipschitzProblem(functions=(2, 2, 2, 2), dimensions=2, alpha=0.5, contexts="concentrated"),
+    ),
+    NamedProblem(
+        "hot-cube", 400_000, LipschitzProblem(functions=(2, 2), dimensions=3, lipschitz=2.0, contexts="concentrated")
+    ),
+    # Every site has its own small cube: a peer sees nothing where this site needs it, unless it is trained.
+    NamedProblem(
+        "apart",
+        400_000,
+        LipschitzProblem(
+            functions=(2, 2), lipschitz=2.0, call_cost=0.02, contexts="concentrated", arrivals="heterogeneous"
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What a user may change.
+
+    problems, policies  names from the lists above; none means all
+    items               the most that a site may see, if the horizons of the problems are too long
+    """
+
+    seeds: int = 4
+    problems: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    items: int | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("seeds", self.seeds)
+        if self.items is not None:
+            check_whole("items", self.items, least=FEWEST_ITEMS)
+        for name in self.problems:
+            check_one_of("problem", name, [known.name for known in PROBLEMS])
+        for name in self.policies:
+            check_one_of("policy", name, [known.name for known in POLICIES])
+
+    @property
+    def chosen_problems(self) -> list[NamedProblem]:
+        """The problems to run, their horizons capped."""
+        chosen = [known for known in PROBLEMS if not self.problems or known.name in self.problems]
+        return [known._replace(horizon=min(known.horizon, self.items or known.horizon)) for known in chosen]
+
+    @property
+    def chosen_policies(self) -> list[NamedPolicy]:
+        """The policies to run."""
+        return [known for known in POLICIES if not self.policies or known.name in self.policies]
+
+
+def horizons_of(problem: NamedProblem) -> list[int]:
+    """Return the horizons that a problem is run for, the longest last."""
+    return [problem.horizon // part for part in HORIZON_PARTS]
+
+
+def theorem_applies(policy: NamedPolicy, problem: LipschitzProblem) -> bool:
+    """Tell whether what a policy's theorem takes for granted holds: peers that know which of their functions is best.
+
+    Where every peer sees items like ours it finds out by itself, and with one function there is nothing to find out.
+    """
+    sees_ours = problem.contexts == "uniform" or problem.arrivals == "homogeneous"
+    return policy.trains_peers or sees_ours or max(problem.functions) == 1
