@@ -134,4 +134,4 @@ def _river(module: str) -> Any:
     try:
         return import_module(f"river.{module}")
     except ImportError:
-        raise CosendError("models that learn online need river: pip install river") from None
+        raise CosendError("models that learn online need river: pip install 'cosend[field]'") from None
