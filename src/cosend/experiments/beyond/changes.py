@@ -18,7 +18,7 @@ from cosend.experiments.beyond.play import (
     Numbers,
     Place,
     bandit_methods,
-    field_methods,
+    few_of_the_field,
     jobs_for,
     percent_wrong,
     played,
@@ -34,7 +34,6 @@ from cosend.experiments.beyond.settings import (
     PEER_COSTS,
     RUNNING_ITEMS,
     SHARED,
-    TOGETHER,
     Settings,
 )
 from cosend.experiments.kdd99.settings import SCENARIOS
@@ -46,7 +45,7 @@ def delays(settings: Settings) -> Iterator[Job]:
     """Yield the rows of labels that come late; nothing may use a label that is not yet known."""
     for delay, scenario in product(DELAYS, SCENARIOS):
         problems = partial(delayed, settings, delay, scenario)
-        field = field_methods([TOGETHER], most_seeds=1) if scenario == "S1" else ()
+        field = few_of_the_field(scenario) if delay else ()  # to the field 0 is the same as 1
         methods = [*policy_methods(), *simple_methods(), *field]
         yield from jobs_for("delays", str(delay), scenario, problems, methods)
 
@@ -62,8 +61,7 @@ def costs(settings: Settings) -> Iterator[Job]:
     """Yield the rows of peers that cost something; to flat arms the functions of other learners cost as much."""
     for cost, scenario in product(PEER_COSTS, SCENARIOS):
         problems = partial(priced, settings, cost, scenario)
-        field = field_methods([TOGETHER], most_seeds=1) if scenario == "S1" else ()
-        methods = [*policy_methods(), *simple_methods(), *bandit_methods(SHARED), *field]
+        methods = [*policy_methods(), *simple_methods(), *bandit_methods(SHARED), *few_of_the_field(scenario)]
         yield from jobs_for("costs", f"{cost:g} per call", scenario, problems, methods)
 
 
@@ -77,7 +75,7 @@ def drift(settings: Settings) -> Iterator[Job]:
     """Yield the rows of a stream that is the same throughout, and of one that changes in the middle."""
     for setting, change in (("nothing changes", False), ("abrupt change", True)):
         problems = partial(shuffled, settings, change)
-        methods = [*policy_methods(), *simple_methods(), *field_methods([TOGETHER], most_seeds=1)]
+        methods = [*policy_methods(), *simple_methods(), *few_of_the_field("S1")]
         for method in methods:
             place = Place("drift", setting, "S1", method.context, method.name, method.kind)
             yield Job(place, partial(recovered, problems, method))

@@ -162,6 +162,12 @@ def field_methods(contexts: Sequence[str], most_seeds: int | None = None) -> Ite
             yield Method(name, "field", context, play, most_seeds=seeds)
 
 
+def few_of_the_field(scenario: str) -> Iterator[Method]:
+    """Yield the field where it is not the main thing, for it takes minutes: all contexts together, S1, one seed."""
+    if scenario == "S1":
+        yield from field_methods([TOGETHER], most_seeds=1)
+
+
 def _field(name: str, axes: tuple[int, ...], problem: Problem, seed: int) -> Outcome:
     contexts: Floats = np.ascontiguousarray(problem.contexts[:, axes])
     return problem.outcome(play_field(name, problem.values, contexts, delays=problem.delays, seed=seed))

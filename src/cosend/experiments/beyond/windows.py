@@ -12,13 +12,14 @@ from cosend.experiments.beyond.play import (
     Job,
     Method,
     bandit_methods,
+    few_of_the_field,
     field_methods,
     jobs_for,
     policy_methods,
     simple_methods,
 )
 from cosend.experiments.beyond.problems import Outcome, Problem, window_data, window_outputs, window_problems
-from cosend.experiments.beyond.settings import MAIN, SHARED, TOGETHER, WINDOWS, Settings, Window
+from cosend.experiments.beyond.settings import MAIN, SHARED, WINDOWS, Settings, Window
 from cosend.experiments.kdd99.run import BOOSTERS, Data, Outputs
 from cosend.experiments.kdd99.settings import SCENARIOS
 
@@ -27,8 +28,7 @@ def windows(settings: Settings) -> Iterator[Job]:
     """Yield the rows of all windows and scenarios."""
     for window, scenario in product(WINDOWS, SCENARIOS):
         problems = partial(window_problems, settings, window.start, scenario)
-        # The field takes minutes: away from the paper's window it gets its best context, all three, and one seed.
-        field = field_methods(SHARED) if window == MAIN else field_methods([TOGETHER], most_seeds=1)
+        field = field_methods(SHARED) if window == MAIN else few_of_the_field(scenario)
         boosters = _boosters(settings, window, scenario)
         methods = [*policy_methods(), *simple_methods(), *bandit_methods(SHARED), *boosters, *field]
         yield from jobs_for("windows", window.name, scenario, problems, methods)
