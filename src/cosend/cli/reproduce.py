@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
+from cosend.cli import beyond as beyond_command
 from cosend.cli.errors import say_errors
+from cosend.cli.show import print_tables, steps_bar
 from cosend.experiments.kdd99 import report as kdd99_report
 from cosend.experiments.kdd99 import run as kdd99_run
 from cosend.experiments.kdd99.settings import WINDOW_ROWS, WINDOW_START, Settings
@@ -37,20 +37,17 @@ def kdd99(
     console = Console()
     with say_errors():
         settings = Settings(data=data, seeds=seeds, start=start, rows=rows)
-        with Progress(
-            TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), console=console
-        ) as progress:
+        with steps_bar(console) as progress:
             task = progress.add_task("", total=1)
             results, curves = kdd99_run.run(
                 settings, lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
             )
             progress.update(task, description="done", completed=1, total=1)
         kdd99_report.write(results, curves, out)
-    for title, heading, lines in kdd99_report.console_tables(results):
-        table = Table(*heading, title=title)
-        for line in lines:
-            table.add_row(*line)
-        console.print(table)
+    print_tables(console, kdd99_report.console_tables(results))
     for remark in kdd99_report.remarks(results):
         console.print(f"- {remark}", highlight=False)
     console.print(f"written to {out}: results.json, tables.md and three plots")
+
+
+app.command("beyond")(beyond_command.beyond)

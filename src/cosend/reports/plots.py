@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cosend.errors import CosendError
+from cosend.reports.text import short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -270,7 +271,7 @@ def _cells(axes: Axes, grid: Grid, arms: Sequence[str], slices: int, *, counts: 
         return
     for (x, y), (arm, arrivals) in grid.items():
         fill = _fill(arms.index(arm))
-        text = f"{_letter(arms.index(arm))}\n{_short(arrivals)}" if counts else _letter(arms.index(arm))
+        text = f"{_letter(arms.index(arm))}\n{short_number(arrivals)}" if counts else _letter(arms.index(arm))
         axes.text(
             x,
             y,
@@ -343,14 +344,6 @@ def _ink(colour: str) -> str:
 
 def _letter(k: int) -> str:
     return chr(ord("A") + k) if k < 26 else str(k + 1)
-
-
-def _short(count: int) -> str:
-    """Return a count in at most four characters: 950, 1.2k, 15k, 2.0M."""
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if count >= size:
-            return f"{count / size:.{0 if count >= 10 * size else 1}f}{unit}"
-    return str(count)
 
 
 def _whole_numbers(axis: Any) -> None:

@@ -12,9 +12,7 @@ import numpy as np
 from cosend.experiments.kdd99 import settings as fixed
 from cosend.experiments.kdd99.run import Curves
 from cosend.reports.plots import DASHES, LINES, MARKERS, png
-
-Row = list[str]
-TableText = tuple[str, Row, list[Row]]  # title, heading, rows
+from cosend.reports.text import TableText, markdown_table
 
 # Orders and training counts whose numbers are judged and printed; tables.md has all of them.
 JUDGED = (("pseudocode", "reported"), ("train_first", "own_and_mine"))
@@ -278,15 +276,11 @@ def markdown(results: dict[str, Any]) -> str:
         f"{window['attacks']:.1f} % attacks. Numbers are %, means over the seeds.",
     ]
     for title, heading, rows in tables(results):
-        lines += ["", f"## {title}", "", _line(heading), _line(["---"] * len(heading)), *(_line(row) for row in rows)]
+        lines += ["", f"## {title}", "", *markdown_table(heading, rows)]
     notes = remarks(results)
     if notes:
         lines += ["", "## Remarks", "", *(f"- {note}" for note in notes)]
     return "\n".join(lines) + "\n"
-
-
-def _line(cells: Row) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def errors_over_time(curves: Curves) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from cosend.core.learner import Learner
 from cosend.core.ledger import Floats, Ints
 from cosend.core.partition import keys_of
 from cosend.core.policy import CoS
+from cosend.core.policy_parts import Policy
 from cosend.experiments.kdd99 import settings as fixed
 from cosend.experiments.kdd99.settings import Settings, paper
 from cosend.simulation.replay import Trace, replay
@@ -174,17 +176,22 @@ def replayed(
         order=order,
         training_count=counts,
     )
-    learners = [
+    return replay(four_learners(policy, seed=seed), context[:, None], gains)
+
+
+def four_learners(policy: Policy, *, dimensions: int = 1, peer_cost: float = 0.0, seed: int = 0) -> list[Learner]:
+    """Return the four learners, each with two functions and the others as peers."""
+    return [
         Learner(
             name,
             own={f"{name}.1": 0.0, f"{name}.2": 0.0},
-            peers={peer: 0.0 for peer in fixed.LEARNERS if peer != name},
+            peers={peer: peer_cost for peer in fixed.LEARNERS if peer != name},
+            dimensions=dimensions,
             policy=policy,
             seed=seed,
         )
         for name in fixed.LEARNERS
     ]
-    return replay(learners, context[:, None], gains)
 
 
 def _shares(gained: npt.NDArray[Any], trace: Trace) -> list[float]:
@@ -213,15 +220,9 @@ def baseline_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
 def _baselines(experiment: Experiment, scenario: str) -> Iterator[tuple[str, str | None, Floats]]:
     settings, data, contexts = experiment.settings, experiment.data, experiment.contexts
     outputs = experiment.outputs[scenario][0]
-    gains, labels, everything = right(data, outputs), data.labels, data.window.labels
-    first = len(everything) - data.rows
-    part = slice(*fixed.BOOSTING_ROWS)
-    boosted = adaboost(outputs.training[part], data.training.labels[part], outputs.window[first:])
-    yield "adaboost", None, (boosted == labels).astype(np.float64)
-    for window, every in product(fixed.WINDOWS, (None, 1)):
-        slid = sliding_window_adaboost(outputs.window, everything, first=first, window=window, every=every)
-        name = f"swa_{window}" + ("_every_item" if every else "")
-        yield name, None, (slid == labels).astype(np.float64)
+    gains, labels = right(data, outputs), data.labels
+    for name, booster in BOOSTERS.items():
+        yield name, None, (booster(data, outputs) == labels).astype(np.float64)
     yield "persistence", None, (persistence(labels) == labels).astype(np.float64)
     yield "best_fixed", None, gained_by(gains, best_fixed(gains))
     drawn = [gained_by(gains, uniform_random(gains, seed)) for seed in range(settings.seeds)]
@@ -232,6 +233,28 @@ def _baselines(experiment: Experiment, scenario: str) -> Iterator[tuple[str, str
         greedy = [gained_by(gains, epsilon_greedy(gains, cells, seed=seed)) for seed in range(settings.seeds)]
         yield "epsilon_greedy", context, np.mean(greedy, axis=0)
         yield "linucb", context, gained_by(gains, linucb(gains, values[:, None]))
+
+
+def once(data: Data, outputs: Outputs) -> Ints:
+    """Predict the window by AdaBoost, trained once on other rows."""
+    part, first = slice(*fixed.BOOSTING_ROWS), len(data.window) - data.rows
+    return adaboost(outputs.training[part], data.training.labels[part], outputs.window[first:])
+
+
+def sliding(data: Data, outputs: Outputs, *, window: int, every: int | None = None) -> Ints:
+    """Predict the window by AdaBoost, retrained on the last rows."""
+    labels, first = data.window.labels, len(data.window) - data.rows
+    return sliding_window_adaboost(outputs.window, labels, first=first, window=window, every=every)
+
+
+# They see the outputs of all functions; values are the predicted labels of the window.
+BOOSTERS: Final[Mapping[str, Callable[[Data, Outputs], Ints]]] = {
+    "adaboost": once,
+    **{
+        f"swa_{window}" + ("_every_item" if every else ""): partial(sliding, window=window, every=every)
+        for window, every in product(fixed.WINDOWS, (None, 1))
+    },
+}
 
 
 def gained_by(gains: npt.NDArray[Any], picked: Ints) -> Floats:

@@ -1,0 +1,61 @@
+"""`cosend reproduce beyond`: everything that the paper leaves open, and the best of the field beside us."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cosend.cli.errors import say_errors
+from cosend.cli.run import writable
+from cosend.cli.show import print_tables, steps_bar
+from cosend.experiments.beyond import report
+from cosend.experiments.beyond import run as experiment
+from cosend.experiments.beyond.settings import PARTS, Settings
+from cosend.experiments.kdd99.settings import WINDOW_ROWS
+
+
+def beyond(
+    data: Annotated[
+        Path | None, typer.Option(help="The KDD Cup 99 file, .gz or plain; without it scikit-learn downloads it.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many runs a number is the mean of; slow ones have fewer.")] = 5,
+    out: Annotated[Path, typer.Option(help="Where results.json, tables.md and the plots go.")] = Path("out/beyond"),
+    part: Annotated[
+        list[str] | None, typer.Option(help=f"Only this part; may be given several times: {', '.join(PARTS)}.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Length of every window.")] = WINDOW_ROWS,
+) -> None:
+    """Measure all policies beside the field: windows, late labels, costs, drift, liars, classifiers that learn."""
+    console = Console()
+    with say_errors():
+        settings = Settings(data=data, seeds=seeds, rows=rows, parts=tuple(part or PARTS))
+        writable(out)
+        found, done = collected(settings, console)
+        results = experiment.results(settings, found)
+        files = report.write(results, out)
+        print_tables(console, report.console_tables(results))
+        console.print(report.CAPTION, highlight=False)
+        for remark in report.remarks(results):
+            console.print(f"- {remark}", highlight=False)
+        if not done:
+            console.print("stopped: these are the results so far")
+        console.print(f"written to {out}: {', '.join(files)}")
+
+
+def collected(settings: Settings, console: Console) -> tuple[list[experiment.Row], bool]:
+    """Return the rows of the results, and whether these are all: Ctrl-C ends the run with what is there."""
+    found: list[experiment.Row] = []
+    with steps_bar(console) as progress:
+        task = progress.add_task("", total=1)
+        try:
+            for row in experiment.rows(
+                settings, lambda what, total: progress.update(task, description=what, total=total)
+            ):
+                found.append(row)
+                progress.update(task, description="done", completed=len(found))
+        except KeyboardInterrupt:
+            return found, False
+    return found, True

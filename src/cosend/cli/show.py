@@ -1,0 +1,26 @@
+"""What several commands show alike: a progress bar and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from cosend.reports.text import TableText
+
+
+def steps_bar(console: Console) -> Progress:
+    """Return a progress bar that says what is being done."""
+    return Progress(TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), console=console)
+
+
+def print_tables(console: Console, tables: Iterable[TableText]) -> None:
+    """Print tables of text."""
+    for title, heading, lines in tables:
+        table = Table(*heading, title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)

@@ -1,0 +1,182 @@
+"""Play a problem with a policy, a baseline or a player of the field, and measure error, regret and speed.
+
+Error is in % of the items of learner 1. Regret is the reward, right minus paid, that learner 1 lost over the whole
+stream against the best function of every cell of all three axes together, twelve slices each, known beforehand: it is
+the same yardstick for every row of a setting. Speed is all decisions that were made, divided by the time on one core.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.baselines.bandits import epsilon_greedy, linucb
+from cosend.baselines.field import FIELD
+from cosend.baselines.field import play as play_field
+from cosend.baselines.fixed import best_fixed
+from cosend.core.ledger import Floats, Ints
+from cosend.core.partition import keys_of
+from cosend.experiments.beyond.problems import Outcome, Problem
+from cosend.experiments.beyond.settings import CONTEXTS, POLICIES, TOGETHER, NamedPolicy
+from cosend.experiments.kdd99.run import four_learners
+from cosend.experiments.kdd99.settings import LEARNERS, SLICES
+from cosend.simulation.replay import replay
+
+WARM_UP: Final = 200  # items that are played first and not timed: compiling and importing are no decisions
+CONTEXT_FREE: Final = ("river_ucb", "mabwiser_ucb1")
+SLOW: Final = ("river_linucb", "mabwiser_linucb", "mabwiser_ucb1")  # a few seconds for a window
+
+Play = Callable[[Problem, int], Outcome]  # the problem, and the seed of the policy
+Numbers = dict[str, Any]  # a part of a row of the results
+
+
+class Place(NamedTuple):
+    """Where a row of the results belongs."""
+
+    part: str
+    setting: str
+    scenario: str
+    context: str | None  # None if none is used
+    policy: str
+    kind: str  # policy, field, baseline, or hindsight: it knows all labels beforehand
+
+
+class Job(NamedTuple):
+    """One row of the results that can be computed."""
+
+    place: Place
+    work: Callable[[], Numbers]
+
+
+class Method(NamedTuple):
+    """Something that decides, with the context that it gets."""
+
+    name: str
+    kind: str
+    context: str | None
+    play: Play
+    sites: int = 1  # that decide while it is played; 0 if nothing is decided as the items come
+    most_seeds: int | None = None  # for what takes long
+
+
+def measured(problems: Callable[[], Sequence[Problem]], method: Method) -> Numbers:
+    """Play a method on the problem of every seed and return error, regret and speed."""
+    return summary(*played(problems, method))
+
+
+def played(
+    problems: Callable[[], Sequence[Problem]], method: Method
+) -> tuple[Sequence[Problem], list[Outcome], float | None]:
+    """Play a method on the problem of every seed and return these, what came of them, and decisions per second."""
+    by_seed = problems()[: method.most_seeds]
+    method.play(by_seed[0].part(slice(WARM_UP)), 0)
+    outcomes, seconds = [], 0.0
+    for seed, problem in enumerate(by_seed):
+        start = time.perf_counter()
+        outcomes.append(method.play(problem, seed))
+        seconds += time.perf_counter() - start
+    decisions = method.sites * sum(len(problem.labels) for problem in by_seed)
+    return by_seed, outcomes, decisions / seconds if decisions else None
+
+
+def summary(problems: Sequence[Problem], outcomes: Sequence[Outcome], speed: float | None) -> Numbers:
+    """Return the numbers of a row from what came of every seed."""
+    errors = [percent_wrong(outcome.right) for outcome in outcomes]
+    regrets = [problem.oracle.reward - each.reward for problem, each in zip(problems, outcomes, strict=True)]
+    return {
+        "seeds": len(problems),
+        "error": float(np.mean(errors)),
+        "error_by_seed": errors,
+        "regret": float(np.mean(regrets)),
+        "decisions_per_second": speed,
+    }
+
+
+def percent_wrong(right: npt.NDArray[Any]) -> float:
+    """Return the share of wrong labels in %."""
+    return 100 * float(np.mean(1.0 - right))
+
+
+def policy_methods(
+    policies: Sequence[NamedPolicy] = POLICIES, contexts: Sequence[str] = tuple(CONTEXTS)
+) -> list[Method]:
+    """Return every policy with every context that it is made for."""
+    return [
+        Method(policy.name, "policy", context, partial(play_policy, policy, context), len(LEARNERS))
+        for policy in policies
+        for context in policy.contexts
+        if context in contexts
+    ]
+
+
+def play_policy(policy: NamedPolicy, context: str, problem: Problem, seed: int) -> Outcome:
+    """Replay the four learners, all on the same stream, and return what came of it at the first."""
+    axes = CONTEXTS[context]
+    settings = policy.build(len(problem.labels), len(axes))
+    learners = four_learners(settings, dimensions=len(axes), peer_cost=problem.peer_cost, seed=seed)
+    trace = replay(learners, problem.contexts[:, axes], problem.right, delay=replay_delay(problem))
+    return problem.outcome(trace.functions[:, 0])
+
+
+def replay_delay(problem: Problem) -> Ints:
+    """Return the delays of a problem as a replay takes them: of every item at every learner."""
+    return np.repeat(problem.delays[:, None], len(LEARNERS), axis=1)
+
+
+def bandit_methods(contexts: Sequence[str]) -> Iterator[Method]:
+    """Yield our own bandits over flat arms; they know every label before the next item, whatever the delay."""
+    for context in contexts:
+        yield Method("epsilon_greedy", "baseline", context, partial(_greedy, CONTEXTS[context]))
+        yield Method("linucb", "baseline", context, _linucb(CONTEXTS[context]))
+
+
+def _greedy(axes: tuple[int, ...], problem: Problem, seed: int) -> Outcome:
+    cells = keys_of(problem.contexts[:, axes], SLICES)
+    return problem.outcome(epsilon_greedy(problem.values, cells, seed=seed))
+
+
+def _linucb(axes: tuple[int, ...]) -> Play:
+    return lambda problem, seed: problem.outcome(linucb(problem.values, problem.contexts[:, axes]))
+
+
+def simple_methods() -> list[Method]:
+    """Return what uses no context: repeat the newest known label, and know the best function beforehand."""
+    return [
+        Method("persistence", "baseline", None, lambda problem, seed: problem.said(problem.contexts[:, 0]), 0),
+        Method("best_fixed", "hindsight", None, lambda problem, seed: problem.outcome(best_fixed(problem.values)), 0),
+        Method("per_cell_oracle", "hindsight", TOGETHER, lambda problem, seed: problem.oracle, 0),
+    ]
+
+
+def field_methods(contexts: Sequence[str], most_seeds: int | None = None) -> Iterator[Method]:
+    """Yield the players of the field, which see all eight functions as flat arms; slow ones play one seed only."""
+    for name in FIELD:
+        seeds = 1 if name in SLOW else most_seeds
+        for context in [None] if name in CONTEXT_FREE else contexts:
+            play = partial(_field, name, CONTEXTS[context or TOGETHER])
+            yield Method(name, "field", context, play, most_seeds=seeds)
+
+
+def few_of_the_field(scenario: str) -> Iterator[Method]:
+    """Yield the field where it is not the main thing, for it takes minutes: all contexts together, S1, one seed."""
+    if scenario == "S1":
+        yield from field_methods([TOGETHER], most_seeds=1)
+
+
+def _field(name: str, axes: tuple[int, ...], problem: Problem, seed: int) -> Outcome:
+    contexts: Floats = np.ascontiguousarray(problem.contexts[:, axes])
+    return problem.outcome(play_field(name, problem.values, contexts, delays=problem.delays, seed=seed))
+
+
+def jobs_for(
+    part: str, setting: str, scenario: str, problems: Callable[[], Sequence[Problem]], methods: Sequence[Method]
+) -> Iterator[Job]:
+    """Yield a job for every method on the problems of a setting."""
+    for method in methods:
+        place = Place(part, setting, scenario, method.context, method.name, method.kind)
+        yield Job(place, partial(measured, problems, method))

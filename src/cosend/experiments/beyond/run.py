@@ -1,0 +1,42 @@
+"""Compute the rows of the results, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from cosend.experiments.beyond.changes import costs, delays, drift
+from cosend.experiments.beyond.learning import learning
+from cosend.experiments.beyond.liar import liar
+from cosend.experiments.beyond.play import Job
+from cosend.experiments.beyond.settings import Settings
+from cosend.experiments.beyond.windows import described, windows
+
+Report = Callable[[str, int], None]  # what is being done, and how many rows there will be
+Row = dict[str, Any]
+
+JOBS: Final[dict[str, Callable[[Settings], Iterator[Job]]]] = {
+    "windows": windows,
+    "delays": delays,
+    "costs": costs,
+    "drift": drift,
+    "liar": liar,
+    "learning": learning,
+}
+
+
+def rows(settings: Settings, report: Report) -> Iterator[Row]:
+    """Yield the rows of the results, each as soon as it is there."""
+    jobs = [job for part in settings.parts for job in JOBS[part](settings)]
+    for place, work in jobs:
+        report(f"{place.part}: {place.policy}", len(jobs))
+        yield {**place._asdict(), **work()}
+
+
+def results(settings: Settings, found: list[Row]) -> dict[str, Any]:
+    """Return what was found in the shape of results.json."""
+    return {
+        "rows": found,
+        "windows": described(settings),
+        "settings": {"rows": settings.rows, "seeds": settings.seeds, "parts": list(settings.parts)},
+    }

@@ -1,0 +1,64 @@
+"""The windows part: the paper's window and four further ones, with every context, one by one and together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+from cosend.core.ledger import Ints
+from cosend.experiments.beyond.play import (
+    Job,
+    Method,
+    bandit_methods,
+    few_of_the_field,
+    field_methods,
+    jobs_for,
+    policy_methods,
+    simple_methods,
+)
+from cosend.experiments.beyond.problems import Outcome, Problem, window_data, window_outputs, window_problems
+from cosend.experiments.beyond.settings import MAIN, SHARED, WINDOWS, Settings, Window
+from cosend.experiments.kdd99.run import BOOSTERS, Data, Outputs
+from cosend.experiments.kdd99.settings import SCENARIOS
+
+
+def windows(settings: Settings) -> Iterator[Job]:
+    """Yield the rows of all windows and scenarios."""
+    for window, scenario in product(WINDOWS, SCENARIOS):
+        problems = partial(window_problems, settings, window.start, scenario)
+        field = field_methods(SHARED) if window == MAIN else few_of_the_field(scenario)
+        boosters = _boosters(settings, window, scenario)
+        methods = [*policy_methods(), *simple_methods(), *bandit_methods(SHARED), *boosters, *field]
+        yield from jobs_for("windows", window.name, scenario, problems, methods)
+
+
+def described(settings: Settings) -> list[dict[str, Any]]:
+    """Return where the windows start, and their shares of attacks and of label switches in %."""
+    rows = []
+    for window in WINDOWS if "windows" in settings.parts else [MAIN]:
+        labels = window_data(settings.data, window.start, settings.rows).labels
+        switches = 100 * float((labels[1:] != labels[:-1]).mean())
+        attacks = 100 * float(labels.mean())
+        rows.append({"name": window.name, "start": window.start, "attacks": attacks, "switches": switches})
+    return rows
+
+
+def _boosters(settings: Settings, window: Window, scenario: str) -> Iterator[Method]:
+    for name, booster in BOOSTERS.items():
+        play = partial(_boosted, settings, window, scenario, booster)
+        yield Method(name, "baseline", None, play, most_seeds=1 if name.endswith("_every_item") else None)
+
+
+def _boosted(
+    settings: Settings,
+    window: Window,
+    scenario: str,
+    booster: Callable[[Data, Outputs], Ints],
+    problem: Problem,
+    seed: int,
+) -> Outcome:
+    """Return what came of boosting, which asks all functions about every item and pays for each."""
+    data, outputs = window_outputs(settings.data, window.start, settings.rows, scenario, settings.seeds)
+    return problem.said(booster(data, outputs[seed])[: len(problem.labels)], float(problem.costs.sum()))

@@ -1,0 +1,69 @@
+"""What the experiments beyond the paper must show, on the paper's window and with five seeds."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosend.experiments.beyond.run import JOBS
+from cosend.experiments.beyond.settings import AXES, MAIN, Settings
+
+SCENARIOS = ("S1", "S2")
+COLUMNS = list(product(SCENARIOS, AXES))
+MOST = {  # error in % of CellKLUCB
+    ("S1", "previous_label"): 0.3,
+    ("S1", "src_bytes"): 0.6,
+    ("S1", "time"): 1.1,
+    ("S2", "previous_label"): 0.3,
+    ("S2", "src_bytes"): 0.6,
+    ("S2", "time"): 2.0,
+}
+BEATEN = ("CoS", "adaboost", "swa_100", "swa_1000")
+NEAR = 0.05  # points that the field may be better
+FIELD_SEEDS = 1  # the field takes minutes
+
+
+def errors(data: Path, wanted: Any, seeds: int) -> dict[tuple[str, str | None, str], float]:
+    """Return the error of the wanted rows of the paper's window by setup, context and policy."""
+    jobs = [job for job in JOBS["windows"](Settings(data=data, seeds=seeds)) if job.place.setting == MAIN.name]
+    chosen = [job for job in jobs if wanted(job.place)]
+    return {(job.place.scenario, job.place.context, job.place.policy): job.work()["error"] for job in chosen}
+
+
+@pytest.fixture(scope="module")
+def ours(kdd99_file: Path) -> dict[tuple[str, str | None, str], float]:
+    return errors(kdd99_file, lambda place: place.policy in ("CellKLUCB", *BEATEN), seeds=5)
+
+
+@pytest.fixture(scope="module")
+def field(kdd99_file: Path) -> dict[tuple[str, str | None, str], float]:
+    wanted = (*AXES, None)
+    return errors(kdd99_file, lambda place: place.kind == "field" and place.context in wanted, FIELD_SEEDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scenario", "context"), COLUMNS)
+def test_cell_kl_ucb_errs_at_most_as_much_as_was_promised(ours: Any, scenario: str, context: str) -> None:
+    assert ours[scenario, context, "CellKLUCB"] <= MOST[scenario, context]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scenario", "context"), COLUMNS)
+def test_cell_kl_ucb_is_better_than_cos_and_boosting(ours: Any, scenario: str, context: str) -> None:
+    for name in BEATEN:
+        theirs = ours[scenario, context if name == "CoS" else None, name]
+        assert ours[scenario, context, "CellKLUCB"] < theirs, name
+
+
+@pytest.mark.slow
+def test_nobody_of_the_field_is_clearly_better_and_hardly_anybody_as_good(ours: Any, field: Any) -> None:
+    better = 0
+    for scenario, context in COLUMNS:
+        mine = ours[scenario, context, "CellKLUCB"]
+        best = min(error for (where, seen, _), error in field.items() if where == scenario and seen in (None, context))
+        assert mine <= best + NEAR, (scenario, context)
+        better += mine < best
+    assert better >= 5
