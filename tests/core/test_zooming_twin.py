@@ -86,7 +86,7 @@ def test_cubes_of_level_50_never_split() -> None:
 
 
 def test_the_mean_of_a_child_is_the_quotient_of_what_it_inherited() -> None:
-    """Not its parent's mean: 1.5 * 0.8 / 1.5 is just below 0.8, so the arm with one reward is better than that with two."""
+    """Not its parent's mean: 1.5 * 0.8 / 1.5 is below 0.8, so the arm with one reward beats the one with two."""
     chosen = {"split_after": 3.0, "inherit": 1.5}
     network = lockstep.build(random.Random(0), [2], 1, chosen, policy="ZoomingKLUCB")
     for name in network.functions["site0"]:

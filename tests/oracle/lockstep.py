@@ -15,7 +15,7 @@ from cosend.errors import SettledDecision
 from tests.oracle.index_twin import IndexTwin, IndexTwinSettings
 from tests.oracle.thompson_twin import ThompsonTwin
 from tests.oracle.twin import Twin
-from tests.oracle.twin_values import TwinArm, TwinSettings, mean_of
+from tests.oracle.twin_values import TwinArm, TwinSettings, net_mean
 from tests.oracle.zooming_twin import ZoomingIndexTwin, ZoomingIndexTwinSettings, ZoomingTwin
 
 MAIN_ONLY = {"wait_limit", "max_waiting", "default_reward"}
@@ -226,8 +226,10 @@ def compare_ledgers(network: Network) -> None:
             seen.add(key)
             assert cell.labelled == (expected[key].arrivals, expected[key].taught)
             for number, arm in enumerate(learner.arms.names):
-                assert core_numbers(learner, row, number) == twin_numbers(expected[key].arms[arm])
-                assert cell.estimates[arm].mean_reward == mean_of(expected[key].arms[arm])
+                numbers = expected[key].arms[arm]
+                assert core_numbers(learner, row, number) == twin_numbers(numbers)
+                if numbers.reward_count > 0:
+                    assert cell.estimates[arm].mean_reward == net_mean(numbers, twin.cost(arm))
         assert seen == expected.keys()
         assert (overall_row is not None) == (isinstance(twin, ThompsonTwin) and len(expected) > 0)
         if overall_row is not None and isinstance(twin, ThompsonTwin):

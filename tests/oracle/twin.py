@@ -113,6 +113,10 @@ class Twin:
         if key in self._cells:  # the cell that holds the context by now may be one that nothing was entered in
             self._apply_label(self._cells[key], waited, gain, cost)
 
+    def cost(self, arm: str) -> float:
+        """Return what an arm costs now."""
+        return self._group_of(arm)[arm]
+
     def set_cost(self, arm: str, cost: float) -> None:
         """Change what an arm costs from now on."""
         self._group_of(arm)[arm] = cost
@@ -309,7 +313,7 @@ class Twin:
             cell.arms[waited.arm].my_training_count += 1  # NOT the caller's mean or count of the peer (SPEC 2)
             return
         if cost is not None:
-            gain = gain - cost + self._group_of(waited.arm)[waited.arm]
+            gain = gain - cost + self.cost(waited.arm)
         self._add_reward(cell, waited.arm, gain)
         if waited.kind == "answer":
             cell.taught += 1
