@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core import columns as col
 from cosend.core.ledger import EMPTY, Floats, Ledger
 
@@ -121,7 +121,7 @@ def evidence(count: float, total: float, newer_count: float, newer_sum: float) -
     return code_length(total, count) - older - code_length(newer_sum, newer_count)
 
 
-@compiled
+@compiled_apart
 def notice(known: Floats, gain: float, looked: bool) -> None:
     """Take a reward into the window of an arm, and restart its estimate if that shows a change."""
     gain = min(max(gain, 0.0), 1.0)

@@ -6,7 +6,7 @@ many tickets there were when it was begun, so it can tell what was entered in it
 
 from __future__ import annotations
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core import columns as col
 from cosend.core.bookkeeping import TRAIN, enter_reward, strike
 from cosend.core.ledger import EMPTY, Floats, Ledger
@@ -19,10 +19,18 @@ def learn(
     ledger: Ledger, context: Floats, row: int, ticket: int, arrival: int, arm: int, kind: int, gain: float
 ) -> None:
     """Enter a reward where it belongs now; `row` is where it was entered when that cannot have changed."""
-    site = ledger.site
-    if site[col.STEADY]:
+    if ledger.site[col.STEADY]:
         enter_reward(ledger, row, arm, kind, gain, True)
-        return
+    else:
+        learn_in_all_views(ledger, context, ticket, arrival, arm, kind, gain)
+
+
+@compiled_apart
+def learn_in_all_views(
+    ledger: Ledger, context: Floats, ticket: int, arrival: int, arm: int, kind: int, gain: float
+) -> None:
+    """Judge the views by a reward, and enter it in the cell of each that holds its context by now."""
+    site = ledger.site
     candidates = site[col.CANDIDATES] if site[col.CANDIDATES] > 1 else 0  # there is nothing to judge
     for view in range(site[col.VIEWS]):
         row = find_place(ledger, view, context, arrival)
@@ -35,7 +43,7 @@ def learn(
     reconsider(ledger)
 
 
-@compiled
+@compiled_apart
 def strike_everywhere(
     ledger: Ledger, context: Floats, row: int, ticket: int, arrival: int, arm: int, kind: int
 ) -> None:

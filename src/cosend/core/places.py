@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core import columns as col
 from cosend.core.cubes import child_of, inherit
 from cosend.core.ledger import EMPTY, Floats, Ledger, find_row, row_for
@@ -12,8 +12,22 @@ from cosend.core.partition import cell_of
 @compiled
 def find_place(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
     """Return the row of the cell that holds an item, the smallest one that was visited, or EMPTY."""
-    if not ledger.site[col.ZOOMS]:
-        return find_row(ledger, cell_of(ledger, view, context, arrival))
+    if ledger.site[col.ZOOMS]:
+        return find_cube(ledger, view, context, arrival)
+    return find_row(ledger, cell_of(ledger, view, context, arrival))
+
+
+@compiled
+def visit(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
+    """Return the row of the cell that holds an item, begun if this is the first; there must be room for it."""
+    if ledger.site[col.ZOOMS]:
+        return visit_cube(ledger, view, context, arrival)
+    return row_for(ledger, cell_of(ledger, view, context, arrival))
+
+
+@compiled_apart
+def find_cube(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
+    """Return the row of the smallest cube that holds an item and was visited, or EMPTY."""
     child = find_row(ledger, view)
     row = child
     while child != EMPTY:
@@ -24,12 +38,10 @@ def find_place(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
     return row
 
 
-@compiled
-def visit(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
-    """Return the row of the cell that holds an item, begun if this is the first; there must be room for it."""
-    if not ledger.site[col.ZOOMS]:
-        return row_for(ledger, cell_of(ledger, view, context, arrival))
-    row = find_place(ledger, view, context, arrival)
+@compiled_apart
+def visit_cube(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
+    """Return the row of the cube that an item belongs to; a child of a split one is begun when it is visited."""
+    row = find_cube(ledger, view, context, arrival)
     if row == EMPTY:
         return row_for(ledger, view)
     level = ledger.cells[row, col.CELL_LEVEL]

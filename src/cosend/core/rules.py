@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core import columns as col
 from cosend.core import draws
 from cosend.core.bookkeeping import EXPLOIT, LOOK, enter_choice, enter_report
@@ -45,22 +45,36 @@ def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int
     row = visit(ledger, view, context, arrival)
     phase, arm, candidates = named(ledger, row, context, arrival, asked)
     if phase != ASK:
-        for each in range(site[col.VIEWS]):
-            place = row if each == view else visit(ledger, each, context, arrival)
-            enter_choice(ledger, place, arm, phase, arrival)
-            split_if_due(ledger, place)
+        if site[col.STEADY]:
+            enter_choice(ledger, row, arm, phase, arrival)
+        else:
+            enter_in_all_views(ledger, context, arm, phase, arrival)
         ledger.views[view, col.VIEW_DECIDED] += 1.0
         site[col.ARRIVALS] = arrival
         site[col.TICKETS] += 1
     return phase, arm, row, candidates
 
 
+@compiled_apart
+def enter_in_all_views(ledger: Ledger, context: Floats, arm: int, phase: int, arrival: int) -> None:
+    """Enter a choice in the cell of every view, and split cells that have seen enough."""
+    for view in range(ledger.site[col.VIEWS]):
+        row = visit(ledger, view, context, arrival)
+        enter_choice(ledger, row, arm, phase, arrival)
+        split_if_due(ledger, row)
+
+
 @compiled
 def named(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked) -> tuple[int, int, int]:
     """Return (phase, arm, candidates) that the rule of the site names for an item in a cell."""
-    rule = ledger.site[col.RULE]
-    if rule == BY_QUOTA:
+    if ledger.site[col.RULE] == BY_QUOTA:
         return by_quota(ledger, row, arrival - ledger.site[col.QUOTA_START], asked)
+    return named_by_index(ledger, row, context, arrival, asked)
+
+
+@compiled_apart
+def named_by_index(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked) -> tuple[int, int, int]:
+    """Return (phase, arm, candidates) of an index policy; peers that are owed training come first, then looks."""
     if ledger.parameters[col.PEER_TRAINING] > 0.0:
         phase, peer, stale = train_or_ask(ledger, row, training_budget(ledger, row), asked)
         if phase != EXPLOIT:
@@ -69,7 +83,7 @@ def named(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked)
         look = arm_to_look_at(ledger, row)
         if look != EMPTY:
             return LOOK, look, 1
-    if rule == BY_KL_INDEX:
+    if ledger.site[col.RULE] == BY_KL_INDEX:
         return by_kl_index(ledger, row)
     return by_sample(ledger, row, find_place(ledger, ledger.site[col.VIEWS] - 1, context, arrival))
 

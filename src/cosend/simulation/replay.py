@@ -217,13 +217,19 @@ def hand_out(
         number = progress[HANDED_OUT]
         if labels.order.shape[0] > 0:
             number = labels.order[number]
-        slot, s = number // sites, number % sites
+        slot, s = divided(number, sites)
         delay = delay_of(labels, slot, s)
         if slot + delay > now or (delay == 0 and slot == now):
             return
         if delay > 0 and labels.waiting[slot & last, s, ITEM] != EMPTY:
             label(stack, wiring, s, contexts, gains, labels.waiting[slot & last, s])
         progress[HANDED_OUT] += 1
+
+
+@compiled
+def divided(number: int, sites: int) -> tuple[int, int]:
+    """Return slot and site; most replays that are in a hurry have one site, and a division takes its time."""
+    return (number, 0) if sites == 1 else (number // sites, number % sites)
 
 
 @compiled
