@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cosend.experiments.beyond.run import JOBS
-from cosend.experiments.beyond.settings import AXES, MAIN, Settings
+from cosend.experiments.beyond.settings import AXES, MAIN, STILL, WINDOWS, Settings
 
 SCENARIOS = ("S1", "S2")
 COLUMNS = list(product(SCENARIOS, AXES))
@@ -26,9 +26,9 @@ NEAR = 0.05  # points that the field may be better
 FIELD_SEEDS = 1  # the field takes minutes
 
 
-def errors(data: Path, wanted: Any, seeds: int) -> dict[tuple[str, str | None, str], float]:
-    """Return the error of the wanted rows of the paper's window by setup, context and policy."""
-    jobs = [job for job in JOBS["windows"](Settings(data=data, seeds=seeds)) if job.place.setting == MAIN.name]
+def errors(data: Path, wanted: Any, seeds: int, window: str = MAIN.name) -> dict[tuple[str, str | None, str], float]:
+    """Return the error of the wanted rows of a window by setup, context and policy."""
+    jobs = [job for job in JOBS["windows"](Settings(data=data, seeds=seeds)) if job.place.setting == window]
     chosen = [job for job in jobs if wanted(job.place)]
     return {(job.place.scenario, job.place.context, job.place.policy): job.work()["error"] for job in chosen}
 
@@ -67,3 +67,33 @@ def test_nobody_of_the_field_is_clearly_better_and_hardly_anybody_as_good(ours: 
         assert mine <= best + NEAR, (scenario, context)
         better += mine < best
     assert better >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [window.name for window in WINDOWS])
+def test_selecting_the_context_is_nearly_as_good_as_knowing_it(kdd99_file: Path, window: str) -> None:
+    """The candidates are the three contexts alone, and all together; the policy inside is the same."""
+    found = errors(kdd99_file, lambda place: place.policy in ("ContextSelection", "ZoomingKLUCB"), 5, window)
+    for scenario in SCENARIOS:
+        selected = found[scenario, "candidates", "ContextSelection"]
+        best = min(found[scenario, axis, "ZoomingKLUCB"] for axis in AXES)
+        assert selected <= (0.35 if window == MAIN.name else 1.3 * best), scenario
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["CellKLUCB", "ZoomingKLUCB"])
+def test_whoever_notices_a_change_is_back_sooner_and_loses_nothing_where_there_is_none(
+    kdd99_file: Path, policy: str
+) -> None:
+    """With the previous label as context; with time as one, a change comes with new cells and is no problem."""
+    wanted = (policy, f"ChangeAware {policy}")
+    jobs = [
+        job
+        for job in JOBS["drift"](Settings(data=kdd99_file, seeds=5))
+        if job.place.policy in wanted and job.place.context == "previous_label"
+    ]
+    found = {(job.place.policy, job.place.setting == STILL): job.work() for job in jobs}
+    plain, aware = wanted
+    assert found[aware, False]["recovery"] <= 0.25 * found[plain, False]["recovery"]
+    assert found[aware, False]["error"] < found[plain, False]["error"]
+    assert found[aware, True]["error"] <= 1.1 * found[plain, True]["error"]

@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from tests.oracle.twin import BEST_TIE, Twin
+from tests.oracle.twin import Twin
+from tests.oracle.twin_draws import BEST_TIE
 from tests.oracle.twin_values import Ask, Pick, TwinArm, TwinCell, TwinSettings, count_of, mean_of
 
 
@@ -34,13 +35,6 @@ def bound(mean: float, level: float) -> float:
     return max(mean, min(q, start, 1.0))
 
 
-def index_of(arm: TwinArm, cost: float, arrivals: int) -> float:
-    """Return the index of an arm in a cell with so many own arrivals before this item."""
-    if count_of(arm) == 0:
-        return 3 - cost
-    return bound(max(0.0, mean_of(arm)), math.log(max(1, arrivals)) / count_of(arm)) - cost
-
-
 class IndexTwin(Twin):
     """One learner that follows the largest index. It asks and trains nobody unless `peer_training` is above 0."""
 
@@ -50,11 +44,22 @@ class IndexTwin(Twin):
 
     def _pick_by_index(self, cell: TwinCell) -> Pick:
         costs = {**self._own, **self._peers}
-        indices = {name: index_of(cell.arms[name], cost, cell.arrivals) for name, cost in costs.items()}
+        indices = {name: self._index(cell, cell.arms[name]) - cost for name, cost in costs.items()}
         largest = max(indices.values())
         candidates = [name for name, index in indices.items() if index == largest]
         arm = self._one_of(candidates, BEST_TIE, self._next_id)
         return self._phase_of(cell, arm), arm, len(candidates)
+
+    def _index(self, cell: TwinCell, arm: TwinArm) -> float:
+        """Return how good an arm may be, before its cost."""
+        if count_of(arm) == 0:
+            return 3.0
+        mean, count = self._known(arm)
+        return bound(mean, math.log(max(1, cell.arrivals)) / count)
+
+    def _known(self, arm: TwinArm) -> tuple[float, float]:
+        """Return the mean and the count that the index of a tried arm is made of."""
+        return max(0.0, mean_of(arm)), count_of(arm)
 
     def _phase_of(self, cell: TwinCell, arm: str) -> str:
         is_best = arm in self._best(cell, {**self._own, **self._peers})

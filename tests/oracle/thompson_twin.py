@@ -4,8 +4,8 @@ import math
 from copy import deepcopy
 
 from tests.oracle.index_twin import IndexTwin
-from tests.oracle.twin import WORD, draw, mix
-from tests.oracle.twin_values import Pick, TwinArm, TwinCell, TwinSettings
+from tests.oracle.twin_draws import WORD, draw, mix
+from tests.oracle.twin_values import Pick, TwinArm, TwinCell, TwinSettings, Waiting
 
 PER_ARM = 8  # purposes of samples: 8 for the first arm, 16 for the second, ... (exactness: Draws)
 
@@ -87,10 +87,12 @@ class ThompsonTwin(IndexTwin):
         super()._join(group, name, cost)
         self._overall[name] = TwinArm()
 
-    def _add_reward(self, cell: TwinCell, arm: str, gain: float) -> None:
-        super()._add_reward(cell, arm, gain)
-        self._overall[arm].reward_count += 1
-        self._overall[arm].reward_sum += gain
+    def _add_reward(self, cell: TwinCell | None, waited: Waiting, reward: float) -> None:
+        """Count over all cells, even if the cell that holds the context by now was never visited."""
+        super()._add_reward(cell, waited, reward)
+        if waited.kind != "look":
+            self._overall[waited.arm].reward_count += 1
+            self._overall[waited.arm].reward_sum += reward
 
     def _next_era(self) -> None:
         super()._next_era()

@@ -4,13 +4,26 @@ import itertools
 import math
 from collections.abc import Iterable
 from copy import deepcopy
-from hashlib import blake2b
 
+from tests.oracle.twin_clock import TwinClock
+from tests.oracle.twin_draws import (
+    ANSWER_OWED,
+    ANSWER_TIE,
+    ANYTHING_OWED,
+    BEST_TIE,
+    OWN_OWED,
+    PEER_OWED,
+    PEER_UNTRAINED,
+    PER_ASKED,
+    draw,
+    hash_words,
+)
 from tests.oracle.twin_values import (
     Ask,
     CellKey,
     Context,
     Pick,
+    Place,
     TwinAnswer,
     TwinArm,
     TwinCell,
@@ -22,78 +35,41 @@ from tests.oracle.twin_values import (
     net_mean,
 )
 
-WORD = 0xFFFFFFFF  # all words are 32 bits (exactness: Draws)
 
-# Purposes of draws (exactness: Draws). Asking again moves the purpose on by 8 per peer asked.
-OWN_OWED, PEER_UNTRAINED, PEER_OWED, BEST_TIE, ANSWER_OWED, ANSWER_TIE, ANYTHING_OWED, PER_ASKED = range(1, 9)
-
-
-def mix(x: int) -> int:
-    """Scramble one word (exactness: Draws)."""
-    x = ((x ^ (x >> 16)) * 0x21F0AAAD) & WORD
-    x = ((x ^ (x >> 15)) * 0x735A2D97) & WORD
-    return x ^ (x >> 15)
-
-
-def hash_words(text: str) -> tuple[int, int]:
-    """Return the first and the second four bytes of the hash of a text."""
-    digest = blake2b(text.encode(), digest_size=8).digest()
-    return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
-
-
-def draw(keys: tuple[int, int], word: int, number: int, purpose: int) -> int:
-    """Return the one word that (site, caller, number, purpose) stands for (exactness: Draws)."""
-    low, high = number & WORD, (number >> 32) & WORD
-    scatter = (purpose * 0x9E3779B1) & WORD
-    return mix(mix(mix(low ^ keys[0]) ^ high ^ scatter) ^ keys[1] ^ word)
-
-
-class Twin:
+class Twin(TwinClock):
     """One learner, followed literally."""
 
     def __init__(self, settings: TwinSettings) -> None:
         """Start with no item seen and no cell visited."""
-        self._settings = settings
+        super().__init__(settings)
         self._own = dict(settings.own)
         self._peers = dict(settings.peers)
         self._announced = dict.fromkeys(settings.peers, 1)  # how many functions a peer says it has
         self._keys = hash_words(f"{settings.seed}/{settings.name}")
-        self._axes = settings.dimensions + (1 if settings.time_dimension else 0)
-        self._is_doubling = settings.horizon is None and settings.slices is None
         self._keeps_late_labels = settings.doubling == "keep"  # those whose cell is no longer in use
         self._cells: dict[CellKey, TwinCell] = {}
         self._waiting: dict[int, Waiting] = {}
         self._next_id = 1
-        self._arrivals = 0  # never reset: waiting is measured in it (exactness: Waiting)
-        self._era = 1  # the doubling phase; stays 1 without doubling
-        self._era_start = 0  # arrivals before this doubling phase
         self._slices = self._slices_now()
 
     def choose(self, context: Context, ask: Ask) -> TwinChoice:
         """Decide which arm the next own item goes to."""
-        self._begin_arrival()
-        point = self._point(context)
-        key = self._enter(point)
-        cell = self._cells[key]
-        phase, arm, candidates = self._pick(cell, ask)
-        cell.arrivals += 1  # whatever arm is used (SPEC 2)
-        if phase == "train":
-            cell.arms[arm].training_count += 1
-        decision = self._wait_for("training" if phase == "train" else "own", arm, point, key)
-        self._after_choice(cell)
+        self.begin_arrival()
+        for id in self.overdue_ids():
+            self.overdue(id)
+        self.begin_era()
+        place = self.enter(context)
+        pick = self.pick(place, ask)
+        choice = self.enter_choice(place, pick)
         self._limit_waiting()
-        return TwinChoice(decision, phase, arm, key, candidates)
+        return choice
 
     def answer(self, context: Context, caller: str, request: int, training: bool) -> TwinAnswer:
         """Answer a peer's call from the own functions only."""
-        point = self._point(context)
-        is_labelled = training or self._settings.share_labels == "always"
-        key = self._enter(point) if is_labelled else self._find(point)
-        cell = self._look(key)
-        owed = self._owed(cell, self._own) if training else []
-        candidates, purpose = (owed, ANSWER_OWED) if owed else (self._best(cell, self._own), ANSWER_TIE)
-        function = self._one_of(candidates, purpose, request, hash_words(caller)[0])
-        ticket = self._wait_for("answer", function, point, key) if is_labelled else None
+        is_labelled = training or self.shares_all()
+        place = self.enter(context) if is_labelled else self.look_up(context)
+        function = self.pick_answer(place, caller, request, training)
+        ticket = self.wait_for("answer", function, place) if is_labelled else None
         self._limit_waiting()
         return TwinAnswer(function, ticket)
 
@@ -107,11 +83,8 @@ class Twin:
         waited = self._waiting.pop(id)
         if self._is_in_its_cell(waited):
             self._count_waiting(self._cells[waited.cell], waited, -1)
-        elif not self._keeps_late_labels:
-            return
-        key = self._find(waited.point)
-        if key in self._cells:  # the cell that holds the context by now may be one that nothing was entered in
-            self._apply_label(self._cells[key], waited, gain, cost)
+        if self._is_wanted(waited):
+            self._apply_label(self.receiver(waited), waited, self.reward(waited, gain, cost))
 
     def cost(self, arm: str) -> float:
         """Return what an arm costs now."""
@@ -142,6 +115,52 @@ class Twin:
         """Return a copy of every visited cell."""
         return deepcopy(self._cells)
 
+    def views(self) -> "list[Twin]":
+        """Return the twins that look at some of the axes each: this one looks at all of them."""
+        return [self]
+
+    def shares_all(self) -> bool:
+        """Tell whether the label is passed on after every call."""
+        return self._settings.share_labels == "always"
+
+    # The steps of a choice and of an answer
+
+    def enter(self, context: Context) -> Place:
+        """Return where the context belongs by now: a cell that is visited from now on."""
+        point = self._point(context)
+        return point, self._enter(point)
+
+    def look_up(self, context: Context) -> Place:
+        """Return the cell that holds the context by now, visited or not."""
+        point = self._point(context)
+        return point, self._find(point)
+
+    def pick(self, place: Place, ask: Ask) -> Pick:
+        """Choose an arm for an item that was entered there."""
+        return self._pick(self._cells[place[1]], ask)
+
+    def enter_choice(self, place: Place, pick: Pick) -> TwinChoice:
+        """Count what was chosen and wait for its label."""
+        phase, arm, candidates = pick
+        cell = self._cells[place[1]]
+        cell.arrivals += 1  # whatever arm is used (SPEC 2)
+        if phase == "train":
+            cell.arms[arm].training_count += 1
+        decision = self.wait_for({"train": "training", "look": "look"}.get(phase, "own"), arm, place)
+        self._after_choice(cell)
+        return TwinChoice(decision, "explore" if phase == "look" else phase, arm, place[1], candidates)
+
+    def pick_answer(self, place: Place, caller: str, request: int, training: bool) -> str:
+        """Choose the own function that answers."""
+        cell = self._look(place[1])
+        owed = self._owed(cell, self._own) if training else []
+        candidates, purpose = (owed, ANSWER_OWED) if owed else (self._best(cell, self._own), ANSWER_TIE)
+        return self._one_of(candidates, purpose, request, hash_words(caller)[0])
+
+    def enter_report(self, place: Place, peer: str, told: tuple[int, int]) -> None:
+        """Take what a peer told about the item that was entered there."""
+        self._refresh(self._cells[place[1]], peer, told)
+
     # The choice (SPEC 2; exactness: Order `random`)
 
     def _pick(self, cell: TwinCell, ask: Ask) -> Pick:
@@ -167,7 +186,7 @@ class Twin:
         # A peer that was asked is either trained at once or no longer in the list: never asked twice.
         while stale := [name for name in self._peers if self._is_untrained(cell, name)]:
             peer = self._one_of(stale, PEER_UNTRAINED + PER_ASKED * asked, self._next_id)
-            self._refresh(cell, peer, ask)
+            self._refresh(cell, peer, ask(peer))
             asked += 1
             if self._is_untrained(cell, peer):
                 return "train", peer, len(stale)
@@ -183,7 +202,7 @@ class Twin:
         while owed := [arm for arm in arms if self._owed(cell, [arm]) or self._is_untrained(cell, arm)]:
             arm = self._one_of(owed, ANYTHING_OWED + PER_ASKED * asked, self._next_id)
             if self._is_untrained(cell, arm):
-                self._refresh(cell, arm, ask)
+                self._refresh(cell, arm, ask(arm))
                 asked += 1
                 if self._is_untrained(cell, arm):
                     return "train", arm, len(owed)
@@ -194,9 +213,9 @@ class Twin:
     def _is_untrained(self, cell: TwinCell, arm: str) -> bool:
         return arm in self._peers and cell.arms[arm].training_count <= self._training_quota(cell)
 
-    def _refresh(self, cell: TwinCell, peer: str, ask: Ask) -> None:
+    def _refresh(self, cell: TwinCell, peer: str, told: tuple[int, int]) -> None:
         """Replace the cached training count (exactness: Asking and training)."""
-        arrivals, taught = ask(peer)
+        arrivals, taught = told
         arm = cell.arms[peer]
         mine = taught if self._settings.training_count == "reported" else arm.my_training_count
         arm.training_count = arrivals + mine + arm.training_waiting_count
@@ -211,20 +230,7 @@ class Twin:
             return candidates[0]
         return candidates[(draw(self._keys, word, number, purpose) * len(candidates)) >> 32]
 
-    # Steps, quotas and cells (exactness: Ids and steps, Arithmetic)
-
-    def _step(self) -> int:
-        """Return the step of the item being decided, or that of an answer: never below 1."""
-        start = self._era_start if self._settings.doubling == "reset" else 0
-        return max(1, self._arrivals - start)
-
-    def _quota(self, cell: TwinCell) -> float:
-        """D1 and D3."""
-        alpha, exponent = self._settings.alpha, self._settings.exploration_exponent
-        if exponent is None:
-            exponent = 2 * alpha / (3 * alpha + self._axes)
-        log_step = math.log(self._step())
-        return math.exp(exponent * log_step) * log_step
+    # Quotas and cells (exactness: Arithmetic)
 
     def _training_quota(self, cell: TwinCell) -> float:
         """D2."""
@@ -234,25 +240,6 @@ class Twin:
         if self._settings.max_peer_functions is not None:
             return self._settings.max_peer_functions
         return max(self._announced.values(), default=1)
-
-    def _length(self) -> int:
-        """Return the horizon, or the length of the doubling phase: 2, 4, 8, ..."""
-        return 2**self._era if self._settings.horizon is None else self._settings.horizon
-
-    def _slices_now(self, alphas: int = 3) -> int:
-        slices = self._settings.slices
-        if slices is None:
-            power = 1 / (alphas * self._settings.alpha + self._axes)
-            slices = max(1, math.ceil(float(self._length()) ** power - 1e-9))
-        limit = self._settings.max_cells
-        while limit is not None and slices > 1 and slices**self._axes > limit:
-            slices -= 1
-        return slices
-
-    def _point(self, context: Context) -> Context:
-        """Return the context, with the time as the last axis if it is one."""
-        time = (min(1.0, self._step() / self._length()),) if self._settings.time_dimension else ()
-        return (*context, *time)
 
     def _find(self, point: Context) -> CellKey:
         """Return the cell that holds a point, visited or not."""
@@ -287,7 +274,9 @@ class Twin:
 
     # Labels and waiting (exactness: Arithmetic, Waiting)
 
-    def _wait_for(self, kind: str, arm: str, point: Context, key: CellKey) -> int:
+    def wait_for(self, kind: str, arm: str, place: Place) -> int:
+        """Wait for the label of something that was entered there; return its id."""
+        point, key = place
         id = self._next_id
         self._next_id += 1
         self._waiting[id] = Waiting(kind, arm, point, key, self._arrivals, self._era)
@@ -295,8 +284,12 @@ class Twin:
         return id
 
     def _limit_waiting(self) -> None:
-        if len(self._waiting) > self._settings.max_waiting:
-            self._overdue(min(self._waiting))
+        for id in self.too_many_ids():
+            self.overdue(id)
+
+    def too_many_ids(self) -> list[int]:
+        """Return the oldest id if more wait than may."""
+        return [min(self._waiting)] if len(self._waiting) > self._settings.max_waiting else []
 
     def _is_in_its_cell(self, waited: Waiting) -> bool:
         """Tell whether it was entered in the very cell that holds it now."""
@@ -308,26 +301,49 @@ class Twin:
         else:
             cell.arms[waited.arm].waiting_count += change
 
-    def _apply_label(self, cell: TwinCell, waited: Waiting, gain: float, cost: float | None) -> None:
-        if waited.kind == "training":
+    def _is_wanted(self, waited: Waiting) -> bool:
+        """Tell whether a label still changes something."""
+        return self._is_in_its_cell(waited) or self._keeps_late_labels
+
+    def waiting(self, id: int) -> Waiting:
+        """Return what is owed a label; KeyError when the id is not waiting."""
+        return self._waiting[id]
+
+    def receiver(self, waited: Waiting) -> TwinCell | None:
+        """Return the cell that a label is added to; the one that holds its context by now may never have been visited."""
+        return self._cells.get(self._find(waited.point)) if self._is_wanted(waited) else None
+
+    def reward(self, waited: Waiting, gain: float, cost: float | None) -> float:
+        """Return what a label adds to the estimate (exactness: Arithmetic)."""
+        return gain if cost is None else gain - cost + self.cost(waited.arm)
+
+    def _apply_label(self, cell: TwinCell | None, waited: Waiting, reward: float) -> None:
+        if waited.kind != "training":
+            self._add_reward(cell, waited, reward)
+        elif cell is not None:
             cell.arms[waited.arm].my_training_count += 1  # NOT the caller's mean or count of the peer (SPEC 2)
+
+    def _add_reward(self, cell: TwinCell | None, waited: Waiting, reward: float) -> None:
+        if cell is None:
             return
-        if cost is not None:
-            gain = gain - cost + self.cost(waited.arm)
-        self._add_reward(cell, waited.arm, gain)
+        if waited.kind != "look":
+            cell.arms[waited.arm].reward_count += 1
+            cell.arms[waited.arm].reward_sum += reward
         if waited.kind == "answer":
             cell.taught += 1
 
-    def _add_reward(self, cell: TwinCell, arm: str, gain: float) -> None:
-        cell.arms[arm].reward_count += 1
-        cell.arms[arm].reward_sum += gain
+    def default_reward(self, id: int) -> float | None:
+        """Return the reward that an overdue one gets instead of being dropped."""
+        return self._settings.default_reward if self._waiting[id].kind in ("own", "look") else None
 
-    def _overdue(self, id: int) -> None:
+    def overdue(self, id: int) -> None:
+        """Wait no longer (exactness: Waiting)."""
+        default = self.default_reward(id)
+        if default is not None:
+            self.learn(id, default)
+            return
         waited = self._waiting.pop(id)
-        if waited.kind == "own" and self._settings.default_reward is not None:
-            self._waiting[id] = waited
-            self.learn(id, self._settings.default_reward)
-        elif self._is_in_its_cell(waited):  # other cells know nothing of it as waiting
+        if self._is_in_its_cell(waited):  # other cells know nothing of it as waiting
             cell = self._cells[waited.cell]
             self._count_waiting(cell, waited, -1)
             if waited.kind == "training":
@@ -335,12 +351,13 @@ class Twin:
 
     # Arrivals and doubling (exactness: Waiting, Doubling)
 
-    def _begin_arrival(self) -> None:
-        self._arrivals += 1
+    def overdue_ids(self) -> list[int]:
+        """Return what has waited for too long by now."""
         limit = math.inf if self._settings.wait_limit is None else self._settings.wait_limit
-        for id in sorted(self._waiting):
-            if self._arrivals - self._waiting[id].arrival > limit:
-                self._overdue(id)
+        return [id for id in sorted(self._waiting) if self._arrivals - self._waiting[id].arrival > limit]
+
+    def begin_era(self) -> None:
+        """Start the next phase if the last one is over."""
         if self._is_doubling and self._arrivals - self._era_start > self._length():
             self._next_era()
 

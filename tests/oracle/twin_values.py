@@ -4,10 +4,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tests.oracle.window import Window
+
 Context = tuple[float, ...]
 CellKey = tuple[int, tuple[int, ...]]  # slices on every axis, and the index on every axis
+Place = tuple[Context, CellKey]  # a context, with the time if that is an axis, and the cell it is entered in
 Ask = Callable[[str], tuple[int, int]]
-Pick = tuple[str, str, int | None]  # phase, arm, number of candidates (None: how likely it was is not known)
+# Phase ("look" is told as "explore"), arm, number of candidates (None: how likely it was is not known).
+Pick = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,7 @@ class TwinSettings:
     wait_limit: int | None = None
     max_waiting: int = 1_000_000
     default_reward: float | None = None
+    rising: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class TwinChoice:
     arm: str
     cell: CellKey
     candidates: int | None
+    view: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,10 @@ class TwinArm:
     training_count: int = 0
     my_training_count: int = 0
     training_waiting_count: int = 0
+    window: Window = field(default_factory=Window)  # this and all below: exactness, Arms that change
+    errors: float = 0.0
+    look_errors: float = 0.0
+    last: int = 0
 
 
 @dataclass
@@ -83,7 +93,7 @@ class TwinCell:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Something that is owed a label. `kind` is "own" (explore or exploit), "training" or "answer"."""
+    """Something that is owed a label. `kind` is "own" (explore or exploit), "look", "training" or "answer"."""
 
     kind: str
     arm: str

@@ -20,7 +20,9 @@ def steps_bar(console: Console) -> Progress:
 def print_tables(console: Console, tables: Iterable[TableText]) -> None:
     """Print tables of text."""
     for title, heading, lines in tables:
-        table = Table(*heading, title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for n, text in enumerate(heading):
+            table.add_column(text, no_wrap=n == 0)  # who it is about must be readable
         for line in lines:
             table.add_row(*line)
         console.print(table)

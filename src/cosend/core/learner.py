@@ -32,6 +32,7 @@ from cosend.core.values import Answer, AskPeer, Batch, Cell, Choice, LabelledDat
 from cosend.core.waiting import ARM, CONTEXT, KIND, Patience, Waiting, WaitingRoom
 from cosend.errors import ArmError, SettingError, SettledDecision
 
+MOST_DIMENSIONS: Final = 52  # the axes of a view, with that of time, are bits of a double
 NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
 
@@ -60,6 +61,8 @@ class Learner:
         patience = Patience() if patience is None else patience
         check_text("the name of a learner", name)
         check_whole("dimensions", dimensions)
+        if dimensions > MOST_DIMENSIONS:
+            raise SettingError("dimensions", dimensions, f"at most {MOST_DIMENSIONS}")
         check_whole("seed", seed, least=0)
         check_kind(f"the policy of site {name!r}", policy, Policy, "a policy, for example CoS()")
         check_kind(f"the patience of site {name!r}", patience, Patience, "a Patience")

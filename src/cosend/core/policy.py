@@ -233,8 +233,7 @@ class ContextSelection(Wrapper):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.candidates != "auto":
-            object.__setattr__(self, "candidates", _checked(self.candidates))
+        object.__setattr__(self, "candidates", _checked(self.candidates))
 
     def parts(self, dimensions: int) -> tuple[tuple[int, ...], ...]:
         """Return the candidates for contexts of so many dimensions, each as the numbers of its axes."""
@@ -264,14 +263,17 @@ class ContextSelection(Wrapper):
         ledger.site[col.STEADY] = False
 
 
-def _checked(candidates: Any) -> tuple[tuple[int, ...], ...]:
+def _checked(candidates: Any) -> Literal["auto"] | tuple[tuple[int, ...], ...]:
     """Return candidates as tuples, or raise."""
+    if isinstance(candidates, str) and candidates == "auto":
+        return "auto"
     allowed = "'auto', or for each candidate the numbers of its axes: [(0,), (1,), (0, 1), ()]"
     try:
         parts = tuple(tuple(sorted(axes)) for axes in candidates)
     except TypeError:
         raise SettingError("candidates", candidates, allowed) from None
     whole = all(type(axis) is int and axis >= 0 for axes in parts for axis in axes)
+    whole = whole and all(len(set(axes)) == len(axes) for axes in parts)
     if not whole or not 1 <= len(parts) <= MOST_CANDIDATES or len(set(parts)) != len(parts):
         raise SettingError("candidates", candidates, f"{allowed}; all different, at most {MOST_CANDIDATES}")
     return parts

@@ -197,8 +197,10 @@ class EqualCells(BasePolicy):
 
     def slices_at(self, horizon: int, axes: int) -> int:
         """Return the slices per axis of a view with so many axes, for a horizon."""
+        if axes == 0:
+            return 1
         slices = self.slices or self.derived_slices(horizon, axes)
-        if self.max_cells is not None and axes > 0:
+        if self.max_cells is not None:
             slices = min(slices, slices_within(self.max_cells, axes))
         if slices**axes > LARGEST_KEY:
             raise SettingError("max_cells", self.max_cells, f"given: {slices} slices on {axes} axes are too many")

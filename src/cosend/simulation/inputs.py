@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from cosend.core.ledger import Floats, Ints
 from cosend.core.waiting import Patience
 from cosend.errors import ContextError, NetworkError, RewardError, SettingError
 
+NEVER: Final = 2**62  # slots: a label that is as late comes after the end of any stream
 Gains = npt.NDArray[Any]  # [item, function], any number type
 
 
@@ -94,8 +95,9 @@ def read_delays(delay: Any, shape: tuple[int, ...]) -> Ints:
         delays = np.empty(0, object)
     if delays.dtype.kind not in "iu" or (delays.size and delays.min() < 0):
         raise SettingError("delay", delay, "a whole number of slots, 0 or more, or an array of them [slot, site]")
+    delays = np.minimum(delays, NEVER).astype(np.int64)
     if delays.ndim == 0:
-        return delays.astype(np.int64).reshape(1, 1)
+        return delays.reshape(1, 1)
     if delays.shape != shape:
         raise SettingError("delay", f"an array of shape {delays.shape}", f"as many as items: {shape}")
-    return delays.astype(np.int64)
+    return delays

@@ -25,6 +25,7 @@ from cosend.core.rules import NO_ROOM, PHASE_OVER, answer, choose, hear, report
 from cosend.simulation.inputs import Gains, check_inputs, read_arrays, read_delays
 from cosend.simulation.stack import Stack, Wiring, at, split, stacked, wire
 
+END: Final = 2**63 - 1  # the slot in which all labels are known
 DONE: Final = 1
 PAUSED: Final = 2
 LOOKS: Final = 100  # how often a watched replay shows how far it is
@@ -111,7 +112,7 @@ def replay(
 
 def labels_in_order(delays: Ints, items: Ints) -> Labels:
     """Return when labels come: those of one slot in the order of their items, then of their sites."""
-    longest = int(delays.max(initial=0))
+    longest = min(int(delays.max(initial=0)), len(items))  # what comes after the end waits in a place of its own
     ring = 1 << longest.bit_length()  # a power of two above the longest delay
     waiting = np.zeros((ring, items.shape[1] if items.ndim == 2 else 0, WAITING_COLUMNS), np.int64)
     if delays.shape == (1, 1):
@@ -157,7 +158,7 @@ def run(
             if delay_of(labels, slot, s) == 0:
                 label(stack, wiring, s, contexts, gains, entry)
         progress[SLOT], progress[SITE] = slot + 1, 0
-    hand_out(stack, wiring, contexts, gains, labels, slots, slots + last + 1, progress)
+    hand_out(stack, wiring, contexts, gains, labels, slots, END, progress)
     return DONE, 0
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
-from cosend.core.checks import as_list, check_callable, check_kind, check_unit
+from cosend.core.checks import as_list, check_callable, check_kind, check_text, check_unit
 from cosend.core.learner import Learner
 from cosend.core.policy import ContextSelection
 from cosend.core.policy_parts import Policy
@@ -322,6 +322,8 @@ def _axes(site: str, context: Any, candidates: Any) -> tuple[Axis, ...]:
         raise SettingError(f"the candidates of site {site!r}", candidates, allowed)
     if context == "auto":
         check_kind(f"the candidates of site {site!r}", candidates, Mapping, "a mapping from names to Contexts")
+        for each in candidates:
+            check_text(f"the name of a candidate of site {site!r}", each)
         context = tuple(candidates.values())
     axes = tuple(context) if isinstance(context, list | tuple) else (context,)
     for axis in axes:

@@ -34,6 +34,7 @@ from cosend.experiments.beyond.settings import (
     PEER_COSTS,
     RUNNING_ITEMS,
     SHARED,
+    STILL,
     Settings,
 )
 from cosend.experiments.kdd99.settings import SCENARIOS
@@ -73,7 +74,7 @@ def priced(settings: Settings, cost: float, scenario: str) -> list[Problem]:
 
 def drift(settings: Settings) -> Iterator[Job]:
     """Yield the rows of a stream that is the same throughout, and of one that changes in the middle."""
-    for setting, change in (("nothing changes", False), ("abrupt change", True)):
+    for setting, change in ((STILL, False), ("abrupt change", True)):
         problems = partial(shuffled, settings, change)
         methods = [*policy_methods(), *simple_methods(), *few_of_the_field("S1")]
         for method in methods:

@@ -10,14 +10,16 @@ from typing import Any, Final
 from cosend.experiments.beyond import plots
 from cosend.experiments.beyond.liar import ABSENT, LIES
 from cosend.experiments.beyond.run import Row
-from cosend.experiments.beyond.settings import BACK_WITHIN, CONTEXTS, MAIN, RUNNING_ITEMS
+from cosend.experiments.beyond.settings import AXES, BACK_WITHIN, CONTEXTS, MAIN, RUNNING_ITEMS, STILL
 from cosend.reports.plots import png
 from cosend.reports.text import TableText, markdown_table, short_number
 
 Results = dict[str, Any]
 
+WORTH_A_REMARK: Final = 200  # items until the error is back; what is faster needs no help
+
 ERROR_TABLES: Final = ("windows", "delays", "costs")  # parts with a row per policy and a column per context
-SHORT: Final = {"previous_label": "prev. label", "together": "all three"}
+SHORT: Final = {"previous_label": "label", "src_bytes": "bytes", "together": "all 3", "candidates": "auto"}
 ALWAYS_WRONG: Final = [lies.name for lies in LIES if lies.wrong_from == 0.0]
 CAPTION: Final = (
     "Error: % of the items of learner 1, mean over the seeds. Regret: reward (right minus paid) that learner 1 lost in "
@@ -113,8 +115,8 @@ def _drift(rows: list[Row]) -> TableText:
     found = {(row["setting"], row["policy"], row["context"]): row for row in rows if row["part"] == "drift"}
     lines = []
     for (setting, policy, context), row in found.items():
-        same = found.get(("nothing changes", policy, context))
-        if setting == "nothing changes" or same is None:
+        same = found.get((STILL, policy, context))
+        if setting == STILL or same is None:
             continue
         never = f" ({row['never_back']} of {row['seeds']} never)" if row["never_back"] else ""
         errors = [f"{same['error']:.2f}", f"{row['error']:.2f}"]
@@ -168,7 +170,7 @@ def _learning(rows: list[Row]) -> TableText:
 
 def remarks(results: Results) -> list[str]:
     """Return what the numbers say about us and the field, and how far they can be trusted."""
-    notes: list[Callable[[list[Row]], Iterator[str]]] = [_on_field, _on_liar, _on_seeds]
+    notes: list[Callable[[list[Row]], Iterator[str]]] = [_on_field, _on_selection, _on_drift, _on_liar, _on_seeds]
     return [remark for note in notes for remark in note(results["rows"])]
 
 
@@ -189,6 +191,38 @@ def _on_field(rows: list[Row]) -> Iterator[str]:
             yield (
                 f"Main window, {ours['scenario']}, {ours['context']}: CellKLUCB errs in {ours['error']:.3f} %, the "
                 f"best of the field there, {best['policy']}, in {best['error']:.3f} %."
+            )
+
+
+def _on_selection(rows: list[Row]) -> Iterator[str]:
+    """Say how the policy that selects its context compares with its best candidate, which it did not know."""
+    found = {
+        (row["setting"], row["scenario"], row["policy"], row["context"]): float(row["error"])
+        for row in rows
+        if row["part"] == "windows"
+    }
+    for (setting, scenario, policy, _), error in found.items():
+        alone = [found.get((setting, scenario, "ZoomingKLUCB", axis)) for axis in AXES]
+        single = [each for each in alone if each is not None]
+        if policy == "ContextSelection" and single and min(single) > 0:
+            yield (
+                f"Window {setting}, {scenario}: ContextSelection errs in {error:.3f} %, "
+                f"{error / min(single):.2f} times its best single candidate."
+            )
+
+
+def _on_drift(rows: list[Row]) -> Iterator[str]:
+    """Say how much sooner a policy that notices changes is back, and what that costs where nothing changes."""
+    found = {(row["policy"], row["context"], row["setting"]): row for row in rows if row["part"] == "drift"}
+    for (policy, context, setting), aware in found.items():
+        plain = found.get((policy.removeprefix("ChangeAware "), context, setting))
+        if plain is None or plain is aware or plain.get("recovery", 0) < WORTH_A_REMARK or setting == STILL:
+            continue
+        still = [found.get((name, context, STILL), {}).get("error") for name in (policy, plain["policy"])]
+        if None not in still:
+            yield (
+                f"Drift, {policy}, {context}: back after {aware['recovery']:,.0f} items, the plain policy after "
+                f"{plain['recovery']:,.0f}; where nothing changes {still[0]:.2f} % errors against {still[1]:.2f} %."
             )
 
 

@@ -52,6 +52,7 @@ LONGEST_RANDOM_DELAY: Final = 1_000  # random delays are uniform from 0 to this
 DELAYS: Final[tuple[int | str, ...]] = (0, 1, 100, 1_000, RANDOM_DELAY)  # items until the label is known
 PEER_COSTS: Final = (0.05, 0.2)
 
+STILL: Final = "nothing changes"
 RUNNING_ITEMS: Final = 500  # over which the running error of the drift part is taken
 BACK_WITHIN: Final = 1.0  # points above the error before the drift that count as recovered
 

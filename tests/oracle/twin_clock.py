@@ -1,0 +1,54 @@
+"""How far a slow twin has come, and what follows from it: quotas, slices and the time as an axis."""
+
+import math
+
+from tests.oracle.twin_values import Context, TwinCell, TwinSettings
+
+
+class TwinClock:
+    """Steps, quotas and cells (exactness: Ids and steps, Arithmetic, Doubling)."""
+
+    def __init__(self, settings: TwinSettings) -> None:
+        """Start with no item seen."""
+        self._settings = settings
+        self._axes = settings.dimensions + (1 if settings.time_dimension else 0)
+        self._is_doubling = settings.horizon is None and settings.slices is None
+        self._arrivals = 0  # never reset: waiting is measured in it (exactness: Waiting)
+        self._era = 1  # the doubling phase; stays 1 without doubling
+        self._era_start = 0  # arrivals before this doubling phase
+
+    def begin_arrival(self) -> None:
+        """Count one more own item."""
+        self._arrivals += 1
+
+    def _step(self) -> int:
+        """Return the step of the item being decided, or that of an answer: never below 1."""
+        start = self._era_start if self._settings.doubling == "reset" else 0
+        return max(1, self._arrivals - start)
+
+    def _quota(self, cell: TwinCell) -> float:
+        """D1 and D3."""
+        alpha, exponent = self._settings.alpha, self._settings.exploration_exponent
+        if exponent is None:
+            exponent = 2 * alpha / (3 * alpha + self._axes)
+        log_step = math.log(self._step())
+        return math.exp(exponent * log_step) * log_step
+
+    def _length(self) -> int:
+        """Return the horizon, or the length of the doubling phase: 2, 4, 8, ..."""
+        return 2**self._era if self._settings.horizon is None else self._settings.horizon
+
+    def _slices_now(self, alphas: int = 3) -> int:
+        slices = self._settings.slices
+        if slices is None:
+            power = 1 / (alphas * self._settings.alpha + self._axes)
+            slices = max(1, math.ceil(float(self._length()) ** power - 1e-9))
+        limit = self._settings.max_cells
+        while limit is not None and slices > 1 and slices**self._axes > limit:
+            slices -= 1
+        return slices
+
+    def _point(self, context: Context) -> Context:
+        """Return the context, with the time as the last axis if it is one."""
+        time = (min(1.0, self._step() / self._length()),) if self._settings.time_dimension else ()
+        return (*context, *time)
