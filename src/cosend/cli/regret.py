@@ -68,7 +68,7 @@ def measure(settings: Settings, console: Console) -> tuple[list[Run], bool]:
 def show(found: dict[str, object], console: Console) -> None:
     """Print the table, and below it what its columns mean."""
     title, heading, lines = report.table(found)
-    table = Table(title=title, box=None, padding=(0, 1, 0, 0))  # nothing else fits into 80 columns
+    table = Table(title=title, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # nothing else fits into 80 columns
     for name in heading:
         words = name in ("problem", "policy", "verdict")
         table.add_column(name, justify="left" if words else "right", no_wrap=True)
