@@ -11,16 +11,16 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.core import bounds
+from cosend.experiments.regret import zooming
 from cosend.experiments.regret.parts import PARTS
 from cosend.experiments.regret.plots import parts_of_regret, regret_over_items
 from cosend.experiments.regret.run import Run
-from cosend.experiments.regret.settings import POLICIES, PROBLEMS, NamedPolicy, NamedProblem, theorem_applies
+from cosend.experiments.regret.settings import MOSTLY, POLICIES, PROBLEMS, NamedPolicy, NamedProblem, theorem_applies
 from cosend.experiments.regret.slopes import Slope, log_log_slope, over_seeds
 from cosend.reports.plots import png
 
 TableText = tuple[str, list[str], list[list[str]]]  # title, heading, rows
 NONE: Final = "-"  # in the table: there is no such number
-MOSTLY: Final = 0.5  # a policy that exploits less than this share of the items is still exploring
 
 VERDICTS: Final = {
     "below": "the whole interval of the slope in the run is below the exponent",
@@ -45,7 +45,7 @@ def results(runs: Sequence[Run]) -> dict[str, Any]:
                 details.append(detail(policy, problem, own))
     used = {each["problem"] for each in rows}
     settings = {problem.name: asdict(problem.problem) for problem in PROBLEMS if problem.name in used}
-    return {"rows": rows, "details": details, "problems": settings}
+    return {"rows": rows, "details": details, "comparisons": zooming.comparisons(runs), "problems": settings}
 
 
 def row(policy: NamedPolicy, problem: NamedProblem, own: Sequence[Run]) -> dict[str, Any]:
@@ -226,10 +226,21 @@ def _on_bounds(found: dict[str, Any]) -> list[str]:
 
 
 def markdown(found: dict[str, Any]) -> str:
-    """Return the table and the remarks as Markdown."""
-    title, heading, lines = table(found)
+    """Return the tables and the remarks as Markdown."""
+    return "\n".join(line for part in sections(found) for line in _section(*part))
+
+
+def sections(found: dict[str, Any]) -> list[tuple[TableText, list[str]]]:
+    """Return the tables with what has to be said about each: of all policies, and of zooming where it was compared."""
+    compared = found["comparisons"]
+    parts = [(table(found), remarks(found))]
+    return [*parts, (zooming.table(compared), zooming.remarks(compared))] if compared else parts
+
+
+def _section(text: TableText, said: Sequence[str]) -> list[str]:
+    title, heading, lines = text
     grid = ["| " + " | ".join(cells) + " |" for cells in (heading, ["---"] * len(heading), *lines)]
-    return "\n".join([f"# {title}", "", *grid, "", *(f"- {remark}" for remark in remarks(found))]) + "\n"
+    return [f"# {title}", "", *grid, "", *(f"- {remark}" for remark in said), ""]
 
 
 def write(found: dict[str, Any], folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -15,6 +16,7 @@ from cosend.simulation.problems import LipschitzProblem
 
 FEWEST_ITEMS: Final = 1_000  # below, a slope says nothing
 HORIZON_PARTS: Final = (8, 4, 2, 1)  # every policy is run for these parts of its longest horizon
+MOSTLY: Final = 0.5  # a policy that exploits less than this share of the items is still exploring
 LONGEST: Final = 10_000_000
 LONGEST_UNPROVEN: Final = 1_250_000  # of the policies without a bound: keeps the whole within minutes
 
@@ -47,6 +49,17 @@ class NamedPolicy(NamedTuple):
     longest: int = LONGEST
 
 
+def zooming_late(problem: LipschitzProblem, horizon: int) -> Zooming:
+    """Return Zooming whose cubes live long enough to exploit.
+
+    A cube of level p must fill Z quotas of 2^(2 alpha p) ln t, Z = |F_i| + (M - 1)(F_max + 1), before it exploits,
+    and splits after A 2^(rho p) items. With A = Z ln T that many come before it splits, at every level; with A = 1 only
+    where 2^((rho - 2 alpha) p) > Z ln t, which small cubes reach late.
+    """
+    owed = problem.setting.samples_owed * math.log(horizon)
+    return Zooming(alpha=problem.alpha, contexts=problem.contexts, split_after=owed)
+
+
 POLICIES: Final = (
     NamedPolicy(
         "CoS",
@@ -76,6 +89,15 @@ POLICIES: Final = (
     NamedPolicy(
         "Zooming",
         lambda problem, horizon: Zooming(alpha=problem.alpha, contexts=problem.contexts),
+        lambda problem: zooming_exponent(problem.setting, problem.contexts),
+        1.0,
+        bound=None,
+        trains_peers=True,
+        longest=LONGEST_UNPROVEN,
+    ),
+    NamedPolicy(
+        "ZoomingLate",
+        zooming_late,
         lambda problem: zooming_exponent(problem.setting, problem.contexts),
         1.0,
         bound=None,
