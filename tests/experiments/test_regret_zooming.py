@@ -94,3 +94,20 @@ def test_late_cubes_are_filled_before_they_split() -> None:
     policy = zooming_late(problem, 10_000)
     assert policy.split_after == pytest.approx(5 * math.log(10_000))
     assert policy.contexts == "concentrated"
+
+
+@pytest.mark.slow
+def test_what_holds_of_the_claim_and_what_does_not() -> None:
+    """docs/theory.md: with quotas zooming loses where contexts concentrate, also with cubes that live longer."""
+    names = ("CoS", "CellKLUCB", "Zooming", "ZoomingLate", "ZoomingKLUCB")
+    uniform, hot = ("rough", "square", "cube", "rough-cube"), ("hot-line", "hot-cube")
+    settings = Settings(seeds=4, problems=(*uniform, *hot), policies=names, items=100_000)
+    found = {(each["policy"], each["problem"]): each for each in zooming.comparisons(list(runs(settings)))}
+    for problem in uniform:
+        assert found["ZoomingKLUCB", problem]["ratio_ci"][1] < 0.7
+        assert found["Zooming", problem]["ratio_ci"][1] < 1.3
+        assert found["ZoomingLate", problem]["claim"] == "holds"
+    assert found["ZoomingKLUCB", "hot-line"]["claim"] == "holds"
+    for problem in hot:
+        assert found["Zooming", problem]["claim"] == "FAILS"
+        assert found["ZoomingLate", problem]["ratio"] < found["Zooming", problem]["ratio"]
