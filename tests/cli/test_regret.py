@@ -94,6 +94,5 @@ def test_a_stop_shows_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         rows = json.loads((tmp_path / "results.json").read_text())["rows"]
         assert [(row["policy"], row["horizon"]) for row in rows] == [
             *(("CoS", horizon) for horizon in (125, 250)),
-            *(("CellKLUCB", horizon) for horizon in (125, 250)),
-            *((policy, 125) for policy in ("CellThompson", "Zooming", "ZoomingKLUCB")),
+            *((policy, 125) for policy in ("CellKLUCB", "CellThompson", "Zooming", "ZoomingLate", "ZoomingKLUCB")),
         ]

@@ -98,7 +98,7 @@ def test_late_cubes_are_filled_before_they_split() -> None:
 
 @pytest.mark.slow
 def test_what_holds_of_the_claim_and_what_does_not() -> None:
-    """docs/theory.md: with quotas zooming loses where contexts concentrate, also with cubes that live longer."""
+    """docs/theory.md: by index zooming wins on uniform contexts and on a line, by quota it loses in a small cube."""
     names = ("CoS", "CellKLUCB", "Zooming", "ZoomingLate", "ZoomingKLUCB")
     uniform, hot = ("rough", "square", "cube", "rough-cube"), ("hot-line", "hot-cube")
     settings = Settings(seeds=4, problems=(*uniform, *hot), policies=names, items=100_000)
