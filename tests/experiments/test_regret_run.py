@@ -260,13 +260,13 @@ def test_items_cap_the_horizons() -> None:
 
 
 def test_policies_without_a_bound_stop_at_a_horizon_that_the_others_have_too() -> None:
-    proven = horizons_of(PROBLEM["line"], BY_NAME["CoS"])
-    assert proven == [1_250_000, 2_500_000, 5_000_000, 10_000_000]
-    shorter = horizons_of(PROBLEM["line"], BY_NAME["Zooming"])
-    assert shorter == [156_250, 312_500, 625_000, 1_250_000]
-    by_horizon = policies_by_horizon(PROBLEM["line"], POLICIES)
+    proven = horizons_of(PROBLEM["hot-line"], BY_NAME["CoS"])
+    assert proven == [125_000, 250_000, 500_000, 1_000_000]
+    shorter = horizons_of(PROBLEM["hot-line"], BY_NAME["Zooming"])
+    assert shorter == [31_250, 62_500, 125_000, 250_000]
+    by_horizon = policies_by_horizon(PROBLEM["hot-line"], POLICIES)
     assert list(by_horizon) == sorted({*proven, *shorter})
-    assert [policy.name for policy in by_horizon[1_250_000]] == [policy.name for policy in POLICIES]
+    assert [policy.name for policy in by_horizon[250_000]] == [policy.name for policy in POLICIES]
 
 
 @pytest.mark.parametrize(("dimensions", "rate"), [(1, (3 + math.sqrt(17)) / 2), (2, 4.0)])

@@ -18,7 +18,7 @@ FEWEST_ITEMS: Final = 1_000  # below, a slope says nothing
 HORIZON_PARTS: Final = (8, 4, 2, 1)  # every policy is run for these parts of its longest horizon
 MOSTLY: Final = 0.5  # a policy that exploits less than this share of the items is still exploring
 LONGEST: Final = 10_000_000
-LONGEST_UNPROVEN: Final = 1_250_000  # of the policies without a bound: keeps the whole within minutes
+LONGEST_UNPROVEN: Final = 250_000  # of the policies without a bound: keeps the whole within minutes
 
 
 class NamedProblem(NamedTuple):
@@ -184,7 +184,7 @@ class Settings:
 
 
 def horizons_of(problem: NamedProblem, policy: NamedPolicy) -> list[int]:
-    """Return the horizons that a policy is run for, the longest last; halved, so that two policies share some."""
+    """Return the horizons that a policy is run for, the longest last; halved, so that policies mostly share some."""
     longest = problem.horizon
     while longest > policy.longest:
         longest //= 2
