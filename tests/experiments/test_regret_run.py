@@ -287,6 +287,13 @@ def test_what_is_not_proven_is_a_dash_in_the_table_and_null_in_the_results(found
     assert all((row["bound"] is None) for row in found["rows"] if row["policy"] in ("CellThompson", "Zooming"))
 
 
+@pytest.mark.parametrize(
+    ("items", "text"), [(950, "950"), (31_250, "31250"), (40_000, "40k"), (156_250, "156k"), (10_000_000, "10M")]
+)
+def test_horizons_are_short_in_the_table(items: int, text: str) -> None:
+    assert report.short(items) == text
+
+
 @pytest.mark.slow
 def test_the_slope_of_cos_is_below_the_exponent_once_it_stops_exploring() -> None:
     settings = Settings(seeds=2, problems=("line",), policies=("CoS",), items=3_000_000)

@@ -168,11 +168,11 @@ def table(found: dict[str, Any]) -> TableText:
 
 
 def short(items: int) -> str:
-    """Return a number of items in a few characters: 950, 40k, 10M; unchanged if that would round it."""
+    """Return a number of items in at most five characters: 950, 40k, 10M; rounded only from a hundred thousand on."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if items % size == 0:
             return f"{items // size}{unit}"
-    return str(items)
+    return str(items) if items < 100_000 else f"{items / 1_000:.0f}k"
 
 
 def _seeds(found: dict[str, Any]) -> str:
