@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from cosend.experiments.regret.run import Run, decisions_of, runs
 from cosend.experiments.regret.settings import FEWEST_ITEMS, POLICIES, PROBLEMS, Settings
 
 PROBLEM_NAMES = ", ".join(problem.name for problem in PROBLEMS)
+WORDS = ("problem", "policy", "verdict", "where", "zooming", "against", "claim")  # the rest are numbers
 POLICY_NAMES = ", ".join(policy.name for policy in POLICIES)
 
 
@@ -66,14 +68,19 @@ def measure(settings: Settings, console: Console) -> tuple[list[Run], bool]:
 
 
 def show(found: dict[str, object], console: Console) -> None:
-    """Print the table, and below it what its columns mean."""
-    title, heading, lines = report.table(found)
-    table = Table(title=title, box=None, padding=(0, 1, 0, 0))  # nothing else fits into 80 columns
+    """Print the tables, and below each what its columns mean."""
+    for (title, heading, lines), remarks in report.sections(found):
+        show_table(title, heading, lines, console)
+        for remark in remarks:
+            console.print(f"- {remark}", highlight=False)
+
+
+def show_table(title: str, heading: Sequence[str], lines: Sequence[Sequence[str]], console: Console) -> None:
+    """Print one table."""
+    table = Table(title=title, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # nothing else fits into 80 columns
     for name in heading:
-        words = name in ("problem", "policy", "verdict")
+        words = name in WORDS
         table.add_column(name, justify="left" if words else "right", no_wrap=True)
     for line in lines:
         table.add_row(*line)
     console.print(table)
-    for remark in report.remarks(found):
-        console.print(f"- {remark}", highlight=False)

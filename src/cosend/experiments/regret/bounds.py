@@ -1,4 +1,4 @@
-"""A regret bound for index policies in equal cells, in the notation of `core.bounds`; docs/theory.md derives it."""
+"""Orders of regret, and a bound for index policies in equal cells, in the notation of `core.bounds`: docs/theory.md."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ from cosend.core.partition import slices_for
 def index_exponent(setting: Setting) -> float:
     """Return the order of the bound below: regret grows as T to this power, up to the root of a logarithm."""
     return (setting.alpha + setting.dimensions) / (2 * setting.alpha + setting.dimensions)
+
+
+def zooming_exponent(setting: Setting, contexts: str) -> float:
+    """Return the order that the authors of DCZA give, for the two rates at which its cubes split."""
+    if contexts == "concentrated":
+        return 2 / 3
+    alpha, d = setting.alpha, setting.dimensions
+    rate = (3 * alpha + math.sqrt(9 * alpha**2 + 8 * alpha * d)) / 2
+    return (d + rate - alpha) / (d + rate)
 
 
 def index_bound(setting: Setting, horizon: int) -> float:

@@ -11,23 +11,24 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.core import bounds
+from cosend.experiments.regret import zooming
 from cosend.experiments.regret.parts import PARTS
 from cosend.experiments.regret.plots import parts_of_regret, regret_over_items
 from cosend.experiments.regret.run import Run
-from cosend.experiments.regret.settings import POLICIES, PROBLEMS, NamedPolicy, NamedProblem, theorem_applies
+from cosend.experiments.regret.settings import MOSTLY, POLICIES, PROBLEMS, NamedPolicy, NamedProblem, theorem_applies
 from cosend.experiments.regret.slopes import Slope, log_log_slope, over_seeds
 from cosend.reports.plots import png
 
 TableText = tuple[str, list[str], list[list[str]]]  # title, heading, rows
-MOSTLY: Final = 0.5  # a policy that exploits less than this share of the items is still exploring
+NONE: Final = "-"  # in the table: there is no such number
 
 VERDICTS: Final = {
-    "below": "the whole interval of the slope in the run is below the theorem's exponent",
+    "below": "the whole interval of the slope in the run is below the exponent",
     "unclear": "the interval holds the exponent, or there is only one seed",
     "above": "the whole interval is above the exponent",
     "exploring": "the horizon is too short for this policy: more than half of the items are still exploration, and "
     "regret grows nearly with every item",
-    "no theorem": "the theorem takes peers for granted that know which of their functions is best, and nobody teaches "
+    "untaught": "the exponent takes peers for granted that know which of their functions is best, and nobody teaches "
     "them here",
 }
 
@@ -44,11 +45,11 @@ def results(runs: Sequence[Run]) -> dict[str, Any]:
                 details.append(detail(policy, problem, own))
     used = {each["problem"] for each in rows}
     settings = {problem.name: asdict(problem.problem) for problem in PROBLEMS if problem.name in used}
-    return {"rows": rows, "details": details, "problems": settings}
+    return {"rows": rows, "details": details, "comparisons": zooming.comparisons(runs), "problems": settings}
 
 
 def row(policy: NamedPolicy, problem: NamedProblem, own: Sequence[Run]) -> dict[str, Any]:
-    """Return the row of a policy on a problem for one horizon; bound and exponent are None where no theorem applies."""
+    """Return the row of a policy on a problem for one horizon; bound and exponent are None where there is none."""
     horizon, setting = own[0].horizon, problem.problem.setting
     slope = over_seeds([run.slope for run in own])
     applies = theorem_applies(policy, problem.problem)
@@ -60,8 +61,8 @@ def row(policy: NamedPolicy, problem: NamedProblem, own: Sequence[Run]) -> dict[
         "regret": float(np.mean([run.regret for run in own])),
         "slope": slope and slope.mean,
         "slope_ci": interval(slope),
-        "bound": policy.bound(setting, horizon) if applies else None,
-        "exponent": policy.exponent(setting) if applies else None,
+        "bound": policy.bound(setting, horizon) if applies and policy.bound else None,
+        "exponent": policy.exponent(problem.problem) if applies else None,
     }
 
 
@@ -109,7 +110,7 @@ def verdict(summary: dict[str, Any], exploited: float) -> str:
     """Return how the slope compares with the theorem's exponent, as a word of `VERDICTS`."""
     ends, exponent = summary["slope_ci"], summary["exponent"]
     if exponent is None:
-        return "no theorem"
+        return "untaught"
     if exploited < MOSTLY:
         return "exploring"
     if ends is None or ends[0] <= exponent <= ends[1]:
@@ -119,9 +120,10 @@ def verdict(summary: dict[str, Any], exploited: float) -> str:
 
 def below_bound(policy: NamedPolicy, problem: NamedProblem, runs: Sequence[Run]) -> bool | None:
     """Tell whether the regret of every single run is below the theorem's bound, or None where no theorem applies."""
-    if not theorem_applies(policy, problem.problem):
+    bound = policy.bound
+    if bound is None or not theorem_applies(policy, problem.problem):
         return None
-    return all(run.regret <= policy.bound(problem.problem.setting, run.horizon) for run in runs)
+    return all(run.regret <= bound(problem.problem.setting, run.horizon) for run in runs)
 
 
 def part_bounds(problem: NamedProblem, horizon: int) -> dict[str, float]:
@@ -136,9 +138,10 @@ def part_bounds(problem: NamedProblem, horizon: int) -> dict[str, float]:
 
 def bound_curve(policy: NamedPolicy, problem: NamedProblem, items: Sequence[int]) -> list[float] | None:
     """Return the theorem's bound for every horizon of a curve."""
-    if not theorem_applies(policy, problem.problem):
+    bound = policy.bound
+    if bound is None or not theorem_applies(policy, problem.problem):
         return None
-    return [policy.bound(problem.problem.setting, item) for item in items]
+    return [bound(problem.problem.setting, item) for item in items]
 
 
 def table(found: dict[str, Any]) -> TableText:
@@ -156,8 +159,8 @@ def table(found: dict[str, Any]) -> TableText:
                 f"{summary['regret']:,.0f}",
                 shown(summary["slope"], summary["slope_ci"]),
                 shown(each["slope_over_horizons"], each["slope_over_horizons_ci"]),
-                "" if summary["exponent"] is None else f"{summary['exponent']:.3f}",
-                "" if summary["bound"] is None else f"{summary['bound']:.0e}".replace("e+0", "e"),
+                NONE if summary["exponent"] is None else f"{summary['exponent']:.3f}".removeprefix("0"),
+                NONE if summary["bound"] is None else f"{summary['bound']:.0e}".replace("e+0", "e"),
                 each["verdict"],
             ]
         )
@@ -165,11 +168,11 @@ def table(found: dict[str, Any]) -> TableText:
 
 
 def short(items: int) -> str:
-    """Return a number of items in a few characters: 950, 40k, 10M; unchanged if that would round it."""
+    """Return a number of items in at most five characters: 950, 40k, 10M; rounded only from a hundred thousand on."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if items % size == 0:
             return f"{items // size}{unit}"
-    return str(items)
+    return str(items) if items < 100_000 else f"{items / 1_000:.0f}k"
 
 
 def _seeds(found: dict[str, Any]) -> str:
@@ -190,7 +193,7 @@ def remarks(found: dict[str, Any]) -> list[str]:
     return [
         "in run: slope of ln regret over ln items, after the first third of the run for the horizon T.",
         "over T: slope of the regret at the end over four horizons up to T, the theorem's logarithm divided out.",
-        "exp.: the theorem's exponent. bound: what it allows at T.",
+        "exp.: the theorem's exponent; without a bound beside it, it is not proven here. bound: what it allows at T.",
         *(f"{word}: {VERDICTS[word]}." for word in VERDICTS if word in used),
         *_on_horizons(found),
         *_on_bounds(found),
@@ -223,10 +226,21 @@ def _on_bounds(found: dict[str, Any]) -> list[str]:
 
 
 def markdown(found: dict[str, Any]) -> str:
-    """Return the table and the remarks as Markdown."""
-    title, heading, lines = table(found)
+    """Return the tables and the remarks as Markdown."""
+    return "\n".join(line for part in sections(found) for line in _section(*part))
+
+
+def sections(found: dict[str, Any]) -> list[tuple[TableText, list[str]]]:
+    """Return the tables with what has to be said about each: of all policies, and of zooming where it was compared."""
+    compared = found["comparisons"]
+    parts = [(table(found), remarks(found))]
+    return [*parts, (zooming.table(compared), zooming.remarks(compared))] if compared else parts
+
+
+def _section(text: TableText, said: Sequence[str]) -> list[str]:
+    title, heading, lines = text
     grid = ["| " + " | ".join(cells) + " |" for cells in (heading, ["---"] * len(heading), *lines)]
-    return "\n".join([f"# {title}", "", *grid, "", *(f"- {remark}" for remark in remarks(found))]) + "\n"
+    return [f"# {title}", "", *grid, "", *(f"- {remark}" for remark in said), ""]
 
 
 def write(found: dict[str, Any], folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -56,24 +56,36 @@ def silent(what: str, decisions: int) -> None:
 
 def decisions_of(settings: Settings) -> int:
     """Return how many decisions all runs together make."""
-    per_seed = sum(sum(horizons_of(each)) * each.problem.sites for each in settings.chosen_problems)
-    return per_seed * settings.seeds * len(settings.chosen_policies)
+    return settings.seeds * sum(
+        sum(horizons_of(problem, policy)) * problem.problem.sites
+        for problem in settings.chosen_problems
+        for policy in settings.chosen_policies
+    )
 
 
 def runs(settings: Settings, watch: Watch = silent) -> Iterator[Run]:
     """Yield all runs, one after the other: whoever stops early has the results so far."""
     done = 0
     for named in settings.chosen_problems:
+        by_horizon = policies_by_horizon(named, settings.chosen_policies)
         for seed in range(settings.seeds):
-            for horizon in horizons_of(named):
+            for horizon, policies in by_horizon.items():
                 stream = drawn(named, seed, horizon)
-                for policy in settings.chosen_policies:
+                for policy in policies:
 
                     def show(slots: int, _: Trace, name: str = policy.name, sites: int = named.problem.sites) -> None:
                         watch(f"{named.name}, {name}", done + slots * sites)  # noqa: B023 - called before `done` moves
 
                     yield measured(named, policy, stream, horizon, show)
                     done += horizon * named.problem.sites
+
+
+def policies_by_horizon(named: NamedProblem, policies: Sequence[NamedPolicy]) -> dict[int, list[NamedPolicy]]:
+    """Return which policies are run for which horizon, the longest last: they share its stream."""
+    all_horizons = sorted({horizon for policy in policies for horizon in horizons_of(named, policy)})
+    return {
+        horizon: [policy for policy in policies if horizon in horizons_of(named, policy)] for horizon in all_horizons
+    }
 
 
 def drawn(named: NamedProblem, seed: int, horizon: int) -> Stream:
@@ -91,7 +103,7 @@ def measured(
 ) -> Run:
     """Run a policy on a stream and measure its regret against the true accuracies."""
     problem, seed, contexts, gains = stream
-    learners = problem.learners(policy.make(horizon, problem.alpha), seed)
+    learners = problem.learners(policy.make(problem, horizon), seed)
     trace = replay(learners, contexts, gains, items=problem.items(horizon), watch=show)
     losses = problem.losses(contexts, trace, SITE)
     regret = np.cumsum(losses)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from cosend.core.bounds import Setting, theorem_1
 from cosend.core.checks import check_one_of, check_whole
-from cosend.core.policy import CellKLUCB, CoS
+from cosend.core.policy import CellKLUCB, CellThompson, CoS, Zooming, ZoomingKLUCB
 from cosend.core.policy_parts import Policy
-from cosend.experiments.regret.bounds import index_bound, index_exponent
+from cosend.experiments.regret.bounds import index_bound, index_exponent, zooming_exponent
 from cosend.simulation.problems import LipschitzProblem
 
 FEWEST_ITEMS: Final = 1_000  # below, a slope says nothing
-HORIZON_PARTS: Final = (8, 4, 2, 1)  # every policy is run for these parts of the longest horizon
+HORIZON_PARTS: Final = (8, 4, 2, 1)  # every policy is run for these parts of its longest horizon
+MOSTLY: Final = 0.5  # a policy that exploits less than this share of the items is still exploring
+LONGEST: Final = 10_000_000
+LONGEST_UNPROVEN: Final = 250_000  # of the policies without a bound: keeps the whole within minutes
 
 
 class NamedProblem(NamedTuple):
@@ -28,37 +32,86 @@ class NamedProblem(NamedTuple):
 class NamedPolicy(NamedTuple):
     """A policy and what is proven about it.
 
-    make           the policy for a horizon and a smoothness alpha
-    exponent       of T in its theorem
+    make           the policy for a problem and a horizon
+    exponent       of T in its theorem; where `bound` is None, what its authors give or what its twin in equal cells has
     log_power      of ln T in its theorem's leading term
-    bound          the theorem, for a horizon
-    trains_peers   whether it sees to it that peers know their functions; if not, its theorem takes that for granted
+    bound          the theorem, for a horizon; None if none is proven in our setting
+    trains_peers   whether it sees to it that peers know their functions; if not, its exponent takes that for granted
+    longest        horizon that it is run for at most
     """
 
     name: str
-    make: Callable[[int, float], Policy]
-    exponent: Callable[[Setting], float]
+    make: Callable[[LipschitzProblem, int], Policy]
+    exponent: Callable[[LipschitzProblem], float]
     log_power: float
-    bound: Callable[[Setting, int], float]
+    bound: Callable[[Setting, int], float] | None
     trains_peers: bool
+    longest: int = LONGEST
+
+
+def zooming_late(problem: LipschitzProblem, horizon: int) -> Zooming:
+    """Return Zooming whose cubes live long enough to exploit.
+
+    A cube of level p must fill Z quotas of 2^(2 alpha p) ln t, Z = |F_i| + (M - 1)(F_max + 1), before it exploits,
+    and splits after A 2^(rho p) items. With A = Z ln T that many come before it splits, at every level; with A = 1 only
+    where 2^((rho - 2 alpha) p) > Z ln t, which small cubes reach late.
+    """
+    owed = problem.setting.samples_owed * math.log(horizon)
+    return Zooming(alpha=problem.alpha, contexts=problem.contexts, split_after=owed)
 
 
 POLICIES: Final = (
     NamedPolicy(
         "CoS",
-        lambda horizon, alpha: CoS(horizon=horizon, alpha=alpha),
-        lambda setting: setting.regret_exponent,
+        lambda problem, horizon: CoS(horizon=horizon, alpha=problem.alpha),
+        lambda problem: problem.setting.regret_exponent,
         1.0,
         theorem_1,
         trains_peers=True,
     ),
     NamedPolicy(
         "CellKLUCB",
-        lambda horizon, alpha: CellKLUCB(horizon=horizon, alpha=alpha),
-        index_exponent,
+        lambda problem, horizon: CellKLUCB(horizon=horizon, alpha=problem.alpha),
+        lambda problem: index_exponent(problem.setting),
         0.5,
         index_bound,
         trains_peers=False,
+    ),
+    NamedPolicy(
+        "CellThompson",
+        lambda problem, horizon: CellThompson(horizon=horizon, alpha=problem.alpha),
+        lambda problem: index_exponent(problem.setting),
+        0.5,
+        bound=None,
+        trains_peers=False,
+        longest=LONGEST_UNPROVEN,
+    ),
+    NamedPolicy(
+        "Zooming",
+        lambda problem, horizon: Zooming(alpha=problem.alpha, contexts=problem.contexts),
+        lambda problem: zooming_exponent(problem.setting, problem.contexts),
+        1.0,
+        bound=None,
+        trains_peers=True,
+        longest=LONGEST_UNPROVEN,
+    ),
+    NamedPolicy(
+        "ZoomingLate",
+        zooming_late,
+        lambda problem: zooming_exponent(problem.setting, problem.contexts),
+        1.0,
+        bound=None,
+        trains_peers=True,
+        longest=LONGEST_UNPROVEN,
+    ),
+    NamedPolicy(
+        "ZoomingKLUCB",
+        lambda problem, horizon: ZoomingKLUCB(alpha=problem.alpha),
+        lambda problem: index_exponent(problem.setting),
+        0.5,
+        bound=None,
+        trains_peers=False,
+        longest=LONGEST_UNPROVEN,
     ),
 )
 
@@ -130,13 +183,16 @@ class Settings:
         return [known for known in POLICIES if not self.policies or known.name in self.policies]
 
 
-def horizons_of(problem: NamedProblem) -> list[int]:
-    """Return the horizons that a problem is run for, the longest last."""
-    return [problem.horizon // part for part in HORIZON_PARTS]
+def horizons_of(problem: NamedProblem, policy: NamedPolicy) -> list[int]:
+    """Return the horizons that a policy is run for, the longest last; halved, so that policies mostly share some."""
+    longest = problem.horizon
+    while longest > policy.longest:
+        longest //= 2
+    return [longest // part for part in HORIZON_PARTS]
 
 
 def theorem_applies(policy: NamedPolicy, problem: LipschitzProblem) -> bool:
-    """Tell whether what a policy's theorem takes for granted holds: peers that know which of their functions is best.
+    """Tell whether what a policy's exponent takes for granted holds: peers that know which of their functions is best.
 
     Where every peer sees items like ours it finds out by itself, and with one function there is nothing to find out.
     """
