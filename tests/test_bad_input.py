@@ -306,6 +306,11 @@ def a_network() -> Network:
     return network
 
 
+def own_decisions(site: Site) -> list[int]:
+    """Return the ids of own decisions that wait; answers to peers wait too."""
+    return [decision for decision, entry in site.open.items() if entry.caller is None]
+
+
 def of_network(network: Network) -> list[Any]:
     states = [site_state(site) for site in network.sites.values()]
     return [[json.dumps(s.facts), {name: a.tobytes() for name, a in s.arrays.items()}] for s in states]
@@ -320,7 +325,7 @@ SITES: dict[str, tuple[Call, type[CosendError], list[str]]] = {
     "unknown id": (lambda n: n.sites["a"].learn(99, 1), UnknownDecision, ["'a'", "99", "from 1 to"]),
     "settled id": (lambda n: n.sites["a"].learn(1, 1), SettledDecision, ["'a'", "1", "waits for no label"]),
     "realised cost": (
-        lambda n: n.sites["a"].learn(max(n.sites["a"].open), 1, cost=3),
+        lambda n: n.sites["a"].learn(max(own_decisions(n.sites["a"])), 1, cost=3),
         RewardError,
         ["cost", UNIT, "3"],
     ),

@@ -57,13 +57,15 @@ def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(
     lockstep.train_all(network, requests=30)
 
 
-def test_a_late_label_that_is_added_to_no_cell_does_not_count_over_all_cells_either() -> None:
+def test_a_late_label_that_is_added_to_no_cell_still_counts_over_all_cells() -> None:
     """The third item begins a phase with 3 slices instead of 2; the new cell of the first two was never visited."""
     network = lockstep.build(random.Random(0), [1], 1, {"alpha": 0.25, "doubling": "keep"}, policy="CellThompson")
     for x in (0.4, 0.4, 0.0):
         lockstep.agree(network, "site0", (x,))
     lockstep.learn(network, "site0", 1, 1.0, None)
     lockstep.compare_ledgers(network)
+    cells = network.learners["site0"].cells().values()
+    assert sorted((cell.view, cell.estimates["site0.f0"].reward_count) for cell in cells) == [(0, 0), (1, 1)]
 
 
 @pytest.mark.parametrize(("peer_training", "phases"), [(0.0, {Phase.EXPLORE, Phase.EXPLOIT}), (0.5, set(Phase))])

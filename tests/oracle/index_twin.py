@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from tests.oracle.twin import Twin
-from tests.oracle.twin_draws import BEST_TIE
-from tests.oracle.twin_values import Ask, Pick, TwinArm, TwinCell, TwinSettings, count_of, mean_of
+from tests.oracle.twin_draws import ANSWER_OWED, BEST_TIE, hash_words
+from tests.oracle.twin_values import Ask, Pick, Place, TwinArm, TwinCell, TwinSettings, count_of, mean_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,6 +13,7 @@ class IndexTwinSettings(TwinSettings):
     """What an index twin is told; counts are kept unless said otherwise (exactness: Index policies)."""
 
     doubling: str = "keep"
+    share_labels: str = "always"
 
 
 def kl(mean: float, q: float) -> float:
@@ -42,20 +43,31 @@ class IndexTwin(Twin):
         training = self._train(cell, ask) if self._settings.peer_training > 0 else None
         return training or self._pick_by_index(cell)
 
+    def pick_answer(self, place: Place, caller: str, request: int, training: bool) -> str:
+        """Choose the own function that answers: the one that may be the best if a label will follow."""
+        if not training and not self.shares_all():
+            return super().pick_answer(place, caller, request, training)
+        cell = self._look(place[1])
+        seen = cell.arrivals + cell.taught
+        indices = {name: self._index(seen, cell.arms[name]) - cost for name, cost in self._own.items()}
+        largest = max(indices.values())
+        candidates = [name for name, index in indices.items() if index == largest]
+        return self._one_of(candidates, ANSWER_OWED, request, hash_words(caller)[0])
+
     def _pick_by_index(self, cell: TwinCell) -> Pick:
         costs = {**self._own, **self._peers}
-        indices = {name: self._index(cell, cell.arms[name]) - cost for name, cost in costs.items()}
+        indices = {name: self._index(cell.arrivals, cell.arms[name]) - cost for name, cost in costs.items()}
         largest = max(indices.values())
         candidates = [name for name, index in indices.items() if index == largest]
         arm = self._one_of(candidates, BEST_TIE, self._next_id)
         return self._phase_of(cell, arm), arm, len(candidates)
 
-    def _index(self, cell: TwinCell, arm: TwinArm) -> float:
+    def _index(self, items: int, arm: TwinArm) -> float:
         """Return how good an arm may be, before its cost."""
         if count_of(arm) == 0:
             return 3.0
         mean, count = self._known(arm)
-        return bound(mean, math.log(max(1, cell.arrivals)) / count)
+        return bound(mean, math.log(max(1, items)) / count)
 
     def _known(self, arm: TwinArm) -> tuple[float, float]:
         """Return the mean and the count that the index of a tried arm is made of."""

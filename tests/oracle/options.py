@@ -98,3 +98,31 @@ def _cubes(draw: st.DrawFn) -> dict[str, Any]:
     if chosen["time_dimension"] or draw(st.booleans()):
         chosen["horizon"] = draw(st.integers(1, 500))
     return chosen
+
+
+policies = st.one_of(
+    st.tuples(st.just("CoS"), st.one_of(cos(), keeping())),
+    st.tuples(st.sampled_from(["CellKLUCB", "CellThompson"]), st.one_of(index(), keeping())),
+    st.tuples(st.just("Zooming"), zooming()),
+    st.tuples(st.just("ZoomingKLUCB"), zooming_index()),
+)
+lasting = st.sampled_from([None, 15, 40])  # slots until good arms become bad
+
+
+@st.composite
+def few_cells(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """Any policy with so few cells that its windows grow long."""
+    policy, chosen = draw(policies)
+    chosen = {**chosen, "time_dimension": False, "max_cells": draw(st.sampled_from([1, 2]))}
+    if policy == "CoS":
+        chosen["exploration_exponent"] = 0.05
+    return policy, chosen
+
+
+@st.composite
+def candidates(draw: st.DrawFn, dimensions: int) -> Any:
+    """Draw some sets of axes, each once; none of the axes is a view too."""
+    if draw(st.booleans()):
+        return "auto"
+    axes = st.sets(st.integers(0, dimensions - 1)).map(lambda chosen: tuple(sorted(chosen)))
+    return tuple(draw(st.lists(axes, min_size=1, max_size=4, unique=True)))

@@ -35,6 +35,8 @@ from tests.oracle.twin_values import (
     net_mean,
 )
 
+__all__ = ["Twin", "draw"]
+
 
 class Twin(TwinClock):
     """One learner, followed literally."""
@@ -310,7 +312,7 @@ class Twin(TwinClock):
         return self._waiting[id]
 
     def receiver(self, waited: Waiting) -> TwinCell | None:
-        """Return the cell that a label is added to; the one that holds its context by now may never have been visited."""
+        """Return the cell that a label is added to: the one that holds its context by now, if it was ever visited."""
         return self._cells.get(self._find(waited.point)) if self._is_wanted(waited) else None
 
     def reward(self, waited: Waiting, gain: float, cost: float | None) -> float:

@@ -39,6 +39,8 @@ class TwinClock:
         return 2**self._era if self._settings.horizon is None else self._settings.horizon
 
     def _slices_now(self, alphas: int = 3) -> int:
+        if self._axes == 0:
+            return 1
         slices = self._settings.slices
         if slices is None:
             power = 1 / (alphas * self._settings.alpha + self._axes)

@@ -7,7 +7,7 @@ from tests.oracle.twin import Twin
 from tests.oracle.twin_values import Ask, Context, Place, TwinAnswer, TwinCell, TwinChoice, TwinSettings
 
 Axes = tuple[int, ...]
-LEAD = 6.0  # how much smaller the loss of a view must be before it is trusted instead
+LEAD = 16.0  # how much smaller the loss of a view must be before it is trusted instead
 
 
 def candidates_of(dimensions: int) -> tuple[Axes, ...]:
@@ -22,6 +22,7 @@ class ViewsTwin:
     def __init__(self, inside: type[Twin], settings: TwinSettings, candidates: tuple[Axes, ...]) -> None:
         """Start with no item seen and trust in the first view."""
         self._candidates = candidates
+        self._time = (settings.dimensions,) if settings.time_dimension else ()
         self._views = [inside(settings_of(settings, axes)) for axes in candidates]
         self.losses = [0.0 for _ in candidates]
         self.decided = [0 for _ in candidates]
@@ -89,9 +90,9 @@ class ViewsTwin:
         """Return the twins of all views."""
         return self._views
 
-    def candidates(self) -> tuple[Axes, ...]:
-        """Return the axes of all views."""
-        return self._candidates
+    def axes(self) -> list[Axes]:
+        """Return the axes of all views; the time, if it is an axis, is the last of each."""
+        return [(*axes, *self._time) for axes in self._candidates]
 
     def shares_all(self) -> bool:
         """Tell whether the label is passed on after every call."""

@@ -1,4 +1,4 @@
-"""The window of one estimate: sums of consecutive rewards, and where they seem to have changed (exactness: Arms that change)."""
+"""The window of one estimate: sums of rewards, and where they changed (exactness: Arms that change)."""
 
 import math
 from dataclasses import dataclass, field

@@ -17,6 +17,7 @@ class ZoomingIndexTwinSettings(TwinSettings):
 
     split_after: float = 4.0
     inherit: float = 2.0
+    share_labels: str = "always"
 
 
 class CubesTwin(Twin):

@@ -52,7 +52,7 @@ def add_to_window(known: Floats, gain: float) -> int:
         oldest, second = known[first + 1], known[first + 2]
         known[first + 1], known[first + 2], known[first] = new, 0.0, 1
         if level == LEVELS - 1:  # fifty million rewards ago
-            known[COUNT] -= 2.0 * math.exp(math.log(2.0) * level)
+            known[COUNT] -= float(2 << level)
             known[SUM] -= oldest + second
             return level
         level, new = level + 1, oldest + second

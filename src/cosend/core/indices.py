@@ -71,11 +71,10 @@ def level_of(ledger: Ledger, row: int) -> float:
 
 
 @compiled
-def best_by_kl_index(ledger: Ledger, row: int) -> tuple[int, int, float]:
-    """Return the first arm with the highest index, how many share it, and the index."""
-    level = level_of(ledger, row)
+def best_by_kl_index(ledger: Ledger, row: int, last: int, level: float) -> tuple[int, int, float]:
+    """Return the first of the arms 0 .. last-1 with the highest index, how many share it, and the index."""
     first, ties, best = 0, 0, -np.inf
-    for arm in range(ledger.site[col.ARM_COUNT]):
+    for arm in range(last):
         index = kl_index(ledger, row, arm, level, best)
         if index > best:
             first, ties, best = arm, 1, index
@@ -85,9 +84,9 @@ def best_by_kl_index(ledger: Ledger, row: int) -> tuple[int, int, float]:
 
 
 @compiled
-def nth_with_kl_index(ledger: Ledger, row: int, first: int, best: float, n: int) -> int:
+def nth_with_kl_index(ledger: Ledger, row: int, first: int, best: float, level: float, n: int) -> int:
     """Return the n-th arm, counted from `first` on, that has this index."""
-    level, arm = level_of(ledger, row), first
+    arm = first
     while n > 0:
         arm += 1
         n -= kl_index(ledger, row, arm, level, best) == best
@@ -97,8 +96,9 @@ def nth_with_kl_index(ledger: Ledger, row: int, first: int, best: float, n: int)
 @compiled
 def by_kl_index(ledger: Ledger, row: int) -> tuple[int, int, int]:
     """Choose the arm that could be the best; it is an exploration unless its mean is the best too."""
-    first, ties, index = best_by_kl_index(ledger, row)
-    arm = nth_with_kl_index(ledger, row, first, index, draw_one(ledger, draws.BEST_ARM, ties))
+    level = level_of(ledger, row)
+    first, ties, index = best_by_kl_index(ledger, row, ledger.site[col.ARM_COUNT], level)
+    arm = nth_with_kl_index(ledger, row, first, index, level, draw_one(ledger, draws.BEST_ARM, ties))
     return explore_unless_best(ledger, row, arm), arm, ties
 
 

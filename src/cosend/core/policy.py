@@ -225,7 +225,7 @@ class ContextSelection(Wrapper):
     """A policy that finds out which part of the context to trust.
 
     policy      what decides, in the cells of the part that is trusted
-    candidates  the parts: for each the numbers of its axes, and () for none at all. "auto" is every axis alone, and all
+    candidates  the parts: for each the numbers of its axes, and () for none at all. "auto" is each axis alone, and all
     """
 
     policy: Policy = field(default_factory=ZoomingKLUCB)

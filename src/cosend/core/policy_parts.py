@@ -288,8 +288,11 @@ class ByIndex(BasePolicy):
 
     peer_training  how much labelled data a peer should have in a cell, in units of ln(items of the cell) for each of
                    its classifiers; it is trained until then. 0 trains nobody
+
+    Labels are passed on after every call unless `share_labels` says otherwise: docs/decisions/0001 has the reasons.
     """
 
+    share_labels: ShareLabels = "always"
     peer_training: float = 0.0
 
     def __post_init__(self) -> None:

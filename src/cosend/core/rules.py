@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from cosend.compiled import compiled, compiled_apart
@@ -11,7 +12,7 @@ from cosend.core.bookkeeping import EXPLOIT, LOOK, enter_choice, enter_report
 from cosend.core.changes import arm_to_look_at
 from cosend.core.cos import ASK, Asked, best_among, by_quota, count_owed, nth_owed, nth_tie, train_or_ask
 from cosend.core.cubes import split_if_due
-from cosend.core.indices import by_kl_index
+from cosend.core.indices import best_by_kl_index, by_kl_index, nth_with_kl_index
 from cosend.core.ledger import EMPTY, Floats, Ledger, has_room
 from cosend.core.partition import phase_is_over
 from cosend.core.places import find_place, visit
@@ -112,7 +113,7 @@ def answer(
         row = visit(ledger, view, context, site[col.ARRIVALS])
     else:
         row = find_place(ledger, view, context, site[col.ARRIVALS])
-    function = own_function(ledger, row, caller, request, training)
+    function = own_function(ledger, row, caller, request, training, labelled)
     if labelled:
         for each in range(site[col.VIEWS]):
             place = row if each == view else visit(ledger, each, context, site[col.ARRIVALS])
@@ -122,10 +123,12 @@ def answer(
 
 
 @compiled
-def own_function(ledger: Ledger, row: int, caller: int, request: int, training: bool) -> int:
-    """Return the own function with which to answer: in training one that is owed a sample, else the best."""
+def own_function(ledger: Ledger, row: int, caller: int, request: int, training: bool, labelled: bool) -> int:
+    """Return the own function with which to answer: if something is to be learnt, as for an own item, else the best."""
     site = ledger.site
     own = site[col.OWN_COUNT]
+    if labelled and site[col.RULE] != BY_QUOTA:
+        return own_function_by_index(ledger, row, caller, request)
     if training:
         quota = quota_of(ledger, row, max(1, site[col.ARRIVALS] - site[col.QUOTA_START]))
         owed = count_owed(ledger, row, 0, own, quota)
@@ -135,6 +138,20 @@ def own_function(ledger: Ledger, row: int, caller: int, request: int, training: 
     first, ties = best_among(ledger, row, own)
     n = draws.pick(site[col.KEY0], site[col.KEY1], caller, request, draws.ANSWER_BEST, ties)
     return nth_tie(ledger, row, first, n)
+
+
+@compiled_apart
+def own_function_by_index(ledger: Ledger, row: int, caller: int, request: int) -> int:
+    """Return the own function that could be the best, to answer a call that will be followed by its label.
+
+    With its best so far a peer could be stuck: a label tells it nothing of a function that it did not use.
+    """
+    site = ledger.site
+    seen = float(ledger.cells[row, col.CELL_ARRIVALS] + ledger.cells[row, col.CELL_TAUGHT])
+    level = math.log(max(1.0, seen))
+    first, ties, index = best_by_kl_index(ledger, row, site[col.OWN_COUNT], level)
+    n = draws.pick(site[col.KEY0], site[col.KEY1], caller, request, draws.ANSWER_TRAINING, ties)
+    return nth_with_kl_index(ledger, row, first, index, level, n)
 
 
 @compiled

@@ -2,8 +2,8 @@
 
 Every view has cells of its own, and every reward is entered in all of them. Before it is, each view is judged by how
 likely it held that reward to be. So every label tells something about every view, whichever of them decided. The view
-that is trusted keeps that place until another one has become e^6, about four hundred times, as likely: a view that
-takes over has its own cells to explore, so it should not take over by chance.
+that is trusted keeps that place until another one has become e^16 times as likely. That is much, because rewards of a
+real stream come in bursts, and a view that takes over has its own cells to explore.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cosend.compiled import compiled
 from cosend.core import columns as col
 from cosend.core.ledger import EMPTY, Ledger
 
-LEAD: Final = 6.0
+LEAD: Final = 16.0
 
 
 @compiled

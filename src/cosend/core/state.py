@@ -9,13 +9,30 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.core import columns as col
+from cosend.core.changes import FIRST_LEVEL, PER_LEVEL, SAME_LENGTH
+from cosend.core.cubes import DEEPEST, NEVER
 from cosend.core.learner import Learner
 from cosend.core.ledger import Ledger, grown, reindex
 from cosend.core.policy import policy_from
+from cosend.core.policy_parts import Policy
 from cosend.core.waiting import CONTEXT, Patience
 from cosend.errors import CosendError, StateError
 
 VERSION: Final = 2
+LEDGER_ARRAYS: Final = ("site", "cells", "rewards", "counts", "views")
+
+# Columns of `Ledger.site` that move with what happens; the others are settings.
+COUNTED: Final = (
+    col.ARRIVALS,
+    col.TICKETS,
+    col.ROWS,
+    col.MAX_PEER_FUNCTIONS,
+    col.EPOCH,
+    col.PHASE_START,
+    col.PHASE_LENGTH,
+    col.QUOTA_START,
+    col.TRUSTED,
+)
 
 
 class State(NamedTuple):
@@ -30,6 +47,7 @@ def learner_state(learner: Learner) -> State:
     ledger, room, arms = learner.ledger, learner.room, learner.arms
     rows = int(ledger.site[col.ROWS])
     entries = list(room.entries.items())
+    axes = 0 if ledger.site[col.STEADY] else learner.dimensions
     facts = {
         "version": VERSION,
         "name": learner.name,
@@ -49,7 +67,7 @@ def learner_state(learner: Learner) -> State:
         "counts": ledger.counts[:rows],
         "views": ledger.views,
         "waiting": np.array([(id_, *entry[:CONTEXT]) for id_, entry in entries], np.int64).reshape(-1, 5),
-        "waiting_contexts": np.array([entry[CONTEXT] for _, entry in entries], np.float64),
+        "waiting_contexts": np.array([entry[CONTEXT] for _, entry in entries], np.float64).reshape(len(entries), axes),
     }
     return State(facts, {name: array.copy() for name, array in arrays.items()})
 
@@ -82,11 +100,11 @@ def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Lear
         seed=facts["seed"],
     )
     learner.arms.functions.update(facts["functions"])
+    _check_arrays(arrays, learner, facts["last_id"])
     rows = len(arrays["cells"])
     ledger = learner.ledger
     if rows > ledger.cells.shape[0]:
         ledger = grown(ledger, rows)
-    _check_arrays(arrays, rows, ledger, facts["last_id"])
     ledger.site[:] = arrays["site"]
     ledger.views[:] = arrays["views"]
     ledger.cells[:rows] = arrays["cells"]
@@ -102,26 +120,64 @@ def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Lear
     return learner
 
 
-def _check_arrays(arrays: dict[str, npt.NDArray[Any]], rows: int, ledger: Ledger, last_id: int) -> None:
-    """Raise unless the arrays fit each other: compiled code does not look where it reads."""
-    site, waiting, arms = arrays["site"], arrays["waiting"], len(ledger.costs)
+def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id: int) -> None:
+    """Raise unless the arrays fit the learner and each other: compiled code does not look where it reads."""
+    ledger, site, cells, waiting = learner.ledger, arrays["site"], arrays["cells"], arrays["waiting"]
+    contexts, rows = arrays["waiting_contexts"], len(cells)
     sound = (
-        site.shape == (col.SITE_COLUMNS,)
+        all(arrays[name].dtype == getattr(ledger, name).dtype for name in LEDGER_ARRAYS)
+        and site.shape == ledger.site.shape
+        and np.array_equal(np.delete(site, COUNTED), np.delete(ledger.site, COUNTED))
         and site[col.ROWS] == rows
-        and site[col.ARM_COUNT] == arms
         and site[col.TICKETS] == last_id
-        and site[col.VIEWS] == len(ledger.views)
-        and 0 <= site[col.TRUSTED] < site[col.CANDIDATES] <= site[col.VIEWS]
-        and arrays["views"].shape == ledger.views.shape
-        and bool((arrays["views"][:, col.VIEW_SLICES] >= 1).all())
+        and 0 <= site[col.TRUSTED] < site[col.CANDIDATES]
+        and site[col.PHASE_LENGTH] >= ledger.site[col.PHASE_LENGTH]
+        and _fits_views(arrays["views"], ledger, learner.policy, int(site[col.PHASE_LENGTH]))
+        and cells.shape == (rows, col.CELL_COLUMNS)
+        and _fits_cells(cells, ledger)
         and arrays["rewards"].shape == (rows, *ledger.rewards.shape[1:])
-        and arrays["counts"].shape == (rows, arms, col.COUNT_COLUMNS)
-        and len(np.unique(arrays["cells"][:, col.CELL_KEY])) == rows
+        and _fits_rewards(arrays["rewards"])
+        and arrays["counts"].shape == (rows, *ledger.counts.shape[1:])
+        and waiting.dtype == np.int64
         and waiting.shape[1:] == (5,)
         and bool(((waiting[:, 0] >= 1) & (waiting[:, 0] <= last_id)).all())
-        and bool(((waiting[:, 1] >= 0) & (waiting[:, 2] >= 0) & (waiting[:, 2] < arms)).all())
+        and bool(((waiting[:, 1] >= 0) & (waiting[:, 2] >= 0) & (waiting[:, 2] < len(ledger.costs))).all())
         and (not site[col.STEADY] or bool((waiting[:, 1] < rows).all()))
-        and arrays["waiting_contexts"].size == (0 if site[col.STEADY] else len(waiting) * site[col.DIMENSIONS])
+        and contexts.shape == (len(waiting), 0 if site[col.STEADY] else learner.dimensions)
+        and bool(((contexts >= 0.0) & (contexts <= 1.0)).all())
     )
     if not sound:
         raise StateError("the saved state of a learner is damaged: its arrays do not fit each other")
+
+
+def _fits_views(views: npt.NDArray[Any], ledger: Ledger, policy: Policy, horizon: int) -> bool:
+    """Tell whether views are those of the policy, cut as it cuts them for this horizon."""
+    slices = [policy.slices_at(horizon, int(count)) for count in ledger.views[:, col.VIEW_AXIS_COUNT]]
+    return (
+        views.shape == ledger.views.shape
+        and np.array_equal(views[:, : col.VIEW_SLICES], ledger.views[:, : col.VIEW_SLICES])
+        and np.array_equal(views[:, col.VIEW_SLICES], slices)
+    )
+
+
+def _fits_cells(cells: npt.NDArray[Any], ledger: Ledger) -> bool:
+    """Tell whether there is one row for a cell, and the parent of a cube stands before it."""
+    keys, levels = cells[:, col.CELL_KEY], cells[:, col.CELL_LEVEL]
+    numbers, views = np.divmod(keys, len(ledger.views))
+    parents = (numbers - 1) >> ledger.views[views, col.VIEW_AXIS_COUNT].astype(np.int64)
+    return (
+        len(np.unique(keys)) == len(keys)
+        and bool((keys >= 0).all())
+        and bool(((levels >= -1 - DEEPEST) & (levels <= DEEPEST)).all())
+        and (ledger.site[col.ZOOMS] == NEVER or bool((parents < np.arange(len(keys))).all()))
+    )
+
+
+def _fits_rewards(rewards: npt.NDArray[Any]) -> bool:
+    """Tell whether rewards are numbers, and the windows of recent ones hold as many sums as there is room for."""
+    held = rewards[..., FIRST_LEVEL::PER_LEVEL]
+    return bool(
+        np.isfinite(rewards).all()
+        and (rewards[..., col.REWARD_COUNT] >= 0.0).all()
+        and ((held >= 0.0) & (held <= SAME_LENGTH)).all()
+    )

@@ -95,7 +95,7 @@ def read_delays(delay: Any, shape: tuple[int, ...]) -> Ints:
         delays = np.empty(0, object)
     if delays.dtype.kind not in "iu" or (delays.size and delays.min() < 0):
         raise SettingError("delay", delay, "a whole number of slots, 0 or more, or an array of them [slot, site]")
-    delays = np.minimum(delays, NEVER).astype(np.int64)
+    delays = np.minimum(delays.astype(np.uint64), NEVER).astype(np.int64)
     if delays.ndim == 0:
         return delays.reshape(1, 1)
     if delays.shape != shape:

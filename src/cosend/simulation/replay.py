@@ -85,8 +85,9 @@ def replay(
     watch     called now and then with how many slots are done, and the trace so far
     """
     contexts, gains, items = read_arrays(learners, contexts, gains, items)
-    labels = labels_in_order(read_delays(delay, items.shape), items)
-    check_inputs(learners, contexts, gains, items, int(labels.delays.max(initial=0)))
+    delays = read_delays(delay, items.shape)
+    check_inputs(learners, contexts, gains, items, int(delays.max(initial=0)))
+    labels = labels_in_order(delays, items)
     items = np.ascontiguousarray(items, np.int32)
     ledgers, wiring = [learner.ledger for learner in learners], wire(learners)
     trace = Trace(np.zeros(items.shape, np.int8), np.zeros(items.shape, np.int16), np.zeros(items.shape, np.int16))
@@ -114,7 +115,7 @@ def labels_in_order(delays: Ints, items: Ints) -> Labels:
     """Return when labels come: those of one slot in the order of their items, then of their sites."""
     longest = min(int(delays.max(initial=0)), len(items))  # what comes after the end waits in a place of its own
     ring = 1 << longest.bit_length()  # a power of two above the longest delay
-    waiting = np.zeros((ring, items.shape[1] if items.ndim == 2 else 0, WAITING_COLUMNS), np.int64)
+    waiting = np.zeros((ring, items.shape[1], WAITING_COLUMNS), np.int64)
     if delays.shape == (1, 1):
         return Labels(delays, np.empty(0, np.int64), waiting)
     due = (np.arange(len(delays))[:, None] + delays).ravel()

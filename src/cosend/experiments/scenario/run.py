@@ -14,7 +14,8 @@ from cosend.core.bookkeeping import EXPLORE, TRAIN
 from cosend.core.learner import Learner
 from cosend.core.ledger import Floats, Ints
 from cosend.core.partition import keys_of
-from cosend.core.policy import CellKLUCB
+from cosend.core.policy import CellKLUCB, ContextSelection, ZoomingKLUCB
+from cosend.core.policy_parts import Policy
 from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.replay import Trace, replay
 
@@ -44,13 +45,22 @@ class Outcome(NamedTuple):
 
 
 def run(world: World, watch: Watch | None = None) -> Outcome:
-    """Play CoS, the index policy in the same cells, and all baselines."""
+    """Play CoS, the policies that go beyond it, and all baselines."""
     learners = world.learners(world.policy)
     trace = _replayed(world, learners, watch)
     played = [*_learnt("CoS", world, learners, trace)]
-    index_learners = world.learners(CellKLUCB(slices=slices_of(world)))
-    played += _learnt("CellKLUCB", world, index_learners, _replayed(world, index_learners, None))
+    for policy in beyond(world):
+        others = world.learners(policy)
+        played += _learnt(type(policy).__name__, world, others, _replayed(world, others, None))
     return Outcome([*played, *baselines(world)], learners, trace)
+
+
+def beyond(world: World) -> Iterator[Policy]:
+    """Yield the policies that go beyond the paper; there is a context to select if there are several axes."""
+    yield CellKLUCB(slices=slices_of(world))
+    yield ZoomingKLUCB()
+    if len(world.axes) > 1:
+        yield ContextSelection()
 
 
 def _replayed(world: World, learners: list[Learner], watch: Watch | None) -> Trace:

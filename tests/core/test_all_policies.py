@@ -1,0 +1,275 @@
+"""What holds exactly for every policy: in batches, saved and restored, with arms that come and go, and looked into."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import (
+    AskPeer,
+    Choice,
+    ContextSelection,
+    CoS,
+    LabelledData,
+    Learner,
+    Patience,
+    learner_from,
+    learner_state,
+    read_state,
+    write_state,
+)
+from cosend.core import columns as col
+from cosend.core.policy_parts import Policy
+from cosend.core.state import State
+from cosend.errors import ContextError, StateError
+from tests.policies import POLICIES, choose, everything, new_learner, told_of
+
+named = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+TRAINING_FIRST = CoS(slices=60, order="train_first")
+RIGHT: Any = {"a": 0.35, "b": 0.75, "there": 0.6, "far": 0.5}
+
+
+def gain_of(draw: random.Random, arm: str) -> float:
+    return float(draw.random() < RIGHT.get(arm, 0.9))
+
+
+def context_of(draw: random.Random) -> tuple[float, float]:
+    return (draw.random() ** 2, draw.choice([0.0, 0.25, 1.0]))
+
+
+def step(learners: list[Learner], draw: random.Random, late: float = 0.75) -> None:
+    """Let learners that should be the same choose, answer, withdraw and learn late, and compare what they say."""
+    context = context_of(draw)
+    made = [told_of(choose(learner, context)) for learner in learners]
+    assert len(set(made)) == 1
+    if draw.random() < 0.2:
+        training, labelled = draw.random() < 0.5, draw.random() < 0.5
+        request = learners[0].arrivals
+        call: dict[str, Any] = {"caller": "far", "request": request, "training": training, "labelled": labelled}
+        assert len({learner.answer(context, **call) for learner in learners}) == 1
+    assert len({learner.report(context) for learner in learners}) == 1
+    for decision in list(learners[0].room.entries):
+        if draw.random() > late:
+            arm = learners[0].arms.names[learners[0].room.entries[decision][1]]
+            gain, cost = gain_of(draw, arm), draw.choice([None, None, 0.2])
+            for learner in learners:
+                learner.learn(decision, gain, cost)
+        elif draw.random() < 0.05:
+            for learner in learners:
+                learner.withdraw(decision)
+
+
+@named
+@pytest.mark.parametrize("patience", [None, Patience(wait_limit=6, max_waiting=9, overdue=0.5)], ids=["", "limits"])
+def test_in_batches_is_as_one_by_one(policy: Policy, patience: Patience | None) -> None:
+    draw = random.Random(5)
+    single, batched = new_learner(policy, patience), new_learner(policy, patience)
+    for _ in range(25):
+        contexts = [context_of(draw) for _ in range(draw.randint(1, 8))]
+        expected = [choose(single, context) for context in contexts]
+        made: list[Choice] = []
+        told: dict[str, LabelledData] = {}
+        while len(made) < len(contexts):
+            batch = batched.choose_many(contexts[len(made) :], told)
+            told = {} if batch.choices else told
+            made += batch.choices
+            if batch.ask is not None:
+                told[batch.ask.peer] = LabelledData(batched.arrivals // 2, 1)
+        assert [told_of(each) for each in made] == [told_of(each) for each in expected]
+        known = [choice for choice in made if choice.id in single.room.entries and draw.random() < 0.7]
+        gains = [gain_of(draw, choice.arm) for choice in known]
+        for choice, gain in zip(known, gains, strict=True):
+            single.learn(choice.id, gain)
+        batched.learn_many([choice.id for choice in known], gains)
+        assert everything(batched) == everything(single)
+
+
+@named
+def test_saved_and_restored_goes_on_as_if_it_had_never_stopped(policy: Policy, tmp_path: Path) -> None:
+    """In memory and through a file, more than once, with labels that wait."""
+    draw = random.Random(6)
+    steady, copied, filed = (new_learner(policy, Patience(wait_limit=9)) for _ in range(3))
+    for n in range(110):
+        if n % 30 == 20:
+            assert steady.waiting_count > 0
+            copied = learner_from(learner_state(copied))
+            write_state(learner_state(filed), tmp_path / "here.npz")
+            filed = learner_from(read_state(tmp_path / "here.npz"))
+        step([steady, copied, filed], draw)
+    assert everything(copied) == everything(filed) == everything(steady)
+
+
+@named
+def test_arms_that_join_and_leave_take_nothing_from_the_others(policy: Policy) -> None:
+    """An arm that joins, is never used and leaves again, is as if it had never been; one that leaves is forgotten."""
+    draw = random.Random(7)
+    learner, twin = new_learner(policy), new_learner(policy)
+    for _ in range(40):
+        step([learner, twin], draw)
+    learner.add_own("new", 0.3)
+    learner.add_peer("newer", 0.2, functions=4)
+    known = learner.cells()
+    assert all(cell.estimates["new"][1:] == (0, 0, 0) for cell in known.values())
+    learner.remove("new")
+    learner.remove("newer")
+    assert everything(learner) == everything(twin)
+    for each in (learner, twin):
+        dropped = each.remove("there")
+        assert not set(dropped) & each.room.entries.keys()
+        each.add_own("c", 0.05)
+        each.set_cost("far", 0.0)
+    for _ in range(60):
+        step([learner, twin], draw)
+    restored = learner_from(learner_state(learner))
+    for _ in range(30):
+        step([learner, twin, restored], draw)
+    assert everything(restored) == everything(twin) == everything(learner)
+
+
+@named
+def test_nothing_waits_for_ever_in_any_cell(policy: Policy) -> None:
+    """When every label has come or was withdrawn, no cell of any view believes that something still waits."""
+    draw = random.Random(8)
+    learner = new_learner(policy)
+    for _ in range(90):
+        step([learner], draw, late=0.9)
+    for n, decision in enumerate(list(learner.room.entries)):
+        learner.withdraw(decision) if n % 2 else learner.learn(decision, 1.0)
+    rows = learner.ledger.site[col.ROWS]
+    waits = learner.ledger.counts[:rows][..., [col.WAITING, col.TRAINING_WAITING]]
+    split = learner.ledger.cells[:rows, col.CELL_LEVEL] < 0  # a split cube may never hear of what was entered in it
+    assert not waits[~split].any()
+    assert (waits >= 0).all()
+
+
+@named
+def test_every_view_has_seen_every_item_of_its_phase(policy: Policy) -> None:
+    draw = random.Random(9)
+    learner = new_learner(policy)
+    for _ in range(60):
+        step([learner], draw)
+    arrivals = np.zeros(len(learner.ledger.views), int)
+    for cell in learner.cells().values():
+        arrivals[cell.view] += cell.labelled.arrivals
+        assert len(cell.axes) == learner.ledger.views[cell.view, col.VIEW_AXIS_COUNT]
+        assert all(0 <= index < cell.slices for index in cell.axes)
+    since = learner.ledger.site[col.ARRIVALS] - learner.ledger.site[col.QUOTA_START]
+    if not (policy.doubles and policy.keeps):  # cells that were carried over count in each part
+        assert set(arrivals.tolist()) == {since}
+    assert sum(view.decided for view in learner.views()) == 60
+    assert sum(view.share for view in learner.views()) == pytest.approx(1.0)
+    assert sum(view.trusted for view in learner.views()) == 1
+
+
+@named
+def test_who_has_seen_nothing_reports_nothing_and_an_answer_without_label_changes_nothing(policy: Policy) -> None:
+    learner = new_learner(policy)
+    before = everything(learner)
+    assert learner.report((0.3, 0.3)) == (0, 0)
+    answer = learner.answer((0.3, 0.3), caller="far", request=1, training=False)
+    assert answer.function in ("a", "b")
+    assert answer.ticket is None
+    assert everything(learner) == before
+    assert learner.cells() == {}
+
+
+@pytest.mark.parametrize("policy", [TRAINING_FIRST, ContextSelection(TRAINING_FIRST, ((0,), ()))])
+def test_a_peer_may_be_asked_for_the_last_cell_there_is_room_for(policy: Policy) -> None:
+    """Asking opens the cell; the ledger must grow before the reply can be entered."""
+    learner = Learner("here", own={"a": 0.0}, peers={"there": 0.1}, policy=policy)
+    for n in range(60):
+        assert isinstance(learner.choose(n / 60), AskPeer)
+        assert isinstance(learner.choose(n / 60, {"there": LabelledData(2**40, 0)}), Choice)
+    assert learner.arrivals == 60
+
+
+BAD_POINTS: list[Any] = [(float("nan"), 0.5), (0.5, float("inf")), (0.5, 1.0000001), (-1e-9, 0.5), (0.5,), "no", None]
+
+
+@named
+def test_a_context_that_is_none_is_refused_and_changes_nothing(policy: Policy) -> None:
+    draw = random.Random(10)
+    learner, twin = new_learner(policy), new_learner(policy)
+    for _ in range(30):
+        step([learner, twin], draw)
+    before = everything(learner)
+    call: dict[str, Any] = {"caller": "far", "request": 1, "training": True}
+    for bad in BAD_POINTS:
+        for refused in (
+            lambda bad=bad: learner.choose(bad),
+            lambda bad=bad: learner.choose_many([(0.5, 0.5), bad]),
+            lambda bad=bad: learner.report(bad),
+            lambda bad=bad: learner.answer(bad, **call),
+        ):
+            with pytest.raises(ContextError):
+                refused()
+            assert everything(learner) == before
+    for _ in range(10):
+        step([learner, twin], draw)
+
+
+def damaged(state: State, array: str, place: Any, value: Any) -> State:
+    changed = state.arrays[array].copy()
+    changed[place] = value
+    return State(state.facts, {**state.arrays, array: changed})
+
+
+DAMAGE: dict[str, list[tuple[str, Any, Any]]] = {
+    "a view is trusted that there is not": [("site", col.TRUSTED, 3), ("site", col.TRUSTED, -1)],
+    "more candidates than views": [("site", col.CANDIDATES, 99), ("site", col.VIEWS, 2)],
+    "other axes": [("site", col.DIMENSIONS, 40), ("site", col.TIMED, 1)],
+    "a rule of another policy": [("site", col.ZOOMS, 0), ("site", col.RULE, 2), ("site", col.STEADY, 1)],
+    "no window": [("site", col.NOTICES, 0), ("site", col.RISING, 0)],
+    "other arms": [("site", col.OWN_COUNT, 9), ("site", col.ARM_COUNT, 5)],
+    "a phase without end": [("site", col.PHASE_LENGTH, -2)],
+    "a view of other axes": [("views", (0, col.VIEW_AXES), 2.0), ("views", (0, col.VIEW_AXIS_COUNT), 5.0)],
+    "a view cut otherwise": [("views", (1, col.VIEW_SLICES), value) for value in (0.0, 7.0, np.nan, np.inf, 1e300)],
+    "a cell twice": [("cells", (1, col.CELL_KEY), 0)],
+    "a cell below 0": [("cells", (3, col.CELL_KEY), -(10**12))],
+    "a cube without parent": [("cells", (3, col.CELL_KEY), 2**60)],
+    "a cube of no level": [("cells", (0, col.CELL_LEVEL), 51), ("cells", (0, col.CELL_LEVEL), -99)],
+    "rewards that are no numbers": [("rewards", (0, 0, col.REWARD_SUM), value) for value in (np.nan, np.inf)],
+    "fewer rewards than none": [("rewards", (0, 0, col.REWARD_COUNT), -1.0)],
+    "a window that holds too much": [("rewards", (0, 0, 8), 3.0), ("rewards", (0, 1, 11), -1.0)],
+    "a context that waits outside": [("waiting_contexts", (0, 1), value) for value in (np.nan, 2.0, -0.5)],
+    "an arm that waits outside": [("waiting", (0, 2), 4), ("waiting", (0, 2), -1)],
+}
+
+
+@pytest.fixture(scope="module")
+def whole() -> State:
+    """Return a state of a policy that has everything: views, cubes, windows and labels that wait."""
+    learner, draw = new_learner(POLICIES["ContextSelection ChangeAware"]), random.Random(11)
+    for _ in range(60):
+        step([learner], draw)
+    assert learner.waiting_count > 0
+    return learner_state(learner)
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_state_is_refused(case: str, whole: State) -> None:
+    """Compiled code does not look where it reads: what is damaged must not get there."""
+    for array, place, value in DAMAGE[case]:
+        with pytest.raises(StateError, match="damaged"):
+            learner_from(damaged(whole, array, place, value))
+    learner_from(whole)
+
+
+@pytest.mark.parametrize("array", ["site", "cells", "rewards", "counts", "views", "waiting", "waiting_contexts"])
+def test_an_array_of_another_shape_or_kind_is_refused(array: str, whole: State) -> None:
+    given = whole.arrays[array]
+    for changed in (given[:-1], given[..., :-1], given[..., :1], given[None], given.ravel()[:0], given.astype("U9")):
+        with pytest.raises(StateError, match="damaged"):
+            learner_from(State(whole.facts, {**whole.arrays, array: changed}))
+
+
+@pytest.mark.parametrize("name", ["views", "windows", "cubes"])
+def test_a_state_does_not_fit_another_policy(name: str, whole: State) -> None:
+    others = {"views": "ContextSelection", "windows": "ChangeAware rising", "cubes": "CellKLUCB"}
+    facts = {**whole.facts, "policy": POLICIES[others[name]].facts()}
+    with pytest.raises(StateError, match="damaged"):
+        learner_from(State(facts, whole.arrays))

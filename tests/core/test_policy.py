@@ -1,0 +1,199 @@
+"""Policies as values: what they say of themselves, what they refuse, and what they make of a context."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend.core.learner import Learner
+from cosend.core.policy import (
+    MOST_CANDIDATES,
+    POLICIES,
+    CellKLUCB,
+    CellThompson,
+    ChangeAware,
+    ContextSelection,
+    CoS,
+    Zooming,
+    ZoomingKLUCB,
+    policy_from,
+)
+from cosend.core.policy_parts import MOST_CUBE_AXES
+from cosend.errors import SettingError
+from tests import policies
+from tests.policies import choose
+
+DEFAULTS: dict[str, Any] = {"CoS()": CoS, "CellThompson()": CellThompson, "Zooming()": Zooming, "()": ContextSelection}
+UNUSUAL: dict[str, Any] = {
+    "CoS": CoS(horizon=7, alpha=0.5, max_cells=9, order="train_first", training_count="own_and_mine", doubling="keep"),
+    "CellThompson": CellThompson(slices=4, peer_training=0.25, share_labels="always"),
+    "Zooming": Zooming(split_after=0.5, inherit=3.0, contexts="concentrated", max_peer_functions=2),
+    "candidates": ContextSelection(CoS(), candidates=((2, 0), (), (1,))),
+    "three deep": ChangeAware(ContextSelection(ChangeAware(CellKLUCB(alpha=2.0), rising=True), ((0,),)), rising=True),
+}
+ALL: dict[str, Any] = {**policies.POLICIES, **UNUSUAL, **{name: kind() for name, kind in DEFAULTS.items()}}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_policy_comes_back_from_its_facts_also_through_json(name: str) -> None:
+    policy = ALL[name]
+    assert policy_from(policy.facts()) == policy
+    assert policy_from(json.loads(json.dumps(policy.facts()))) == policy
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_reading_facts_leaves_them_as_they_are(name: str) -> None:
+    facts = ALL[name].facts()
+    before = json.dumps(facts)
+    policy_from(facts)
+    assert json.dumps(facts) == before
+
+
+def test_a_policy_cannot_be_changed_once_it_is_built() -> None:
+    for policy in ALL.values():
+        with pytest.raises(FrozenInstanceError):
+            policy.alpha = 2.0
+
+
+ANY: Any = None
+COS: Any = CoS
+ZOOM: Any = ZoomingKLUCB
+CHANGE: Any = ChangeAware
+SELECT: Any = ContextSelection
+NAN, INF = float("nan"), float("inf")
+REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
+    "contexts": (lambda: Zooming(contexts=ANY), ["contexts", "'uniform', 'concentrated'", "None"]),
+    "split_after 0": (lambda: Zooming(split_after=0), ["split_after", "above 0", "0"]),
+    "split_after nan": (lambda: ZOOM(split_after=NAN), ["split_after", "above 0", "nan"]),
+    "split_after text": (lambda: ZOOM(split_after="4"), ["split_after", "above 0", "'4'"]),
+    "inherit below": (lambda: ZOOM(inherit=-0.1), ["inherit", "0 or more", "-0.1"]),
+    "inherit inf": (lambda: ZOOM(inherit=INF), ["inherit", "0 or more", "inf"]),
+    "time of cubes": (lambda: ZOOM(time_dimension=True), ["time_dimension", "used with a horizon"]),
+    "peer_training": (lambda: CellKLUCB(peer_training=-1), ["peer_training", "0 or more", "-1"]),
+    "peer_training nan": (lambda: CellThompson(peer_training=NAN), ["peer_training", "0 or more", "nan"]),
+    "max_cells": (lambda: Zooming(max_cells=0), ["max_cells", "at least 1", "0"]),
+    "quota": (lambda: Zooming(max_peer_functions=0), ["max_peer_functions", "at least 1", "0"]),
+    "no policy inside": (lambda: CHANGE(None), ["the policy inside ChangeAware", "CellKLUCB()", "None"]),
+    "a class inside": (lambda: SELECT(CoS), ["the policy inside ContextSelection", "a policy"]),
+    "rising": (lambda: CHANGE(COS(), rising=1), ["rising", "True or False", "1"]),
+    "candidates, a number": (lambda: SELECT(COS(), 3), ["candidates", "'auto'", "3"]),
+    "candidates, a word": (lambda: SELECT(COS(), "all"), ["candidates", "'auto'", "'all'"]),
+    "candidates, no tuples": (lambda: SELECT(COS(), (0, 1)), ["candidates", "[(0,), (1,), (0, 1), ()]"]),
+    "candidates, none": (lambda: SELECT(COS(), ()), ["candidates", "'auto'", "()"]),
+    "candidates, below 0": (lambda: SELECT(COS(), ((-1,),)), ["candidates", "((-1,),)"]),
+    "candidates, names": (lambda: SELECT(COS(), (("x",),)), ["candidates", "numbers of its axes"]),
+    "candidates, True": (lambda: SELECT(COS(), ((True,),)), ["candidates", "numbers of its axes"]),
+    "candidates, array": (lambda: SELECT(COS(), np.array([[0], [1]])), ["candidates", "numbers of its axes"]),
+    "candidates, mixed": (lambda: SELECT(COS(), ((0, "x"),)), ["candidates", "numbers of its axes"]),
+    "candidates, twice": (lambda: SELECT(COS(), ((0, 1), (1, 0))), ["candidates", "all different"]),
+    "an axis twice": (lambda: SELECT(COS(), ((0, 0),)), ["candidates", "all different"]),
+    "candidates, many": (
+        lambda: SELECT(COS(), tuple((n,) for n in range(MOST_CANDIDATES + 1))),
+        ["candidates", f"at most {MOST_CANDIDATES}"],
+    ),
+    "policy by a wrong name": (lambda: policy_from({"name": "UCB1"}), ["policy", "'CoS', 'CellKLUCB'", "'UCB1'"]),
+    "inside by a wrong name": (
+        lambda: policy_from({"name": "ChangeAware", "policy": {"name": "x"}}),
+        ["policy", "'ZoomingKLUCB'", "'x'"],
+    ),
+    "an axis too far": (
+        lambda: Learner("here", own={"a": 0.0}, dimensions=2, policy=ContextSelection(candidates=((0,), (2,)))),
+        ["candidates", "(2,)", "0 to 1"],
+    ),
+    "too many axes for cubes": (
+        lambda: Learner("here", own={"a": 0.0}, dimensions=MOST_CUBE_AXES + 1, policy=Zooming()),
+        ["the axes of a context", f"at most {MOST_CUBE_AXES}", f"{MOST_CUBE_AXES + 1}"],
+    ),
+    "too many axes": (
+        lambda: Learner("here", own={"a": 0.0}, dimensions=53, policy=CoS(slices=2)),
+        ["dimensions", "at most 52", "53"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_setting_that_is_not_allowed_is_refused_by_name(case: str) -> None:
+    build, fragments = REFUSED[case]
+    with pytest.raises(SettingError) as caught:
+        build()
+    assert all(fragment in str(caught.value) for fragment in fragments), str(caught.value)
+
+
+def test_auto_is_every_axis_alone_and_all_of_them() -> None:
+    assert sorted(ContextSelection().parts(3)) == [(0,), (0, 1, 2), (1,), (2,)]
+    assert ContextSelection().parts(1) == ((0,),)
+    assert ContextSelection(CoS(), ((2, 0), ())).parts(3) == ((0, 2), ())
+
+
+def test_time_is_an_axis_of_every_candidate() -> None:
+    timed = CoS(horizon=100, time_dimension=True)
+    assert timed.views(2) == (0b111,)
+    assert sorted(ContextSelection(timed).views(2)) == [0b101, 0b110, 0b111]
+    assert ContextSelection(timed, ((0,), ())).views(2) == (0b101, 0b100)
+
+
+def test_thompson_sampling_has_one_view_more_that_cannot_be_trusted() -> None:
+    for policy, candidates in ((CellThompson(), 1), (ContextSelection(CellThompson()), 3)):
+        views = policy.views(2)
+        assert views[-1] == 0
+        assert policy.candidate_count(2) == candidates == len(views) - 1
+        assert len(Learner("here", own={"a": 0.0}, dimensions=2, policy=policy).views()) == candidates
+
+
+@pytest.mark.parametrize("name", policies.POLICIES)
+def test_a_wrapper_answers_for_the_policy_inside(name: str) -> None:
+    inside = policies.POLICIES[name]
+    for wrapped in (ChangeAware(inside), ContextSelection(inside)):
+        assert wrapped.share_labels == inside.share_labels
+        assert (wrapped.doubles, wrapped.keeps) == (inside.doubles, inside.keeps)
+        assert wrapped.first_horizon == inside.first_horizon
+        assert wrapped.slices_at(64, 2) == inside.slices_at(64, 2)
+    assert ContextSelection(inside).reward_columns == inside.reward_columns
+    assert ChangeAware(inside).views(2) == inside.views(2)
+    assert ChangeAware(inside).candidate_count(2) == inside.candidate_count(2)
+
+
+def test_a_view_without_axes_is_one_cell_however_small_alpha_is() -> None:
+    """T^(1/2 alpha) slices of no axis took for ever to carry over, or were more than a double holds."""
+    for policy in (
+        CellThompson(alpha=0.001, slices=None),
+        ContextSelection(CoS(alpha=0.001, doubling="keep"), ((), (0,))),
+    ):
+        assert policy.slices_at(10**9, 0) == 1
+        learner = Learner("here", own={"a": 0.0, "b": 0.0}, policy=policy)
+        for n in range(70):
+            learner.learn(choose(learner, n % 7 / 7).id, float(n % 2))
+        cells = [cell for cell in learner.cells().values() if not cell.axes]
+        assert len(cells) == 1
+        assert cells[0].labelled.arrivals == 70
+
+
+def test_equal_cells_of_every_view_stay_within_the_memory_limit() -> None:
+    policy = ContextSelection(CoS(slices=9, max_cells=20), ((0,), (0, 1), (0, 1, 2)))
+    assert [policy.slices_at(0, axes) for axes in (1, 2, 3)] == [9, 4, 2]
+
+
+def test_all_axes_count_up_to_the_most_that_are_allowed() -> None:
+    learner = Learner("here", own={"a": 0.0}, dimensions=52, policy=CoS(slices=2))
+    assert learner.views()[0].axes == tuple(range(52))
+    for axis in (0, 51):
+        choose(learner, [0.9 if n == axis else 0.1 for n in range(52)])
+    assert {cell.axes.index(1) for cell in learner.cells().values()} == {0, 51}
+
+
+def test_the_rate_of_splitting_is_that_of_the_paper() -> None:
+    """(3 alpha + sqrt(9 alpha^2 + 8 alpha d)) / 2: 4 for alpha 1 and two axes; 3 alpha when contexts concentrate."""
+    assert Zooming().split_rate(2) == 4.0
+    assert Zooming(horizon=9, time_dimension=True).split_rate(1) == 4.0
+    assert Zooming(contexts="concentrated", alpha=0.5).split_rate(2) == 1.5
+    assert ZoomingKLUCB(alpha=0.5).split_rate(2) == 1.0
+
+
+def test_every_policy_has_its_name_in_the_list() -> None:
+    assert {type(policy).__name__ for policy in policies.POLICIES.values()} <= POLICIES.keys()
+    assert len(POLICIES) == 7
