@@ -19,11 +19,11 @@ from cosend.experiments.regret.zooming import log_ratio
 from cosend.simulation.problems import LipschitzProblem
 
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    "nobody": {},
-    "r = 0.5": {"peer_training": 0.5},
-    "r = 1": {"peer_training": 1.0},
-    "r = 2": {"peer_training": 2.0},
+    "nobody": {"share_labels": "training"},
+    "r = 1": {"share_labels": "training", "peer_training": 1.0},
+    "r = 2": {"share_labels": "training", "peer_training": 2.0},
     "always": {"share_labels": "always"},
+    "always, r = 2": {"share_labels": "always", "peer_training": 2.0},
 }
 MAKERS: Final[dict[str, Callable[[LipschitzProblem, int, dict[str, Any]], Policy]]] = {
     "CellKLUCB": lambda problem, horizon, options: CellKLUCB(horizon=horizon, alpha=problem.alpha, **options),

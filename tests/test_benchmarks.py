@@ -23,14 +23,11 @@ def test_the_training_of_peers_is_measured_at_small_size() -> None:
 
 
 @pytest.mark.slow
-def test_training_ends_what_untaught_peers_cost() -> None:
-    """docs/decisions/0001: in equal cells r = 2 saves most of the regret where peers see other items.
-
-    In cubes that split it does not do so reliably; where peers see the same items it costs little in both.
-    """
+def test_labels_end_what_peers_that_nobody_teaches_cost() -> None:
+    """docs/decisions/0001: most of the regret where peers see other items, and little is lost where they do not."""
     found = {
         (row.problem, row.policy, row.option): row for row in peer_training.rows(["apart", "hot-line"], 8, 200_000)
     }
-    assert found["apart", "CellKLUCB", "r = 2"].regret < found["apart", "CellKLUCB", "nobody"].regret / 2
     for policy in peer_training.MAKERS:
-        assert found["hot-line", policy, "r = 2"].regret < 1.3 * found["hot-line", policy, "nobody"].regret
+        assert found["apart", policy, "always"].regret < found["apart", policy, "nobody"].regret / 4
+        assert found["hot-line", policy, "always"].regret < 1.3 * found["hot-line", policy, "nobody"].regret

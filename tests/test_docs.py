@@ -29,6 +29,7 @@ def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.slow
 def test_numbers_of_the_default_run_in_the_readme_are_those_it_gives() -> None:
     printed = {
+        "ZoomingKLUCB": "ZoomingKLUCB, what a site uses unless told otherwise",
         "CellKLUCB": "CellKLUCB, an index policy in the cells of CoS",
         "CoS": "CoS, the paper's algorithm",
         "LinUCB": "LinUCB, all functions as flat arms",

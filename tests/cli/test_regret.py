@@ -33,7 +33,7 @@ def test_the_chosen_problems_and_policies_are_shown_and_written(tmp_path: Path) 
         "over T",
         "exp.",
         "It is loose",
-        "untaught",
+        "unproven",
         "Zooming ",
         "ZoomingKLUCB",
         "CellThompson",

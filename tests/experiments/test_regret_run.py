@@ -95,7 +95,7 @@ def test_only_training_teaches_peers_that_see_other_items(found: Any) -> None:
     """On the problem `apart` CoS trains; CellKLUCB does not, and its theorem does not apply."""
     details = {each["policy"]: each for each in found["details"] if each["problem"] == "apart"}
     assert details["CoS"]["parts"]["training"] > 0
-    assert details["CellKLUCB"]["verdict"] == "untaught"
+    assert details["CellKLUCB"]["verdict"] == "unproven"
     assert details["CellKLUCB"]["below_bound"] is None
     assert details["CellKLUCB"]["bound_curve"] is None
 
@@ -231,7 +231,7 @@ def test_the_interval_is_students() -> None:
         (None, 0.75, 0.9, "unclear"),
         ([0.8, 0.9], 0.75, 0.9, "above"),
         ([0.9, 1.1], 0.75, 0.4, "exploring"),
-        ([0.5, 0.7], None, 0.9, "untaught"),
+        ([0.5, 0.7], None, 0.9, "unproven"),
     ],
 )
 def test_verdicts(ends: list[float] | None, exponent: float | None, exploited: float, word: str) -> None:
@@ -282,8 +282,8 @@ def test_what_is_not_proven_is_a_dash_in_the_table_and_null_in_the_results(found
     for line in lines:
         cells = dict(zip(heading, line, strict=True))
         proven = cells["policy"] in ("CoS", "CellKLUCB")
-        assert (cells["bound"] == "-") == (not proven or cells["verdict"] == "untaught")
-        assert (cells["exp."] == "-") == (cells["verdict"] == "untaught")
+        assert (cells["bound"] == "-") == (not proven or cells["verdict"] == "unproven")
+        assert (cells["exp."] == "-") == (cells["verdict"] == "unproven")
     assert all((row["bound"] is None) for row in found["rows"] if row["policy"] in ("CellThompson", "Zooming"))
 
 

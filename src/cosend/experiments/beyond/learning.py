@@ -51,9 +51,9 @@ def _tree() -> Any:
 
 # How peers are brought up. Policies by quota train anyway; those by index only if they are given a budget.
 WAYS: Final[dict[str, dict[str, Any]]] = {
-    "labels after trainings": {},
+    "labels after trainings": {"share_labels": "training"},
     "labels after every call": {"share_labels": "always"},
-    "a budget of trainings": {"peer_training": 1.0},
+    "a budget of trainings": {"share_labels": "training", "peer_training": 1.0},
 }
 
 # The models of every site.

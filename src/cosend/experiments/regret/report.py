@@ -28,8 +28,8 @@ VERDICTS: Final = {
     "above": "the whole interval is above the exponent",
     "exploring": "the horizon is too short for this policy: more than half of the items are still exploration, and "
     "regret grows nearly with every item",
-    "untaught": "the exponent takes peers for granted that know which of their functions is best, and nobody teaches "
-    "them here",
+    "unproven": "the exponent takes peers for granted that know which of their functions is best, and here they have "
+    "to learn it from our labels",
 }
 
 
@@ -110,7 +110,7 @@ def verdict(summary: dict[str, Any], exploited: float) -> str:
     """Return how the slope compares with the theorem's exponent, as a word of `VERDICTS`."""
     ends, exponent = summary["slope_ci"], summary["exponent"]
     if exponent is None:
-        return "untaught"
+        return "unproven"
     if exploited < MOSTLY:
         return "exploring"
     if ends is None or ends[0] <= exponent <= ends[1]:
