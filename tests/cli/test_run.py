@@ -24,6 +24,7 @@ SITES = ("gateway", "branch", "campus", "cloud")
 POLICIES = (
     "CoS",
     "CellKLUCB",
+    "ZoomingKLUCB",
     "oracle per cell",
     "best fixed",
     "AdaBoost",

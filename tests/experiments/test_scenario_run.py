@@ -233,7 +233,16 @@ def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(
     world = world_of(tmp_path)
     outcome = run(world)
     shown = result(world, outcome)
-    policies = {"CoS", "CellKLUCB", "oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random"}
+    policies = {
+        "CoS",
+        "CellKLUCB",
+        "ZoomingKLUCB",
+        "oracle per cell",
+        "best fixed",
+        "epsilon-greedy",
+        "LinUCB",
+        "uniform random",
+    }
     policies |= {"AdaBoost", "SWA 100", "previous label"}
     found = [(row["site"], row["policy"]) for row in shown["rows"]]
     assert sorted(found) == sorted((site, policy) for site in ("north", "east", "south") for policy in policies)
@@ -241,7 +250,7 @@ def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(
     for row in shown["rows"]:
         assert row["mean_reward"] == pytest.approx(1 - row["error"] / 100 - row["cost"] / 300)
         assert row["regret"] == pytest.approx(300 * (best[row["site"]] - row["mean_reward"]), abs=1e-9)
-        assert (row["training"] is None) == (row["policy"] not in ("CoS", "CellKLUCB"))
+        assert (row["training"] is None) == (row["policy"] not in ("CoS", "CellKLUCB", "ZoomingKLUCB"))
         if row["policy"] == "oracle per cell":
             assert row["regret"] == 0
         if row["policy"] == "best fixed":
@@ -337,4 +346,4 @@ def test_the_default_run_is_the_same_twice_in_another_process_and_without_the_co
             command, capture_output=True, text=True, timeout=240, check=True, env={**os.environ, **changes}
         )
         assert other.stdout == first.stdout, changes
-    assert len(json.loads(first.stdout)["rows"]) == 4 * 10
+    assert len(json.loads(first.stdout)["rows"]) == 4 * 11

@@ -9,6 +9,19 @@ from tests.oracle.zooming_twin import ZoomingIndexTwin, ZoomingTwin
 LOOK_SHARE = 0.05  # of all errors may be errors of looks
 
 
+def clamped(reward: float) -> float:
+    """Return what a window takes a reward for."""
+    return min(max(reward, 0.0), 1.0)
+
+
+def has_changed(arm: TwinArm, reward: float) -> bool:
+    """Enter a reward in the window; at a change, which is told, the rewards start again from what is kept."""
+    is_change = arm.window.enter(clamped(reward))
+    if is_change:
+        arm.reward_count, arm.reward_sum = arm.window.count, arm.window.total
+    return is_change
+
+
 class ChangesTwin(Twin):
     """A learner that forgets the rewards from before a change. Alone it is the twin around CoS."""
 
@@ -30,13 +43,10 @@ class ChangesTwin(Twin):
         if cell is None:
             return
         arm = cell.arms[waited.arm]
-        x = min(max(reward, 0.0), 1.0)
-        arm.errors += 1 - x
+        arm.errors += 1 - clamped(reward)
         if waited.kind == "look":
-            arm.look_errors += 1 - x
-        if arm.window.enter(x):
-            self.changes += 1
-            arm.reward_count, arm.reward_sum = arm.window.count, arm.window.total
+            arm.look_errors += 1 - clamped(reward)
+        self.changes += has_changed(arm, reward)
 
 
 class LooksTwin(ChangesTwin, IndexTwin):
@@ -62,7 +72,11 @@ class LooksTwin(ChangesTwin, IndexTwin):
 
 
 class ChangesThompsonTwin(LooksTwin, ThompsonTwin):
-    """Around `CellThompson`."""
+    """Around `CellThompson`. The rewards over all cells have windows of their own."""
+
+    def _add_reward(self, cell: TwinCell | None, waited: Waiting, reward: float) -> None:
+        super()._add_reward(cell, waited, reward)
+        has_changed(self._overall[waited.arm], reward)  # looks too, and also if the cell was never visited
 
 
 class ChangesZoomingTwin(ChangesTwin, ZoomingTwin):

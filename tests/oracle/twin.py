@@ -44,6 +44,7 @@ class Twin(TwinClock):
     def __init__(self, settings: TwinSettings) -> None:
         """Start with no item seen and no cell visited."""
         super().__init__(settings)
+        self.siblings: list[Twin] = [self]  # the twins of all views, this one among them
         self._own = dict(settings.own)
         self._peers = dict(settings.peers)
         self._announced = dict.fromkeys(settings.peers, 1)  # how many functions a peer says it has
@@ -86,7 +87,7 @@ class Twin(TwinClock):
         if self._is_in_its_cell(waited):
             self._count_waiting(self._cells[waited.cell], waited, -1)
         if self._is_wanted(waited):
-            self._apply_label(self.receiver(waited), waited, self.reward(waited, gain, cost))
+            self._apply_label(self._cells.get(self._find(waited.point)), waited, self.reward(waited, gain, cost))
 
     def cost(self, arm: str) -> float:
         """Return what an arm costs now."""
@@ -116,6 +117,10 @@ class Twin(TwinClock):
     def cells(self) -> dict[CellKey, TwinCell]:
         """Return a copy of every visited cell."""
         return deepcopy(self._cells)
+
+    def cell_count(self) -> int:
+        """Return how many cells were visited."""
+        return len(self._cells)
 
     def views(self) -> "list[Twin]":
         """Return the twins that look at some of the axes each: this one looks at all of them."""
@@ -311,9 +316,12 @@ class Twin(TwinClock):
         """Return what is owed a label; KeyError when the id is not waiting."""
         return self._waiting[id]
 
-    def receiver(self, waited: Waiting) -> TwinCell | None:
-        """Return the cell that a label is added to: the one that holds its context by now, if it was ever visited."""
-        return self._cells.get(self._find(waited.point)) if self._is_wanted(waited) else None
+    def judged_by(self, waited: Waiting) -> TwinCell | None:
+        """Return the visited cell that holds a context by now, wanted or not (exactness: Views)."""
+        point = waited.point
+        if waited.era != self._era:  # its time was that of an earlier phase
+            point = (*point[: self._settings.dimensions], *self._time(1))
+        return self._cells.get(self._find(point))
 
     def reward(self, waited: Waiting, gain: float, cost: float | None) -> float:
         """Return what a label adds to the estimate (exactness: Arithmetic)."""

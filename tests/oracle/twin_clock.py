@@ -12,6 +12,7 @@ class TwinClock:
         """Start with no item seen."""
         self._settings = settings
         self._axes = settings.dimensions + (1 if settings.time_dimension else 0)
+        self._all_axes = self._axes if settings.all_axes is None else settings.all_axes
         self._is_doubling = settings.horizon is None and settings.slices is None
         self._arrivals = 0  # never reset: waiting is measured in it (exactness: Waiting)
         self._era = 1  # the doubling phase; stays 1 without doubling
@@ -30,7 +31,7 @@ class TwinClock:
         """D1 and D3."""
         alpha, exponent = self._settings.alpha, self._settings.exploration_exponent
         if exponent is None:
-            exponent = 2 * alpha / (3 * alpha + self._axes)
+            exponent = 2 * alpha / (3 * alpha + self._all_axes)
         log_step = math.log(self._step())
         return math.exp(exponent * log_step) * log_step
 
@@ -52,5 +53,8 @@ class TwinClock:
 
     def _point(self, context: Context) -> Context:
         """Return the context, with the time as the last axis if it is one."""
-        time = (min(1.0, self._step() / self._length()),) if self._settings.time_dimension else ()
-        return (*context, *time)
+        return (*context, *self._time(self._step()))
+
+    def _time(self, step: int) -> Context:
+        """Return the time at a step as an axis, or nothing if it is none."""
+        return (min(1.0, step / self._length()),) if self._settings.time_dimension else ()

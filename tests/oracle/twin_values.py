@@ -42,6 +42,7 @@ class TwinSettings:
     max_waiting: int = 1_000_000
     default_reward: float | None = None
     rising: bool = False
+    all_axes: int | None = None  # of all views together, if this is one of several (exactness: Views)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ class ViewsTwin:
         self._candidates = candidates
         self._time = (settings.dimensions,) if settings.time_dimension else ()
         self._views = [inside(settings_of(settings, axes)) for axes in candidates]
+        for view in self._views:
+            view.siblings = self._views
         self.losses = [0.0 for _ in candidates]
         self.decided = [0 for _ in candidates]
         self.trusted = 0
@@ -75,7 +77,7 @@ class ViewsTwin:
         for number, view in enumerate(self._views):
             waited = view.waiting(id)
             if waited.kind != "training":
-                self.losses[number] += loss(view.receiver(waited), waited.arm, view.reward(waited, gain, cost))
+                self.losses[number] += loss(view.judged_by(waited), waited.arm, view.reward(waited, gain, cost))
             view.learn(id, gain, cost)
         best = self.losses.index(min(self.losses))
         if self.losses[best] + LEAD < self.losses[self.trusted]:
@@ -143,12 +145,9 @@ class ViewsTwin:
 
 
 def settings_of(settings: TwinSettings, axes: Axes) -> TwinSettings:
-    """Return what a view is told: some of the axes, but the exponent of the quotas of all."""
-    exponent = settings.exploration_exponent
-    if exponent is None:
-        all_axes = settings.dimensions + (1 if settings.time_dimension else 0)
-        exponent = 2 * settings.alpha / (3 * settings.alpha + all_axes)
-    return replace(settings, dimensions=len(axes), exploration_exponent=exponent)
+    """Return what a view is told: some of the axes, but how many there are of all."""
+    all_axes = settings.dimensions + (1 if settings.time_dimension else 0)
+    return replace(settings, dimensions=len(axes), all_axes=all_axes)
 
 
 def loss(cell: TwinCell | None, arm: str, reward: float) -> float:
