@@ -28,7 +28,7 @@ def test_core_and_twin_agree_on_random_networks(
 
 
 @given(sizes=options.sizes, chosen=options.cos(), delay=options.delays, seed=options.seeds)
-@settings(max_examples=15)
+@settings(max_examples=12)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     sizes: list[int], chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
@@ -37,7 +37,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 
 @given(sizes=options.sizes, dimensions=st.integers(1, 3), chosen=options.keeping(), seed=options.seeds)
-@settings(max_examples=15)
+@settings(max_examples=12)
 def test_core_and_twin_agree_on_labels_of_an_earlier_phase(
     sizes: list[int], dimensions: int, chosen: dict[str, Any], seed: int
 ) -> None:

@@ -24,7 +24,7 @@ policies = st.one_of(
     delay=options.delays,
     seed=options.seeds,
 )
-@settings(max_examples=50)
+@settings(max_examples=35)
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int], dimensions: int, policy: tuple[str, dict[str, Any]], delay: int, seed: int
 ) -> None:
@@ -34,7 +34,7 @@ def test_core_and_twin_agree_on_random_networks(
 
 
 @given(sizes=options.sizes, policy=policies, delay=options.delays, seed=options.seeds)
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     sizes: list[int], policy: tuple[str, dict[str, Any]], delay: int, seed: int
 ) -> None:
@@ -44,7 +44,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 
 @given(sizes=options.sizes, policy=policies, seed=options.seeds)
-@settings(max_examples=15)
+@settings(max_examples=12)
 def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(
     sizes: list[int], policy: tuple[str, dict[str, Any]], seed: int
 ) -> None:
