@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.core.values import Phase
@@ -20,7 +20,7 @@ from tests.oracle import lockstep, options
     delay=options.delays,
     seed=options.seeds,
 )
-@settings(max_examples=35)
+@options.tries(35)
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int], dimensions: int, chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
@@ -29,7 +29,7 @@ def test_core_and_twin_agree_on_random_networks(
 
 
 @given(sizes=options.sizes, chosen=options.index(), delay=options.delays, seed=options.seeds)
-@settings(max_examples=12)
+@options.tries(12)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     sizes: list[int], chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
@@ -38,7 +38,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 
 @given(sizes=options.sizes, dimensions=st.integers(1, 3), chosen=options.keeping(), seed=options.seeds)
-@settings(max_examples=12)
+@options.tries(12)
 def test_core_and_twin_agree_on_labels_of_an_earlier_phase(
     sizes: list[int], dimensions: int, chosen: dict[str, Any], seed: int
 ) -> None:
@@ -47,7 +47,7 @@ def test_core_and_twin_agree_on_labels_of_an_earlier_phase(
 
 
 @given(sizes=options.sizes, chosen=options.index(), seed=options.seeds)
-@settings(max_examples=12)
+@options.tries(12)
 def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(
     sizes: list[int], chosen: dict[str, Any], seed: int
 ) -> None:

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.core.values import Phase
@@ -24,7 +24,7 @@ policies = st.one_of(
     delay=options.delays,
     seed=options.seeds,
 )
-@settings(max_examples=35)
+@options.tries(35)
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int], dimensions: int, policy: tuple[str, dict[str, Any]], delay: int, seed: int
 ) -> None:
@@ -34,7 +34,7 @@ def test_core_and_twin_agree_on_random_networks(
 
 
 @given(sizes=options.sizes, policy=policies, delay=options.delays, seed=options.seeds)
-@settings(max_examples=12)
+@options.tries(12)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     sizes: list[int], policy: tuple[str, dict[str, Any]], delay: int, seed: int
 ) -> None:
@@ -44,7 +44,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 
 @given(sizes=options.sizes, policy=policies, seed=options.seeds)
-@settings(max_examples=12)
+@options.tries(12)
 def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(
     sizes: list[int], policy: tuple[str, dict[str, Any]], seed: int
 ) -> None:
