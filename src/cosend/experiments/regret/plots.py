@@ -42,7 +42,7 @@ def regret_over_items(results: Mapping[str, Any]) -> Figure:
     handles += [Line2D([], [], color="0.3", linewidth=0.9, marker="|", label="bound of the same colour")]
     handles += [Line2D([], [], color="0.6", linewidth=1.2, linestyle=":", label="every item lost")]
     look: dict[str, Any] = {"loc": "outside upper center", "frameon": False, "handlelength": 4, "title": LOOSE}
-    figure.legend(handles=handles, ncols=len(handles), **look)
+    figure.legend(handles=handles, ncols=min(len(handles), 4), **look)  # more would leave the picture
     return figure
 
 
