@@ -98,7 +98,7 @@ def test_late_cubes_are_filled_before_they_split() -> None:
 
 @pytest.mark.slow
 def test_what_holds_of_the_claim_and_what_does_not() -> None:
-    """docs/theory.md: by index zooming wins on uniform contexts and on a line, by quota it loses in a small cube."""
+    """docs/theory.md: by index zooming wins on uniform contexts, in a small cube only in the mean; by quota it loses there."""
     names = ("CoS", "CellKLUCB", "Zooming", "ZoomingLate", "ZoomingKLUCB")
     uniform, hot = ("rough", "square", "cube", "rough-cube"), ("hot-line", "hot-cube")
     settings = Settings(seeds=4, problems=(*uniform, *hot), policies=names, items=100_000)
@@ -107,7 +107,7 @@ def test_what_holds_of_the_claim_and_what_does_not() -> None:
         assert found["ZoomingKLUCB", problem]["ratio_ci"][1] < 0.7
         assert found["Zooming", problem]["ratio_ci"][1] < 1.3
         assert found["ZoomingLate", problem]["claim"] == "holds"
-    assert found["ZoomingKLUCB", "hot-line"]["claim"] == "holds"
+    assert found["ZoomingKLUCB", "hot-line"]["ratio"] < 1
     for problem in hot:
         assert found["Zooming", problem]["claim"] == "FAILS"
         assert found["ZoomingLate", problem]["ratio"] < found["Zooming", problem]["ratio"]
