@@ -98,7 +98,7 @@ def test_late_cubes_are_filled_before_they_split() -> None:
 
 @pytest.mark.slow
 def test_what_holds_of_the_claim_and_what_does_not() -> None:
-    """docs/theory.md: by index zooming wins on uniform contexts, in a small cube only in the mean; by quota it loses there."""
+    """docs/theory.md: by index zooming wins on uniform contexts, in a small cube in the mean; by quota it loses."""
     names = ("CoS", "CellKLUCB", "Zooming", "ZoomingLate", "ZoomingKLUCB")
     uniform, hot = ("rough", "square", "cube", "rough-cube"), ("hot-line", "hot-cube")
     settings = Settings(seeds=4, problems=(*uniform, *hot), policies=names, items=100_000)
