@@ -63,6 +63,9 @@ class Around(NamedTuple):
         return ViewsTwin(inside, settings, auto if self.candidates == "auto" else self.candidates)
 
 
+ALONE = Around()
+
+
 class Due(NamedTuple):
     """A label that is on its way."""
 
@@ -96,7 +99,7 @@ def build(
     dimensions: int,
     options: dict[str, Any],
     policy: str = "CoS",
-    around: Around = Around(),  # noqa: B008
+    around: Around = ALONE,
 ) -> Network:
     """Build learners and twins with the same settings: site i has sizes[i] functions."""
     names = [f"site{i}" for i in range(len(sizes))]

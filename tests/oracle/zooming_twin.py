@@ -31,7 +31,7 @@ class CubesTwin(Twin):
 
     def _rate(self) -> float:
         """Return how fast the arrivals that a cube needs to split grow with its level."""
-        raise NotImplementedError
+        return 2 * self._settings.alpha
 
     def _is_unresolved(self, cell: TwinCell) -> bool:
         """Tell whether a smaller cube may help."""
@@ -86,9 +86,6 @@ class ZoomingTwin(CubesTwin):
 
 class ZoomingIndexTwin(CubesTwin, IndexTwin):
     """One learner that chooses as `CellKLUCB` does, and splits while two arms may still be the best."""
-
-    def _rate(self) -> float:
-        return 2 * self._settings.alpha
 
     def _is_unresolved(self, cell: TwinCell) -> bool:
         costs = {**self._own, **self._peers}

@@ -49,7 +49,7 @@ def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int
         if site[col.STEADY]:
             enter_choice(ledger, row, arm, phase, arrival)
         else:
-            enter_in_all_views(ledger, context, arm, phase, arrival)
+            enter_in_all_views(ledger, context, view, row, arm, phase, arrival)
         ledger.views[view, col.VIEW_DECIDED] += 1.0
         site[col.ARRIVALS] = arrival
         site[col.TICKETS] += 1
@@ -57,12 +57,14 @@ def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int
 
 
 @compiled_apart
-def enter_in_all_views(ledger: Ledger, context: Floats, arm: int, phase: int, arrival: int) -> None:
-    """Enter a choice in the cell of every view, and split cells that have seen enough."""
-    for view in range(ledger.site[col.VIEWS]):
-        row = visit(ledger, view, context, arrival)
-        enter_choice(ledger, row, arm, phase, arrival)
-        split_if_due(ledger, row)
+def enter_in_all_views(
+    ledger: Ledger, context: Floats, view: int, row: int, arm: int, phase: int, arrival: int
+) -> None:
+    """Enter a choice in the cell of every view, and split cells that have seen enough; that of one view is known."""
+    for each in range(ledger.site[col.VIEWS]):
+        place = row if each == view else visit(ledger, each, context, arrival)
+        enter_choice(ledger, place, arm, phase, arrival)
+        split_if_due(ledger, place)
 
 
 @compiled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -72,12 +73,13 @@ def runs(settings: Settings, watch: Watch = silent) -> Iterator[Run]:
             for horizon, policies in by_horizon.items():
                 stream = drawn(named, seed, horizon)
                 for policy in policies:
-
-                    def show(slots: int, _: Trace, name: str = policy.name, sites: int = named.problem.sites) -> None:
-                        watch(f"{named.name}, {name}", done + slots * sites)  # noqa: B023 - called before `done` moves
-
+                    show = partial(_show, watch, f"{named.name}, {policy.name}", done, named.problem.sites)
                     yield measured(named, policy, stream, horizon, show)
                     done += horizon * named.problem.sites
+
+
+def _show(watch: Watch, what: str, before: int, sites: int, slots: int, _: Trace) -> None:
+    watch(what, before + slots * sites)
 
 
 def policies_by_horizon(named: NamedProblem, policies: Sequence[NamedPolicy]) -> dict[int, list[NamedPolicy]]:
