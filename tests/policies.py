@@ -35,7 +35,7 @@ POLICIES: dict[str, Policy] = {
     "Zooming": Zooming(split_after=3.0),
     "Zooming concentrated": Zooming(contexts="concentrated", inherit=2.0, max_cells=9, order="random"),
     "ZoomingKLUCB": ZoomingKLUCB(peer_training=0.5, share_labels="always"),
-    "ZoomingKLUCB timed": ZoomingKLUCB(horizon=200, time_dimension=True, inherit=0.0),
+    "ZoomingKLUCB timed": ZoomingKLUCB(horizon=200, time_dimension=True, inherit=0.0, lipschitz=5.0),
     "ChangeAware CoS": ChangeAware(CoS(slices=1, exploration_exponent=0.1)),
     "ChangeAware rising": ChangeAware(CellKLUCB(slices=1, peer_training=0.2), rising=True),
     "ChangeAware rising doubling": ChangeAware(CellThompson(), rising=True),

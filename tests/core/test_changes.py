@@ -239,7 +239,7 @@ def test_one_sum_that_is_the_whole_window_cannot_grow() -> None:
 
 
 def test_a_new_cube_starts_with_an_empty_window_whatever_it_inherits() -> None:
-    learner, _ = play(ChangeAware(ZoomingKLUCB(split_after=4.0)), lambda arm, n: 0.5, 4, 3)
+    learner, _ = play(ChangeAware(ZoomingKLUCB()), lambda arm, n: 0.5, 4, 3)
     part = choose(learner, 0.5)
     assert learner.cells()[part.cell].slices == 2
     row = list(learner.cells()).index(part.cell)

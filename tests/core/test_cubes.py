@@ -83,7 +83,7 @@ def test_many_axes_cost_memory_only_where_items_come(dimensions: int) -> None:
     assert sum(array.nbytes for array in learner.ledger) < 200_000
 
 
-@pytest.mark.parametrize("policy", [Zooming(max_cells=7, alpha=0.1), ZoomingKLUCB(max_cells=7, split_after=1.0)])
+@pytest.mark.parametrize("policy", [Zooming(max_cells=7, alpha=0.1), ZoomingKLUCB(max_cells=7, split_after=4.0)])
 def test_there_are_never_more_cubes_than_allowed_and_a_split_one_goes_on_serving(policy: Policy) -> None:
     learner, draw = learner_of(policy), random.Random(4)
     for n in range(500):
@@ -121,6 +121,26 @@ def test_a_cube_splits_after_as_many_items_as_its_level_asks_for() -> None:
     assert slices == [1] + [2] * 8 + [4] * 64 + [8]
 
 
+@pytest.mark.parametrize(("lipschitz", "first", "second"), [(1.0, 16, 64), (2.0, 4, 16), (4.0, 1, 4)])
+def test_an_index_policy_splits_sooner_where_accuracies_are_steeper(lipschitz: float, first: int, second: int) -> None:
+    """A cube hides lipschitz * side, so it needs the fewer items to say more than chance does, by the square."""
+    learner = learner_of(ZoomingKLUCB(lipschitz=lipschitz))
+    slices = []
+    for _ in range(first + second + 1):
+        choice = choose(learner, 0.3)
+        learner.learn(choice.id, 1.0)
+        slices.append(learner.cells()[choice.cell].slices)
+    assert slices == [1] * first + [2] * second + [4]
+
+
+@pytest.mark.parametrize("lipschitz", [1e-200, 1e200])
+def test_no_steepness_is_too_small_or_too_large(lipschitz: float) -> None:
+    learner = learner_of(ZoomingKLUCB(lipschitz=lipschitz))
+    for _ in range(60):
+        learner.learn(choose(learner, 0.3).id, 1.0)
+    assert len(learner.cells()) == (1 if lipschitz < 1 else DEEPEST + 1)
+
+
 def test_an_index_policy_splits_only_while_two_arms_are_hard_to_tell_apart() -> None:
     def split_to(worse: float) -> int:
         learner, draw = learner_of(ZoomingKLUCB(alpha=0.25)), random.Random(6)
@@ -141,8 +161,8 @@ def test_an_index_policy_splits_only_while_two_arms_are_hard_to_tell_apart() -> 
 
 def test_a_part_starts_with_some_of_what_the_whole_knows_or_afresh() -> None:
     """Four rewards of arm a with the mean 0.5 become two, and one of arm b stays one."""
-    for inherit, expected in ((2.0, {"a": (2, 0.5), "b": (1, 1.0)}), (0.0, {"a": (0, 0.0), "b": (0, 0.0)})):
-        learner = learner_of(ZoomingKLUCB(split_after=5.0, inherit=inherit))
+    for inherit, expected in ((8.0, {"a": (2, 0.5), "b": (1, 1.0)}), (0.0, {"a": (0, 0.0), "b": (0, 0.0)})):
+        learner = learner_of(ZoomingKLUCB(split_after=20.0, inherit=inherit))
         waiting = [choose(learner, 0.2) for _ in range(2)]
         gains = {"a": [0.5, 0.5, 0.5, 0.5], "b": [1.0]}
         for choice in waiting:

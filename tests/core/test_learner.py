@@ -339,7 +339,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 
 def test_a_state_of_another_version_or_damaged_is_refused() -> None:
     state = learner_state(alone())
-    with pytest.raises(StateError, match="version 99; this cosend reads version 2"):
+    with pytest.raises(StateError, match="version 99; this cosend reads version 3"):
         learner_from(State({**state.facts, "version": 99}, state.arrays))
     with pytest.raises(StateError, match="damaged"):
         learner_from(State(state.facts, {name: a for name, a in state.arrays.items() if name != "cells"}))

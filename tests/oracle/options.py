@@ -52,7 +52,8 @@ def zooming(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def zooming_index(draw: st.DrawFn) -> dict[str, Any]:
     """Any mixture of settings that `ZoomingKLUCB` allows."""
-    return {**_any(draw), **_peer_training(draw), **_cubes(draw)}
+    steepness = {"lipschitz": draw(st.sampled_from([0.5, 1.0, 3.0, 20.0]))} if draw(st.booleans()) else {}
+    return {**_any(draw), **_peer_training(draw), **_cubes(draw), **steepness}
 
 
 def _any(draw: st.DrawFn) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class TwinSettings:
     peer_training: float = 0.0
     split_after: float = 1.0
     inherit: float = 0.0
+    lipschitz: float = 1.0
     contexts: str = "uniform"
     wait_limit: int | None = None
     max_waiting: int = 1_000_000

@@ -15,8 +15,9 @@ MAX_LEVEL = 50
 class ZoomingIndexTwinSettings(TwinSettings):
     """What a twin of `ZoomingKLUCB` is told: it splits later than `Zooming`, and children inherit."""
 
-    split_after: float = 4.0
-    inherit: float = 2.0
+    split_after: float = 16.0
+    inherit: float = 8.0
+    lipschitz: float = 2.0
     share_labels: str = "always"
 
 
@@ -58,8 +59,12 @@ class CubesTwin(Twin):
         self._cells[child] = self._begin_child(parent)
         return child
 
+    def _per_steepness(self, number: float) -> float:
+        """Return a number as it is for accuracies this steep; `Zooming` has no steepness but 1."""
+        return number / self._settings.lipschitz / self._settings.lipschitz
+
     def _begin_child(self, parent: TwinCell) -> TwinCell:
-        cap = self._settings.inherit * math.exp((2 * self._settings.alpha * LN2) * parent.level)
+        cap = self._per_steepness(self._settings.inherit) * math.exp((2 * self._settings.alpha * LN2) * parent.level)
         child = self._blank()
         child.level = parent.level + 1
         for name, arm in parent.arms.items():
@@ -69,7 +74,7 @@ class CubesTwin(Twin):
         return child
 
     def _after_choice(self, cell: TwinCell) -> None:
-        needed = self._settings.split_after * math.exp((self._rate() * LN2) * cell.level)
+        needed = self._per_steepness(self._settings.split_after) * math.exp((self._rate() * LN2) * cell.level)
         if cell.level < MAX_LEVEL and cell.arrivals >= needed and self._is_unresolved(cell):
             cell.is_split = True
 
@@ -90,5 +95,5 @@ class ZoomingIndexTwin(CubesTwin, IndexTwin):
     def _is_unresolved(self, cell: TwinCell) -> bool:
         costs = {**self._own, **self._peers}
         means = sorted((net_mean(cell.arms[name], cost) for name, cost in costs.items()), reverse=True)
-        width = 2 * math.exp((-self._settings.alpha * LN2) * cell.level)
+        width = self._settings.lipschitz * math.exp((-self._settings.alpha * LN2) * cell.level)
         return len(means) > 1 and means[1] >= means[0] - width

@@ -347,7 +347,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (flip, "west.npz: not a whole saved state"),
     (lambda path: path.unlink(), "west.npz: no such file"),
     (swap, "name 'north', the site has 'west'"),
-    (with_fact("version", 3), "version 3; this cosend reads version 2"),
+    (with_fact("version", 4), "version 4; this cosend reads version 3"),
     (with_fact("version", None), "version None"),
     (with_fact("site", {}), "'west' is damaged"),
     (with_fact("policy", {"name": "CoS", "horizon": 3, "speed": 7}), "damaged.*speed"),

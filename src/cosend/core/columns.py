@@ -47,8 +47,9 @@ SPLIT_AFTER: Final = 5  # arrivals after which a cube of level 0 splits
 SPLIT_RATE: Final = 6  # and how that grows with the level
 SIDE_RATE: Final = 7  # how the difference within a cube shrinks with the level
 INHERITED: Final = 8  # how many rewards of its parent a new cube starts with at most
-PEER_TRAINING: Final = 9  # index policies: how much training a peer is owed in a cell
-PARAMETER_COLUMNS: Final = 10
+STEEPNESS: Final = 9  # the difference that the cube of level 0 may hide between two arms
+PEER_TRAINING: Final = 10  # index policies: how much training a peer is owed in a cell
+PARAMETER_COLUMNS: Final = 11
 
 # Ledger.views: one row for each way to look at a context.
 VIEW_AXES: Final = 0  # which axes it sees, as bits

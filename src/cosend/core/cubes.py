@@ -71,5 +71,6 @@ def unresolved(ledger: Ledger, row: int) -> bool:
         mean = net_mean(ledger, row, arm)
         second = max(second, min(best, mean))
         best = max(best, mean)
-    within = math.exp(-ledger.parameters[col.SIDE_RATE] * ledger.cells[row, col.CELL_LEVEL])
-    return bool(second >= best - 2.0 * within)
+    known = ledger.parameters
+    within = known[col.STEEPNESS] * math.exp(-known[col.SIDE_RATE] * ledger.cells[row, col.CELL_LEVEL])
+    return bool(second >= best - within)

@@ -125,15 +125,31 @@ class Zooming(ByQuota, SplitCubes):
 class ZoomingKLUCB(ByIndex, SplitCubes):
     """An index policy in cubes that split where two arms are hard to tell apart; no horizon is needed.
 
-    The options are those of `ByIndex`, `SplitCubes` and `BasePolicy`.
+    lipschitz  how steep accuracies are in the context: |difference| <= lipschitz * distance^alpha. Where they change
+               within a small part of the space, more is better; `split_after` and `inherit` are divided by its square
+
+    The other options are those of `ByIndex`, `SplitCubes` and `BasePolicy`.
     """
 
-    split_after: float = 4.0
-    inherit: float = 2.0
+    split_after: float = 16.0
+    inherit: float = 8.0
+    lipschitz: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_between("lipschitz", self.lipschitz, 0.0, math.inf, "a number above 0")
 
     def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
-        """Write these settings into the ledger of a site; its counters stay."""
+        """Write these settings into the ledger of a site; its counters stay.
+
+        A cube hides lipschitz * side^alpha, and n rewards leave 1/sqrt(n) to chance: they are equal at n proportional
+        to lipschitz^-2 side^(-2 alpha).
+        """
         super().write_to(ledger, dimensions, announced_functions)
+        known = ledger.parameters
+        known[col.SPLIT_AFTER] = self.split_after / self.lipschitz / self.lipschitz
+        known[col.INHERITED] = self.inherit / self.lipschitz / self.lipschitz
+        known[col.STEEPNESS] = self.lipschitz
         ledger.site[col.RULE] = rules.BY_KL_INDEX
         ledger.site[col.ZOOMS] = cubes.IF_UNRESOLVED
 

@@ -18,7 +18,7 @@ from cosend.core.policy_parts import Policy
 from cosend.core.waiting import CONTEXT, Patience
 from cosend.errors import CosendError, StateError
 
-VERSION: Final = 2
+VERSION: Final = 3
 LEDGER_ARRAYS: Final = ("site", "cells", "rewards", "counts", "views")
 
 # Columns of `Ledger.site` that move with what happens; the others are settings.
