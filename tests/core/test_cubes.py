@@ -133,6 +133,19 @@ def test_an_index_policy_splits_sooner_where_accuracies_are_steeper(lipschitz: f
     assert slices == [1] * first + [2] * second + [4]
 
 
+def test_an_index_policy_waits_for_labels_before_it_splits() -> None:
+    """However many items come: parts would be small, and nothing known of them. Then one level for each item."""
+    learner = learner_of(ZoomingKLUCB())
+    waiting = [choose(learner, 0.3) for _ in range(100)]
+    assert len(learner.cells()) == 1
+    for choice in waiting[:20]:
+        learner.learn(choice.id, 1.0)
+    assert [cube_for(learner, 0.3).slices for _ in range(3)] == [1, 2, 2]
+    for choice in waiting[20:]:  # 80 labels for the part that holds them by now: enough for one more cut
+        learner.learn(choice.id, 1.0)
+    assert [cube_for(learner, 0.3).slices for _ in range(3)] == [2, 4, 4]
+
+
 @pytest.mark.parametrize("lipschitz", [1e-200, 1e200])
 def test_no_steepness_is_too_small_or_too_large(lipschitz: float) -> None:
     learner = learner_of(ZoomingKLUCB(lipschitz=lipschitz))

@@ -328,6 +328,8 @@ class Twin(TwinClock):
         return gain if cost is None else gain - cost + self.cost(waited.arm)
 
     def _apply_label(self, cell: TwinCell | None, waited: Waiting, reward: float) -> None:
+        if cell is not None and waited.kind != "answer":
+            cell.labels += 1
         if waited.kind != "training":
             self._add_reward(cell, waited, reward)
         elif cell is not None:

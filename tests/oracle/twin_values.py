@@ -88,6 +88,7 @@ class TwinCell:
 
     arrivals: int = 0
     taught: int = 0
+    labels: int = 0  # of own items
     arms: dict[str, TwinArm] = field(default_factory=dict)
     level: int = 0
     is_split: bool = False

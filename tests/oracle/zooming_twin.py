@@ -75,8 +75,12 @@ class CubesTwin(Twin):
 
     def _after_choice(self, cell: TwinCell) -> None:
         needed = self._per_steepness(self._settings.split_after) * math.exp((self._rate() * LN2) * cell.level)
-        if cell.level < MAX_LEVEL and cell.arrivals >= needed and self._is_unresolved(cell):
+        if cell.level < MAX_LEVEL and self._evidence(cell) >= needed and self._is_unresolved(cell):
             cell.is_split = True
+
+    def _evidence(self, cell: TwinCell) -> int:
+        """Return the items that count for a split."""
+        return cell.arrivals
 
 
 class ZoomingTwin(CubesTwin):
@@ -91,6 +95,9 @@ class ZoomingTwin(CubesTwin):
 
 class ZoomingIndexTwin(CubesTwin, IndexTwin):
     """One learner that chooses as `CellKLUCB` does, and splits while two arms may still be the best."""
+
+    def _evidence(self, cell: TwinCell) -> int:
+        return cell.labels + 1
 
     def _is_unresolved(self, cell: TwinCell) -> bool:
         costs = {**self._own, **self._peers}

@@ -22,7 +22,7 @@ DEEPEST: Final = 50  # a number in [0, 1] has no more binary places to tell two 
 # When a cube splits.
 NEVER: Final = 0
 BY_ARRIVALS: Final = 1
-IF_UNRESOLVED: Final = 2  # and only while two arms may each be the best somewhere in it
+IF_UNRESOLVED: Final = 2  # by labels that have come, and only while two arms may each be the best somewhere in it
 
 
 @compiled
@@ -59,7 +59,11 @@ def split_if_due(ledger: Ledger, row: int) -> None:
     if site[col.ZOOMS] == NEVER or not 0 <= level < DEEPEST:
         return
     enough = known[col.SPLIT_AFTER] * math.exp(known[col.SPLIT_RATE] * level)
-    if ledger.cells[row, col.CELL_ARRIVALS] >= enough and (site[col.ZOOMS] == BY_ARRIVALS or unresolved(ledger, row)):
+    if site[col.ZOOMS] == BY_ARRIVALS:
+        due = ledger.cells[row, col.CELL_ARRIVALS] >= enough
+    else:  # late labels must not find a cube in small parts that nobody knows anything of
+        due = ledger.cells[row, col.CELL_LABELS] + 1 >= enough and unresolved(ledger, row)
+    if due:
         ledger.cells[row, col.CELL_LEVEL] = -1 - level
 
 

@@ -138,11 +138,6 @@ PROBLEMS: Final = (
     NamedProblem(
         "hot-cube", 400_000, LipschitzProblem(functions=(2, 2), dimensions=3, lipschitz=2.0, contexts="concentrated")
     ),
-    # And steep there, so that it matters to cut these cells up.
-    NamedProblem("steep-line", 200_000, LipschitzProblem(functions=(2, 2), lipschitz=10.0, contexts="concentrated")),
-    NamedProblem(
-        "steep-square", 200_000, LipschitzProblem(functions=(2, 2), dimensions=2, lipschitz=10.0, contexts="concentrated")
-    ),
     # Every site has its own small cube: a peer sees nothing where this site needs it, unless it is trained.
     NamedProblem(
         "apart",
