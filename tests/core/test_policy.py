@@ -28,11 +28,13 @@ from cosend.errors import SettingError
 from tests import policies
 from tests.policies import choose
 
+ZOOM: Any = ZoomingKLUCB
 DEFAULTS: dict[str, Any] = {"CoS()": CoS, "CellThompson()": CellThompson, "Zooming()": Zooming, "()": ContextSelection}
 UNUSUAL: dict[str, Any] = {
     "CoS": CoS(horizon=7, alpha=0.5, max_cells=9, order="train_first", training_count="own_and_mine", doubling="keep"),
     "CellThompson": CellThompson(slices=4, peer_training=0.25, share_labels="always"),
     "Zooming": Zooming(split_after=0.5, inherit=3.0, contexts="concentrated", max_peer_functions=2),
+    "NumPy's numbers": ZOOM(alpha=np.float32(0.3), lipschitz=np.float64(3.0), max_cells=np.int64(9)),
     "candidates": ContextSelection(CoS(), candidates=((2, 0), (), (1,))),
     "three deep": ChangeAware(ContextSelection(ChangeAware(CellKLUCB(alpha=2.0), rising=True), ((0,),)), rising=True),
 }
@@ -62,7 +64,6 @@ def test_a_policy_cannot_be_changed_once_it_is_built() -> None:
 
 ANY: Any = None
 COS: Any = CoS
-ZOOM: Any = ZoomingKLUCB
 CHANGE: Any = ChangeAware
 SELECT: Any = ContextSelection
 NAN, INF = float("nan"), float("inf")

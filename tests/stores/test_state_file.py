@@ -311,3 +311,11 @@ def test_facts_that_cannot_be_written_leave_the_old_file_whole(tmp_path: Path) -
         write_state(State(state.facts, {"extra": np.array([object()])}), target)
     assert same(read_state(target), state)
     assert [path.name for path in tmp_path.iterdir()] == ["lab.npz"]
+
+
+def test_numbers_of_numpy_are_saved_like_all_others(tmp_path: Path) -> None:
+    patience: Any = {"wait_limit": np.int64(3), "overdue": np.float32(0.1)}
+    small: Any = np.float32(0.1)
+    learner = Learner("lab", own={"tree": small}, policy=CoS(alpha=small), patience=Patience(**patience))
+    write_state(learner_state(learner), tmp_path / "lab.npz")
+    assert same(learner_state(learner_from(read_state(tmp_path / "lab.npz"))), learner_state(learner))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -68,6 +69,14 @@ def check_unit(what: str, value: Any, where: str) -> None:
     """Raise unless `value` is in [0, 1], as gains and costs are."""
     if not is_number(value) or not 0.0 <= value <= 1.0:
         raise RewardError(what, value, where)
+
+
+def make_plain(settings: Any) -> None:
+    """Replace NumPy's numbers among the fields of a dataclass by Python's, which can be saved; it may be frozen."""
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, np.generic):
+            object.__setattr__(settings, field.name, value.item())
 
 
 def is_number(value: object) -> bool:

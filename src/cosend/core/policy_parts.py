@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, get_args
 
 from cosend.core import columns as col
 from cosend.core import cos, cubes
-from cosend.core.checks import check_between, check_one_of, check_whole, is_number
+from cosend.core.checks import check_between, check_one_of, check_whole, is_number, make_plain
 from cosend.core.ledger import MOST, Ledger
 from cosend.core.partition import LARGEST_KEY, slices_for, slices_within
 from cosend.core.quotas import exponent_for
@@ -104,6 +104,7 @@ class BasePolicy(Policy):
     share_labels: ShareLabels = "training"
 
     def __post_init__(self) -> None:
+        make_plain(self)
         for setting in ("horizon", "max_cells"):
             if getattr(self, setting) is not None:
                 check_whole(setting, getattr(self, setting))

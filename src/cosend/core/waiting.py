@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from cosend.core.checks import check_unit, check_whole
+from cosend.core.checks import check_unit, check_whole, make_plain
 from cosend.errors import SettingError, SettledDecision, UnknownDecision
 
 # A choice, or an answer to a peer, whose label has not come: (row, arm, kind, arrival, context).
@@ -35,6 +35,7 @@ class Patience:
     overdue: Literal["drop"] | float = "drop"
 
     def __post_init__(self) -> None:
+        make_plain(self)
         if self.wait_limit is not None:
             check_whole("wait_limit", self.wait_limit)
         check_whole("max_waiting", self.max_waiting)
