@@ -122,7 +122,7 @@ PROBLEMS: Final = (
     NamedProblem("rough", 200_000, LipschitzProblem(functions=(2, 2), alpha=0.5, call_cost=0.05)),
     NamedProblem("square", 200_000, LipschitzProblem(functions=(2, 2), dimensions=2, arrivals="heterogeneous")),
     NamedProblem("cube", 200_000, LipschitzProblem(functions=(2, 2), dimensions=3)),
-    NamedProblem("rough-cube", 200_000, LipschitzProblem(functions=(2, 1), dimensions=3, alpha=0.5)),
+    NamedProblem("rough-cube", 1_600_000, LipschitzProblem(functions=(2, 1), dimensions=3, alpha=0.5)),
     NamedProblem("many", 40_000, LipschitzProblem(functions=(1,) * 16, call_cost=0.05, arrivals="heterogeneous")),
     # Contexts in a small cube: few cells are visited, each by many items.
     NamedProblem(
