@@ -121,9 +121,9 @@ def test_a_cube_splits_after_as_many_items_as_its_level_asks_for() -> None:
     assert slices == [1] + [2] * 8 + [4] * 64 + [8]
 
 
-@pytest.mark.parametrize(("lipschitz", "first", "second"), [(1.0, 16, 64), (2.0, 4, 16), (4.0, 1, 4)])
+@pytest.mark.parametrize(("lipschitz", "first", "second"), [(1.0, 16, 64), (2.0, 4, 16), (4.0, 2, 4)])
 def test_an_index_policy_splits_sooner_where_accuracies_are_steeper(lipschitz: float, first: int, second: int) -> None:
-    """A cube hides lipschitz * side, so it needs the fewer items to say more than chance does, by the square."""
+    """A cube hides lipschitz * side, so it needs the fewer labels to say more than chance, by the square; but one."""
     learner = learner_of(ZoomingKLUCB(lipschitz=lipschitz))
     slices = []
     for _ in range(first + second + 1):
@@ -133,8 +133,13 @@ def test_an_index_policy_splits_sooner_where_accuracies_are_steeper(lipschitz: f
     assert slices == [1] * first + [2] * second + [4]
 
 
+def test_steep_or_not_nothing_splits_without_a_label() -> None:
+    learner = learner_of(ZoomingKLUCB(lipschitz=40.0))
+    assert {cube_for(learner, n / 100).slices for n in range(100)} == {1}
+
+
 def test_an_index_policy_waits_for_labels_before_it_splits() -> None:
-    """However many items come: parts would be small, and nothing known of them. Then one level for each item."""
+    """However many items come: parts would be small, and nothing known of them."""
     learner = learner_of(ZoomingKLUCB())
     waiting = [choose(learner, 0.3) for _ in range(100)]
     assert len(learner.cells()) == 1
@@ -149,7 +154,7 @@ def test_an_index_policy_waits_for_labels_before_it_splits() -> None:
 @pytest.mark.parametrize("lipschitz", [1e-200, 1e200])
 def test_no_steepness_is_too_small_or_too_large(lipschitz: float) -> None:
     learner = learner_of(ZoomingKLUCB(lipschitz=lipschitz))
-    for _ in range(60):
+    for _ in range(120):
         learner.learn(choose(learner, 0.3).id, 1.0)
     assert len(learner.cells()) == (1 if lipschitz < 1 else DEEPEST + 1)
 

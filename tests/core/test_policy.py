@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,9 @@ UNUSUAL: dict[str, Any] = {
     "CoS": CoS(horizon=7, alpha=0.5, max_cells=9, order="train_first", training_count="own_and_mine", doubling="keep"),
     "CellThompson": CellThompson(slices=4, peer_training=0.25, share_labels="always"),
     "Zooming": Zooming(split_after=0.5, inherit=3.0, contexts="concentrated", max_peer_functions=2),
-    "NumPy's numbers": ZOOM(alpha=np.float32(0.3), lipschitz=np.float64(3.0), max_cells=np.int64(9)),
+    "NumPy's numbers": ZOOM(
+        alpha=np.float32(0.3), lipschitz=np.float64(3.0), max_cells=np.int64(9), inherit=Fraction(1, 3)
+    ),
     "candidates": ContextSelection(CoS(), candidates=((2, 0), (), (1,))),
     "three deep": ChangeAware(ContextSelection(ChangeAware(CellKLUCB(alpha=2.0), rising=True), ((0,),)), rising=True),
 }

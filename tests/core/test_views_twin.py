@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosend.core import columns as col
 from tests.oracle import lockstep, options
 from tests.oracle.lockstep import Around, Network
 from tests.oracle.views_twin import ViewsTwin
@@ -133,3 +134,13 @@ def test_max_cells_limits_the_cubes_of_all_views_together() -> None:
     lockstep.compare_ledgers(network)
     cells = network.learners["site0"].cells().values()
     assert sorted((cell.view, cell.slices) for cell in cells) == [(0, 1), (0, 2), (1, 1)]
+
+
+def test_the_trusted_view_is_the_first_to_get_a_new_cube() -> None:
+    """Only the second axis matters, so the second view is trusted when the last cube that has room is begun."""
+    chosen = {"alpha": 0.05, "split_after": 120.0, "max_cells": 18}
+    network = lockstep.build(random.Random(18), [2], 2, chosen, "ZoomingKLUCB", Around(None, ((0,), (1,))))
+    network.axis = 1
+    lockstep.play(network, slots=500, max_delay=1)
+    assert network.learners["site0"].ledger.site[col.TRUSTED] == 1
+    assert len(network.learners["site0"].cells()) == 18

@@ -107,9 +107,9 @@ def test_a_cube_splits_before_the_oldest_decision_is_overdue() -> None:
         network.learners["site0"].set_cost(name, cost)
         network.twins["site0"].set_cost(name, cost)
     slices = []
-    for item in range(1, 6):
+    for item in range(1, 7):
         choice = lockstep.agree(network, "site0", (0.1,))
         slices.append(network.learners["site0"].cells()[choice.cell].slices)
-        if item <= 2:
+        if item <= 3:
             lockstep.learn(network, "site0", choice.id, 0.0, None)
-    assert slices == [1, 2, 2, 2, 2]
+    assert slices == [1, 1, 2, 2, 2, 2]

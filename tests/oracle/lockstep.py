@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from cosend.core import columns as col
 from cosend.core.learner import Learner
 from cosend.core.policy import POLICIES, ChangeAware, ContextSelection
 from cosend.core.values import AskPeer, Cell, Choice, LabelledData
@@ -291,6 +292,7 @@ def compare_ledgers(network: Network) -> None:
 def compare_cell(learner: Learner, row: int, cell: Cell, expected: TwinCell, costs: dict[str, float]) -> None:
     """Compare one cell of a learner with that of the twin of its view."""
     assert cell.labelled == (expected.arrivals, expected.taught)
+    assert not learner.ledger.site[col.ZOOMS] or learner.ledger.cells[row, col.CELL_LABELS] == expected.labels
     for number, arm in enumerate(learner.arms.names):
         numbers = expected.arms[arm]
         assert core_numbers(learner, row, number) == twin_numbers(numbers)

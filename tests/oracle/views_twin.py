@@ -38,7 +38,7 @@ class ViewsTwin:
             self._overdue(id)
         for view in self._views:
             view.begin_era()
-        places = [view.enter(seen) for view, seen in self._seen(context)]
+        places = self._enter(context)
 
         def ask_for_all(peer: str) -> tuple[int, int]:
             told = ask(peer)
@@ -56,9 +56,9 @@ class ViewsTwin:
     def answer(self, context: Context, caller: str, request: int, training: bool) -> TwinAnswer:
         """Answer a peer's call from the own functions only."""
         is_labelled = training or self.shares_all()
-        places: list[Place] = [
-            view.enter(seen) if is_labelled else view.look_up(seen) for view, seen in self._seen(context)
-        ]
+        places: list[Place] = (
+            [*self._enter(context)] if is_labelled else [view.look_up(seen) for view, seen in self._seen(context)]
+        )
         function = self._views[self.trusted].pick_answer(places[self.trusted], caller, request, training)
         ticket = None
         if is_labelled:
@@ -123,6 +123,16 @@ class ViewsTwin:
         """Let an arm leave."""
         for view in self._views:
             view.remove(arm)
+
+    def _enter(self, context: Context) -> list[Place]:
+        """Visit the cells of all views, that of the trusted one first: there may be room for one new cube only."""
+        seen = self._seen(context)
+        places: dict[int, Place] = {}
+        for number in [self.trusted, *range(len(seen))]:
+            if number not in places:
+                view, part = seen[number]
+                places[number] = view.enter(part)
+        return [places[number] for number in range(len(seen))]
 
     def _seen(self, context: Context) -> list[tuple[Twin, Context]]:
         """Return for every view the part of the context that it looks at."""

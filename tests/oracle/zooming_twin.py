@@ -78,7 +78,7 @@ class CubesTwin(Twin):
         if cell.level < MAX_LEVEL and self._evidence(cell) >= needed and self._is_unresolved(cell):
             cell.is_split = True
 
-    def _evidence(self, cell: TwinCell) -> int:
+    def _evidence(self, cell: TwinCell) -> float:
         """Return the items that count for a split."""
         return cell.arrivals
 
@@ -96,8 +96,8 @@ class ZoomingTwin(CubesTwin):
 class ZoomingIndexTwin(CubesTwin, IndexTwin):
     """One learner that chooses as `CellKLUCB` does, and splits while two arms may still be the best."""
 
-    def _evidence(self, cell: TwinCell) -> int:
-        return cell.labels + 1
+    def _evidence(self, cell: TwinCell) -> float:
+        return cell.labels + 1 if cell.labels > 0 else -math.inf
 
     def _is_unresolved(self, cell: TwinCell) -> bool:
         costs = {**self._own, **self._peers}

@@ -72,11 +72,14 @@ def check_unit(what: str, value: Any, where: str) -> None:
 
 
 def make_plain(settings: Any) -> None:
-    """Replace NumPy's numbers among the fields of a dataclass by Python's, which can be saved; it may be frozen."""
+    """Replace numbers of NumPy and others among the fields of a dataclass by Python's own, which can be saved."""
     for field in fields(settings):
         value = getattr(settings, field.name)
-        if isinstance(value, np.generic):
-            object.__setattr__(settings, field.name, value.item())
+        if isinstance(value, np.bool_ | np.integer):
+            value = value.item()
+        elif is_number(value) and not isinstance(value, int):
+            value = float(value)
+        object.__setattr__(settings, field.name, value)  # settings are frozen
 
 
 def is_number(value: object) -> bool:

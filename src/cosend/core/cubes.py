@@ -53,7 +53,7 @@ def inherit(ledger: Ledger, parent: int, child: int) -> None:
 
 @compiled
 def split_if_due(ledger: Ledger, row: int) -> None:
-    """Split a cube that has seen so many items that its size hides more than chance does."""
+    """Split a cube that is so well known that its size hides more than chance does."""
     site, known = ledger.site, ledger.parameters
     level = ledger.cells[row, col.CELL_LEVEL]
     if site[col.ZOOMS] == NEVER or not 0 <= level < DEEPEST:
@@ -61,8 +61,8 @@ def split_if_due(ledger: Ledger, row: int) -> None:
     enough = known[col.SPLIT_AFTER] * math.exp(known[col.SPLIT_RATE] * level)
     if site[col.ZOOMS] == BY_ARRIVALS:
         due = ledger.cells[row, col.CELL_ARRIVALS] >= enough
-    else:  # late labels must not find a cube in small parts that nobody knows anything of
-        due = ledger.cells[row, col.CELL_LABELS] + 1 >= enough and unresolved(ledger, row)
+    else:  # by labels: late ones must not find a cube in small parts that nobody knows anything of
+        due = ledger.cells[row, col.CELL_LABELS] + 1 >= max(enough, 2.0) and unresolved(ledger, row)
     if due:
         ledger.cells[row, col.CELL_LEVEL] = -1 - level
 

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from cosend.core import columns as col
 from cosend.core import cubes, rules
 from cosend.core.changes import WINDOW_COLUMNS
-from cosend.core.checks import check_between, check_kind, check_one_of
+from cosend.core.checks import check_between, check_kind, check_one_of, make_plain
 from cosend.core.ledger import Ledger
 from cosend.core.partition import slices_for
 from cosend.core.policy_parts import ByIndex, ByQuota, Doubling, EqualCells, Policy, ShareLabels, SplitCubes
@@ -125,8 +125,8 @@ class Zooming(ByQuota, SplitCubes):
 class ZoomingKLUCB(ByIndex, SplitCubes):
     """An index policy in cubes that split where two arms are hard to tell apart; no horizon is needed.
 
-    lipschitz  how steep accuracies are in the context: |difference| <= lipschitz * distance^alpha. Where they change
-               within a small part of the space, more is better; `split_after` and `inherit` are divided by its square
+    lipschitz  how steep accuracies are in the context: |difference| <= lipschitz * distance^alpha, rather too large
+               than too small. `split_after` (labels, not items) and `inherit` are divided by its square
 
     The other options are those of `ByIndex`, `SplitCubes` and `BasePolicy`.
     """
@@ -161,6 +161,7 @@ class Wrapper(Policy):
     policy: Policy
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_kind(f"the policy inside {type(self).__name__}", self.policy, Policy, "a policy, for example CellKLUCB()")
 
     @property

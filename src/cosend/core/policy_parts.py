@@ -212,7 +212,8 @@ class EqualCells(BasePolicy):
 class SplitCubes(BasePolicy):
     """The context space in cubes that split in two on every axis where many items come.
 
-    split_after  how many items the whole must see before it splits; a cube of half the size 4^alpha times as many
+    split_after  how many items the whole must see before it splits; a cube of half the size 2^r times as many, where r
+                 is `split_rate`
     inherit      how many rewards of each arm a part of the whole takes over at most; a part of a cube of half the size
                  4^alpha times as many; 0 starts afresh
     """
@@ -240,7 +241,7 @@ class SplitCubes(BasePolicy):
         return 1
 
     def split_rate(self, dimensions: int) -> float:
-        """Return r: a cube of level p splits after split_after * 2^(r p) items."""
+        """Return r: a cube of level p splits after split_after * 2^(r p) items (labels, if it goes by index)."""
         return 2 * self.alpha
 
     def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
