@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cosend.experiments.beyond.run import JOBS
-from cosend.experiments.beyond.settings import AXES, MAIN, STILL, WINDOWS, Settings
+from cosend.experiments.beyond.settings import AXES, MAIN, STILL, TOGETHER, WINDOWS, Settings
 
 SCENARIOS = ("S1", "S2")
 COLUMNS = list(product(SCENARIOS, AXES))
@@ -97,3 +97,16 @@ def test_whoever_notices_a_change_is_back_sooner_and_loses_nothing_where_there_i
     assert found[aware, False]["recovery"] <= 0.25 * found[plain, False]["recovery"]
     assert found[aware, False]["error"] < found[plain, False]["error"]
     assert found[aware, True]["error"] <= 1.1 * found[plain, True]["error"]
+
+
+@pytest.mark.slow
+def test_late_labels_do_not_find_everything_in_small_cubes(kdd99_file: Path) -> None:
+    """All three contexts in S1: better than CoS, and by far where labels are very late."""
+    jobs = [
+        job
+        for job in JOBS["delays"](Settings(data=kdd99_file, seeds=2))
+        if job.place.policy in ("CoS", "ZoomingKLUCB") and (job.place.scenario, job.place.context) == ("S1", TOGETHER)
+    ]
+    found = {(job.place.policy, job.place.setting): job.work()["error"] for job in jobs}
+    assert found["ZoomingKLUCB", "100"] < 0.9 * found["CoS", "100"]
+    assert found["ZoomingKLUCB", "1000"] < 0.7 * found["CoS", "1000"]
