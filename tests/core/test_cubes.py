@@ -161,7 +161,7 @@ def test_no_steepness_is_too_small_or_too_large(lipschitz: float) -> None:
 
 def test_an_index_policy_splits_only_while_two_arms_are_hard_to_tell_apart() -> None:
     def split_to(worse: float) -> int:
-        learner, draw = learner_of(ZoomingKLUCB(alpha=0.25)), random.Random(6)
+        learner, draw = learner_of(ZoomingKLUCB(alpha=0.25, lipschitz=1.0, split_after=4.0)), random.Random(6)
         for _ in range(1500):
             choice = choose(learner, draw.random())
             learner.learn(choice.id, 1.0 if choice.arm == "a" else worse)

@@ -102,5 +102,5 @@ class ZoomingIndexTwin(CubesTwin, IndexTwin):
     def _is_unresolved(self, cell: TwinCell) -> bool:
         costs = {**self._own, **self._peers}
         means = sorted((net_mean(cell.arms[name], cost) for name, cost in costs.items()), reverse=True)
-        width = self._settings.lipschitz * math.exp((-self._settings.alpha * LN2) * cell.level)
+        width = 2 * self._settings.lipschitz * math.exp((-self._settings.alpha * LN2) * cell.level)
         return len(means) > 1 and means[1] >= means[0] - width

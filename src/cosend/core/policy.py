@@ -149,7 +149,7 @@ class ZoomingKLUCB(ByIndex, SplitCubes):
         known = ledger.parameters
         known[col.SPLIT_AFTER] = self.split_after / self.lipschitz / self.lipschitz
         known[col.INHERITED] = self.inherit / self.lipschitz / self.lipschitz
-        known[col.STEEPNESS] = self.lipschitz
+        known[col.STEEPNESS] = 2.0 * self.lipschitz  # two arms, in opposite directions
         ledger.site[col.RULE] = rules.BY_KL_INDEX
         ledger.site[col.ZOOMS] = cubes.IF_UNRESOLVED
 
