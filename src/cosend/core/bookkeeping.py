@@ -6,7 +6,8 @@
     peer k, training           training count of k; an arrival        my trainings of k, and nothing else of k
     own j, to answer a peer    j waits                                count and mean of j; the cell was taught
 
-The last line is the peer's side of a training. A site with several views enters everything in the cell of each.
+The last line is the peer's side of a training. A site with several views enters everything in the cell of each. Cubes
+count their labels too (`count_label`), because they split by them.
 """
 
 from __future__ import annotations
@@ -83,6 +84,12 @@ def enter_reward(ledger: Ledger, row: int, arm: int, kind: int, gain: float, wai
         ledger.counts[row, arm, col.WAITING] -= 1
     if kind == TAUGHT:
         ledger.cells[row, col.CELL_TAUGHT] += 1
+
+
+@compiled
+def count_label(ledger: Ledger, row: int, kind: int) -> None:
+    """Count a label that has come to a cell; those of answers are counted as taught."""
+    ledger.cells[row, col.CELL_LABELS] += kind != TAUGHT
 
 
 @compiled

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cosend.compiled import compiled, compiled_apart
 from cosend.core import columns as col
-from cosend.core.bookkeeping import TAUGHT, TRAIN, enter_reward, strike
+from cosend.core.bookkeeping import TRAIN, count_label, enter_reward, strike
 from cosend.core.ledger import EMPTY, Floats, Ledger
 from cosend.core.places import find_place
 from cosend.core.selection import judge, reconsider
@@ -40,7 +40,7 @@ def learn_in_all_views(
             waited = ticket > ledger.cells[row, col.CELL_BORN]
             if waited or site[col.KEEPS]:
                 enter_reward(ledger, row, arm, kind, gain, waited)
-                ledger.cells[row, col.CELL_LABELS] += kind != TAUGHT
+                count_label(ledger, row, kind)
     reconsider(ledger)
 
 
