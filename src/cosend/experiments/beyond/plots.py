@@ -52,25 +52,23 @@ def late_labels(rows: Sequence[Row]) -> Figure | None:
         return None
     contexts = list(dict.fromkeys(row["context"] for row in found if row["context"]))
     delays = list(dict.fromkeys(row["setting"] for row in found))
-    figure = _figure(3 * len(contexts), 4)
-    for place, context in enumerate(contexts, start=1):
-        axes = figure.add_subplot(1, len(contexts), place)
-        own = [row for row in found if row["context"] in (None, context)]
-        lines = {
-            policy: {row["setting"]: row["error"] for row in own if row["policy"] == policy}
-            for policy in dict.fromkeys(row["policy"] for row in own)
-        }
-        for n, (policy, errors) in enumerate(lines.items()):
-            known = [delay for delay in delays if delay in errors]
-            spots = [delays.index(delay) for delay in known]
-            axes.plot(spots, [max(LEAST, errors[delay]) for delay in known], label=policy, **_look(n))
+    looks = {policy: _look(n) for n, policy in enumerate(dict.fromkeys(row["policy"] for row in found))}
+    figure = _figure(3 * len(contexts), 5)
+    panels = figure.subplots(1, len(contexts), sharey=True, squeeze=False)[0]
+    shown = {}
+    for axes, context in zip(panels, contexts, strict=True):
+        for policy, look in looks.items():
+            own = [row for row in found if row["policy"] == policy and row["context"] in (None, context)]
+            if own:
+                spots = [delays.index(row["setting"]) for row in own]
+                (shown[policy],) = axes.plot(spots, [max(LEAST, row["error"]) for row in own], **look)
         axes.set_xticks(range(len(delays)), delays)
         axes.set_title(context.replace("_", " "))
         axes.set_xlabel("items until the label is known")
-        axes.set_ylabel("error (%, log scale)")
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.legend(fontsize=6)
+    panels[0].set_ylabel("error (%, log scale)")
+    panels[0].set_yscale("log")
+    panels[0].yaxis.set_major_formatter("{x:g}")
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=7, fontsize=8)
     return figure
 
 
