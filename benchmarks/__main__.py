@@ -14,7 +14,7 @@ from tests.oracle.twin import Twin
 from tests.oracle.twin_values import TwinSettings
 
 from cosend import AskPeer, CoS, Learner, replay
-from cosend.core.ledger import bytes_per_estimate
+from cosend.core.kernel.ledger import bytes_per_estimate
 
 ARMS = ("a", "b", "c", "d", "e")
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)

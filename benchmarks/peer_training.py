@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from cosend.core.policy import CellKLUCB, ZoomingKLUCB
-from cosend.core.policy_parts import Policy
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import CellKLUCB, ZoomingKLUCB
 from cosend.experiments.regret.run import Run, drawn, measured
 from cosend.experiments.regret.settings import HORIZON_PARTS, POLICIES, PROBLEMS, NamedPolicy
 from cosend.experiments.regret.slopes import Slope, log_log_slope, over_seeds

@@ -21,7 +21,7 @@ from cosend import (
     ZoomingKLUCB,
     learner_state,
 )
-from cosend.core.policy_parts import Policy
+from cosend.core.policy.parts import Policy
 
 POLICIES: dict[str, Policy] = {
     "CoS": CoS(slices=2, exploration_exponent=0.1),

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from cosend import Context, CoS, Learner, Network, Patience, Site
-from cosend.core.state import learner_state
-from cosend.core.values import AskPeer, LabelledData
+from cosend.core.learner.state import learner_state
+from cosend.core.learner.values import AskPeer, LabelledData
 from cosend.errors import (
     ArmError,
     ContextError,
@@ -23,7 +23,7 @@ from cosend.errors import (
     SettledDecision,
     UnknownDecision,
 )
-from cosend.site.state import site_state
+from cosend.site.snapshot import site_state
 
 NAN, INF = math.nan, math.inf
 SETTLED, WAITS, UNKNOWN = 1, 2, 99  # ids of decisions of the learner below

@@ -5,8 +5,11 @@ which choice is best for which context.
 """
 
 from cosend.classifiers.adapters import SeesOnly
-from cosend.core.learner import Learner
-from cosend.core.policy import (
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.state import learner_from, learner_state
+from cosend.core.learner.values import Answer, AskPeer, Batch, Choice, LabelledData, Phase, View
+from cosend.core.learner.waiting import Patience
+from cosend.core.policy.policies import (
     CellKLUCB,
     CellThompson,
     ChangeAware,
@@ -15,9 +18,6 @@ from cosend.core.policy import (
     Zooming,
     ZoomingKLUCB,
 )
-from cosend.core.state import learner_from, learner_state
-from cosend.core.values import Answer, AskPeer, Batch, Choice, LabelledData, Phase, View
-from cosend.core.waiting import Patience
 from cosend.errors import CosendError
 from cosend.simulation.network import Network
 from cosend.simulation.replay import replay

@@ -18,10 +18,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 PACKAGE: Final = Path(__file__).parent
+FOLDERS: Final = ("core/kernel", "simulation/kernel", "baselines")  # where compiled functions stand
 
 
 def cache_folder() -> str:
-    """Return where compiled functions are kept: a folder for this very state of the sources.
+    """Return where compiled functions are kept: a folder for this very state of the compiled sources.
 
     Numba looks only at the file of a function itself, not at those of the functions it calls, and would go on using
     what it compiled before one of them was changed. A package that cannot be written to does not change, so there
@@ -30,8 +31,8 @@ def cache_folder() -> str:
     chosen = os.environ.get("NUMBA_CACHE_DIR", "")
     if chosen or not os.access(PACKAGE, os.W_OK):
         return chosen
-    fingerprint = 0
-    for source in sorted(PACKAGE.rglob("*.py")):
+    fingerprint = zlib.crc32(Path(__file__).read_bytes())
+    for source in sorted(source for folder in FOLDERS for source in (PACKAGE / folder).glob("*.py")):
         fingerprint = zlib.crc32(source.read_bytes(), fingerprint)
     return str(PACKAGE / "__pycache__" / f"numba-{fingerprint:08x}")
 

@@ -22,9 +22,9 @@ from cosend import (
     read_state,
     write_state,
 )
-from cosend.core import columns as col
-from cosend.core.policy_parts import Policy
-from cosend.core.state import State
+from cosend.core.kernel import columns as col
+from cosend.core.learner.state import State
+from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, StateError
 from tests.policies import POLICIES, choose, everything, new_learner, told_of
 
@@ -225,7 +225,7 @@ DAMAGE: dict[str, list[tuple[str, Any, Any]]] = {
     "a rule of another policy": [("site", col.ZOOMS, 0), ("site", col.RULE, 2), ("site", col.STEADY, 1)],
     "no window": [("site", col.NOTICES, 0), ("site", col.RISING, 0)],
     "other arms": [("site", col.OWN_COUNT, 9), ("site", col.ARM_COUNT, 5)],
-    "a phase without end": [("site", col.PHASE_LENGTH, -2)],
+    "a phase without end": [("site", col.EPOCH_LENGTH, -2)],
     "a view of other axes": [("views", (0, col.VIEW_AXES), 2.0), ("views", (0, col.VIEW_AXIS_COUNT), 5.0)],
     "a view cut otherwise": [("views", (1, col.VIEW_SLICES), value) for value in (0.0, 7.0, np.nan, np.inf, 1e300)],
     "a cell twice": [("cells", (1, col.CELL_KEY), 0)],

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend.core import changes
-from cosend.core import columns as col
-from cosend.core.changes import (
+from cosend.core.kernel import changes
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.changes import (
     COUNT,
     ERRORS,
     FIRST_LEVEL,
@@ -24,11 +24,11 @@ from cosend.core.changes import (
     SUM,
     WINDOW_COLUMNS,
 )
-from cosend.core.learner import Learner
-from cosend.core.ledger import Floats
-from cosend.core.policy import CellKLUCB, CellThompson, ChangeAware, CoS, ZoomingKLUCB
-from cosend.core.policy_parts import Policy
-from cosend.core.values import Phase
+from cosend.core.kernel.ledger import Floats
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.values import Phase
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import CellKLUCB, CellThompson, ChangeAware, CoS, ZoomingKLUCB
 from tests.policies import choose
 
 ONE_CELL = CellKLUCB(slices=1)

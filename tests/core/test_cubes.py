@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend.core.cubes import DEEPEST
-from cosend.core.learner import Learner
-from cosend.core.policy import ContextSelection, Zooming, ZoomingKLUCB
-from cosend.core.policy_parts import MOST_CUBE_AXES, Policy
-from cosend.core.values import Cell
+from cosend.core.kernel.cubes import DEEPEST
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.values import Cell
+from cosend.core.policy.parts import MOST_CUBE_AXES, Policy
+from cosend.core.policy.policies import ContextSelection, Zooming, ZoomingKLUCB
 from tests.policies import choose, new_learner
 
 unit = st.floats(0, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosend.core import draws
+from cosend.core.kernel import draws
 from tests.oracle import twin
 
 

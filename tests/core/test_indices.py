@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cosend.core.indices import kl_upper_bound
+from cosend.core.kernel.indices import kl_upper_bound
 
 MEANS = [0.0, 1e-300, 1e-12, 1e-6, *(i / 20 for i in range(1, 20)), 1 - 1e-6, 1 - 1e-9, 1 - 1e-12, 1 - 1e-15, 1.0]
 LEVELS = [0.0, 1e-300, 1e-40, 1e-20, 1e-12, 1e-9, 1e-6, 1e-3, 0.01, 0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 27.0, 50.0]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from cosend import AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, learner_from, learner_state
-from cosend.core import columns as col
-from cosend.core.ledger import bytes_per_estimate
-from cosend.core.state import State
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.ledger import bytes_per_estimate
+from cosend.core.learner.state import State
 from cosend.errors import (
     ArmError,
     ContextError,
@@ -89,7 +89,7 @@ def test_what_peers_told_is_forgotten_when_a_choice_fails(monkeypatch: pytest.Mo
     }
     for verb, call in calls.items():
         with monkeypatch.context() as patch:
-            patch.setattr(f"cosend.core.doors.{verb}", fails)
+            patch.setattr(f"cosend.core.kernel.entry_points.{verb}", fails)
             with pytest.raises(MemoryError):
                 call()
         assert not learner._asked.any()
@@ -184,9 +184,9 @@ def test_doubling_lays_a_finer_partition_and_resets_as_the_paper_does() -> None:
     learner = Learner("here", own={"a": 0.0, "b": 0.0}, policy=CoS(alpha=0.3))
     for n in range(14):
         learner.learn(pick(learner, n / 14).id, 1.0)
-    assert learner.ledger.site[[col.EPOCH, col.PHASE_LENGTH]].tolist() == [2, 8]
+    assert learner.ledger.site[[col.EPOCH, col.EPOCH_LENGTH]].tolist() == [2, 8]
     learner.learn(pick(learner).id, 1.0)
-    assert learner.ledger.site[[col.EPOCH, col.PHASE_LENGTH]].tolist() == [3, 16]
+    assert learner.ledger.site[[col.EPOCH, col.EPOCH_LENGTH]].tolist() == [3, 16]
     assert sum(cell.labelled.arrivals for cell in learner.cells().values()) == 1
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend.core.learner import Learner
-from cosend.core.policy import (
+from cosend.core.learner.learner import Learner
+from cosend.core.policy.parts import MOST_CUBE_AXES
+from cosend.core.policy.policies import (
     MOST_CANDIDATES,
     POLICIES,
     CellKLUCB,
@@ -24,7 +25,6 @@ from cosend.core.policy import (
     ZoomingKLUCB,
     policy_from,
 )
-from cosend.core.policy_parts import MOST_CUBE_AXES
 from cosend.errors import SettingError
 from tests import policies
 from tests.policies import choose

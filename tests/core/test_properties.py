@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend.core import columns as col
-from cosend.core.learner import Learner
-from cosend.core.partition import keys_of, slices_for, slices_within
-from cosend.core.policy import CoS
-from cosend.core.state import State, learner_from, learner_state
-from cosend.core.values import AskPeer, Choice, LabelledData
-from cosend.core.waiting import Patience
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.partition import keys_of, slices_for, slices_within
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.state import State, learner_from, learner_state
+from cosend.core.learner.values import AskPeer, Choice, LabelledData
+from cosend.core.learner.waiting import Patience
+from cosend.core.policy.policies import CoS
 from cosend.errors import SettledDecision
 
 unit = st.floats(0, 1)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosend.core import columns as col
-from cosend.core.ledger import new_ledger
-from cosend.core.quotas import current_quota, exploration_quota, exponent_for, training_quota
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.ledger import new_ledger
+from cosend.core.kernel.quotas import current_quota, exploration_quota, exponent_for, training_quota
 
 
 def test_formula_at_known_steps() -> None:

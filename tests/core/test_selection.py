@@ -8,12 +8,20 @@ from typing import Any
 
 import pytest
 
-from cosend.core import columns as col
-from cosend.core import selection
-from cosend.core.learner import Learner
-from cosend.core.ledger import EMPTY, Ledger, new_ledger
-from cosend.core.policy import CellKLUCB, CellThompson, ChangeAware, ContextSelection, CoS, Zooming, ZoomingKLUCB
-from cosend.core.policy_parts import Policy
+from cosend.core.kernel import columns as col
+from cosend.core.kernel import selection
+from cosend.core.kernel.ledger import EMPTY, Ledger, new_ledger
+from cosend.core.learner.learner import Learner
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import (
+    CellKLUCB,
+    CellThompson,
+    ChangeAware,
+    ContextSelection,
+    CoS,
+    Zooming,
+    ZoomingKLUCB,
+)
 from tests.policies import choose
 
 INSIDE: dict[str, Policy] = {

@@ -8,13 +8,13 @@ import random
 import numpy as np
 import pytest
 
-from cosend.core import columns as col
-from cosend.core import thompson
-from cosend.core.draws import following, unit
-from cosend.core.learner import Learner
-from cosend.core.ledger import EMPTY, new_ledger
-from cosend.core.policy import CellThompson, ChangeAware, ContextSelection
-from cosend.core.values import Phase
+from cosend.core.kernel import columns as col
+from cosend.core.kernel import thompson
+from cosend.core.kernel.draws import following, unit
+from cosend.core.kernel.ledger import EMPTY, new_ledger
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.values import Phase
+from cosend.core.policy.policies import CellThompson, ChangeAware, ContextSelection
 from tests.policies import choose
 
 DRAWS = 4000

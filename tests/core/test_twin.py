@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend.core.values import Phase
+from cosend.core.learner.values import Phase
 from tests.oracle import lockstep, options
 
 

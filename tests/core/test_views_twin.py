@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend.core import columns as col
+from cosend.core.kernel import columns as col
 from tests.oracle import lockstep, options
 from tests.oracle.lockstep import Around, Network
 from tests.oracle.views_twin import ViewsTwin

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend.core.values import Phase
+from cosend.core.learner.values import Phase
 from tests.oracle import lockstep, options
 
 policies = st.one_of(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend.core.policy import CellKLUCB, CoS
-from cosend.core.values import LabelledData
+from cosend.core.learner.values import LabelledData
+from cosend.core.policy.policies import CellKLUCB, CoS
 from cosend.errors import SettingError
 from cosend.experiments.beyond import changes, liar
 from cosend.experiments.beyond.play import Method, field_methods, measured, play_policy, policy_methods, simple_methods

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from cosend import CosendError, replay
-from cosend.core.bookkeeping import TRAIN
-from cosend.core.bounds import Setting
-from cosend.core.partition import keys_of
-from cosend.core.policy import Zooming
+from cosend.core.kernel.bookkeeping import TRAIN
+from cosend.core.kernel.partition import keys_of
+from cosend.core.policy.policies import Zooming
 from cosend.experiments.regret import report
 from cosend.experiments.regret.bounds import index_bound, index_exponent, zooming_exponent
 from cosend.experiments.regret.parts import PARTS, arms_behind, cells_of, split, suboptimal_items
@@ -22,6 +21,7 @@ from cosend.experiments.regret.run import Run, decisions_of, drawn, measured, po
 from cosend.experiments.regret.settings import POLICIES, PROBLEMS, Settings, horizons_of, theorem_applies
 from cosend.experiments.regret.slopes import log_log_slope, over_seeds
 from cosend.simulation.problems import LipschitzProblem
+from cosend.theory.bounds import Setting
 
 ROW_KEYS = {"policy", "problem", "horizon", "seeds", "regret", "slope", "slope_ci", "bound", "exponent"}
 BY_NAME = {policy.name: policy for policy in POLICIES}

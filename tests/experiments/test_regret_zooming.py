@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cosend import replay
-from cosend.core.policy import CellKLUCB, Zooming, ZoomingKLUCB
-from cosend.core.policy_parts import Policy
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import CellKLUCB, Zooming, ZoomingKLUCB
 from cosend.experiments.regret import report, zooming
 from cosend.experiments.regret.run import Run, runs
 from cosend.experiments.regret.settings import PROBLEMS, Settings, zooming_late

@@ -7,11 +7,11 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from cosend.core import columns as col
-from cosend.core.learner import Learner
-from cosend.core.policy import POLICIES, ChangeAware, ContextSelection
-from cosend.core.values import AskPeer, Cell, Choice, LabelledData
-from cosend.core.waiting import Patience
+from cosend.core.kernel import columns as col
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.values import AskPeer, Cell, Choice, LabelledData
+from cosend.core.learner.waiting import Patience
+from cosend.core.policy.policies import POLICIES, ChangeAware, ContextSelection
 from cosend.errors import SettledDecision
 from tests.oracle.changes_twin import (
     ChangesThompsonTwin,

@@ -13,7 +13,7 @@ import pytest
 
 from cosend import Context, CoS, Decision, Network, Patience, Phase, Site, read_state, write_state
 from cosend.errors import ArmError, NetworkError, RewardError, SettingError, StateError
-from cosend.site.state import site_state
+from cosend.site.snapshot import site_state
 
 Stream = list[tuple[dict[str, float], int]]
 NAMES = ("north", "south", "west")

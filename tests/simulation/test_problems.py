@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cosend import CellKLUCB, CoS, CosendError, replay
-from cosend.core.bounds import theorem_1
 from cosend.simulation import problems
 from cosend.simulation.problems import FLOOR, SIDE, LipschitzProblem
+from cosend.theory.bounds import theorem_1
 
 APART = LipschitzProblem(
     functions=(2, 1, 2), dimensions=2, alpha=0.5, call_cost=0.1, contexts="concentrated", arrivals="heterogeneous"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cosend import CoS, replay
-from cosend.core.bounds import theorem_1
 from cosend.simulation.problems import LipschitzProblem
+from cosend.theory.bounds import theorem_1
 
 PROBLEMS = [
     LipschitzProblem(functions=(2, 2, 2, 2)),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from cosend import Answer, AskPeer, Choice, Context, LabelledData, Learner, Network, Phase, Site, replay
-from cosend.core.policy_parts import Policy
+from cosend.core.policy.parts import Policy
 from cosend.errors import NetworkError, SettingError
 from tests.policies import POLICIES, everything
 

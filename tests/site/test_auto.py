@@ -23,9 +23,9 @@ from cosend import (
     read_state,
     write_state,
 )
-from cosend.core.policy_parts import Policy
+from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, NetworkError, SettingError, StateError
-from cosend.site.state import restore_site, site_state
+from cosend.site.snapshot import restore_site, site_state
 
 NEW: Any = Site
 CANDIDATES: dict[str, Any] = {

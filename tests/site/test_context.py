@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cosend import Context, CoS, Site
 from cosend.errors import ContextError, CosendError, SettingError
 from cosend.site.context import Axis, Past, read_contexts
-from cosend.site.state import site_state
+from cosend.site.snapshot import site_state
 
 NOTHING_YET = 0
 ANY_CONTEXT: Any = Context  # for settings that the types do not allow

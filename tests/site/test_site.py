@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
-from cosend.core import columns as col
-from cosend.core.waiting import ARRIVAL
+from cosend.core.kernel import columns as col
+from cosend.core.learner.waiting import ARRIVAL
 from cosend.errors import (
     RewardError,
     SettingError,
     SettledDecision,
     UnknownDecision,
 )
-from cosend.site.state import site_state
+from cosend.site.snapshot import site_state
 
 trees: Any = importlib.import_module("sklearn.tree")
 linear: Any = importlib.import_module("sklearn.linear_model")
@@ -79,7 +79,7 @@ def assert_nothing_leaks(*sites: Site) -> None:
         cells = site.learner.cells().values()
         waiting = sum(known.waiting_count for cell in cells for known in cell.estimates.values())
         trained = site.learner.ledger.counts[..., col.TRAINING_WAITING].sum()
-        epoch, start = site.learner.ledger.site[[col.EPOCH, col.PHASE_START]].tolist()
+        epoch, start = site.learner.ledger.site[[col.EPOCH, col.EPOCH_START]].tolist()
         # A new phase forgets that those of earlier ones wait.
         still = [epoch == 0 or entry[ARRIVAL] > start for entry in site.learner.room.entries.values()]
         assert waiting + trained == sum(still)

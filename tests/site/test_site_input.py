@@ -12,7 +12,7 @@ import pytest
 from cosend import Context, CoS, Network, Site
 from cosend.errors import ContextError, CosendError, RewardError, SettingError
 from cosend.site.messages import Call, Question
-from cosend.site.state import site_state
+from cosend.site.snapshot import site_state
 
 TRAINING_FIRST = CoS(slices=1, exploration_exponent=0.05, order="train_first", share_labels="always")
 NEW_CONTEXT: Any = Context

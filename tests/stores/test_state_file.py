@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend import CoS, Learner, Patience, learner_from, learner_state, read_state, write_state
-from cosend.core.state import State
-from cosend.core.values import AskPeer, Choice, LabelledData
+from cosend.core.learner.state import State
+from cosend.core.learner.values import AskPeer, Choice, LabelledData
 from cosend.errors import StateError
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.compiled import compiled
-from cosend.core.ledger import Floats, Ints
+from cosend.core.kernel.ledger import Floats, Ints
 
 Values = npt.NDArray[Any]  # [item, function]
 

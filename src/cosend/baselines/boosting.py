@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from cosend.compiled import compiled
 from cosend.core.checks import check_whole
-from cosend.core.ledger import Floats, Ints
+from cosend.core.kernel.ledger import Floats, Ints
 from cosend.errors import SettingError
 
 Outputs = npt.NDArray[Any]  # [item, function], 0 or 1

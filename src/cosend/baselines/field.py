@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.core.checks import check_count, check_one_of
-from cosend.core.ledger import Floats, Ints
+from cosend.core.kernel.ledger import Floats, Ints
 from cosend.errors import ContextError, CosendError, SettingError
 
 Values = npt.NDArray[Any]  # [item, function]

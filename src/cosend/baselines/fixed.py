@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.ledger import Ints
+from cosend.core.kernel.ledger import Ints
 
 Values = npt.NDArray[Any]  # [item, function]
 

@@ -19,7 +19,7 @@ from cosend.experiments.scenario import report, settings
 from cosend.experiments.scenario import run as player
 from cosend.experiments.scenario.world import World, build
 from cosend.reports.page import write_report
-from cosend.simulation.replay import Trace
+from cosend.simulation.kernel.loop import Trace
 
 
 def run(

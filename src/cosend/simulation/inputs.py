@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.learner import Learner
-from cosend.core.ledger import Floats, Ints
-from cosend.core.waiting import Patience
+from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.waiting import Patience
 from cosend.errors import ContextError, NetworkError, RewardError, SettingError
+from cosend.simulation.kernel.loop import Gains
 
 NEVER: Final = 2**62  # slots: a label that is as late comes after the end of any stream
-Gains = npt.NDArray[Any]  # [item, function], any number type
 
 
 def read_arrays(learners: Sequence[Learner], contexts: Any, gains: Any, items: Any) -> tuple[Floats, Gains, Ints]:

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosend.core.checks import as_list, check_kind, check_unit, check_whole
-from cosend.core.state import State
+from cosend.core.learner.state import State
 from cosend.errors import NetworkError, StateError
 from cosend.site.messages import Decision
 from cosend.site.site import Site
-from cosend.site.state import restore_site, site_state
+from cosend.site.snapshot import restore_site, site_state
 from cosend.stores.state_file import read_state, write_state
 
 CallCost = float | Mapping[str, float] | Mapping[tuple[str, str], float]
 END: Final = object()  # of a stream; None may be a row by mistake
 
 
-class Event(NamedTuple):
+class Turn(NamedTuple):
     """One item of a stream, decided."""
 
     site: str
@@ -70,7 +70,7 @@ class Network:
             other.remove(name)
             site.remove(other.name)
 
-    def run(self, streams: Mapping[str, Iterable[tuple[Any, Any]]], *, label_delay: int = 1) -> Iterator[Event]:
+    def run(self, streams: Mapping[str, Iterable[tuple[Any, Any]]], *, label_delay: int = 1) -> Iterator[Turn]:
         """Play streams of (item, truth), one item at every site in turn, until all have ended.
 
         label_delay  how many turns later a label is known: 0 is at once, 1 before the next turn
@@ -85,8 +85,8 @@ class Network:
                 raise NetworkError(f"the stream of site {name!r} must be rows (item, truth), got {stream!r}")
         return self._played({name: iter(stream) for name, stream in streams.items()}, label_delay)
 
-    def _played(self, streams: dict[str, Iterator[Any]], label_delay: int) -> Iterator[Event]:
-        known_later: deque[tuple[int, Event]] = deque()
+    def _played(self, streams: dict[str, Iterator[Any]], label_delay: int) -> Iterator[Turn]:
+        known_later: deque[tuple[int, Turn]] = deque()
         turn = 0
         while streams:
             while known_later and known_later[0][0] <= turn:
@@ -97,20 +97,20 @@ class Network:
                     del streams[name]
                     continue
                 item, truth = _pair(name, turn + 1, row)
-                event = Event(name, self.sites[name].classify(item), truth)
+                turn_ = Turn(name, self.sites[name].classify(item), truth)
                 if label_delay == 0:
-                    self._tell(event)
+                    self._tell(turn_)
                 else:
-                    known_later.append((turn + label_delay, event))
-                yield event
+                    known_later.append((turn + label_delay, turn_))
+                yield turn_
             turn += 1
-        for _, event in known_later:
-            self._tell(event)
+        for _, turn_ in known_later:
+            self._tell(turn_)
 
-    def _tell(self, event: Event) -> None:
-        site = self.sites.get(event.site)
-        if site is not None and event.decision.id in site.open:  # else the site left, or waits no longer
-            site.learn(event.decision.id, event.truth)
+    def _tell(self, turn_: Turn) -> None:
+        site = self.sites.get(turn_.site)
+        if site is not None and turn_.decision.id in site.open:  # else the site left, or waits no longer
+            site.learn(turn_.decision.id, turn_.truth)
 
     def save(self, folder: str | Path) -> None:
         """Save what every site knows, one file each; classifiers are not saved.

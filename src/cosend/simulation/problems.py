@@ -18,13 +18,13 @@ from typing import Final, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.benchmark import arm_values, peer_value
-from cosend.core.bounds import Setting
 from cosend.core.checks import check_between, check_one_of, check_unit, check_whole
-from cosend.core.learner import Learner
-from cosend.core.ledger import Floats
-from cosend.core.policy_parts import Policy
-from cosend.simulation.replay import Trace
+from cosend.core.kernel.ledger import Floats
+from cosend.core.learner.learner import Learner
+from cosend.core.policy.parts import Policy
+from cosend.simulation.kernel.loop import Trace
+from cosend.theory.benchmark import arm_values, peer_value
+from cosend.theory.bounds import Setting
 
 Contexts = Literal["uniform", "concentrated"]
 Arrivals = Literal["homogeneous", "heterogeneous"]

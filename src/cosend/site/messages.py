@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-from cosend.core.values import AskPeer, Phase
+from cosend.core.learner.values import AskPeer, Phase
 
 
 class Decision(NamedTuple):

@@ -12,11 +12,11 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
 from cosend.core.checks import as_list, check_callable, check_kind, check_text, check_unit
-from cosend.core.learner import Learner
-from cosend.core.policy import ContextSelection
-from cosend.core.policy_parts import Policy
-from cosend.core.values import Answer, Choice, LabelledData, Phase, View
-from cosend.core.waiting import Patience
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.values import Answer, Choice, LabelledData, Phase, View
+from cosend.core.learner.waiting import Patience
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import ContextSelection
 from cosend.errors import ArmError, ClassifierError, CosendError, RewardError, SettingError, UnknownDecision
 from cosend.site.context import Axis, Past, check_items, read_contexts
 from cosend.site.messages import AnsweredItem, Call, Decision, Forward, Predict, Question, Request

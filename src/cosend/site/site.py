@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from cosend.classifiers.adapters import as_classifier, predictions
-from cosend.core.values import AskPeer, LabelledData
+from cosend.core.learner.values import AskPeer, LabelledData
 from cosend.errors import CosendError, NetworkError
 from cosend.site.messages import AnsweredItem, Call, Decision, Forward, Predict, Request
 from cosend.site.rules import SiteRules

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from cosend.core.state import State
+from cosend.core.learner.state import State
 from cosend.errors import StateError
 
 FACTS: Final = "facts_json"

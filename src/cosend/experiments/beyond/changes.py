@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.ledger import Floats
+from cosend.core.kernel.ledger import Floats
 from cosend.experiments.beyond.play import (
     Job,
     Method,

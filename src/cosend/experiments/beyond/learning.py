@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from cosend.core.policy_parts import BasePolicy, ByIndex, Policy
+from cosend.core.policy.parts import BasePolicy, ByIndex, Policy
 from cosend.errors import CosendError
 from cosend.experiments.beyond.play import Job, Numbers, Place, percent_wrong
 from cosend.experiments.beyond.problems import window_data

@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from cosend.core.learner import Learner
-from cosend.core.policy import CoS
-from cosend.core.quotas import exploration_quota, exponent_for
-from cosend.core.values import Cell, LabelledData
+from cosend.core.kernel.quotas import exploration_quota, exponent_for
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.values import Cell, LabelledData
+from cosend.core.policy.policies import CoS
 from cosend.experiments.beyond.play import WARM_UP, Job, Numbers, Place, summary
 from cosend.experiments.beyond.problems import Outcome, Problem, every_nth, window_problems
 from cosend.experiments.beyond.settings import AXES, MAIN, POLICIES, NamedPolicy, Settings, cos

@@ -19,8 +19,8 @@ from cosend.baselines.bandits import epsilon_greedy, linucb
 from cosend.baselines.field import FIELD
 from cosend.baselines.field import play as play_field
 from cosend.baselines.fixed import best_fixed
-from cosend.core.ledger import Floats, Ints
-from cosend.core.partition import keys_of
+from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.kernel.partition import keys_of
 from cosend.experiments.beyond.problems import Outcome, Problem
 from cosend.experiments.beyond.settings import CONTEXTS, POLICIES, TOGETHER, NamedPolicy
 from cosend.experiments.kdd99.run import four_learners

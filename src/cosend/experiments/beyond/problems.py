@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.baselines.fixed import per_cell_oracle
-from cosend.core.ledger import Floats, Ints
-from cosend.core.partition import keys_of
+from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.kernel.partition import keys_of
 from cosend.experiments.beyond.settings import AXES, LONGEST_RANDOM_DELAY, RANDOM_DELAY, Settings
 from cosend.experiments.kdd99 import run as kdd99
 from cosend.experiments.kdd99.settings import PEER_FUNCTIONS, SLICES

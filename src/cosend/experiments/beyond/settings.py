@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cosend.core.checks import check_one_of, check_whole
-from cosend.core.policy import (
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import (
     CellKLUCB,
     CellThompson,
     ChangeAware,
@@ -17,7 +18,6 @@ from cosend.core.policy import (
     Zooming,
     ZoomingKLUCB,
 )
-from cosend.core.policy_parts import Policy
 from cosend.errors import SettingError
 from cosend.experiments.kdd99.settings import PARAMETERS, PEER_FUNCTIONS, SLICES, WINDOW_ROWS, WINDOW_START
 

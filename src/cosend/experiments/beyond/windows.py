@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from cosend.core.ledger import Ints
+from cosend.core.kernel.ledger import Ints
 from cosend.experiments.beyond.play import (
     Job,
     Method,

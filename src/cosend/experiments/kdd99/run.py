@@ -14,15 +14,16 @@ from cosend.baselines.bandits import epsilon_greedy, linucb
 from cosend.baselines.boosting import adaboost, sliding_window_adaboost
 from cosend.baselines.fixed import best_fixed, per_cell_oracle, persistence, uniform_random
 from cosend.classifiers.zoo import train
-from cosend.core.bookkeeping import EXPLORE, TRAIN
-from cosend.core.learner import Learner
-from cosend.core.ledger import Floats, Ints
-from cosend.core.partition import keys_of
-from cosend.core.policy import CoS
-from cosend.core.policy_parts import Policy
+from cosend.core.kernel.bookkeeping import EXPLORE, TRAIN
+from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.kernel.partition import keys_of
+from cosend.core.learner.learner import Learner
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import CoS
 from cosend.experiments.kdd99 import settings as fixed
 from cosend.experiments.kdd99.settings import Settings, paper
-from cosend.simulation.replay import Trace, replay
+from cosend.simulation.kernel.loop import Trace
+from cosend.simulation.replay import replay
 from cosend.streams.kdd99 import kdd99
 from cosend.streams.table import Table
 

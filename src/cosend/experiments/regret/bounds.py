@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from cosend.core.bounds import Setting
-from cosend.core.partition import slices_for
+from cosend.core.kernel.partition import slices_for
+from cosend.theory.bounds import Setting
 
 
 def index_exponent(setting: Setting) -> float:

@@ -13,11 +13,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.bookkeeping import EXPLOIT, EXPLORE, TRAIN
-from cosend.core.ledger import Floats, Ints
-from cosend.core.partition import slices_for
+from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN
+from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.kernel.partition import slices_for
+from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.problems import LipschitzProblem, parts_of
-from cosend.simulation.replay import Trace
 
 PARTS = ("training", "exploration", "suboptimal", "near_optimal")
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.core import bounds
 from cosend.experiments.regret import zooming
 from cosend.experiments.regret.parts import PARTS
 from cosend.experiments.regret.plots import parts_of_regret, regret_over_items
@@ -18,6 +17,7 @@ from cosend.experiments.regret.run import Run
 from cosend.experiments.regret.settings import MOSTLY, POLICIES, PROBLEMS, NamedPolicy, NamedProblem, theorem_applies
 from cosend.experiments.regret.slopes import Slope, log_log_slope, over_seeds
 from cosend.reports.plots import png
+from cosend.theory import bounds
 
 TableText = tuple[str, list[str], list[list[str]]]  # title, heading, rows
 NONE: Final = "-"  # in the table: there is no such number

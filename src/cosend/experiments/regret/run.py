@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.bookkeeping import EXPLOIT
-from cosend.core.ledger import Floats
+from cosend.core.kernel.bookkeeping import EXPLOIT
+from cosend.core.kernel.ledger import Floats
 from cosend.experiments.regret.parts import split
 from cosend.experiments.regret.settings import NamedPolicy, NamedProblem, Settings, horizons_of
 from cosend.experiments.regret.slopes import log_log_slope
+from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.problems import LipschitzProblem
-from cosend.simulation.replay import Trace, replay
+from cosend.simulation.replay import replay
 
 Watch = Callable[[str, int], None]  # what is being run, decisions made so far in all runs
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from cosend.core.bounds import Setting, theorem_1
 from cosend.core.checks import check_one_of, check_whole
-from cosend.core.policy import CellKLUCB, CellThompson, CoS, Zooming, ZoomingKLUCB
-from cosend.core.policy_parts import Policy
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import CellKLUCB, CellThompson, CoS, Zooming, ZoomingKLUCB
 from cosend.experiments.regret.bounds import index_bound, index_exponent, zooming_exponent
 from cosend.simulation.problems import LipschitzProblem
+from cosend.theory.bounds import Setting, theorem_1
 
 FEWEST_ITEMS: Final = 1_000  # below, a slope says nothing
 HORIZON_PARTS: Final = (8, 4, 2, 1)  # every policy is run for these parts of its longest horizon

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cosend.core.bookkeeping import EXPLOIT, EXPLORE, TRAIN
-from cosend.core.learner import Learner
+from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN
+from cosend.core.learner.learner import Learner
 from cosend.experiments.scenario.run import Outcome, Played, slices_of, summary
 from cosend.experiments.scenario.world import NOTHING, World
 

@@ -10,14 +10,15 @@ import numpy as np
 from cosend.baselines.bandits import epsilon_greedy, linucb
 from cosend.baselines.boosting import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
 from cosend.baselines.fixed import best_fixed, per_cell_oracle, persistence, uniform_random
-from cosend.core.bookkeeping import EXPLORE, TRAIN
-from cosend.core.learner import Learner
-from cosend.core.ledger import Floats, Ints
-from cosend.core.partition import keys_of
-from cosend.core.policy import CellKLUCB, ContextSelection, ZoomingKLUCB
-from cosend.core.policy_parts import Policy
+from cosend.core.kernel.bookkeeping import EXPLORE, TRAIN
+from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.kernel.partition import keys_of
+from cosend.core.learner.learner import Learner
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import CellKLUCB, ContextSelection, ZoomingKLUCB
 from cosend.experiments.scenario.world import NOTHING, World
-from cosend.simulation.replay import Trace, replay
+from cosend.simulation.kernel.loop import Trace
+from cosend.simulation.replay import replay
 
 WINDOW = 100  # of the sliding-window AdaBoost
 HINDSIGHT = ("oracle per cell", "best fixed")  # these know all labels beforehand

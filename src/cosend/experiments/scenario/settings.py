@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from cosend.classifiers.zoo import NAMES
-from cosend.core.policy import CoS
+from cosend.core.policy.policies import CoS
 from cosend.errors import ScenarioError, SettingError
 from cosend.site.context import Axis, Context
 from cosend.streams.files import read_table

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.classifiers.zoo import Trained, train
-from cosend.core.learner import Learner
-from cosend.core.ledger import Floats, Ints
-from cosend.core.policy import CoS
-from cosend.core.policy_parts import Policy
+from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.learner.learner import Learner
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import CoS
 from cosend.errors import ScenarioError
 from cosend.experiments.scenario.settings import ClassifierSetting, Scenario, SiteSetting
 from cosend.site.context import Axis, Past, read_contexts

@@ -1,0 +1,82 @@
+"""The columns of the ledger's arrays, by name.
+
+Plain arrays with named columns and not structured ones: Numba takes a plain array from Python four times as fast.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Ledger.site: whole numbers of the site.
+KEY0: Final = 0  # the two words of the site's draws
+KEY1: Final = 1
+ARRIVALS: Final = 2  # own items so far
+TICKETS: Final = 3  # decisions and answers that a label was promised for
+ROWS: Final = 4  # visited cells
+OWN_COUNT: Final = 5
+ARM_COUNT: Final = 6
+MAX_PEER_FUNCTIONS: Final = 7
+DIMENSIONS: Final = 8  # axes of a context, without the time axis
+TIMED: Final = 9  # 1: time is one more axis
+ORDER: Final = 10
+COUNTS_MINE_ONLY: Final = 11  # 1: a peer's trainings by others do not count
+DOUBLING: Final = 12  # 1: the horizon is unknown, phases double
+EPOCH: Final = 13  # how often the partition was laid anew
+EPOCH_START: Final = 14  # arrivals before the current phase
+EPOCH_LENGTH: Final = 15  # 0: no horizon
+QUOTA_START: Final = 16  # arrivals that the step of the quotas does not count
+RULE: Final = 17  # by quota, or by which index
+STEADY: Final = 18  # 1: a cell that was visited stays, and there is one view; else a late label looks for its cells
+KEEPS: Final = 19  # 1: a label that comes after its cell was replaced counts where its context lies now
+VIEWS: Final = 20  # how many views there are
+CANDIDATES: Final = 21  # the first so many of them may be trusted with a choice
+ZOOMS: Final = 22  # whether cells are cubes that split, and when
+MAX_ROWS: Final = 23  # cubes are not split into more than so many
+NOTICES: Final = 24  # 1: estimates of arms that change restart
+RISING: Final = 25  # 1: arms may get better while nobody uses them
+TRUSTED: Final = 26  # the view that decides
+SITE_COLUMNS: Final = 27
+
+# Ledger.parameters: real numbers of a site.
+EXPONENT: Final = 0
+QUOTA: Final = 1  # of the steps from QUOTA_FROM to QUOTA_UNTIL, as far as a whole number can tell
+QUOTA_FROM: Final = 2
+QUOTA_UNTIL: Final = 3
+ZOOM_RATE: Final = 4  # quotas of a cube of level p grow with exp(rate * p)
+SPLIT_AFTER: Final = 5  # arrivals, or labels, after which a cube of level 0 splits
+SPLIT_RATE: Final = 6  # and how that grows with the level
+SIDE_RATE: Final = 7  # how the difference within a cube shrinks with the level
+INHERITED: Final = 8  # how many rewards of its parent a new cube starts with at most
+STEEPNESS: Final = 9  # the difference that the cube of level 0 may hide between two arms
+PEER_TRAINING: Final = 10  # index policies: how much training a peer is owed in a cell
+PARAMETER_COLUMNS: Final = 11
+
+# Ledger.views: one row for each way to look at a context.
+VIEW_AXES: Final = 0  # which axes it sees, as bits
+VIEW_AXIS_COUNT: Final = 1
+VIEW_SLICES: Final = 2
+VIEW_LOSS: Final = 3  # how badly it foretold the rewards
+VIEW_DECIDED: Final = 4  # items it decided
+VIEW_COLUMNS: Final = 5
+
+# Ledger.cells: one row for each visited cell.
+CELL_KEY: Final = 0
+CELL_ARRIVALS: Final = 1  # own items
+CELL_TAUGHT: Final = 2  # items of peers whose label was passed on
+CELL_BORN: Final = 3  # tickets when the row was begun: what has a smaller one was not entered here
+CELL_LEVEL: Final = 4  # of a cube that may split, or -1 - level once it was split
+CELL_LABELS: Final = 5  # own items whose label has come here; not counted where cells cannot change
+CELL_COLUMNS: Final = 6
+
+# Ledger.rewards: of each arm in each visited cell. The count is a double too: exact up to 2^53.
+REWARD_SUM: Final = 0  # gains, without the known cost of the arm
+REWARD_COUNT: Final = 1
+MEAN_REWARD: Final = 2  # one divided by the other: read at every choice, written at every label
+REWARD_COLUMNS: Final = 3
+
+# Ledger.counts: of each arm in each visited cell, 32 bits wide.
+WAITING: Final = 0  # choices whose reward has not come yet
+TRAINING: Final = 1  # labelled data the peer is believed to have here
+MY_TRAINING: Final = 2  # of which this site has sent so much
+TRAINING_WAITING: Final = 3  # trainings whose label has not come yet
+COUNT_COLUMNS: Final = 4

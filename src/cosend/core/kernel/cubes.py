@@ -1,0 +1,80 @@
+"""Cubes that split where many items come: the partition of a policy that zooms.
+
+The root is the whole of [0, 1]^d. A cube of level p has sides of 2^-p. One that was split stays as the parent of its
+2^d children, and a child gets its row when it is visited: memory follows the visited part, in any number of dimensions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from cosend.compiled import compiled
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.bookkeeping import net_mean
+from cosend.core.kernel.ledger import Floats, Ledger
+from cosend.core.kernel.partition import place_on, slice_of
+
+DEEPEST: Final = 50  # a number in [0, 1] has no more binary places to tell two cubes apart
+
+# When a cube splits.
+NEVER: Final = 0
+BY_ARRIVALS: Final = 1
+IF_UNRESOLVED: Final = 2  # by labels that have come, and only while two arms may each be the best somewhere in it
+
+
+@compiled
+def child_of(ledger: Ledger, view: int, row: int, context: Floats, arrival: int) -> int:
+    """Return the key of the child of a split cube that holds an item: one bit for every axis."""
+    site, seen = ledger.site, ledger.views[view]
+    axes, key = int(seen[col.VIEW_AXES]), row
+    slices = 1 << -int(ledger.cells[row, col.CELL_LEVEL])  # of the children's level, which is one more
+    for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
+        if (axes >> axis) & 1:
+            key = (key << 1) | (slice_of(place_on(ledger, context, axis, arrival), slices) & 1)
+    return (key + 1) * int(site[col.VIEWS]) + view  # the root has 0 in place of key + 1
+
+
+@compiled
+def inherit(ledger: Ledger, parent: int, child: int) -> None:
+    """Start a new cube from what its parent knows, as if that were a few rewards at most."""
+    level = ledger.cells[child, col.CELL_LEVEL] - 1
+    most = ledger.parameters[col.INHERITED] * math.exp(ledger.parameters[col.ZOOM_RATE] * level)
+    for arm in range(ledger.site[col.ARM_COUNT]):
+        taken = min(ledger.rewards[parent, arm, col.REWARD_COUNT], most)
+        if taken > 0.0:
+            total = taken * ledger.rewards[parent, arm, col.MEAN_REWARD]
+            ledger.rewards[child, arm, col.REWARD_COUNT] = taken
+            ledger.rewards[child, arm, col.REWARD_SUM] = total
+            ledger.rewards[child, arm, col.MEAN_REWARD] = total / taken
+
+
+@compiled
+def split_if_due(ledger: Ledger, row: int) -> None:
+    """Split a cube that is so well known that its size hides more than chance does."""
+    site, known = ledger.site, ledger.parameters
+    level = ledger.cells[row, col.CELL_LEVEL]
+    if site[col.ZOOMS] == NEVER or not 0 <= level < DEEPEST:
+        return
+    enough = known[col.SPLIT_AFTER] * math.exp(known[col.SPLIT_RATE] * level)
+    if site[col.ZOOMS] == BY_ARRIVALS:
+        due = ledger.cells[row, col.CELL_ARRIVALS] >= enough
+    else:  # by labels: late ones must not find a cube in small parts that nobody knows anything of
+        due = ledger.cells[row, col.CELL_LABELS] + 1 >= max(enough, 2.0) and unresolved(ledger, row)
+    if due:
+        ledger.cells[row, col.CELL_LEVEL] = -1 - level
+
+
+@compiled
+def unresolved(ledger: Ledger, row: int) -> bool:
+    """Tell whether another arm comes so close to the best one that it may be the best in a part of the cube."""
+    best, second = -np.inf, -np.inf
+    for arm in range(ledger.site[col.ARM_COUNT]):
+        mean = net_mean(ledger, row, arm)
+        second = max(second, min(best, mean))
+        best = max(best, mean)
+    known = ledger.parameters
+    within = known[col.STEEPNESS] * math.exp(-known[col.SIDE_RATE] * ledger.cells[row, col.CELL_LEVEL])
+    return bool(second >= best - within)

@@ -1,0 +1,110 @@
+"""Indices: how good an arm could be, given what has been seen of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from cosend.compiled import compiled
+from cosend.core.kernel import columns as col
+from cosend.core.kernel import draws
+from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, net_mean, sample_count
+from cosend.core.kernel.changes import growing
+from cosend.core.kernel.cos import best_among, draw_one
+from cosend.core.kernel.ledger import Ledger
+
+PRECISION: Final = 1e-9
+NEVER_TRIED: Final = 3.0  # above every index of an arm that was tried
+
+
+@compiled
+def kl(p: float, q: float) -> float:
+    """Return the divergence of a coin that falls right with probability q from one of p, for 0 < p < q < 1."""
+    return p * math.log(p / q) + (1.0 - p) * math.log((1.0 - p) / (1.0 - q))
+
+
+@compiled
+def kl_upper_bound(mean: float, level: float) -> float:
+    """Return the largest q with kl(mean, q) <= level, to within a millionth.
+
+    Newton's method from the right: kl is convex in q, so it comes down to the solution and does not pass it. Two bounds
+    say where to begin: Pinsker's, and kl(p, q) >= -(1 - p) ln(1 - q) - entropy(p), which keeps away from the pole at 1.
+    """
+    if mean >= 1.0 or level <= 0.0:
+        return min(mean, 1.0)
+    if mean <= 0.0:
+        return 1.0 - math.exp(-level)
+    entropy = -mean * math.log(mean) - (1.0 - mean) * math.log(1.0 - mean)
+    start = min(mean + math.sqrt(level / 2.0), 1.0 - math.exp(-(level + entropy) / (1.0 - mean)))
+    q, step = start, 1.0
+    while step > PRECISION and mean < q < 1.0:
+        step = (kl(mean, q) - level) * q * (1.0 - q) / (q - mean)
+        q -= step
+    return max(mean, min(q, start, 1.0))
+
+
+@compiled
+def kl_index(ledger: Ledger, row: int, arm: int, level: float, least: float) -> float:
+    """Return how good an arm could be net of its cost, or minus infinity if that is certainly less than `least`.
+
+    An arm that was never tried comes before all others, the cheapest first. What waits counts as tried.
+    """
+    count, cost = sample_count(ledger, row, arm), ledger.costs[arm]
+    if count == 0.0:
+        return float(NEVER_TRIED - cost)
+    mean = max(0.0, ledger.rewards[row, arm, col.MEAN_REWARD])
+    if ledger.site[col.RISING]:
+        hoped, newer_count = growing(ledger.rewards[row, arm])
+        if newer_count > 0.0:
+            mean, count = hoped, newer_count + ledger.counts[row, arm, col.WAITING]
+    if mean + math.sqrt(level / (2.0 * count)) - cost < least:
+        return -np.inf  # Pinsker: the index is not above this
+    return float(kl_upper_bound(mean, level / count) - cost)
+
+
+@compiled
+def level_of(ledger: Ledger, row: int) -> float:
+    """Return how unlikely a mean is held to be before it is ruled out: the logarithm of the items seen in the cell."""
+    return math.log(max(1.0, float(ledger.cells[row, col.CELL_ARRIVALS])))
+
+
+@compiled
+def best_by_kl_index(ledger: Ledger, row: int, last: int, level: float) -> tuple[int, int, float]:
+    """Return the first of the arms 0 .. last-1 with the highest index, how many share it, and the index."""
+    first, ties, best = 0, 0, -np.inf
+    for arm in range(last):
+        index = kl_index(ledger, row, arm, level, best)
+        if index > best:
+            first, ties, best = arm, 1, index
+        elif index == best:
+            ties += 1
+    return first, ties, best
+
+
+@compiled
+def nth_with_kl_index(ledger: Ledger, row: int, first: int, best: float, level: float, n: int) -> int:
+    """Return the n-th arm, counted from `first` on, that has this index."""
+    arm = first
+    while n > 0:
+        arm += 1
+        n -= kl_index(ledger, row, arm, level, best) == best
+    return arm
+
+
+@compiled
+def by_kl_index(ledger: Ledger, row: int) -> tuple[int, int, int]:
+    """Choose the arm that could be the best; it is an exploration unless its mean is the best too."""
+    level = level_of(ledger, row)
+    first, ties, index = best_by_kl_index(ledger, row, ledger.site[col.ARM_COUNT], level)
+    arm = nth_with_kl_index(ledger, row, first, index, level, draw_one(ledger, draws.BEST_ARM, ties))
+    return explore_unless_best(ledger, row, arm), arm, ties
+
+
+@compiled
+def explore_unless_best(ledger: Ledger, row: int, arm: int) -> int:
+    """Return EXPLOIT for an arm whose mean is the best and that was tried, else EXPLORE."""
+    leader, _ = best_among(ledger, row, ledger.site[col.ARM_COUNT])
+    tried = sample_count(ledger, row, arm) > 0.0
+    return EXPLOIT if tried and net_mean(ledger, row, arm) == net_mean(ledger, row, leader) else EXPLORE

@@ -1,0 +1,165 @@
+"""What a site does with an item, with a peer's question and with a peer's call, whatever its policy."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from cosend.compiled import compiled, compiled_apart
+from cosend.core.kernel import columns as col
+from cosend.core.kernel import draws
+from cosend.core.kernel.bookkeeping import EXPLOIT, LOOK, enter_choice, enter_report
+from cosend.core.kernel.changes import arm_to_look_at
+from cosend.core.kernel.cos import ASK, Asked, best_among, by_quota, count_owed, nth_owed, nth_tie, train_or_ask
+from cosend.core.kernel.cubes import split_if_due
+from cosend.core.kernel.indices import best_by_kl_index, by_kl_index, nth_with_kl_index
+from cosend.core.kernel.ledger import EMPTY, Floats, Ledger, has_room
+from cosend.core.kernel.location import find_cell, visit_cell
+from cosend.core.kernel.partition import epoch_is_over
+from cosend.core.kernel.quotas import quota_of, training_budget
+from cosend.core.kernel.thompson import by_sample
+
+# What a choice comes to, beside ASK and the phases TRAIN, EXPLORE and EXPLOIT.
+NO_ROOM: Final = -1
+EPOCH_OVER: Final = -2
+
+# Which rule a site follows.
+BY_QUOTA: Final = 0
+BY_KL_INDEX: Final = 1
+BY_SAMPLE: Final = 2
+
+
+@compiled
+def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int, int]:
+    """Choose an arm for the next item and enter the choice; nothing is entered unless it is a phase.
+
+    Returns (outcome, arm, row, candidates): a phase, or ASK (the arm is the peer to ask), NO_ROOM (grow the ledger and
+    call again) or EPOCH_OVER (lay the partition anew and call again).
+    """
+    site = ledger.site
+    arrival = site[col.ARRIVALS] + 1
+    if epoch_is_over(site):
+        return EPOCH_OVER, EMPTY, EMPTY, 0
+    if not has_room(ledger):
+        return NO_ROOM, EMPTY, EMPTY, 0
+    view = ledger.site[col.TRUSTED]
+    row = visit_cell(ledger, view, context, arrival)
+    phase, arm, candidates = named(ledger, row, context, arrival, asked)
+    if phase != ASK:
+        if site[col.STEADY]:
+            enter_choice(ledger, row, arm, phase, arrival)
+        else:
+            enter_in_all_views(ledger, context, view, row, arm, phase, arrival)
+        ledger.views[view, col.VIEW_DECIDED] += 1.0
+        site[col.ARRIVALS] = arrival
+        site[col.TICKETS] += 1
+    return phase, arm, row, candidates
+
+
+@compiled_apart
+def enter_in_all_views(
+    ledger: Ledger, context: Floats, view: int, row: int, arm: int, phase: int, arrival: int
+) -> None:
+    """Enter a choice in the cell of every view, and split cells that have seen enough; that of one view is known."""
+    for each in range(ledger.site[col.VIEWS]):
+        place = row if each == view else visit_cell(ledger, each, context, arrival)
+        enter_choice(ledger, place, arm, phase, arrival)
+        split_if_due(ledger, place)
+
+
+@compiled
+def named(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked) -> tuple[int, int, int]:
+    """Return (phase, arm, candidates) that the rule of the site names for an item in a cell."""
+    if ledger.site[col.RULE] == BY_QUOTA:
+        return by_quota(ledger, row, arrival - ledger.site[col.QUOTA_START], asked)
+    return named_by_index(ledger, row, context, arrival, asked)
+
+
+@compiled_apart
+def named_by_index(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked) -> tuple[int, int, int]:
+    """Return (phase, arm, candidates) of an index policy; peers that are owed training come first, then looks."""
+    if ledger.parameters[col.PEER_TRAINING] > 0.0:
+        phase, peer, stale = train_or_ask(ledger, row, training_budget(ledger, row), asked)
+        if phase != EXPLOIT:
+            return phase, peer, stale
+    if ledger.site[col.RISING]:
+        look = arm_to_look_at(ledger, row)
+        if look != EMPTY:
+            return LOOK, look, 1
+    if ledger.site[col.RULE] == BY_KL_INDEX:
+        return by_kl_index(ledger, row)
+    return by_sample(ledger, row, find_cell(ledger, ledger.site[col.VIEWS] - 1, context, arrival))
+
+
+@compiled
+def hear(ledger: Ledger, context: Floats, peer: int, arrivals: int, taught: int) -> None:
+    """Enter what a peer reports around the context of the next item; there must be room."""
+    for view in range(ledger.site[col.VIEWS]):
+        row = visit_cell(ledger, view, context, ledger.site[col.ARRIVALS] + 1)
+        enter_report(ledger, row, peer, arrivals, taught)
+
+
+@compiled
+def answer(
+    ledger: Ledger, context: Floats, caller: int, request: int, training: bool, labelled: bool
+) -> tuple[int, int]:
+    """Return the own function with which to answer a peer, and the row it is entered in.
+
+    In training it answers as if the item were its own: a function still owed samples, else its best. `labelled` says
+    that the label will follow; without it nothing is entered. The function is NO_ROOM if the ledger must grow first.
+    """
+    site, view = ledger.site, ledger.site[col.TRUSTED]
+    if labelled and not has_room(ledger):
+        return NO_ROOM, EMPTY
+    if labelled:
+        row = visit_cell(ledger, view, context, site[col.ARRIVALS])
+    else:
+        row = find_cell(ledger, view, context, site[col.ARRIVALS])
+    function = own_function(ledger, row, caller, request, training, labelled)
+    if labelled:
+        for each in range(site[col.VIEWS]):
+            place = row if each == view else visit_cell(ledger, each, context, site[col.ARRIVALS])
+            ledger.counts[place, function, col.WAITING] += 1
+        site[col.TICKETS] += 1
+    return function, row
+
+
+@compiled
+def own_function(ledger: Ledger, row: int, caller: int, request: int, training: bool, labelled: bool) -> int:
+    """Return the own function with which to answer: if something is to be learnt, as for an own item, else the best."""
+    site = ledger.site
+    own = site[col.OWN_COUNT]
+    if labelled and site[col.RULE] != BY_QUOTA:
+        return own_function_by_index(ledger, row, caller, request)
+    if training:
+        quota = quota_of(ledger, row, max(1, site[col.ARRIVALS] - site[col.QUOTA_START]))
+        owed = count_owed(ledger, row, 0, own, quota)
+        if owed > 0:
+            n = draws.pick(site[col.KEY0], site[col.KEY1], caller, request, draws.ANSWER_TRAINING, owed)
+            return nth_owed(ledger, row, 0, quota, n)
+    first, ties = best_among(ledger, row, own)
+    n = draws.pick(site[col.KEY0], site[col.KEY1], caller, request, draws.ANSWER_BEST, ties)
+    return nth_tie(ledger, row, first, n)
+
+
+@compiled_apart
+def own_function_by_index(ledger: Ledger, row: int, caller: int, request: int) -> int:
+    """Return the own function that could be the best, to answer a call that will be followed by its label.
+
+    With its best so far a peer could be stuck: a label tells it nothing of a function that it did not use.
+    """
+    site = ledger.site
+    seen = float(ledger.cells[row, col.CELL_ARRIVALS] + ledger.cells[row, col.CELL_TAUGHT])
+    level = math.log(max(1.0, seen))
+    first, ties, index = best_by_kl_index(ledger, row, site[col.OWN_COUNT], level)
+    n = draws.pick(site[col.KEY0], site[col.KEY1], caller, request, draws.ANSWER_TRAINING, ties)
+    return nth_with_kl_index(ledger, row, first, index, level, n)
+
+
+@compiled
+def report(ledger: Ledger, context: Floats) -> tuple[int, int]:
+    """Return how much labelled data there is around a context: own arrivals, and labels it was taught."""
+    row = find_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
+    if row == EMPTY:
+        return 0, 0
+    return ledger.cells[row, col.CELL_ARRIVALS], ledger.cells[row, col.CELL_TAUGHT]

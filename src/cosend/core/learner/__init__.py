@@ -1,0 +1,1 @@
+"""The rules of one site behind Python verbs: what goes in and out is checked here."""

@@ -1,0 +1,72 @@
+"""Looking inside a ledger: what a site knows, cell by cell, in words that can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.bookkeeping import net_mean
+from cosend.core.kernel.ledger import Ledger
+from cosend.core.kernel.partition import axes_of
+from cosend.core.learner.values import Cell, Estimate, LabelledData, View
+
+
+def look_inside(ledger: Ledger, names: Sequence[str]) -> dict[int, Cell]:
+    """Return what is known of every visited cell, by the cell's key; `names` are those of the arms."""
+    rows = range(int(ledger.site[col.ROWS]))
+    return {int(ledger.cells[row, col.CELL_KEY]): _cell(ledger, row, names) for row in rows}
+
+
+def _cell(ledger: Ledger, row: int, names: Sequence[str]) -> Cell:
+    view, axes, slices = _cube(ledger, row) if ledger.site[col.ZOOMS] else _equal_cell(ledger, row)
+    labelled = LabelledData(*ledger.cells[row, [col.CELL_ARRIVALS, col.CELL_TAUGHT]].tolist())
+    return Cell(axes, slices, view, labelled, {name: _estimate(ledger, row, arm) for arm, name in enumerate(names)})
+
+
+def _equal_cell(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
+    key, view = divmod(int(ledger.cells[row, col.CELL_KEY]), len(ledger.views))
+    slices, axis_count = int(ledger.views[view, col.VIEW_SLICES]), int(ledger.views[view, col.VIEW_AXIS_COUNT])
+    return view, axes_of(key, slices, axis_count), slices
+
+
+def _cube(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
+    """Follow a cube up to its root: every level adds a bit to the index on every axis."""
+    level, key = int(ledger.cells[row, col.CELL_LEVEL]), int(ledger.cells[row, col.CELL_KEY])
+    level = level if level >= 0 else -1 - level
+    number, view = divmod(key, len(ledger.views))
+    axis_count = int(ledger.views[view, col.VIEW_AXIS_COUNT])
+    axes = [0] * axis_count
+    for depth in range(level):
+        bits = (number - 1) & ((1 << axis_count) - 1)
+        axes = [index | ((bits >> (axis_count - 1 - axis)) & 1) << depth for axis, index in enumerate(axes)]
+        number = int(ledger.cells[(number - 1) >> axis_count, col.CELL_KEY]) // len(ledger.views)
+    return view, tuple(axes), 1 << level
+
+
+def _estimate(ledger: Ledger, row: int, arm: int) -> Estimate:
+    counts = ledger.counts[row, arm].tolist()
+    return Estimate(
+        mean_reward=float(net_mean(ledger, row, arm)),
+        reward_count=int(ledger.rewards[row, arm, col.REWARD_COUNT]),
+        waiting_count=counts[col.WAITING],
+        training_count=counts[col.TRAINING],
+    )
+
+
+def compare_views(ledger: Ledger) -> list[View]:
+    """Return the views that may be trusted, and how each of them fares."""
+    views = ledger.views[: ledger.site[col.CANDIDATES]]
+    likely = np.exp(views[:, col.VIEW_LOSS].min() - views[:, col.VIEW_LOSS])
+    return [
+        View(
+            axes=tuple(
+                axis for axis in range(int(view[col.VIEW_AXES]).bit_length()) if int(view[col.VIEW_AXES]) >> axis & 1
+            ),
+            trusted=bool(number == ledger.site[col.TRUSTED]),
+            share=float(share),
+            decided=int(view[col.VIEW_DECIDED]),
+        )
+        for number, (view, share) in enumerate(zip(views, likely / likely.sum(), strict=True))
+    ]

@@ -1,0 +1,53 @@
+"""A context as it is given, as a point of [0, 1]^d, or an error that says what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.core.kernel.ledger import Floats
+from cosend.errors import ContextError
+
+Context = float | Sequence[float]
+
+
+def read_point(site: str, context: Context, dimensions: int) -> Floats:
+    """Return a context as so many numbers; whether they are in [0, 1] is seen where they are used."""
+    point = np.atleast_1d(_numbers(context))
+    if point.dtype.kind not in "biuf":
+        raise ContextError(f"a context of site {site!r} must be numbers, got {context!r}")
+    if point.shape != (dimensions,):
+        wanted = f"{dimensions} numbers" if dimensions > 1 else "1 number"
+        raise ContextError(f"a context of site {site!r} must be {wanted}, got {context!r}")
+    return point.astype(np.float64)
+
+
+def read_points(site: str, contexts: Sequence[Context], dimensions: int) -> Floats:
+    """Return many contexts as points of [0, 1]^d: [context, axis]."""
+    points = _numbers(contexts)
+    if points.ndim == 0:  # one thing, not a sequence of them
+        raise ContextError(f"contexts of site {site!r} must be a sequence of contexts, got {contexts!r}")
+    if points.dtype.kind not in "biuf" or points.size != len(contexts) * dimensions:
+        points = np.array([read_point(site, context, dimensions) for context in contexts])  # says which one it is
+    points = points.astype(np.float64).reshape(len(contexts), dimensions)
+    bad = np.argwhere(~((points >= 0.0) & (points <= 1.0)))
+    if len(bad):
+        n, axis = bad[0].tolist()
+        raise bad_context(site, points[n], axis, f"context {n} of the batch, ")
+    return points
+
+
+def bad_context(site: str, point: Floats, axis: int, where: str = "") -> ContextError:
+    """Return the error for a point that leaves [0, 1] on an axis."""
+    value = float(point[axis])
+    return ContextError(f"{where}axis {axis} of a context of site {site!r} must be in [0, 1], got {value}")
+
+
+def _numbers(given: Any) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(given)
+    except ValueError:  # rows of different length
+        return np.empty(0, object)

@@ -1,0 +1,183 @@
+"""The whole state of a learner as plain data: JSON values and number arrays, nothing that runs code when it is read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.changes import FIRST_LEVEL, PER_LEVEL, SAME_LENGTH
+from cosend.core.kernel.cubes import DEEPEST, NEVER
+from cosend.core.kernel.ledger import Ledger, grown, reindex
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.waiting import CONTEXT, Patience
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import policy_from
+from cosend.errors import CosendError, StateError
+
+VERSION: Final = 3
+LEDGER_ARRAYS: Final = ("site", "cells", "rewards", "counts", "views")
+
+# Columns of `Ledger.site` that move with what happens; the others are settings.
+COUNTED: Final = (
+    col.ARRIVALS,
+    col.TICKETS,
+    col.ROWS,
+    col.MAX_PEER_FUNCTIONS,
+    col.EPOCH,
+    col.EPOCH_START,
+    col.EPOCH_LENGTH,
+    col.QUOTA_START,
+    col.TRUSTED,
+)
+
+
+class State(NamedTuple):
+    """A saved state: `facts` are JSON values, `arrays` numbers."""
+
+    facts: dict[str, Any]
+    arrays: dict[str, npt.NDArray[Any]]
+
+
+def learner_state(learner: Learner) -> State:
+    """Return everything a learner needs to go on as if it had never stopped."""
+    ledger, room, arms = learner.ledger, learner.room, learner.arms
+    rows = int(ledger.site[col.ROWS])
+    entries = list(room.entries.items())
+    axes = 0 if ledger.site[col.STEADY] else learner.dimensions
+    facts = {
+        "version": VERSION,
+        "name": learner.name,
+        "seed": learner.seed,
+        "dimensions": learner.dimensions,
+        "policy": learner.policy.facts(),
+        "patience": asdict(room.patience),
+        "own": dict(arms.own),
+        "peers": dict(arms.peers),
+        "functions": dict(arms.functions),
+        "last_id": room.last,
+    }
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "site": ledger.site,
+        "cells": ledger.cells[:rows],
+        "rewards": ledger.rewards[:rows],
+        "counts": ledger.counts[:rows],
+        "views": ledger.views,
+        "waiting": np.array([(id_, *entry[:CONTEXT]) for id_, entry in entries], np.int64).reshape(-1, 5),
+        "waiting_contexts": np.array([entry[CONTEXT] for _, entry in entries], np.float64).reshape(len(entries), axes),
+    }
+    return State(facts, {name: array.copy() for name, array in arrays.items()})
+
+
+def learner_from(state: State) -> Learner:
+    """Return the learner that a state was taken from."""
+    check_version(state.facts)
+    try:
+        return _rebuilt(state.facts, state.arrays)
+    except StateError:
+        raise
+    except (CosendError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise StateError(f"the saved state of a learner is damaged: {error!r}") from error
+
+
+def check_version(facts: dict[str, Any]) -> None:
+    """Raise unless the facts were written by a version that this one can read."""
+    if facts.get("version") != VERSION:
+        raise StateError(f"the saved state has version {facts.get('version')!r}; this cosend reads version {VERSION}")
+
+
+def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Learner:
+    learner = Learner(
+        facts["name"],
+        own=facts["own"],
+        peers=facts["peers"],
+        dimensions=facts["dimensions"],
+        policy=policy_from(facts["policy"]),
+        patience=Patience(**facts["patience"]),
+        seed=facts["seed"],
+    )
+    learner.arms.functions.update(facts["functions"])
+    _check_arrays(arrays, learner, facts["last_id"])
+    rows = len(arrays["cells"])
+    ledger = learner.ledger
+    if rows > ledger.cells.shape[0]:
+        ledger = grown(ledger, rows)
+    ledger.site[:] = arrays["site"]
+    ledger.views[:] = arrays["views"]
+    ledger.cells[:rows] = arrays["cells"]
+    ledger.rewards[:rows] = arrays["rewards"]
+    ledger.counts[:rows] = arrays["counts"]
+    reindex(ledger)
+    learner.replace_ledger(ledger)
+    learner.room.last = facts["last_id"]
+    contexts = [tuple(point) for point in arrays["waiting_contexts"].tolist()]
+    for entry, context in zip(arrays["waiting"].tolist(), contexts, strict=True):
+        id_, row, arm, kind, arrival = entry
+        learner.room.entries[id_] = (row, arm, kind, arrival, context)
+    return learner
+
+
+def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id: int) -> None:
+    """Raise unless the arrays fit the learner and each other: compiled code does not look where it reads."""
+    ledger, site, cells, waiting = learner.ledger, arrays["site"], arrays["cells"], arrays["waiting"]
+    contexts, rows = arrays["waiting_contexts"], len(cells)
+    sound = (
+        all(arrays[name].dtype == getattr(ledger, name).dtype for name in LEDGER_ARRAYS)
+        and site.shape == ledger.site.shape
+        and np.array_equal(np.delete(site, COUNTED), np.delete(ledger.site, COUNTED))
+        and site[col.ROWS] == rows
+        and site[col.TICKETS] == last_id
+        and 0 <= site[col.TRUSTED] < site[col.CANDIDATES]
+        and site[col.EPOCH_LENGTH] >= ledger.site[col.EPOCH_LENGTH]
+        and _fits_views(arrays["views"], ledger, learner.policy, int(site[col.EPOCH_LENGTH]))
+        and cells.shape == (rows, col.CELL_COLUMNS)
+        and _fits_cells(cells, ledger)
+        and arrays["rewards"].shape == (rows, *ledger.rewards.shape[1:])
+        and _fits_rewards(arrays["rewards"])
+        and arrays["counts"].shape == (rows, *ledger.counts.shape[1:])
+        and waiting.dtype == np.int64
+        and waiting.shape[1:] == (5,)
+        and bool(((waiting[:, 0] >= 1) & (waiting[:, 0] <= last_id)).all())
+        and bool(((waiting[:, 1] >= 0) & (waiting[:, 2] >= 0) & (waiting[:, 2] < len(ledger.costs))).all())
+        and (not site[col.STEADY] or bool((waiting[:, 1] < rows).all()))
+        and contexts.shape == (len(waiting), 0 if site[col.STEADY] else learner.dimensions)
+        and bool(((contexts >= 0.0) & (contexts <= 1.0)).all())
+    )
+    if not sound:
+        raise StateError("the saved state of a learner is damaged: its arrays do not fit each other")
+
+
+def _fits_views(views: npt.NDArray[Any], ledger: Ledger, policy: Policy, horizon: int) -> bool:
+    """Tell whether views are those of the policy, cut as it cuts them for this horizon."""
+    slices = [policy.slices_at(horizon, int(count)) for count in ledger.views[:, col.VIEW_AXIS_COUNT]]
+    return (
+        views.shape == ledger.views.shape
+        and np.array_equal(views[:, : col.VIEW_SLICES], ledger.views[:, : col.VIEW_SLICES])
+        and np.array_equal(views[:, col.VIEW_SLICES], slices)
+    )
+
+
+def _fits_cells(cells: npt.NDArray[Any], ledger: Ledger) -> bool:
+    """Tell whether there is one row for a cell, and the parent of a cube stands before it."""
+    keys, levels = cells[:, col.CELL_KEY], cells[:, col.CELL_LEVEL]
+    numbers, views = np.divmod(keys, len(ledger.views))
+    parents = (numbers - 1) >> ledger.views[views, col.VIEW_AXIS_COUNT].astype(np.int64)
+    return (
+        len(np.unique(keys)) == len(keys)
+        and bool((keys >= 0).all())
+        and bool(((levels >= -1 - DEEPEST) & (levels <= DEEPEST)).all())
+        and (ledger.site[col.ZOOMS] == NEVER or bool((parents < np.arange(len(keys))).all()))
+    )
+
+
+def _fits_rewards(rewards: npt.NDArray[Any]) -> bool:
+    """Tell whether rewards are numbers, and the windows of recent ones hold as many sums as there is room for."""
+    held = rewards[..., FIRST_LEVEL::PER_LEVEL]
+    return bool(
+        np.isfinite(rewards).all()
+        and (rewards[..., col.REWARD_COUNT] >= 0.0).all()
+        and ((held >= 0.0) & (held <= SAME_LENGTH)).all()
+    )

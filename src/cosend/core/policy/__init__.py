@@ -1,0 +1,1 @@
+"""How a site decides, as values that are checked when they are built."""

@@ -1,0 +1,72 @@
+"""The partition of a site: laid once when the horizon is known, laid anew at every doubling when it is not."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final
+
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.ledger import Ledger, clear, grown, row_for
+from cosend.core.kernel.partition import axes_of, finer_slices, key_of
+from cosend.core.policy.parts import Policy
+
+FIRST_EPOCH: Final = 2
+
+
+def lay_partition(ledger: Ledger, policy: Policy) -> None:
+    """Lay the first partition of a site that has seen nothing yet."""
+    site = ledger.site
+    site[col.EPOCH_LENGTH] = FIRST_EPOCH if policy.doubles else policy.first_horizon
+    views = policy.views(int(site[col.DIMENSIONS]))
+    ledger.views[:, col.VIEW_AXES] = views
+    ledger.views[:, col.VIEW_AXIS_COUNT] = [axes.bit_count() for axes in views]
+    _cut(ledger, policy)
+
+
+def next_epoch(ledger: Ledger, policy: Policy) -> Ledger:
+    """Start the next phase, twice as long; returns the ledger, which may have grown."""
+    site = ledger.site
+    site[col.EPOCH_START] = site[col.ARRIVALS]
+    site[col.EPOCH_LENGTH] *= 2
+    site[col.EPOCH] += 1
+    old_slices = ledger.views[:, col.VIEW_SLICES].astype(int).tolist()
+    _cut(ledger, policy)
+    if policy.keeps:
+        return _carried_over(ledger, old_slices)
+    site[col.QUOTA_START] = site[col.ARRIVALS]
+    clear(ledger)
+    return ledger
+
+
+def _cut(ledger: Ledger, policy: Policy) -> None:
+    horizon = int(ledger.site[col.EPOCH_LENGTH])
+    for view in ledger.views:
+        view[col.VIEW_SLICES] = policy.slices_at(horizon, int(view[col.VIEW_AXIS_COUNT]))
+
+
+def _carried_over(ledger: Ledger, old_slices: list[int]) -> Ledger:
+    """Start every cell whose centre lies in a visited cell of the old partition from that cell's numbers."""
+    rows = int(ledger.site[col.ROWS])
+    cells, rewards, counts = (array[:rows].copy() for array in (ledger.cells, ledger.rewards, ledger.counts))
+    counts[..., [col.WAITING, col.TRAINING_WAITING]] = 0
+    finer = [finer_slices(old, int(new)) for old, new in zip(old_slices, ledger.views[:, col.VIEW_SLICES], strict=True)]
+    children = [_children(ledger, int(key), old_slices, finer) for key in cells[:, col.CELL_KEY]]
+    clear(ledger)
+    needed = sum(len(keys) for keys in children)
+    if needed > ledger.cells.shape[0]:
+        ledger = grown(ledger, needed)
+    for parent, keys in enumerate(children):
+        for key in keys:
+            row = row_for(ledger, key)
+            ledger.cells[row, col.CELL_ARRIVALS : col.CELL_BORN] = cells[parent, col.CELL_ARRIVALS : col.CELL_BORN]
+            ledger.rewards[row] = rewards[parent]
+            ledger.counts[row] = counts[parent]
+    return ledger
+
+
+def _children(ledger: Ledger, key: int, old_slices: list[int], finer: list[list[list[int]]]) -> list[int]:
+    """Return the keys of the cells of the new partition whose centres lie in a cell of the old one."""
+    cell, view = divmod(key, len(ledger.views))
+    slices, axis_count = int(ledger.views[view, col.VIEW_SLICES]), int(ledger.views[view, col.VIEW_AXIS_COUNT])
+    within = product(*(finer[view][index] for index in axes_of(cell, old_slices[view], axis_count)))
+    return [key_of(axes, slices) * len(ledger.views) + view for axes in within]

@@ -1,0 +1,1 @@
+"""A whole network over a whole stream, compiled."""

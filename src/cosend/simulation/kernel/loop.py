@@ -1,0 +1,190 @@
+"""The compiled loop of a replay: labels that are due are handed out, then the sites choose one after the other."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.compiled import compiled
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.bookkeeping import EXPLORE, LOOK, TAUGHT, TRAIN
+from cosend.core.kernel.cos import ASK, Asked
+from cosend.core.kernel.labels import learn
+from cosend.core.kernel.ledger import EMPTY, Floats, Ints
+from cosend.core.kernel.partition import epoch_is_over
+from cosend.core.kernel.steps import EPOCH_OVER, NO_ROOM, answer, choose, hear, report
+from cosend.simulation.kernel.ledgers import Ledgers, Wiring, at
+
+Gains = npt.NDArray[Any]  # [item, function], any number type
+
+END: Final = 2**63 - 1  # the slot in which all labels are known
+DONE: Final = 1
+PAUSED: Final = 2
+
+# Columns of a waiting choice.
+ROW: Final = 0
+ARM: Final = 1
+KIND: Final = 2
+FUNCTION: Final = 3
+ITEM: Final = 4
+TICKET: Final = 5
+ARRIVAL: Final = 6
+PEER_ROW: Final = 7  # EMPTY unless the label is passed on
+PEER_TICKET: Final = 8
+PEER_ARRIVAL: Final = 9
+WAITING_COLUMNS: Final = 10
+
+# Columns of how far a replay came.
+SLOT: Final = 0  # slots done
+HANDED_OUT: Final = 1  # labels handed out, in the order they are due
+SITE: Final = 2  # sites done in this slot
+PROGRESS_COLUMNS: Final = 3
+
+
+class Trace(NamedTuple):
+    """What was decided, slot by slot and site by site: arrays [slot, site]; 0 where nothing arrived."""
+
+    phases: npt.NDArray[np.int8]  # TRAIN, EXPLORE or EXPLOIT
+    arms: npt.NDArray[np.int16]
+    functions: npt.NDArray[np.int16]  # the function that answered, as a column of `gains`
+
+
+class Labels(NamedTuple):
+    """When labels come."""
+
+    delays: Ints  # [slot, site], or [[delay]] if it is always the same
+    order: Ints  # the numbers slot * sites + site of the labels as they come; empty if that is 0, 1, 2, ...
+    waiting: Ints  # [slot modulo a power of two, site, column]: what waits
+
+
+@compiled
+def run(
+    ledgers: Ledgers,
+    wiring: Wiring,
+    contexts: Floats,
+    gains: Gains,
+    items: Any,
+    labels: Labels,
+    trace: Trace,
+    asked: Asked,
+    progress: Ints,
+    stop: int,
+) -> tuple[int, int]:
+    """Run to the end, or until something stops it; `progress` is how far it came."""
+    slots, sites = items.shape
+    last = labels.waiting.shape[0] - 1
+    for slot in range(progress[SLOT], slots):
+        if slot >= stop:
+            return PAUSED, 0
+        hand_out(ledgers, wiring, contexts, gains, labels, slots, slot, progress)
+        if rooms_needed(ledgers, sites):
+            return NO_ROOM, 0
+        for s in range(progress[SITE], sites):
+            entry = labels.waiting[slot & last, s]
+            entry[ITEM] = items[slot, s]
+            if entry[ITEM] == EMPTY:
+                continue
+            if epoch_is_over(ledgers.site[s]):
+                progress[SITE] = s
+                return EPOCH_OVER, s
+            arrive(ledgers, wiring, s, contexts, items[slot, s], asked, entry)
+            trace.phases[slot, s] = EXPLORE if entry[KIND] == LOOK else entry[KIND]
+            trace.arms[slot, s] = entry[ARM]
+            trace.functions[slot, s] = entry[FUNCTION]
+            if delay_of(labels, slot, s) == 0:
+                label(ledgers, wiring, s, contexts, gains, entry)
+        progress[SLOT], progress[SITE] = slot + 1, 0
+    hand_out(ledgers, wiring, contexts, gains, labels, slots, END, progress)
+    return DONE, 0
+
+
+@compiled
+def delay_of(labels: Labels, slot: int, s: int) -> int:
+    """Return how many slots later a label is known."""
+    if labels.order.shape[0] == 0:
+        return int(labels.delays[0, 0])
+    return int(labels.delays[slot, s])
+
+
+@compiled
+def rooms_needed(ledgers: Ledgers, sites: int) -> bool:
+    """Tell whether a site could run out of room for new cells in this slot: for an item and all peers' trainings."""
+    most = 0
+    for s in range(sites):
+        most = max(most, ledgers.site[s, col.ROWS])
+    return bool(most + ledgers.views.shape[1] * (sites + 1) > ledgers.cells.shape[1])
+
+
+@compiled
+def arrive(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, item: int, asked: Asked, entry: Ints) -> None:
+    """Choose for an item, let the arm answer, and write down what waits for the label."""
+    ledger, context = at(ledgers, s), contexts[item]
+    outcome, arm, row, asked_any = ASK, 0, 0, False
+    while outcome == ASK:
+        outcome, arm, row, _ = choose(ledger, context, asked)
+        if outcome == ASK:
+            arrivals, taught = report(at(ledgers, wiring.peer_sites[s, arm]), context)
+            hear(ledger, context, arm, arrivals, taught)
+            asked[arm] = True
+            asked_any = True
+    if asked_any:
+        asked[:] = False
+    entry[ROW], entry[ARM], entry[KIND], entry[ITEM], entry[PEER_ROW] = row, arm, outcome, item, EMPTY
+    entry[TICKET], entry[ARRIVAL] = ledger.site[col.TICKETS], ledger.site[col.ARRIVALS]
+    if arm < ledger.site[col.OWN_COUNT]:
+        entry[FUNCTION] = wiring.first_functions[s] + arm
+        return
+    peer = at(ledgers, wiring.peer_sites[s, arm])
+    training = outcome == TRAIN
+    labelled = training or wiring.shares_all[s] > 0
+    function, peer_row = answer(peer, context, wiring.caller_words[s], entry[TICKET], training, labelled)
+    entry[FUNCTION] = wiring.first_functions[wiring.peer_sites[s, arm]] + function
+    if labelled:
+        entry[PEER_ROW] = peer_row
+        entry[PEER_TICKET], entry[PEER_ARRIVAL] = peer.site[col.TICKETS], peer.site[col.ARRIVALS]
+
+
+@compiled
+def hand_out(
+    ledgers: Ledgers,
+    wiring: Wiring,
+    contexts: Floats,
+    gains: Gains,
+    labels: Labels,
+    slots: int,
+    now: int,
+    progress: Ints,
+) -> None:
+    """Hand out all labels that are due, in their order; those without a delay have been."""
+    sites, last = labels.waiting.shape[1], labels.waiting.shape[0] - 1
+    while progress[HANDED_OUT] < slots * sites:
+        number = progress[HANDED_OUT]
+        if labels.order.shape[0] > 0:
+            number = labels.order[number]
+        slot, s = divided(number, sites)
+        delay = delay_of(labels, slot, s)
+        if slot + delay > now or (delay == 0 and slot == now):
+            return
+        if delay > 0 and labels.waiting[slot & last, s, ITEM] != EMPTY:
+            label(ledgers, wiring, s, contexts, gains, labels.waiting[slot & last, s])
+        progress[HANDED_OUT] += 1
+
+
+@compiled
+def divided(number: int, sites: int) -> tuple[int, int]:
+    """Return slot and site; most replays that are in a hurry have one site, and a division takes its time."""
+    return (number, 0) if sites == 1 else (number // sites, number % sites)
+
+
+@compiled
+def label(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, gains: Gains, entry: Ints) -> None:
+    """Hand out one label: to the site where the item arrived, and by it to the peer that it taught."""
+    item, function, arm = entry[ITEM], entry[FUNCTION], entry[ARM]
+    gain, context = float(gains[item, function]), contexts[item]
+    learn(at(ledgers, s), context, entry[ROW], entry[TICKET], entry[ARRIVAL], arm, entry[KIND], gain)
+    if entry[PEER_ROW] != EMPTY:
+        peer = wiring.peer_sites[s, arm]
+        own, ticket, arrival = function - wiring.first_functions[peer], entry[PEER_TICKET], entry[PEER_ARRIVAL]
+        learn(at(ledgers, peer), context, entry[PEER_ROW], ticket, arrival, own, TAUGHT, gain)
