@@ -13,7 +13,6 @@ from cosend.core.learner.state import State
 from cosend.errors import NetworkError, StateError
 from cosend.site.messages import Decision
 from cosend.site.site import Site
-from cosend.site.snapshot import restore_site, site_state
 from cosend.stores.state_file import read_state, write_state
 
 CallCost = float | Mapping[str, float] | Mapping[tuple[str, str], float]
@@ -109,7 +108,7 @@ class Network:
 
     def _tell(self, turn_: Turn) -> None:
         site = self.sites.get(turn_.site)
-        if site is not None and turn_.decision.id in site.open:  # else the site left, or waits no longer
+        if site is not None and site.waits(turn_.decision.id):  # else the site left, or waits no longer
             site.learn(turn_.decision.id, turn_.truth)
 
     def save(self, folder: str | Path) -> None:
@@ -117,7 +116,7 @@ class Network:
 
         All files are written beside their places first, and moved only then: an earlier save stays whole till then.
         """
-        states = {Path(folder) / f"{name}.npz": site_state(site) for name, site in self.sites.items()}
+        states = {Path(folder) / f"{name}.npz": site.state() for name, site in self.sites.items()}
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -130,7 +129,7 @@ class Network:
         What was saved (costs, policy, patience, seed) wins over what the sites were built with.
         """
         states = {name: read_state(Path(folder) / f"{name}.npz") for name in self.sites}
-        restored = {name: restore_site(self.sites[name], states[name]) for name in self.sites}
+        restored = {name: self.sites[name].restore(states[name]) for name in self.sites}
         for commit in restored.values():
             commit()
 

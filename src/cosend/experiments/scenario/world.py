@@ -15,7 +15,8 @@ from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import CoS
 from cosend.errors import ScenarioError
 from cosend.experiments.scenario.settings import ClassifierSetting, Scenario, SiteSetting
-from cosend.site.context import Axis, Past, read_contexts
+from cosend.site.context import Axis, read_contexts
+from cosend.site.past import Past
 from cosend.streams.table import Table
 
 NOTHING = -1  # no item arrives in this slot
