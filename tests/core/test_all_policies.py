@@ -54,7 +54,7 @@ def step(learners: list[Learner], draw: random.Random, late: float = 0.75) -> No
     assert len({learner.report(context) for learner in learners}) == 1
     for decision in learners[0].registry.ids():
         if draw.random() > late:
-            arm = learners[0].arms.names[learners[0].look_up([decision])[1][0, 0]]
+            arm = learners[0].arms.names[learners[0].look_up([decision])[1][0][0]]
             gain, cost = gain_of(draw, arm), draw.choice([None, None, 0.2])
             for learner in learners:
                 learner.learn(decision, gain, cost)

@@ -47,6 +47,8 @@ def check_callable(setting: str, value: object, allowed: str) -> None:
 
 def as_list(setting: str, given: Iterable[T], allowed: str) -> list[T]:
     """Return what an iterable gives as a list; text and a mapping are one thing, not many."""
+    if type(given) is list:  # the usual case, which need not wait for abstract classes
+        return given
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise SettingError(setting, given, allowed)
     return list(given)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 LONGEST: Final = 1024  # items; so an arm that has recovered is found out soon enough
+NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class Backoff:
@@ -29,5 +30,5 @@ class Backoff:
     def resting(self, items: int) -> frozenset[str]:
         """Return the arms that are left alone when so many items have come."""
         if not self._rests:
-            return frozenset()
+            return NOBODY
         return frozenset(arm for arm, (_, until) in self._rests.items() if items < until)

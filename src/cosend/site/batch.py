@@ -54,7 +54,7 @@ class Batch(Tries):
     def __init__(self, site: Site, items: Sequence[Any], points: Floats) -> None:
         super().__init__(site)
         self.items, self.points = items, points
-        self.contexts: list[tuple[Any, ...]] = [site.rules.spell(point) for point in points]
+        self.contexts = site.rules.spell_all(points)
         self.made: list[tuple[Any, ...]] = [()] * len(items)  # id, arm, kind, cell, propensity
         self.labels: list[Any] = [None] * len(items)
         self.again: dict[int, int] = {}  # by place
@@ -107,17 +107,19 @@ class Batch(Tries):
                 uses.setdefault(arm, []).extend([places[n] for n in numbers])
             places, told = places[len(step.arms) :], {} if step.arms else told
             if step.ask is not None:
-                if step.ask.peer in uses:  # it must hear of these before it tells what it knows, as it would one by one
-                    self._call(step.ask.peer, uses.pop(step.ask.peer))
-                if not self._ask(step.ask, told):
-                    failed = failed | {step.ask.peer}
+                peer, works = step.ask.peer, True
+                if peer in uses:  # it must hear of these before it tells what it knows, as it would one by one
+                    works = self._call(peer, uses.pop(peer))
+                if not works or not self._ask(step.ask, told):
+                    failed = failed | {peer}
         for arm, numbers in uses.items():
-            (self._predict if arm in site.classifiers else self._call)(arm, numbers)
+            if arm in site.classifiers:
+                self._predict(arm, numbers)
+            else:
+                self._call(arm, numbers)
 
     def _ask(self, ask: AskPeer, told: dict[str, LabelledData]) -> bool:
-        """Ask a peer how much labelled data it has; false if it does not say, or did not answer just now."""
-        if self.site.is_resting(ask.peer):
-            return False
+        """Ask a peer how much labelled data it has; false if it does not say."""
         try:
             told[ask.peer] = self.site.peers[ask.peer].report(ask.context)
         except Exception as error:  # whatever keeps a peer from answering
@@ -131,7 +133,8 @@ class Batch(Tries):
         items = [self.items[place] for place in places]
         self._enter(arm, places, replies_of(arm, classifier, items), keeps=classifier.learns)
 
-    def _call(self, peer: str, places: list[int]) -> None:
+    def _call(self, peer: str, places: list[int]) -> bool:
+        """Have a peer label items; false if it labels none."""
         always = self.site.rules.learner.policy.share_labels == "always"
         questions = []
         for place in places:
@@ -139,10 +142,11 @@ class Batch(Tries):
             training = kind == TRAIN
             questions.append(Question(ticket, self.items[place], self.contexts[place], training, training or always))
         call = Call(peer, self.site.name, questions)
-        self._enter(peer, places, called(lambda: self.site.peers[peer].serve(call), len(questions)), keeps=False)
+        replies = called(lambda: self.site.peers[peer].serve(call), len(questions))
+        return self._enter(peer, places, replies, keeps=False)
 
-    def _enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> None:
-        """Enter what an arm has answered, and take back what it has not."""
+    def _enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> bool:
+        """Enter what an arm has answered, and take back what it has not; false if it has answered nothing."""
         good = [(place, reply.label) for place, reply in zip(places, replies, strict=True) if reply.failed is None]
         if good:
             labels = [label for _, label in good]
@@ -152,7 +156,7 @@ class Batch(Tries):
             for place, label in good:
                 self.labels[place] = label
         if len(good) == len(places):
-            return
+            return True
         if not good:
             self.site.arm_failed(arm)
         bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
@@ -161,6 +165,7 @@ class Batch(Tries):
         self.site.post(forwards)
         self.again.update((place, arrivals.get(ticket, 0)) for (place, _), ticket in zip(bad, ids, strict=True))
         self.note_failures(arm, bad)
+        return bool(good)
 
 
 class Answering(Tries):

@@ -10,12 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.core.checks import as_list, is_number
-from cosend.core.kernel.ledger import Floats
 from cosend.errors import ContextError
 
 DAY_S: Final = 86_400.0
 SHOWN: Final = 20  # features that an error names
-FAST: Final = {float, int}
 
 
 def as_rows(what: str, items: Any) -> list[Any]:
@@ -32,7 +30,7 @@ def as_rows(what: str, items: Any) -> list[Any]:
 def feature_column(items: Sequence[Any], feature: str) -> list[Any]:
     """Return a feature of every item, or raise for the first that has none."""
     try:
-        if all(isinstance(item, Mapping) for item in items):
+        if set(map(type, items)) <= {dict} or all(isinstance(item, Mapping) for item in items):
             return [item[feature] for item in items]
     except KeyError:
         pass
@@ -47,17 +45,12 @@ def _described(item: Any) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
-def number_column(items: Sequence[Any], feature: str) -> Floats:
+def number_column(items: Sequence[Any], feature: str) -> list[float]:
     """Return a feature of every item as a finite number, or raise for the first that is none."""
     values = feature_column(items, feature)
-    if set(map(type, values)) <= FAST:
-        try:
-            numbers = np.array(values, np.float64)
-        except OverflowError:
-            numbers = np.array([math.inf])
-        if math.isfinite(numbers.sum()) or np.isfinite(numbers).all():
-            return numbers
-    return np.array([_number(feature, value) for value in values], np.float64)
+    if set(map(type, values)) <= {float} and math.isfinite(sum(values)):  # the sum is only finite if all are
+        return values
+    return [_number(feature, value) for value in values]
 
 
 def _number(feature: str, value: Any) -> float:

@@ -139,27 +139,24 @@ class Context(_Axis):
         """Among how many recent values it is ranked."""
         return self.window if self.scale == "rank" else 0
 
-    def read(self, items: Sequence[Any]) -> Floats:
+    def read(self, items: Sequence[Any]) -> list[float]:
         """Return the feature of every item, scaled unless it is to be ranked."""
         values = number_column(items, self.feature)
         if self.scale == "rank":
             return values
         low, high = self.range or LOG_RANGE
-        low, high = float(low), float(high)
         if self.outside == "clip":
-            values = np.minimum(np.maximum(values, low), high)
-        outside = ~((values >= low) & (values <= high))
-        if outside.any():
-            value = float(values[int(outside.argmax())])
+            values = [min(max(value, low), high) for value in values]
+        elif values and not low <= min(values) <= max(values) <= high:
+            value = next(value for value in values if not low <= value <= high)
             raise ContextError(
                 f"feature {self.feature!r} must be in [{low:g}, {high:g}], got {value!r}: "
                 f"give the context another range, or outside='clip'"
             )
         if self.scale == "log":  # NumPy's log1p may differ from this one in the last bit
-            low, high = math.log1p(low), math.log1p(high)
-            values = np.array([math.log1p(value) for value in values.tolist()], np.float64)
-        scaled: Floats = np.minimum(1.0, (values - low) / (high - low))
-        return scaled
+            low, high, values = math.log1p(low), math.log1p(high), list(map(math.log1p, values))
+        width = high - low
+        return [min(1.0, (value - low) / width) for value in values]
 
     @staticmethod
     def category(feature: str) -> Category:
@@ -320,16 +317,16 @@ def read_columns(axes: Sequence[Axis], items: Sequence[Any]) -> list[Column]:
 
 def place_columns(axes: Sequence[Axis], columns: Sequence[Column], past: Past, arrivals: int) -> Floats:
     """Return [item, axis]: where items that come after `arrivals` others lie, by rank or code where an axis says so."""
-    points = np.empty((len(columns[0]), len(axes)))
+    places: list[Column] = []
     for n, (axis, column) in enumerate(zip(axes, columns, strict=True)):
         if axis.ranked:
-            points[:, n] = rank_all(past, n, axis.ranked, column)
+            places.append(rank_all(past, n, axis.ranked, column))
         elif axis.is_category:
             codes = past.codes.setdefault(n, Codes())
-            points[:, n] = [codes.code(value) for value in column]
+            places.append([codes.code(value) for value in column])
         else:
-            points[:, n] = axis.place(column, past, arrivals)
-    return points
+            places.append(axis.place(column, past, arrivals))
+    return np.array(list(zip(*places, strict=True)), np.float64)
 
 
 def rank_all(past: Past, axis: int, window: int, column: Column) -> list[float]:

@@ -20,10 +20,8 @@ from dataclasses import asdict
 from itertools import repeat
 from typing import Any, Final
 
-import numpy as np
-
 from cosend.core.kernel.bookkeeping import TAUGHT
-from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY, Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import Answer, LabelledData
@@ -96,6 +94,8 @@ class Rules(ArmChanges):
 
     def place(self, columns: Sequence[Column]) -> Floats:
         """Return the contexts of new items, [item, axis], from what the axes have read off them."""
+        if not self.past.codes and not self._ranked:  # nothing is remembered of the items
+            return place_columns(self.axes, columns, self.past, self.learner.arrivals)
         known = {axis: len(codes.values) for axis, codes in self.past.codes.items()}
         points = self._change(place_columns, self.axes, columns, self.past, self.learner.arrivals)
         event = None
@@ -120,18 +120,17 @@ class Rules(ArmChanges):
         `told` is what peers have told of the first item, `without` the arms that may not be chosen this time, `again`
         what `fail` returned for items that are chosen for once more.
         """
-        learner, numbers = self.learner, np.array(again, np.int64) if len(again) else None
-        made, ask = self._change(learner.decide, points, told, without, numbers)
+        learner = self.learner
+        made, ask = self._change(learner.decide, points, told, without, again)
         names, count = learner.arms.names, len(made)
-        kinds, arms, cells, candidates = made.T.tolist()
         step = Step(
-            first=learner.last_id - count + 1,
-            arms=[names[arm] for arm in arms],
-            kinds=kinds,
-            cells=cells,
-            propensities=[1.0 / each if each else math.nan for each in candidates],
-            ask=None if ask is None else ask._replace(context=self.spell(points[count])),
-            forwards=self.forget_overdue(),
+            learner.last_id - count + 1,
+            [names[arm] for _, arm, _, _ in made],
+            [kind for kind, _, _, _ in made],
+            [cell for _, _, cell, _ in made],
+            [1.0 / candidates if candidates else math.nan for _, _, _, candidates in made],
+            None if ask is None else ask._replace(context=self.spell(points[count])),
+            self.forget_overdue(),
         )
         if self.journal is not None:
             self._write_choices(step, points, told, tuple(without), tuple(again))
@@ -147,7 +146,7 @@ class Rules(ArmChanges):
     ) -> None:
         heard, count = {peer: (int(data[0]), int(data[1])) for peer, data in told.items()}, len(step.arms)
         if count:
-            contexts = tuple(self.spell(point) for point in points[:count])
+            contexts = tuple(self.spell_all(points[:count]))
             arms, kinds, propensities = tuple(step.arms), tuple(step.kinds), tuple(step.propensities)
             self._write(events.Chosen(step.first, contexts, arms, kinds, propensities, heard, without, again[:count]))
             heard = {}
@@ -168,17 +167,15 @@ class Rules(ArmChanges):
         `items` are kept for classifiers that learn, None where they do not; `others` is what other local classifiers
         said. What waits no longer, because it became overdue or its arm has left, is left alone.
         """
-        notes = dict(zip(ids, zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False), strict=True))
-        waiting = self.learner.still_waiting(ids)
-        if waiting is not ids:
-            notes = {ticket: notes[ticket] for ticket in waiting}
-        self._change(self.learner.registry.notes.update, notes)
-        event = None
-        if self.journal is not None and notes:
-            rows = list(notes.values())
-            kept = tuple(item for _, item, _ in rows) if items else ()
-            said = tuple(other for *_, other in rows) if others else ()
-            event = events.Answered(tuple(notes), tuple(label for label, *_ in rows), kept, said)
+        rows = zip(ids, labels, items or repeat(None), others or repeat(NOTHING), strict=False)
+        answered = [row for row, (arm, _, _) in zip(rows, self.learner.find(ids), strict=True) if arm >= 0]
+        self._begin()
+        notes, event = self.learner.registry.notes, None
+        for ticket, *note in answered:
+            notes[ticket] = tuple(note)
+        if self.journal is not None and answered:
+            tickets, given, kept, said = zip(*answered, strict=True)
+            event = events.Answered(tickets, given, kept if items else (), said if others else ())
         self._write(event)
 
     def fail(self, ids: Sequence[int], arm: str, reason: str) -> tuple[dict[int, int], list[Forward]]:
@@ -203,12 +200,23 @@ class Rules(ArmChanges):
 
     def labels_of(self, ids: Sequence[int]) -> list[Any]:
         """Return what was answered for own decisions that wait for their label, or raise."""
-        tickets, found = self.learner.look_up(ids)
-        if (found[:, 1] == TAUGHT).any():  # an answer to a peer: its label comes from there
-            raise UnknownDecision(self.name, ids[int((found[:, 1] == TAUGHT).argmax())], self.learner.last_id)
         notes = self.learner.registry.notes
         try:
-            return [notes[ticket][0] for ticket in tickets.tolist()]
+            if self.served.is_empty():
+                return [notes[ticket][0] for ticket in ids]
+        except (KeyError, TypeError):
+            pass  # one of them does not wait, or has no answer: find out what is wrong with it
+        tickets, found = self.learner.look_up(ids)
+        return [label for label, *_ in self._notes(tickets, found)]
+
+    def _notes(self, tickets: Sequence[int], found: Sequence[Sequence[int]]) -> list[Any]:
+        """Return the notes of own decisions that were looked up: (label, item, others) of each, or raise."""
+        for ticket, (_, kind, _) in zip(tickets, found, strict=True):
+            if kind == TAUGHT:  # an answer to a peer: its label comes from there
+                raise UnknownDecision(self.name, ticket, self.learner.last_id)
+        notes = self.learner.registry.notes
+        try:
+            return [notes[ticket] for ticket in tickets]
         except KeyError as error:
             raise UnansweredDecision(self.name, error.args[0]) from None
 
@@ -220,37 +228,30 @@ class Rules(ArmChanges):
         costs: Sequence[float | None] | None = None,
     ) -> Settled:
         """Learn the true labels of own decisions, which have been answered."""
-        self.labels_of(ids)
         tickets, found = self.learner.look_up(ids)
-        numbers: list[int] = tickets.tolist()
-        kept = self._kept(numbers)
-        self._change(self.learner.learn_many, numbers, gains, costs)
-        self._remember_newest(numbers, truths)
+        notes = self._notes(tickets, found)
+        self._change(self.learner.settle, tickets, found, gains, costs)
+        self._remember_newest(tickets, truths)
         if self.journal is not None:
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
-            self._write(events.Labelled(tuple(numbers), tuple(truths), tuple(float(gain) for gain in gains), paid))
-        lessons = self._lessons(kept, found, truths)
-        return Settled(self._forwards(numbers, found, truths), lessons)
-
-    def _kept(self, tickets: Sequence[int]) -> list[Any]:
-        notes = self.learner.registry.notes
-        return [notes[ticket][1] for ticket in tickets]
+            self._write(events.Labelled(tuple(tickets), tuple(truths), tuple(float(gain) for gain in gains), paid))
+        return Settled(self._forwards(tickets, found, truths), self._lessons(notes, found, truths))
 
     def _remember_newest(self, tickets: Sequence[int], truths: Sequence[Any]) -> None:
         newest = max(tickets, default=0)
         if newest > self.past.newest_labelled:
             self.past.newest_labelled, self.past.newest_label = newest, truths[tickets.index(newest)]
 
-    def _lessons(self, kept: Sequence[Any], found: Ints, truths: Sequence[Any]) -> list[Lesson]:
+    def _lessons(self, notes: Sequence[Any], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Lesson]:
         names = self.learner.arms.names
-        return [Lesson(names[found[n, 0]], item, truths[n]) for n, item in enumerate(kept) if item is not None]
+        return [Lesson(names[found[n][0]], item, truths[n]) for n, (_, item, _) in enumerate(notes) if item is not None]
 
-    def _forwards(self, tickets: Sequence[int], found: Ints, truths: Sequence[Any]) -> list[Forward]:
-        names = self.learner.arms.names
+    def _forwards(self, tickets: Sequence[int], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Forward]:
+        names, first_peer = self.learner.arms.names, len(self.learner.arms.own)
         return [
-            Forward(names[found[n, 0]], self.name, tickets[n], truths[n])
-            for n in np.flatnonzero(found[:, 0] >= len(self.learner.arms.own)).tolist()
-            if self.promised(int(found[n, 0]), int(found[n, 1]))
+            Forward(names[arm], self.name, tickets[n], truths[n])
+            for n, (arm, kind, _) in enumerate(found)
+            if arm >= first_peer and self.promised(arm, kind)
         ]
 
     # Being a peer
@@ -328,13 +329,13 @@ class Rules(ArmChanges):
         """Learn the true labels of items that were answered for a peer, all of which must be awaited."""
         tickets = self.served_tickets(caller, requests)
         _, found = self.learner.look_up(tickets)
-        kept = self._kept(tickets)
+        notes = [self.learner.registry.notes[ticket] for ticket in tickets]
         self._change(self.learner.learn_many, tickets, gains)
         self.served.forget(tickets)
         if self.journal is not None:
             told = tuple(truths), tuple(float(gain) for gain in gains)
             self._write(events.Taught(caller, tuple(requests), *told))
-        return self._lessons(kept, found, truths)
+        return self._lessons(notes, found, truths)
 
     # Looking inside
 

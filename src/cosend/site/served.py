@@ -12,6 +12,10 @@ class Served:
         self._tickets: dict[tuple[str, int], int] = {}
         self._askers: dict[int, tuple[str, int]] = {}
 
+    def is_empty(self) -> bool:
+        """Tell whether nothing waits to be taught."""
+        return not self._askers
+
     def add(self, caller: str, request: int, ticket: int) -> None:
         """Remember who asked for what waits under an id."""
         self._tickets[caller, request] = ticket

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
@@ -167,9 +168,10 @@ class Site:
         return batch
 
     def _abandon(self, first: int) -> None:
-        """Take back all decisions from an id on: nobody was told of them."""
+        """Take back all decisions from an id on: nobody was told of them. A journal that is behind rules that out."""
         own = [ticket for ticket, entry in self.open.items() if ticket >= first and entry.caller is None]
-        self.post(self.rules.withdraw(own))
+        with suppress(StateError):
+            self.post(self.rules.withdraw(own))
 
     def _some_unanswered(self, batches: Sequence[Batch]) -> SomeUnanswered:
         decisions: list[Decision | None] = []
@@ -299,10 +301,6 @@ class Site:
             return None
         return (failed | resting if usable - resting else failed) & set(arms.names)
 
-    def is_resting(self, arm: str) -> bool:
-        """Tell whether an arm has failed and is left alone for a while."""
-        return arm in self._backoff.resting(self._items)
-
     def arm_worked(self, arm: str, labels: Iterable[Any]) -> None:
         """Take note that an arm has answered."""
         self._backoff.worked(arm)
@@ -340,6 +338,11 @@ class Site:
         return errors
 
     def _gains(self, ids: Sequence[int], labels: Sequence[Any], truths: Sequence[Any]) -> list[float]:
+        if self.reward is right_or_wrong:
+            try:
+                return [1.0 if label == truth else 0.0 for label, truth in zip(labels, truths, strict=True)]
+            except Exception:  # noqa: S110 - a comparison of arrays, say: found again below, with the decision it is for
+                pass
         return [self._gain(*each) for each in zip(ids, labels, truths, strict=True)]
 
     def _gain(self, ticket: int, label: Any, truth: Any) -> float:

@@ -34,16 +34,18 @@ class Transitions:
         Nothing may go on then: the state must be folded from the journal. An error of ours was found by a check, before
         anything changed.
         """
-        if self._unwritten:
-            raise StateError(
-                f"site {self.name!r} was stopped before its journal was written: fold the journal to go on"
-            )
-        self._unwritten = self.journal is not None
+        self._begin()
         try:
             return change(*arguments, **options)
         except CosendError:
             self._unwritten = False
             raise
+
+    def _begin(self) -> None:
+        """Begin a change, which ends with `_write`; raises if an earlier one was interrupted before that."""
+        if self._unwritten:
+            raise StateError(f"site {self.name!r} was stopped before it wrote its journal: fold the journal to go on")
+        self._unwritten = self.journal is not None
 
     def _write(self, event: Event | None) -> None:
         """Write the event of a change, if there is one; then the journal has caught up."""
@@ -62,6 +64,12 @@ class Transitions:
         for axis, codes in self.past.codes.items():
             spelled[axis] = codes.value(int(spelled[axis]))
         return tuple(spelled)
+
+    def spell_all(self, points: Floats) -> list[tuple[Any, ...]]:
+        """Return contexts as others understand them."""
+        if self.past.codes:
+            return [self.spell(point) for point in points]
+        return list(map(tuple, points.tolist()))
 
     def understand(self, context: Sequence[Any], code: Callable[[Codes, Any], int]) -> tuple[float, ...]:
         """Return a context that was spelled as a point, with this site's codes for the values of categories."""

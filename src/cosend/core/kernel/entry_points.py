@@ -178,7 +178,7 @@ def report_one(arrays: Arrays, context: Floats) -> tuple[int, int]:
 def learn_one(arrays: Arrays, ticket: int, gain: float) -> bool:
     """Enter the reward of an id; false if it does not wait."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
-    slot = find_waiting(waiting, ticket)
+    slot = find_waiting(waiting.entries, ticket)
     if slot == EMPTY:
         return False
     learn_slot(ledger, waiting, slot, gain)
@@ -197,26 +197,26 @@ def strike_many(arrays: Arrays, tickets: Ints) -> None:
     """Strike out choices or answers: they no longer count, and wait no longer; an id that does not wait is nothing."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
     for n in range(tickets.shape[0]):
-        slot = find_waiting(waiting, tickets[n])
+        slot = find_waiting(waiting.entries, tickets[n])
         if slot != EMPTY:
             strike_slot(ledger, waiting, slot)
 
 
 @compiled
-def look_up(arrays: Arrays, tickets: Ints, found: Ints) -> int:
-    """Write what waits under each id into `found`, [id, (arm, kind, arrival)]; returns the first that does not wait.
+def look_one(entries: Ints, ticket: int) -> tuple[int, int, int]:
+    """Return (arm, kind, arrival) of what waits under an id; the arm is EMPTY if it does not wait."""
+    slot = find_waiting(entries, ticket)
+    if slot == EMPTY:
+        return EMPTY, 0, 0
+    return entries[slot, col.WAIT_ARM], entries[slot, col.WAIT_KIND], entries[slot, col.WAIT_ARRIVAL]
 
-    It is -1 if all wait.
-    """
-    waiting = Waiting(arrays[8], arrays[9], arrays[0])
+
+@compiled
+def look_up(entries: Ints, tickets: Ints, found: Ints) -> int:
+    """Write what `look_one` returns for each id into `found`; returns the first that does not wait, by place, or -1."""
     missing = -1
     for n in range(tickets.shape[0]):
-        slot = find_waiting(waiting, tickets[n])
-        if slot == EMPTY:
-            found[n, 0] = EMPTY
-            missing = n if missing < 0 else missing
-            continue
-        found[n, 0] = waiting.entries[slot, col.WAIT_ARM]
-        found[n, 1] = waiting.entries[slot, col.WAIT_KIND]
-        found[n, 2] = waiting.entries[slot, col.WAIT_ARRIVAL]
+        found[n, 0], found[n, 1], found[n, 2] = look_one(entries, tickets[n])
+        if missing < 0 and found[n, 0] == EMPTY:
+            missing = n
     return missing

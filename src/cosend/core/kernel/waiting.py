@@ -49,7 +49,7 @@ def copy_waiting(waiting: Waiting, larger: Waiting) -> None:
     """Enter all that waits in one table in another, which is empty."""
     for slot in range(waiting.entries.shape[0]):
         if waiting.entries[slot, col.WAIT_ID]:
-            free = slot_of(larger, waiting.entries[slot, col.WAIT_ID])
+            free = slot_of(larger.entries, waiting.entries[slot, col.WAIT_ID])
             move_entry(waiting, slot, larger, free)
 
 
@@ -63,20 +63,20 @@ def move_entry(waiting: Waiting, slot: int, other: Waiting, free: int) -> None:
 
 
 @compiled
-def slot_of(waiting: Waiting, ticket: int) -> int:
+def slot_of(entries: Ints, ticket: int) -> int:
     """Return the slot of an id, or the free one where it would stand."""
-    last = waiting.entries.shape[0] - 1
+    last = entries.shape[0] - 1
     slot = int(ticket & last)
-    while waiting.entries[slot, col.WAIT_ID] != 0 and waiting.entries[slot, col.WAIT_ID] != ticket:
+    while entries[slot, col.WAIT_ID] != 0 and entries[slot, col.WAIT_ID] != ticket:
         slot = (slot + 1) & last
     return slot
 
 
 @compiled
-def find_waiting(waiting: Waiting, ticket: int) -> int:
+def find_waiting(entries: Ints, ticket: int) -> int:
     """Return the slot of an id, or EMPTY if it does not wait."""
-    slot = slot_of(waiting, ticket)
-    return slot if waiting.entries[slot, col.WAIT_ID] != 0 else EMPTY
+    slot = slot_of(entries, ticket)
+    return slot if entries[slot, col.WAIT_ID] != 0 else EMPTY
 
 
 @compiled
@@ -89,7 +89,7 @@ def can_wait(waiting: Waiting) -> bool:
 @compiled
 def add_waiting(waiting: Waiting, ticket: int, row: int, arm: int, kind: int, arrival: int, context: Floats) -> None:
     """Let a choice or an answer wait for its label; there must be room."""
-    slot = slot_of(waiting, ticket)
+    slot = slot_of(waiting.entries, ticket)
     entry = waiting.entries[slot]
     entry[col.WAIT_ID], entry[col.WAIT_ROW], entry[col.WAIT_ARM] = ticket, row, arm
     entry[col.WAIT_KIND], entry[col.WAIT_ARRIVAL] = kind, arrival
@@ -120,8 +120,8 @@ def oldest_waiting(waiting: Waiting) -> int:
     desk = waiting.desk
     if desk[col.WAIT_COUNT] == 0:
         return EMPTY
-    slot = find_waiting(waiting, desk[col.WAIT_OLDEST])
+    slot = find_waiting(waiting.entries, desk[col.WAIT_OLDEST])
     while slot == EMPTY:
         desk[col.WAIT_OLDEST] += 1
-        slot = find_waiting(waiting, desk[col.WAIT_OLDEST])
+        slot = find_waiting(waiting.entries, desk[col.WAIT_OLDEST])
     return slot

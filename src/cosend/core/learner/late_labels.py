@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from cosend.core.checks import LARGEST, as_list, check_unit
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
-from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.registry import Registry
 from cosend.errors import DecisionError, SettingError, SettledDecision, UnknownDecision
 
 PLAIN_NUMBERS: Final = {float, int, bool}
+WAITING_ENTRIES: Final = 8  # among the arrays that the compiled rules take
+Waited: TypeAlias = tuple[int, int, int]  # arm (-1: nothing waits), kind and arrival
 
 
 class LateLabels:
@@ -60,38 +61,51 @@ class LateLabels:
         decisions = as_list("decisions", decisions, "a list of ids")
         gains = as_list("gains", gains, "a list of numbers in [0, 1]")
         costs = None if costs is None else as_list("costs", costs, "a list of costs, or None")
-        tickets, found = self.look_up(decisions)
+        self.settle(*self.look_up(decisions), gains, costs)
+
+    def settle(
+        self,
+        tickets: Sequence[int],
+        found: Sequence[Waited],
+        gains: Sequence[float],
+        costs: Sequence[float | None] | None = None,
+    ) -> None:
+        """Learn from labels for ids that were looked up just now; a bad one among them changes nothing."""
         for given in (gains, costs):
-            if given is not None and len(given) != len(decisions):
-                raise SettingError("gains and costs", len(given), f"as many as decisions ({len(decisions)})")
+            if given is not None and len(given) != len(tickets):
+                raise SettingError("gains and costs", len(given), f"as many as decisions ({len(tickets)})")
         self.check_different(tickets)
-        rewards = self._rewards(decisions, found[:, 0], gains, costs)
-        entry_points.learn_many(self.memory.arrays, tickets, rewards)
+        rewards = self._rewards(tickets, found, gains, costs)
+        if len(tickets) == 1:
+            entry_points.learn_one(self.memory.arrays, tickets[0], rewards[0])
+        else:
+            entry_points.learn_many(self.memory.arrays, np.array(tickets, np.int64), np.array(rewards, np.float64))
         self._forget_notes(tickets)
 
-    def look_up(self, decisions: Sequence[int]) -> tuple[Ints, Ints]:
-        """Return ids as an array, and (arm, kind, arrival) of what waits under each, or raise if one does not wait."""
-        if not set(map(type, decisions)) <= {int}:  # 1.0 and True equal 1, but are no ids
-            decisions = [int(each) if isinstance(each, np.integer) else each for each in decisions]
-            for decision in decisions:
-                if type(decision) is not int:
-                    raise self.no_label_wanted(decision)
-        found = np.empty((len(decisions), 3), np.int64)
-        try:
-            tickets = np.array(decisions, np.int64)
-        except OverflowError:
-            raise self.no_label_wanted(max(decisions, key=abs)) from None
-        missing = entry_points.look_up(self.memory.arrays, tickets, found)
-        if missing >= 0:
-            raise self.no_label_wanted(decisions[missing])
+    def look_up(self, decisions: Sequence[int]) -> tuple[list[int], list[Waited]]:
+        """Return ids, and (arm, kind, arrival) of what waits under each, or raise if one does not wait."""
+        tickets = [int(each) if isinstance(each, np.integer) else each for each in decisions]
+        for ticket in tickets:
+            if type(ticket) is not int or not 0 < ticket <= LARGEST:  # 1.0 and True equal 1, but are no ids
+                raise self.no_label_wanted(ticket)
+        found = self.find(tickets)
+        for ticket, (arm, _, _) in zip(tickets, found, strict=True):
+            if arm < 0:
+                raise self.no_label_wanted(ticket)
         return tickets, found
 
     def still_waiting(self, tickets: Sequence[int]) -> Sequence[int]:
         """Return those of the ids that still wait: some may have become overdue, or their arm may have left."""
+        return [ticket for ticket, (arm, _, _) in zip(tickets, self.find(tickets), strict=True) if arm >= 0]
+
+    def find(self, tickets: Sequence[int]) -> list[Waited]:
+        """Return (arm, kind, arrival) of what waits under each id; the arm is -1 where nothing does."""
+        entries = self.memory.arrays[WAITING_ENTRIES]
+        if len(tickets) == 1:
+            return [entry_points.look_one(entries, tickets[0])]
         found = np.empty((len(tickets), 3), np.int64)
-        if entry_points.look_up(self.memory.arrays, np.array(tickets, np.int64), found) < 0:
-            return tickets
-        return [ticket for ticket, arm in zip(tickets, found[:, 0].tolist(), strict=True) if arm >= 0]
+        entry_points.look_up(entries, np.array(tickets, np.int64), found)
+        return [(arm, kind, arrival) for arm, kind, arrival in found.tolist()]
 
     def no_label_wanted(self, decision: object) -> DecisionError:
         """Return the error for a label that no decision waits for."""
@@ -99,53 +113,57 @@ class LateLabels:
             return SettledDecision(self.name, decision)
         return UnknownDecision(self.name, decision, self.last_id)
 
-    def check_different(self, tickets: Ints) -> None:
+    def check_different(self, tickets: Sequence[int]) -> None:
         """Raise if an id stands among others twice."""
-        if len(set(tickets.tolist())) == len(tickets):
+        if len(set(tickets)) == len(tickets):
             return
         seen = set[int]()
-        for ticket in tickets.tolist():
+        for ticket in tickets:
             if ticket in seen:
                 raise SettledDecision(self.name, ticket)
             seen.add(ticket)
 
     def _rewards(
-        self, decisions: Sequence[int], arms: Ints, gains: Sequence[float], costs: Sequence[float | None] | None
-    ) -> Floats:
+        self,
+        tickets: Sequence[int],
+        found: Sequence[Waited],
+        gains: Sequence[float],
+        costs: Sequence[float | None] | None,
+    ) -> list[float]:
         if not set(map(type, gains)) <= PLAIN_NUMBERS or not all(0.0 <= gain <= 1.0 for gain in gains):
-            for decision, gain in zip(decisions, gains, strict=True):
-                check_unit("gain", gain, f"decision {decision} of site {self.name!r}")
-        rewards = np.array(gains, np.float64)
+            for ticket, gain in zip(tickets, gains, strict=True):
+                check_unit("gain", gain, f"decision {ticket} of site {self.name!r}")
+        rewards = list(map(float, gains))
         if costs is not None:
             known = self.arms.costs()
             for n, cost in enumerate(costs):
                 if cost is not None:
-                    check_unit("cost", cost, f"decision {decisions[n]} of site {self.name!r}")
+                    check_unit("cost", cost, f"decision {tickets[n]} of site {self.name!r}")
                     # The known cost is taken off where means are compared: only the difference belongs in here.
-                    rewards[n] = gains[n] - cost + known[arms[n]]
+                    rewards[n] = gains[n] - cost + known[found[n][0]]
         return rewards
 
     def withdraw(self, decision: int) -> None:
         """Take a decision back: it no longer counts, and no label is expected."""
         self.withdraw_many([decision])
 
-    def withdraw_many(self, decisions: Iterable[int]) -> list[tuple[int, int, int]]:
+    def withdraw_many(self, decisions: Iterable[int]) -> list[Waited]:
         """Take decisions and answers back; returns (arm, kind, arrival) of each."""
         tickets, found = self.look_up(as_list("decisions", decisions, "a list of ids"))
         self.check_different(tickets)
-        entry_points.strike_many(self.memory.arrays, tickets)
+        entry_points.strike_many(self.memory.arrays, np.array(tickets, np.int64))
         self._forget_notes(tickets)
-        return [(arm, kind, arrival) for arm, kind, arrival in found.tolist()]
+        return found
 
     def fail(self, decision: int) -> int:
         """Take a decision back because its arm has failed: never a reward. Returns what `choose` takes as `again`."""
         ((_, _, arrival),) = self.withdraw_many([decision])
         return arrival
 
-    def _forget_notes(self, tickets: Ints) -> None:
-        notes = self.registry.notes
+    def _forget_notes(self, tickets: Sequence[int]) -> None:
+        notes = self.memory.registry.notes
         if notes:
-            for ticket in tickets.tolist():
+            for ticket in tickets:
                 notes.pop(ticket, None)
 
     def take_overdue(self) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from cosend.core.policy.policies import ZoomingKLUCB
 from cosend.errors import ArmError, SettingError
 
 MOST_DIMENSIONS: Final = 52  # the axes of a view, with that of time, are bits of a double
+Made: TypeAlias = tuple[int, int, int, int]  # phase, arm, cell and candidates of a choice
 NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
 
@@ -147,7 +148,7 @@ class Learner(LateLabels):
         first = self.last_id - len(made) + 1
         choices = [
             Choice(first + n, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates if candidates else math.nan)
-            for n, (phase, arm, cell, candidates) in enumerate(made.tolist())
+            for n, (phase, arm, cell, candidates) in enumerate(made)
         ]
         return Batch(choices, ask)
 
@@ -156,31 +157,45 @@ class Learner(LateLabels):
         points: Floats,
         told: Mapping[str, LabelledData] = NOBODY,
         without: Collection[str] = (),
-        again: Ints | None = None,
-    ) -> tuple[Ints, AskPeer | None]:
+        again: Sequence[int] = (),
+    ) -> tuple[list[Made], AskPeer | None]:
         """Choose for points that were read before: (phase, arm, cell, candidates) of each, and the peer to ask.
 
         The ids of the choices are the last that were given out, in their order.
         """
-        self._check_told(told)
         out = self._numbers_out(without) if without or self.arms.paused else ()
-        again = np.zeros(len(points), np.int64) if again is None else again
-        made = np.zeros((len(points), 4), np.int64)
-        done = 0
         try:
-            if told and len(points):
+            if told:
+                self._check_told(told)
                 self._context[:] = points[0]
-                self._hear(told, int(again[0]))
-            while done < len(points):
-                done = entry_points.choose_many(self.memory.without(out), points, self._asked, again, done, made)
-                if done < len(points):
-                    status, arm = made[done, :2].tolist()
-                    if status == ASK:
-                        return made[:done], AskPeer(self.arms.names[arm], tuple(points[done].tolist()))
-                    self.memory.make_way(status)
+                self._hear(told, again[0] if again else 0)
+            made = self._choose_one(points, out, again) if len(points) == 1 else self._choose_all(points, out, again)
         finally:
-            self._asked[:] = False
+            if told:
+                self._asked[:] = False
+        if made and made[-1][0] == ASK:
+            *made, (_, arm, _, _) = made
+            return made, AskPeer(self.arms.names[arm], tuple(points[len(made)].tolist()))
         return made, None
+
+    def _choose_one(self, points: Floats, out: Collection[int], again: Sequence[int]) -> list[Made]:
+        number = again[0] if again else 0
+        while (row := entry_points.choose_one(self.memory.without(out), points[0], self._asked, number))[0] < ASK:
+            self.memory.make_way(row[0])
+        return [row[:4]]
+
+    def _choose_all(self, points: Floats, out: Collection[int], again: Sequence[int]) -> list[Made]:
+        """Choose for points up to the first for which a peer must be asked, which is the last of the result then."""
+        numbers = np.array(again, np.int64) if again else np.zeros(len(points), np.int64)
+        made, done = np.zeros((len(points), 4), np.int64), 0
+        while done < len(points):
+            done = entry_points.choose_many(self.memory.without(out), points, self._asked, numbers, done, made)
+            if done < len(points):
+                status = int(made[done, 0])
+                if status == ASK:
+                    break
+                self.memory.make_way(status)
+        return [(phase, arm, cell, candidates) for phase, arm, cell, candidates in made[: done + 1].tolist()]
 
     def _numbers_out(self, without: Collection[str]) -> Collection[int]:
         """Return the numbers of arms that may not be chosen, or raise if that leaves none."""

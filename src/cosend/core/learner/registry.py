@@ -73,7 +73,7 @@ class Registry:
         return int(self.table.desk[col.WAIT_COUNT])
 
     def __contains__(self, ticket: object) -> bool:
-        return isinstance(ticket, int) and 0 < ticket < 2**63 and find_waiting(self.table, ticket) >= 0
+        return isinstance(ticket, int) and 0 < ticket < 2**63 and find_waiting(self.table.entries, ticket) >= 0
 
     def ids(self) -> list[int]:
         """Return the ids of all that waits, the oldest first."""
@@ -101,7 +101,7 @@ class Registry:
         if 2 * len(numbers) >= len(self.table.entries):
             self.table = grown_waiting(self.table, len(numbers))
         for entry, context in zip(numbers, contexts, strict=True):
-            slot = slot_of(self.table, int(entry[col.WAIT_ID]))
+            slot = slot_of(self.table.entries, int(entry[col.WAIT_ID]))
             self.table.entries[slot], self.table.contexts[slot] = entry, context
         self.table.desk[col.WAIT_COUNT] = len(numbers)
 
@@ -115,6 +115,8 @@ class Registry:
 
     def take_overdue(self) -> list[tuple[int, int, int]]:
         """Return (id, arm, kind) of what became overdue since the last call."""
+        if not self._overdue and not self.table.desk[col.OVERDUE_COUNT]:
+            return []
         self.collect_overdue()
         taken, self._overdue = self._overdue, []
         return taken
@@ -141,7 +143,7 @@ class Registry:
     def forget(self, tickets: list[int]) -> None:
         """Take ids out of the table without touching any count: their arm is gone."""
         for ticket in tickets:
-            remove_waiting(self.table, find_waiting(self.table, ticket))
+            remove_waiting(self.table, find_waiting(self.table.entries, ticket))
 
     def renumber(self, arm: int, by: int) -> None:
         """Add to the numbers of all arms from `arm` on, because one has joined or left before them."""
