@@ -17,14 +17,23 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from cosend.core.checks import check_between, check_kind, check_one_of, make_plain
+from cosend.core.checks import check_between, check_kind, check_number, check_one_of, make_plain
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import cubes
 from cosend.core.kernel import steps as rules
 from cosend.core.kernel.changes import WINDOW_COLUMNS
 from cosend.core.kernel.ledger import Ledger
 from cosend.core.kernel.partition import slices_for
-from cosend.core.policy.parts import ByIndex, ByQuota, Doubling, EqualCells, Policy, ShareLabels, SplitCubes
+from cosend.core.policy.parts import (
+    LARGEST_NUMBER,
+    ByIndex,
+    ByQuota,
+    Doubling,
+    EqualCells,
+    Policy,
+    ShareLabels,
+    SplitCubes,
+)
 from cosend.errors import SettingError
 
 Arrivals = Literal["uniform", "concentrated"]
@@ -138,7 +147,7 @@ class ZoomingKLUCB(ByIndex, SplitCubes):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_between("lipschitz", self.lipschitz, 0.0, math.inf, "a number above 0")
+        check_number("lipschitz", self.lipschitz, LARGEST_NUMBER)
 
     def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
         """Write these settings into the ledger of a site; its counters stay.
