@@ -31,7 +31,8 @@ def table_of(folder: Path, form: str, features: list[Any], labels: list[Any]) ->
         return from_river([({"a": a}, y) for a, y in zip(features, labels, strict=True)], len(features))
     if form == "parquet":
         columns = {
-            name: np.array(values, np.uint64) if values == BIG else values for name, values in (("a", features), ("y", labels))
+            name: np.array(values, np.uint64) if values == BIG else values
+            for name, values in (("a", features), ("y", labels))
         }
         pq.write_table(pa.table(columns), path)
     elif form == "csv":
