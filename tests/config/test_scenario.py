@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
+from cosend.config.scenario import load, parse
+from cosend.core.policy.policies import CoS
 from cosend.errors import ScenarioError
-from cosend.experiments.scenario.settings import load, parse
 
 GOOD = """
 title = "Two sites"
@@ -118,8 +119,7 @@ def test_a_good_file_says_what_it_says(tmp_path: Path) -> None:
     assert folder == tmp_path
     assert (scenario.seed, scenario.call_cost, scenario.label_delay) == (3, 0.1, 2)
     assert scenario.sites[0].classifiers[0].train == (0, 300)
-    assert scenario.build_policy(500).slices == 2
-    assert scenario.build_policy(500).horizon == 500
+    assert scenario.build_policy(500) == CoS(slices=2, horizon=500)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
