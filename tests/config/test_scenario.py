@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from cosend.cli.main import app
 from cosend.config.scenario import load, parse
 from cosend.core.policy.policies import CoS
-from cosend.errors import ScenarioError
+from cosend.errors import ScenarioError, SettingError
 
 GOOD = """
 title = "Two sites"
@@ -88,6 +89,34 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "unknown kind of stream": ('kind = "traffic"', 'kind = "tape"', ["stream.kind"]),
     "river without a dataset": ('kind = "traffic"', 'kind = "river"', ["stream", "dataset"]),
     "no stream": ('[stream]\nkind = "traffic"\nitems = 300\ntraining = 600', "", ["stream"]),
+    "unknown policy": ("slices = 2", 'name = "CoZ"', ["policy.name", "did you mean 'CoS'?"]),
+    "unknown option of a policy inside": (
+        "slices = 2",
+        'name = "ChangeAware"\n[policy.policy]\nslises = 2',
+        ["policy.policy.slises", "did you mean 'slices'?"],
+    ),
+    "more cells than there can be": ("slices = 2", "slices = 100000000000000000", ["policy", "slices", "at most"]),
+    "an axis that is not there": (
+        "slices = 2",
+        'name = "ContextSelection"\ncandidates = [[0], [1]]',
+        ["policy", "candidates", "0 to 0"],
+    ),
+    "a horizon without end": ("slices = 2", "horizon = 1" + 30 * "0", ["policy.horizon", "at most"]),
+    "alpha without end": ("slices = 2", "alpha = 1e308", ["policy.alpha", "at most 10"]),
+    "cells without end": ("slices = 2", "max_cells = 1" + 30 * "0", ["policy.max_cells", "at most"]),
+    "a seed beyond 64 bits": ("seed = 3", "seed = 9223372036854775808", ["seed", "less than or equal"]),
+    "items without end": ("items = 300", "items = 1" + 30 * "0", ["stream.items", "less than or equal"]),
+    "a delay without end": ("label_delay = 2", "label_delay = 1" + 30 * "0", ["label_delay"]),
+    "a title that moves the cursor": ('"Two sites"', r'"Two \u001b[2J sites"', ["title", "control characters"]),
+    "a title that never ends": ('"Two sites"', f'"{"x" * 300}"', ["title", "at most 200"]),
+    "a NUL in a path": (
+        'kind = "traffic"',
+        r'kind = "file"' + "\n" + r'path = "a\u0000.csv"' + '\nlabel = "y"',
+        ["stream.path", "without a NUL character"],
+    ),
+    "a number that Python does not read": ("seed = 3", "seed = " + 5_000 * "9", ["not TOML", "digits"]),
+    "brackets without end": ("seed = 3", "seed = " + 100_000 * "[", ["not TOML", "brackets"]),
+    "braces without end": ("seed = 3", "seed = " + 100_000 * "{a=", ["not TOML", "brackets"]),
     "not TOML": ("seed = 3", "seed = ", ["not TOML", "line 3"]),
 }  # fmt: skip
 
@@ -181,6 +210,17 @@ def test_a_file_that_is_missing_or_no_text_or_empty_is_refused(tmp_path: Path, c
     assert result.exit_code == 2
     assert str(file) in result.stderr
     assert "mistake" in result.stderr
+
+
+def test_a_scenario_without_end_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="longer than 10,000,000 characters"):
+        load(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("path", ["a\0.toml", Path("a\0.toml"), 5], ids=repr)
+def test_what_is_no_path_is_refused(path: Any) -> None:
+    with pytest.raises(SettingError, match="scenario must be the path of a file"):
+        load(path)
 
 
 def test_a_folder_is_no_scenario(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -20,6 +20,8 @@ from cosend.core.checks import check_path
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.parts import Policy
 from cosend.errors import ScenarioError, SettingError
+
+LONGEST: Final = 10_000_000  # characters of a file; a device has no end
 
 
 class Scenario(Part):
@@ -79,9 +81,12 @@ def load(path: Path | None) -> tuple[Scenario, Path]:
         return parse(files(__package__).joinpath("default.toml").read_text(), "the default scenario"), Path()
     check_path("scenario", path)
     try:
-        text = path.read_text()
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(str(path), [str(error)]) from error
+    if len(text) > LONGEST:
+        raise ScenarioError(str(path), [f"longer than {LONGEST:,} characters"])
     return parse(text, str(path)), path.parent
 
 

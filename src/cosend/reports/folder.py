@@ -17,9 +17,10 @@ def make_ready(folder: Path, files: Iterable[str], setting: str = "folder") -> N
     with writing(folder, setting):
         folder.mkdir(parents=True, exist_ok=True)
         for path in (folder / name for name in files):
+            path.parent.mkdir(exist_ok=True)
             if path.is_dir():
                 raise IsADirectoryError(f"{path.name} is a folder there")
-            if not os.access(path if path.exists() else folder, os.W_OK):
+            if not os.access(path if path.exists() else path.parent, os.W_OK):
                 raise PermissionError(f"no permission to write {path.name}")
 
 

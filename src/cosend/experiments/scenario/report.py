@@ -69,14 +69,9 @@ def winners(world: World, outcome: Outcome, site: int) -> dict[str, Any]:
 
     That is what the site holds for the best if its policy has these cells, else the arm that it used most in them.
     """
-    learner, slices = outcome.learners[site], slices_of(world)
+    learner = outcome.learners[site]
     cells = [cell for cell in learner.cells().values() if cell.view == 0]
-    one_view = world.policy.candidate_count(len(world.axes)) == 1
-    if (
-        not one_view
-        or not isinstance(inside_of(world.policy), EqualCells)
-        or {cell.slices for cell in cells} - {slices}
-    ):
+    if not _has_these_cells(world) or {cell.slices for cell in cells} - {slices_of(world)}:
         return _most_used(world, outcome, site)
     cells.sort(key=lambda cell: cell.axes)
     arms = list(learner.arms.names)
@@ -87,6 +82,12 @@ def winners(world: World, outcome: Outcome, site: int) -> dict[str, Any]:
         "best": [arms.index(arm) for arm in best],
         "arrivals": [cell.labelled.arrivals for cell in cells],
     }
+
+
+def _has_these_cells(world: World) -> bool:
+    """Tell whether the policy has equal cells, of one view of the context, from the beginning to the end."""
+    one_view = world.policy.candidate_count(len(world.axes)) == 1
+    return one_view and isinstance(inside_of(world.policy), EqualCells) and not world.policy.doubles
 
 
 def _most_used(world: World, outcome: Outcome, site: int) -> dict[str, Any]:

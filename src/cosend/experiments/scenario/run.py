@@ -15,7 +15,7 @@ from cosend.core.kernel.bookkeeping import EXPLORE, LOOK, TRAIN
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.kernel.partition import keys_of
 from cosend.core.learner.learner import Learner
-from cosend.core.policy.parts import MOST_CELLS, EqualCells, Policy
+from cosend.core.policy.parts import MOST_CELLS, MOST_CUBE_AXES, EqualCells, Policy
 from cosend.core.policy.policies import CellKLUCB, ContextSelection, CoS, ZoomingKLUCB
 from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.kernel.loop import Trace
@@ -60,12 +60,12 @@ def run(world: World, watch: Watch | None = None) -> Outcome:
 def beside(world: World) -> list[Policy]:
     """Return the policies that are played beside that of the scenario: those of other names.
 
-    There is a context to select if there are several axes.
+    Cubes split on a limited number of axes, and there is a context to select if there are several.
     """
-    slices = slices_of(world)
-    policies: list[Policy] = [CoS(horizon=world.horizon, slices=slices), CellKLUCB(slices=slices), ZoomingKLUCB()]
-    if len(world.axes) > 1:
-        policies.append(ContextSelection())
+    slices, axes = slices_of(world), len(world.axes)
+    policies: list[Policy] = [CoS(horizon=world.horizon, slices=slices), CellKLUCB(slices=slices)]
+    if axes <= MOST_CUBE_AXES:
+        policies += [ZoomingKLUCB(), *([ContextSelection()] if axes > 1 else [])]
     return [policy for policy in policies if name_of(policy) != name_of(world.policy)]
 
 

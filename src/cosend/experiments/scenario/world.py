@@ -150,8 +150,9 @@ def answers(classifier: ClassifierSetting, table: Table, classes: list[Any], see
     labels = table.labels[first:last]
     seed %= SEEDS_OF_MODELS
     try:
-        model: Trained = train(classifier.model, seen[first:last], labels, seed=seed, label=classifier.label)
-        said = model.predict(seen)
+        with np.errstate(over="ignore", invalid="ignore"):  # models refuse what comes of it
+            model: Trained = train(classifier.model, seen[first:last], labels, seed=seed, label=classifier.label)
+            said = model.predict(seen)
     except (ValueError, ArithmeticError) as error:  # what models raise for numbers that they cannot work with
         raise ScenarioError("the scenario", [f"classifier {classifier.name!r} cannot be trained ({error})"]) from error
     return np.searchsorted(np.array(classes), said.astype(np.array(classes).dtype))
@@ -187,5 +188,5 @@ def placed(arrivals: Ints, items: Table, axes: list[Axis], delay: int) -> tuple[
             try:
                 contexts[places[n, site]] = read_contexts(axes, [rows[item]], past, n)[0]
             except ContextError as error:
-                raise ContextError(f"item {item + 1} of the stream: {error}") from error
+                raise ContextError(f"item {item + 1}, counted after the training rows: {error}") from error
     return places, contexts

@@ -1,0 +1,37 @@
+"""A report goes into a folder that can be written to, or an error of ours says why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosend.errors import SettingError
+from cosend.reports.folder import make_ready, writing
+
+
+def test_a_folder_is_made_with_those_of_its_files(tmp_path: Path) -> None:
+    make_ready(tmp_path / "a" / "b", ["page.html", "plots/one.png"])
+    assert (tmp_path / "a" / "b" / "plots").is_dir()
+
+
+@pytest.mark.parametrize("folder", [None, "a\0b", b"a"], ids=repr)
+def test_what_is_no_path_is_refused(folder: Any) -> None:
+    with pytest.raises(SettingError, match="here must be the path of a file or folder"):
+        make_ready(folder, [], "here")
+
+
+def test_a_file_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(SettingError, match=r"no permission to write page\.html"):
+        make_ready(tmp_path, ["page.html"])
+
+
+def test_what_goes_wrong_later_is_our_error_too(tmp_path: Path) -> None:
+    (tmp_path / "page.html").mkdir()
+    with (
+        pytest.raises(SettingError, match=r"folder must be .*\(Is a directory, .*page\.html\), got"),
+        writing(tmp_path),
+    ):
+        (tmp_path / "page.html").write_text("x")
