@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from typer.testing import CliRunner
 
 from cosend.cli.main import app
 from cosend.config.scenario import load, parse
-from cosend.core.policy.policies import CoS
+from cosend.core.policy.policies import POLICIES, CoS
 from cosend.errors import ScenarioError, SettingError
 
 GOOD = """
@@ -179,6 +181,22 @@ def test_mistakes_that_concern_the_whole_file_are_all_named_too() -> None:
     said = "\n".join(mistakes_of(text))
     for word in ("'north' stands twice", "900", "policy.slices: slices must be"):
         assert word in said, said
+
+
+def test_every_scenario_and_policy_of_the_documentation_is_valid() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text()
+    blocks = re.findall(r"^```toml\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    parse(blocks[0], "docs/scenario.md")
+    for block in blocks[1:]:
+        parse(changed("[policy]\nslices = 2\n", block), "docs/scenario.md")
+
+
+def test_every_policy_and_option_stands_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text()
+    for name, kind in POLICIES.items():
+        assert f"`{name}`" in page
+        assert all(f"`{option}`" in page for option in signature(kind).parameters if option != "policy"), name
 
 
 def test_validate_says_that_a_file_is_good(tmp_path: Path) -> None:

@@ -39,12 +39,14 @@ class Table:
         both = sorted(self.features.keys() & self.contexts.keys())
         if both:
             raise StreamError("is a feature and a context", "contexts see the features as they are", column=both[0])
+        columns = self._columns()
         for name in self.vocabulary:
-            self.column(name)
+            if name not in columns:
+                raise _no_such_column(name, columns)
         self._check_lengths()
         occurring = {
             name: _words(name, column)
-            for name, column in self._columns().items()
+            for name, column in columns.items()
             if column.dtype.kind not in "biuf" and name not in self.vocabulary
         }
         object.__setattr__(self, "vocabulary", {**self.vocabulary, **occurring})
@@ -71,9 +73,10 @@ class Table:
 
     def column(self, name: str) -> Column:
         """Return a column of the features or of the contexts."""
-        if name not in self._columns():
-            raise StreamError("no such column", f"there are {listed(self._columns())}", column=name)
-        return self._columns()[name]
+        columns = self._columns()
+        if name not in columns:
+            raise _no_such_column(name, columns)
+        return columns[name]
 
     def matrix(self) -> npt.NDArray[np.float64]:
         """Return the features as numbers [row, feature]: text as the rank of the value among the sorted vocabulary."""
@@ -94,6 +97,10 @@ class Table:
             if column.shape != (len(self.labels),):
                 allowed = f"one value for each of the {len(self.labels)} labels is allowed"
                 raise StreamError(f"has the shape {column.shape}", allowed, column=name)
+
+
+def _no_such_column(name: str, columns: dict[str, Column]) -> StreamError:
+    return StreamError("no such column", f"there are {listed(columns)}", column=name)
 
 
 def as_column(values: Sequence[Any], blame: Blame) -> Column:

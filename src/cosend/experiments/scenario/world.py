@@ -145,9 +145,7 @@ def _mistakes_about_one(classifier: ClassifierSetting, table: Table, classes: li
 def answers(classifier: ClassifierSetting, table: Table, classes: list[Any], seed: int) -> Ints:
     """Train a classifier and return what it says of every row of the stream, as numbers of the classes."""
     first, last = classifier.train or (0, 1)
-    names = list(table.features)
-    seen = table.matrix()[:, [names.index(name) for name in classifier.features or names]]
-    labels = table.labels[first:last]
+    seen, labels = _seen(table, classifier.features), table.labels[first:last]
     seed %= SEEDS_OF_MODELS
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # models refuse what comes of it
@@ -156,6 +154,14 @@ def answers(classifier: ClassifierSetting, table: Table, classes: list[Any], see
     except (ValueError, ArithmeticError) as error:  # what models raise for numbers that they cannot work with
         raise ScenarioError("the scenario", [f"classifier {classifier.name!r} cannot be trained ({error})"]) from error
     return np.searchsorted(np.array(classes), said.astype(np.array(classes).dtype))
+
+
+def _seen(table: Table, features: list[str] | None) -> Floats:
+    """Return the columns that a classifier may see, as numbers."""
+    if features is None:
+        return table.matrix()
+    place_of = {name: place for place, name in enumerate(table.features)}
+    return table.matrix()[:, [place_of[name] for name in features]]
 
 
 def arriving(scenario: Scenario, items: Table) -> Ints:
