@@ -23,6 +23,7 @@ from cosend.core.policy.parts import (
 from cosend.core.policy.policies import (
     MOST_CANDIDATES,
     POLICIES,
+    STEEPEST,
     CellKLUCB,
     CellThompson,
     ChangeAware,
@@ -99,7 +100,7 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "a number that Python does not print": (lambda: CoS(slices=10**5000), ["slices", "of type int that cannot be"]),
     "alpha without end": (lambda: CoS(alpha=1e308), ["alpha", "above 0 and at most 10", "1e+308"]),
     "alpha of cubes": (lambda: Zooming(alpha=10.1), ["alpha", "at most 10", "10.1"]),
-    "lipschitz without end": (lambda: ZOOM(lipschitz=1e308), ["lipschitz", "at most 1e+09", "1e+308"]),
+    "lipschitz without end": (lambda: ZOOM(lipschitz=1e308), ["lipschitz", "at most 1e+300", "1e+308"]),
     "split_after without end": (lambda: ZOOM(split_after=1e308), ["split_after", "at most 1e+09"]),
     "inherit without end": (lambda: ZOOM(inherit=1e308), ["inherit", "0 or more and at most 1e+09"]),
     "peer_training without end": (lambda: CellKLUCB(peer_training=1e300), ["peer_training", "at most 1e+09"]),
@@ -157,7 +158,8 @@ def test_a_policy_with_every_option_at_its_limit_still_decides(kind: Any) -> Non
         "max_cells": MOST_CELLS,
         "alpha": LARGEST_ALPHA,
         "max_peer_functions": MOST_FUNCTIONS,
-        **dict.fromkeys(("split_after", "inherit", "lipschitz", "peer_training"), LARGEST_NUMBER),
+        **dict.fromkeys(("split_after", "inherit", "peer_training"), LARGEST_NUMBER),
+        "lipschitz": STEEPEST,
         "time_dimension": True,
     }
     policy = kind(**{name: limits[name] for name in limits if name in {field.name for field in fields(kind)}})

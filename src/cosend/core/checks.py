@@ -39,7 +39,7 @@ def check_path(setting: str, value: object) -> None:
     """Raise unless `value` may name a file: text or a path, without a NUL character."""
     text = value.__fspath__() if hasattr(value, "__fspath__") else value
     try:
-        good = isinstance(text, str) and "\0" not in text and text.encode(errors="surrogateescape") is not None
+        good = isinstance(text, str) and b"\0" not in text.encode(errors="surrogateescape")
     except UnicodeEncodeError:
         good = False
     if not good:

@@ -41,7 +41,7 @@ MOST_ITEMS: Final = 10**15  # 30 years of a million items a second
 MOST_CELLS: Final = MOST
 MOST_FUNCTIONS: Final = 10**6
 LARGEST_ALPHA: Final = 10.0
-LARGEST_NUMBER: Final = 1e9  # of rewards, items or units that an option counts, and of lipschitz
+LARGEST_NUMBER: Final = 1e9  # of rewards, items or units that an option counts
 
 
 class Policy(ABC):

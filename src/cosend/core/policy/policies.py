@@ -24,20 +24,12 @@ from cosend.core.kernel import steps as rules
 from cosend.core.kernel.changes import WINDOW_COLUMNS
 from cosend.core.kernel.ledger import Ledger
 from cosend.core.kernel.partition import slices_for
-from cosend.core.policy.parts import (
-    LARGEST_NUMBER,
-    ByIndex,
-    ByQuota,
-    Doubling,
-    EqualCells,
-    Policy,
-    ShareLabels,
-    SplitCubes,
-)
+from cosend.core.policy.parts import ByIndex, ByQuota, Doubling, EqualCells, Policy, ShareLabels, SplitCubes
 from cosend.errors import SettingError
 
 Arrivals = Literal["uniform", "concentrated"]
 MOST_CANDIDATES: Final = 32
+STEEPEST: Final = 1e300  # twice that is still a number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +139,7 @@ class ZoomingKLUCB(ByIndex, SplitCubes):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("lipschitz", self.lipschitz, LARGEST_NUMBER)
+        check_number("lipschitz", self.lipschitz, STEEPEST)
 
     def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
         """Write these settings into the ledger of a site; its counters stay.
