@@ -79,6 +79,13 @@ def test_two_labels_that_one_float_stands_for_are_refused(tmp_path: Path, form: 
         table_of(tmp_path, form, [1, 2, 3], list(labels))
 
 
+@pytest.mark.parametrize("form", ["parquet", "river"])
+def test_two_decimal_labels_that_one_float_stands_for_are_refused(tmp_path: Path, form: str) -> None:
+    labels = [Decimal("9007199254740993.5"), Decimal("9007199254740993.6")]
+    with pytest.raises(StreamError, match="would be one class"):
+        table_of(tmp_path, form, [1, 2], labels)
+
+
 @pytest.mark.parametrize("labels", [["0.1", "0.10", "1e-1", "0.2"], ["1.5", "2", "2.0", " 2 "]])
 def test_one_number_written_in_several_ways_is_one_label(tmp_path: Path, labels: list[str]) -> None:
     table = table_of(tmp_path, "csv", [1, 2, 3, 4], list(labels))

@@ -23,7 +23,7 @@ import numpy as np
 
 from cosend.core.checks import as_list, check_path, check_text, check_whole
 from cosend.errors import StreamError, listed, shown
-from cosend.streams.table import Blame, Column, Table, as_column, as_labels, as_plain
+from cosend.streams.table import PLAIN, Blame, Column, Table, as_column, as_labels
 
 Row = TypeVar("Row")
 
@@ -163,7 +163,7 @@ def _table(file: Path, raw: Raw) -> Table:
 def _check_no_gap(values: Sequence[Any], blame: Blame) -> None:
     """Raise for a row without label or site: what is text may be empty elsewhere, not here."""
     for number, value in enumerate(values):
-        if not isinstance(value, str | int | float) or (isinstance(value, str) and not value.strip()):
+        if not isinstance(value, PLAIN) or (isinstance(value, str) and not value.strip()):
             raise blame(number, f"{shown(value)} is no value", "every row needs one here, a number or text")
         if isinstance(value, str) and "\0" in value:
             raise blame(number, f"{shown(value)} has a NUL character", "text must be without one")
@@ -301,7 +301,7 @@ def _parquet_rows(path: Path, file: Any, wanted: Columns, window: Window) -> Raw
     groups = [n for n, end in enumerate(ends) if end > window.start and end - sizes[n] < stop]
     before = int(ends[groups[0]] - sizes[groups[0]])
     table = file.read_row_groups(groups, columns=columns.names()).slice(window.start - before, stop - window.start)
-    values = {name: [as_plain(value) for value in table.column(name).to_pylist()] for name in columns.names()}
+    values = {name: table.column(name).to_pylist() for name in columns.names()}
     return Raw(columns, range(window.start + 1, stop + 1), values)
 
 

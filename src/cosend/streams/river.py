@@ -8,9 +8,11 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from cosend.core.checks import check_whole
 from cosend.errors import StreamError, shown
-from cosend.streams.table import Blame, Table, as_column, as_labels, as_plain
+from cosend.streams.table import Blame, Table, as_column, as_labels
 
 
 def from_river(dataset: Iterable[tuple[Mapping[str, Any], Any]], rows: int) -> Table:
@@ -24,10 +26,9 @@ def from_river(dataset: Iterable[tuple[Mapping[str, Any], Any]], rows: int) -> T
     for number, (item, _) in enumerate(pairs, start=1):
         _check_features(name, features, number, item)
     columns = {
-        feature: as_column([as_plain(item[feature]) for item, _ in pairs], _blame(name, feature))
-        for feature in features
+        feature: as_column([_plain(item[feature]) for item, _ in pairs], _blame(name, feature)) for feature in features
     }
-    return Table(columns, as_labels([as_plain(label) for _, label in pairs], _blame(name, "label")))
+    return Table(columns, as_labels([_plain(label) for _, label in pairs], _blame(name, "label")))
 
 
 def river_dataset(name: str, rows: int) -> Table:
@@ -54,6 +55,11 @@ def _check_features(name: str, features: Mapping[str, None], number: int, item: 
             raise StreamError(
                 f"item {number} of {name} has it, item 1 lacks it", "every item needs every feature", column=feature
             )
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's scalars, which generated datasets yield, as plain values."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _blame(name: str, column: str) -> Blame:

@@ -17,7 +17,7 @@ from cosend.errors import StreamError, listed, shown
 Column = npt.NDArray[Any]
 Blame = Callable[[int, str, str], StreamError]  # number of the value, what is wrong, what is allowed
 
-PLAIN: Final = (str, int, float)  # a bool is an int
+PLAIN: Final = (str, int, float, Decimal)  # a bool is an int
 MOST_DIGITS: Final = 300  # before the point; a float has not many more
 
 
@@ -109,6 +109,7 @@ def as_column(values: Sequence[Any], blame: Blame) -> Column:
     Mostly numbers and a few other values is a damaged column of numbers, not one of text. Empty values have no say in
     that: a column of numbers with many gaps stays one, and is refused.
     """
+    values = _without_decimals(values)
     numbers = _numbers(values, blame)
     if numbers is not None:
         return numbers
@@ -138,13 +139,17 @@ def as_labels(values: Sequence[Any], blame: Blame) -> Column:
     return column
 
 
-def as_plain(value: Any) -> Any:
-    """Return a scalar of NumPy or a decimal number as Python's own: a whole one as an int, others as a float."""
-    if isinstance(value, Decimal):
-        if not value.is_finite() or value.adjusted() > MOST_DIGITS:
-            return math.nan
-        return int(value) if value == value.to_integral_value() else float(value)
-    return value.item() if isinstance(value, np.generic) else value
+def _without_decimals(values: Sequence[Any]) -> Sequence[Any]:
+    """Return decimal numbers as Python's own: a whole one as an int, others as the nearest float."""
+    if not any(isinstance(value, Decimal) for value in values):
+        return values
+    return [_from_decimal(value) if isinstance(value, Decimal) else value for value in values]
+
+
+def _from_decimal(value: Decimal) -> float:
+    if not value.is_finite() or value.adjusted() > MOST_DIGITS:
+        return math.nan
+    return int(value) if value == value.to_integral_value() else float(value)
 
 
 def _numbers(values: Sequence[Any], blame: Blame) -> Column | None:
