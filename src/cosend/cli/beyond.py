@@ -14,7 +14,7 @@ from cosend.experiments.beyond import report
 from cosend.experiments.beyond import run as experiment
 from cosend.experiments.beyond.settings import PARTS, Settings
 from cosend.experiments.kdd99.settings import WINDOW_ROWS
-from cosend.reports.folder import make_ready, writing
+from cosend.reports.folder import check_ready, writing
 
 
 def beyond(
@@ -32,7 +32,7 @@ def beyond(
     console = new_console()
     with say_errors():
         settings = Settings(data=data, seeds=seeds, rows=rows, parts=tuple(part or PARTS))
-        make_ready(out, ("results.json", "tables.md"), "--out")
+        check_ready(out, ("results.json", "tables.md"), "--out")
         found, done = collected(settings, console)
         results = experiment.results(settings, found)
         with writing(out, "--out"):

@@ -16,7 +16,7 @@ from cosend.cli.show import new_console, printable
 from cosend.experiments.regret import report
 from cosend.experiments.regret.run import Run, decisions_of, runs
 from cosend.experiments.regret.settings import FEWEST_ITEMS, POLICIES, PROBLEMS, Settings
-from cosend.reports.folder import make_ready, writing
+from cosend.reports.folder import check_ready, writing
 
 PROBLEM_NAMES = ", ".join(problem.name for problem in PROBLEMS)
 WORDS = ("problem", "policy", "verdict", "where", "zooming", "against", "claim")  # the rest are numbers
@@ -38,7 +38,7 @@ def regret(
     console = new_console()
     with say_errors():
         settings = Settings(seeds=seeds, problems=tuple(problem or ()), policies=tuple(policy or ()), items=items)
-        make_ready(out, ("results.json", "table.md", "regret.png", "parts.png"), "--out")
+        check_ready(out, ("results.json", "table.md", "regret.png", "parts.png"), "--out")
         done, finished = measure(settings, console)
         if not done:
             raise KeyboardInterrupt  # stopped before there was anything to show

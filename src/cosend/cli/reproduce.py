@@ -13,7 +13,7 @@ from cosend.cli.show import new_console, print_tables, printable, steps_bar
 from cosend.experiments.kdd99 import report as kdd99_report
 from cosend.experiments.kdd99 import run as kdd99_run
 from cosend.experiments.kdd99.settings import WINDOW_ROWS, WINDOW_START, Settings
-from cosend.reports.folder import make_ready, writing
+from cosend.reports.folder import check_ready, writing
 
 FILES = ("results.json", "tables.md", "errors_over_time.png", "phase_shares.png", "error_per_baseline.png")
 app = typer.Typer(help="Run the experiments again and put our numbers beside those of the paper.", no_args_is_help=True)
@@ -38,7 +38,7 @@ def kdd99(
     console = new_console()
     with say_errors():
         settings = Settings(data=data, seeds=seeds, start=start, rows=rows)
-        make_ready(out, FILES, "--out")
+        check_ready(out, FILES, "--out")
         with steps_bar(console) as progress:
             task = progress.add_task("", total=1)
             results, curves = kdd99_run.run(

@@ -20,7 +20,7 @@ from cosend.config.scenario import Scenario, load
 from cosend.experiments.scenario import report
 from cosend.experiments.scenario import run as player
 from cosend.experiments.scenario.world import World, build
-from cosend.reports.folder import make_ready
+from cosend.reports.folder import check_ready
 from cosend.reports.page import FILES, write_report
 from cosend.simulation.kernel.loop import Trace
 
@@ -41,7 +41,7 @@ def run(
     with say_errors():
         chosen, folder = load(scenario)
         chosen = changed(chosen, items, seed)
-        make_ready(out, FILES, "--out")
+        check_ready(out, FILES, "--out")
         with console.status("reading the stream and training the classifiers"):
             world = build(chosen, folder)
         played, outcome = play(world, console)

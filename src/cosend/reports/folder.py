@@ -1,4 +1,4 @@
-"""The folder that a report goes into: made and looked at before a long run, so that it does not end in nothing."""
+"""The folder that a report goes into: tried out before a long run, so that it does not end in nothing."""
 
 from __future__ import annotations
 
@@ -11,17 +11,28 @@ from cosend.core.checks import check_path
 from cosend.errors import SettingError
 
 
-def make_ready(folder: Path, files: Iterable[str], setting: str = "folder") -> None:
-    """Make a folder and raise unless these files can be written there."""
+def check_ready(folder: Path, files: Iterable[str], setting: str = "folder") -> None:
+    """Raise unless these files can be written into a folder; what is made to find out is taken away again."""
     check_path(setting, folder)
     with writing(folder, setting):
+        missing = [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
-        for path in (folder / name for name in files):
-            path.parent.mkdir(exist_ok=True)
-            if path.is_dir():
-                raise IsADirectoryError(f"{path.name} is a folder there")
-            if not os.access(path if path.exists() else path.parent, os.W_OK):
-                raise PermissionError(f"no permission to write {path.name}")
+        try:
+            for path in (folder / name for name in files):
+                _check_file(path)
+        finally:
+            for place in missing:
+                place.rmdir()
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path.name} is a folder there")
+    place = next(place for place in (path, *path.parents) if place.exists())
+    if place != path and not place.is_dir():
+        raise NotADirectoryError(f"{place.name} is a file there")
+    if not os.access(place, os.W_OK):
+        raise PermissionError(f"no permission to write {path.name}")
 
 
 @contextmanager
