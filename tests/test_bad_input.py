@@ -23,7 +23,6 @@ from cosend.errors import (
     SettledDecision,
     UnknownDecision,
 )
-from cosend.site.snapshot import site_state
 
 NAN, INF = math.nan, math.inf
 SETTLED, WAITS, UNKNOWN = 1, 2, 99  # ids of decisions of the learner below
@@ -298,7 +297,9 @@ def test_a_setting_that_is_not_allowed_is_refused_when_the_object_is_built(case:
 
 def a_network() -> Network:
     """Two sites with one decision each that waits."""
-    sites = [Site(name, classifiers={"x": lambda item: item["x"]}, context=Context("x")) for name in ("a", "b")]
+    sites = [
+        Site(name, classifiers={"x": lambda item: item["x"]}, context=Context("x", range=(0, 1))) for name in ("a", "b")
+    ]
     network = Network(sites, call_cost=0.1)
     for site in sites:
         site.learn(site.classify({"x": 0.25}).id, 0.25)
@@ -312,7 +313,7 @@ def own_decisions(site: Site) -> list[int]:
 
 
 def of_network(network: Network) -> list[Any]:
-    states = [site_state(site) for site in network.sites.values()]
+    states = [site.state() for site in network.sites.values()]
     return [[json.dumps(s.facts), {name: a.tobytes() for name, a in s.arrays.items()}] for s in states]
 
 
@@ -334,12 +335,12 @@ SITES: dict[str, tuple[Call, type[CosendError], list[str]]] = {
     "remove a stranger": (lambda n: n.sites["a"].remove("c"), ArmError, ["no arm 'c'", "x, b"]),
     "remove the last": (lambda n: n.sites["a"].remove("x"), ArmError, ["'x' is the last classifier", "'a'"]),
     "two of one name": (
-        lambda n: n.add(Site("a", classifiers={"x": len}, context=Context("x"))),
+        lambda n: n.add(Site("a", classifiers={"x": len}, context=Context("x", range=(0, 1)))),
         NetworkError,
         ["two sites have the name 'a'", "differ"],
     ),
     "other context": (
-        lambda n: n.add(Site("c", classifiers={"x": len}, context=Context("y"))),
+        lambda n: n.add(Site("c", classifiers={"x": len}, context=Context("y", range=(0, 1)))),
         NetworkError,
         ["same context", "'x'", "'y'"],
     ),

@@ -6,9 +6,9 @@ which choice is best for which context.
 
 from cosend.classifiers.adapters import SeesOnly
 from cosend.core.learner.learner import Learner
+from cosend.core.learner.registry import Patience
 from cosend.core.learner.state import learner_from, learner_state
 from cosend.core.learner.values import Answer, AskPeer, Batch, Choice, LabelledData, Phase, View
-from cosend.core.learner.waiting import Patience
 from cosend.core.policy.policies import (
     CellKLUCB,
     CellThompson,
@@ -25,6 +25,7 @@ from cosend.site.context import Context
 from cosend.site.messages import Decision
 from cosend.site.site import Site
 from cosend.stores.state_file import read_state, write_state
+from cosend.version import VERSION
 
 __all__ = [
     "Answer",
@@ -55,4 +56,4 @@ __all__ = [
     "replay",
     "write_state",
 ]
-__version__ = "0.1.0"
+__version__ = VERSION

@@ -8,8 +8,12 @@
     ├── RewardError         a gain or cost outside [0, 1]
     ├── DecisionError       a label for a decision that does not wait for one
     │   ├── UnknownDecision
+    │   ├── UnansweredDecision
     │   └── SettledDecision
+    ├── LabelError          a true label that no arm could have given
     ├── ClassifierError     a classifier that failed on an item
+    ├── NoAnswer            an item that no arm could label
+    │   └── SomeUnanswered  the same for items of a batch; the others have their decisions
     ├── ScenarioError       a scenario file with mistakes
     ├── StreamError         a stream, or the file it comes from, that cannot be used
     └── StateError          a saved state that cannot be read
@@ -21,7 +25,7 @@ value or a list of names is, the sentence stays readable: `shown` and `listed` c
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -118,8 +122,44 @@ class SettledDecision(DecisionError):
         )
 
 
+class UnansweredDecision(DecisionError):
+    """The decision has no answer yet: its arm is still at work."""
+
+    def __init__(self, site: str, decision: object) -> None:
+        sentence = f"decision {decision!r} of site {site!r} is still being made: its label can come after its answer"
+        super().__init__(site, decision, sentence)
+
+
+class LabelError(CosendError, ValueError):
+    """A true label that no arm could have given."""
+
+
+class LabelWarning(UserWarning):
+    """A true label that no arm could have given, at a site that is not strict about labels."""
+
+
 class ClassifierError(CosendError, RuntimeError):
     """A classifier that failed on an item."""
+
+
+class NoAnswer(CosendError, RuntimeError):
+    """An item that no arm could label; `reasons` says by arm what went wrong."""
+
+    def __init__(self, site: str, reasons: Mapping[str, str]) -> None:
+        self.site, self.reasons = site, dict(reasons)
+        told = "; ".join(f"{arm}: {reason}" for arm, reason in self.reasons.items()) or "all of them are paused"
+        super().__init__(f"no arm of site {site!r} could label the item: {told}")
+
+
+class SomeUnanswered(NoAnswer):
+    """Items of a batch that no arm could label. `decisions` has the others, None in the place of those."""
+
+    def __init__(self, site: str, decisions: Sequence[Any], errors: Mapping[int, NoAnswer]) -> None:
+        self.decisions, self.errors = list(decisions), dict(errors)
+        number, first = next(iter(self.errors.items()))
+        super().__init__(site, first.reasons)
+        count = f"{len(self.errors)} of {len(self.decisions)} items"
+        self.args = (f"{count} could not be labelled, the first is item {number} of the batch: {first}",)
 
 
 class StreamError(CosendError, ValueError):

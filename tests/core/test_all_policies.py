@@ -52,9 +52,9 @@ def step(learners: list[Learner], draw: random.Random, late: float = 0.75) -> No
         call: dict[str, Any] = {"caller": "far", "request": request, "training": training, "labelled": labelled}
         assert len({learner.answer(context, **call) for learner in learners}) == 1
     assert len({learner.report(context) for learner in learners}) == 1
-    for decision in list(learners[0].room.entries):
+    for decision in learners[0].registry.ids():
         if draw.random() > late:
-            arm = learners[0].arms.names[learners[0].room.entries[decision][1]]
+            arm = learners[0].arms.names[learners[0].look_up([decision])[1][0, 0]]
             gain, cost = gain_of(draw, arm), draw.choice([None, None, 0.2])
             for learner in learners:
                 learner.learn(decision, gain, cost)
@@ -80,7 +80,7 @@ def test_in_batches_is_as_one_by_one(policy: Policy, patience: Patience | None) 
             if batch.ask is not None:
                 told[batch.ask.peer] = LabelledData(batched.arrivals // 2, 1)
         assert [told_of(each) for each in made] == [told_of(each) for each in expected]
-        known = [choice for choice in made if choice.id in single.room.entries and draw.random() < 0.7]
+        known = [choice for choice in made if choice.id in single.registry and draw.random() < 0.7]
         gains = [gain_of(draw, choice.arm) for choice in known]
         for choice, gain in zip(known, gains, strict=True):
             single.learn(choice.id, gain)
@@ -119,7 +119,7 @@ def test_arms_that_join_and_leave_take_nothing_from_the_others(policy: Policy) -
     assert everything(learner) == everything(twin)
     for each in (learner, twin):
         dropped = each.remove("there")
-        assert not set(dropped) & each.room.entries.keys()
+        assert not set(dropped) & set(each.registry.ids())
         each.add_own("c", 0.05)
         each.set_cost("far", 0.0)
     for _ in range(60):
@@ -137,7 +137,7 @@ def test_nothing_waits_for_ever_in_any_cell(policy: Policy) -> None:
     learner = new_learner(policy)
     for _ in range(90):
         step([learner], draw, late=0.9)
-    for n, decision in enumerate(list(learner.room.entries)):
+    for n, decision in enumerate(learner.registry.ids()):
         learner.withdraw(decision) if n % 2 else learner.learn(decision, 1.0)
     rows = learner.ledger.site[col.ROWS]
     waits = learner.ledger.counts[:rows][..., [col.WAITING, col.TRAINING_WAITING]]

@@ -269,8 +269,8 @@ def test_overdue_decisions_are_dropped_or_get_the_default_reward() -> None:
     for learner in (dropping, rewarding):
         for _ in range(4):
             pick(learner)
-        assert learner.take_dropped() == [1]
-        assert learner.take_dropped() == []
+        assert learner.take_overdue() == [1]
+        assert learner.take_overdue() == []
         assert learner.waiting_count == 3
     assert sum(e.reward_count for e in dropping.cells()[1].estimates.values()) == 0
     assert sum(e.reward_count for e in rewarding.cells()[1].estimates.values()) == 1
@@ -339,7 +339,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 
 def test_a_state_of_another_version_or_damaged_is_refused() -> None:
     state = learner_state(alone())
-    with pytest.raises(StateError, match="version 99; this cosend reads version 3"):
+    with pytest.raises(StateError, match="version 99; this cosend reads version 4"):
         learner_from(State({**state.facts, "version": 99}, state.arrays))
     with pytest.raises(StateError, match="damaged"):
         learner_from(State(state.facts, {name: a for name, a in state.arrays.items() if name != "cells"}))

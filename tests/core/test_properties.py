@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.partition import keys_of, slices_for, slices_within
 from cosend.core.learner.learner import Learner
+from cosend.core.learner.registry import Patience
 from cosend.core.learner.state import State, learner_from, learner_state
 from cosend.core.learner.values import AskPeer, Choice, LabelledData
-from cosend.core.learner.waiting import Patience
 from cosend.core.policy.policies import CoS
 from cosend.errors import SettledDecision
 
@@ -136,7 +136,7 @@ def test_batches_equal_one_by_one(
             if result.ask is not None:
                 told[result.ask.peer] = LabelledData(2, 0)
         assert made == expected
-        waiting = [choice.id for choice in made if choice.id in single.room.entries]
+        waiting = [choice.id for choice in made if choice.id in single.registry]
         for id_ in waiting:
             single.learn(id_, 1.0, 0.2 if id_ % 2 else None)
         batched.learn_many(waiting, [1.0] * len(waiting), [0.2 if id_ % 2 else None for id_ in waiting])
@@ -156,7 +156,7 @@ def test_saved_and_loaded_equals_never_stopped(
             saved = learner_from(State(dict(state.facts), {k: v.copy() for k, v in state.arrays.items()}))
         choice = choose(steady, context)
         assert choose(saved, context) == choice
-        waiting = list(steady.room.entries)
+        waiting = steady.registry.ids()
         for id_ in draw.sample(waiting, min(len(waiting), draw.randint(0, 3))):
             steady.learn(id_, 1.0)
             saved.learn(id_, 1.0)

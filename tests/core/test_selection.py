@@ -161,8 +161,8 @@ def test_trainings_judge_no_view() -> None:
     learner = Learner("here", own={"a": 0.0}, peers={"there": 0.0}, dimensions=2, policy=policy)
     choose(learner, (0.5, 0.5))  # the quota of the first step is 0
     choice = choose(learner, (0.9, 0.1))
-    entry = learner.room.entries[choice.id]
-    learner.room.entries[choice.id] = (entry[0], 1, 1, *entry[3:])
+    entries = learner.registry.table.entries
+    entries[entries[:, col.WAIT_ID] == choice.id, col.WAIT_ARM : col.WAIT_KIND + 1] = 1
     learner.ledger.counts[:, 1, col.TRAINING_WAITING] += 1
     learner.learn(choice.id, 1.0)
     assert not learner.ledger.views[:, col.VIEW_LOSS].any()

@@ -28,7 +28,7 @@ from cosend.experiments.beyond.settings import (
     Settings,
 )
 from cosend.experiments.beyond.windows import described
-from cosend.site.messages import AnsweredItem, Call, Forward, Question
+from cosend.site.messages import Call, Forward, Question, Reply
 
 COS, KL_UCB = POLICIES[0], POLICIES[1]
 
@@ -161,10 +161,10 @@ class Honest:
     def report(self, context: tuple[float, ...]) -> LabelledData:
         return LabelledData(3, 4)
 
-    def answer_now(self, call: Call) -> list[AnsweredItem]:
-        return [AnsweredItem(1, question.request) for question in call.questions]
+    def serve(self, call: Call) -> list[Reply]:
+        return [Reply(1) for _ in call.questions]
 
-    def be_taught(self, forward: Forward) -> None:
+    def teach(self, forward: Forward) -> None:
         self.taught.append(forward)
 
 
@@ -177,16 +177,16 @@ def test_a_liar_is_wrong_from_where_it_lies_and_reports_what_it_wants() -> None:
     peer = Honest()
     lies = liar.Lies("half", wrong_from=0.5, reports=LabelledData(0, 0))
     told = liar.Liar(peer, lies, [1, 1, 1, 0])
-    assert [answer.label for answer in told.answer_now(a_call(0, 1, 2, 3))] == [1, 1, 0, 1]
+    assert [answer.label for answer in told.serve(a_call(0, 1, 2, 3))] == [1, 1, 0, 1]
     assert told.report((0.5,)) == LabelledData(0, 0)
-    told.be_taught(Forward("liar", 1, 1))
+    told.teach(Forward("liar", "learner1", 1, 1))
     assert len(peer.taught) == 1
 
 
 def test_an_honest_liar_changes_nothing() -> None:
     peer, lies = Honest(), liar.LIES[0]
     told = liar.Liar(peer, lies, [0, 0])
-    assert told.answer_now(a_call(0, 1)) == peer.answer_now(a_call(0, 1))
+    assert told.serve(a_call(0, 1)) == peer.serve(a_call(0, 1))
     assert told.report((0.5,)) == peer.report((0.5,))
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 from cosend.core.kernel import columns as col
 from cosend.core.learner.learner import Learner
+from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import AskPeer, Cell, Choice, LabelledData
-from cosend.core.learner.waiting import Patience
 from cosend.core.policy.policies import POLICIES, ChangeAware, ContextSelection
 from cosend.errors import SettledDecision
 from tests.oracle.changes_twin import (

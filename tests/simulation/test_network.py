@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
-from cosend.errors import ArmError, NetworkError, RewardError, SettingError, StateError
-from cosend.site.snapshot import site_state
+from cosend.errors import ArmError, LabelWarning, NetworkError, RewardError, SettingError, StateError
 from cosend.stores.bundle import load_states, save_states
 
 Stream = list[tuple[dict[str, float], int]]
@@ -30,7 +29,12 @@ def low(item: Any) -> int:
 
 
 def a_site(name: str, **options: Any) -> Site:
-    settings = {"classifiers": {"high": high, "low": low}, "context": Context("x"), "policy": QUICK, **options}
+    settings = {
+        "classifiers": {"high": high, "low": low},
+        "context": Context("x", range=(0, 1)),
+        "policy": QUICK,
+        **options,
+    }
     return Site(name, **settings)
 
 
@@ -48,7 +52,7 @@ def streams(count: int) -> dict[str, Stream]:
 
 
 def everything(network: Network) -> str:
-    states = {name: site_state(site) for name, site in network.sites.items()}
+    states = {name: site.state() for name, site in network.sites.items()}
     return json.dumps(
         {
             name: [state.facts, {key: array.tolist() for key, array in state.arrays.items()}]
@@ -83,8 +87,8 @@ def test_two_sites_of_one_name_are_refused_and_stay_as_they_were() -> None:
 
 
 OTHER_CONTEXTS = [
-    Context("y"),
-    [Context("x"), Context("y")],
+    Context("y", range=(0, 1)),
+    [Context("x", range=(0, 1)), Context("y", range=(0, 1))],
     Context.time(5),
     Context("x", scale="log"),
     Context("x", range=(0, 5)),
@@ -285,7 +289,7 @@ def test_a_network_that_was_saved_goes_on_as_one_that_never_stopped(settings: di
     assert everything(fresh) == everything(never_stopped)
 
 
-@pytest.mark.parametrize("truth", [np.int64(1), np.float64(1), np.str_("1"), np.bool_(True)], ids=repr)
+@pytest.mark.parametrize("truth", [np.int64(1), np.float64(1), np.bool_(True)], ids=repr)
 def test_a_network_that_has_learnt_numpy_labels_can_be_saved(truth: Any, tmp_path: Path) -> None:
     network = a_network()
     site = network.sites["north"]
@@ -314,7 +318,8 @@ def test_a_save_that_fails_leaves_the_earlier_one_whole(tmp_path: Path) -> None:
     for site in network.sites.values():
         site.classify({"x": 0.5})
     west = network.sites["west"]
-    west.learn(max(west.open), object())
+    with pytest.warns(LabelWarning, match="no arm of site 'west' could have given"):
+        west.learn(max(west.open), object())
     with pytest.raises(StateError, match="'west' cannot be saved: labels and kept items must be plain values"):
         network.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -349,7 +354,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (flip, "network.npz: not a whole saved state"),
     (lambda path: path.unlink(), "network.npz: no such file"),
     (swap, "name 'north', the site has 'west'"),
-    (with_fact("version", 4), "version 4; this cosend reads version 3"),
+    (with_fact("version", 3), "version 3; this cosend reads version 4"),
     (with_fact("version", None), "version None"),
     (with_fact("site", {}), "'west' is damaged"),
     (with_fact("policy", {"name": "CoS", "horizon": 3, "speed": 7}), "damaged.*speed"),

@@ -16,7 +16,7 @@ NEW_NETWORK: Any = Network
 
 
 def a_site(name: str, **options: Any) -> Site:
-    return Site(name, classifiers={"one": lambda _: 1}, context=Context("x"), **options)
+    return Site(name, classifiers={"one": lambda _: 1}, context=Context("x", range=(0, 1)), **options)
 
 
 def a_network(**options: Any) -> Network:

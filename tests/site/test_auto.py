@@ -25,7 +25,8 @@ from cosend import (
 )
 from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, NetworkError, SettingError, StateError
-from cosend.site.snapshot import restore_site, site_state
+
+UNIT = Context("x", range=(0, 1))
 
 NEW: Any = Site
 CANDIDATES: dict[str, Any] = {
@@ -67,7 +68,7 @@ def play(site: Site, rows: list[dict[str, float]]) -> list[Decision]:
 
 
 def everything(site: Site) -> str:
-    state = site_state(site)
+    state = site.state()
     return json.dumps([state.facts, {name: array.tolist() for name, array in state.arrays.items()}], sort_keys=True)
 
 
@@ -109,7 +110,7 @@ def test_a_site_with_a_context_of_its_own_trusts_that() -> None:
     (name, view), *_ = site.trust().items()
     assert "hour" in name
     assert (view.trusted, view.share) == (True, 1.0)
-    timed = Site("lab", classifiers={"day": day}, context=Context("x"), policy=CoS(horizon=9, time_dimension=True))
+    timed = Site("lab", classifiers={"day": day}, context=UNIT, policy=CoS(horizon=9, time_dimension=True))
     (name,) = timed.trust()
     assert name.endswith(" + time")
 
@@ -129,19 +130,28 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
         ["the candidates of site 'lab'", "given with context='auto'", "None"],
     ),
     "candidates without auto": (
-        lambda: NEW("lab", classifiers={"day": day}, context=Context("x"), candidates=CANDIDATES),
+        lambda: NEW("lab", classifiers={"day": day}, context=UNIT, candidates=CANDIDATES),
         ["the candidates of site 'lab'", "and only then"],
     ),
-    "no mapping": (lambda: auto(candidates=[Context("x")]), ["the candidates of site 'lab'", "a mapping from names"]),
-    "one axis": (lambda: auto(candidates=Context("x")), ["the candidates of site 'lab'", "a mapping from names"]),
+    "no mapping": (
+        lambda: auto(candidates=[UNIT]),
+        ["the candidates of site 'lab'", "a mapping from names"],
+    ),
+    "one axis": (
+        lambda: auto(candidates=UNIT),
+        ["the candidates of site 'lab'", "a mapping from names"],
+    ),
     "empty": (lambda: auto(candidates={}), ["the context of site 'lab'", "at least one"]),
     "no axis": (lambda: auto(candidates={"x": "hour"}), ["the context of site 'lab'", "a Context", "'hour'"]),
-    "several axes": (lambda: auto(candidates={"x": [Context("x")]}), ["the context of site 'lab'", "a Context"]),
+    "several axes": (
+        lambda: auto(candidates={"x": [UNIT]}),
+        ["the context of site 'lab'", "a Context"],
+    ),
     "a number as a name": (
-        lambda: auto(candidates={1: Context("x")}),
+        lambda: auto(candidates={1: UNIT}),
         ["the name of a candidate", "'lab'", "text", "1"],
     ),
-    "no name": (lambda: auto(candidates={"": Context("x")}), ["the name of a candidate", "not empty"]),
+    "no name": (lambda: auto(candidates={"": UNIT}), ["the name of a candidate", "not empty"]),
     "another word": (lambda: NEW("lab", classifiers={"day": day}, context="best"), ["the context of site", "'best'"]),
     "an axis too far": (
         lambda: auto(policy=ContextSelection(ZoomingKLUCB(), ((0,), (4,)))),
@@ -193,9 +203,9 @@ def test_saved_in_the_middle_it_goes_on_the_same(name: str, tmp_path: Path) -> N
     steady = auto(policy=POLICIES[name])
     play(steady, items(80))
     late = steady.classify_many(rows := items(10, seed=2))
-    write_state(site_state(steady), tmp_path / "lab.npz")
+    write_state(steady.state(), tmp_path / "lab.npz")
     restored = auto(seed=9)  # what was saved wins over what the site was built with
-    restore_site(restored, read_state(tmp_path / "lab.npz"))()
+    restored.restore(read_state(tmp_path / "lab.npz"))()
     assert everything(restored) == everything(steady)
     for site in (steady, restored):
         site.learn_many([decision.id for decision in late], [truth(item) for item in rows])
@@ -210,7 +220,7 @@ def test_a_state_of_other_candidates_is_refused_and_the_site_stays_as_it_was() -
         play(each, items(20))
     before = everything(site)
     with pytest.raises(StateError, match="the saved state has the context"):
-        restore_site(site, site_state(fewer))
+        site.restore(fewer.state())
     assert everything(site) == before
 
 

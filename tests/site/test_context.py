@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from cosend import Context, CoS, Site
 from cosend.errors import ContextError, CosendError, SettingError
-from cosend.site.context import Axis, Past, read_contexts
-from cosend.site.snapshot import site_state
+from cosend.site.context import Axis, read_contexts
+from cosend.site.past import Past
 
 NOTHING_YET = 0
 ANY_CONTEXT: Any = Context  # for settings that the types do not allow
@@ -27,13 +27,13 @@ def read(axis: Axis | Sequence[Axis], item: Any, past: Past | None = None, arriv
     return read_contexts(axes, [item], Past() if past is None else past, arrivals)[0]
 
 
-def site_with(axis: Axis | Sequence[Axis]) -> Site:
-    return Site("lab", classifiers={"same": lambda _: 1}, context=axis, policy=CoS(slices=4))
+def site_with(axis: Axis | Sequence[Axis], label: Any = 1) -> Site:
+    return Site("lab", classifiers={"same": lambda _: label}, context=axis, policy=CoS(slices=4))
 
 
 @pytest.mark.parametrize(("value", "place"), [(0, 0.0), (1, 1.0), (0.25, 0.25), (True, 1.0)])
 def test_a_linear_feature_lies_in_0_to_1_unless_a_range_is_given(value: float, place: float) -> None:
-    assert read(Context("x"), {"x": value}) == (place,)
+    assert read(Context("x", range=(0, 1)), {"x": value}) == (place,)
 
 
 @pytest.mark.parametrize(("value", "place"), [(-10, 0.0), (0, 0.25), (30, 1.0), (10.0, 0.5)])
@@ -65,8 +65,8 @@ def test_log_scale_takes_a_range() -> None:
 @pytest.mark.parametrize(
     ("axis", "value", "place"),
     [
-        (Context("x", outside="clip"), -3, 0.0),
-        (Context("x", outside="clip"), 1.5, 1.0),
+        (Context("x", range=(0, 1), outside="clip"), -3, 0.0),
+        (Context("x", range=(0, 1), outside="clip"), 1.5, 1.0),
         (Context("x", range=(2, 4), outside="clip"), 3, 0.5),
         (Context("x", scale="log", outside="clip"), -1, 0.0),
         (Context("x", scale="log", outside="clip"), 1e12, 1.0),
@@ -104,7 +104,7 @@ def test_previous_label_lies_where_its_class_is_named(label: str, place: float) 
 
 
 def test_previous_label_is_that_of_the_newest_item_however_late_the_others_come() -> None:
-    site = site_with(Context.previous_label("a", "b", "c"))
+    site = site_with(Context.previous_label("a", "b", "c"), label="a")
     first, second, third = site.classify_many([{}, {}, {}])
     site.learn(second.id, "b")
     assert site.classify({}).context == (0.5,)
@@ -117,10 +117,10 @@ def test_previous_label_is_that_of_the_newest_item_however_late_the_others_come(
 def test_a_label_that_is_no_class_of_the_context_is_refused_and_changes_nothing() -> None:
     site = site_with(Context.previous_label("a", "b"))
     decision = site.classify({})
-    before = str(site_state(site))
+    before = str(site.state())
     with pytest.raises(ContextError, match=r"'z' is none of the classes .*'a', 'b'"):
         site.learn(decision.id, "z")
-    assert str(site_state(site)) == before
+    assert str(site.state()) == before
 
 
 def test_time_is_the_share_of_the_horizon_and_stays_at_1_after_its_end() -> None:
@@ -161,7 +161,7 @@ def test_a_function_gives_the_axis() -> None:
 
 def test_several_contexts_are_several_axes_in_their_order() -> None:
     axes: list[Axis] = [
-        Context("x"),
+        Context("x", range=(0, 1)),
         Context("y", scale="log", range=(0, 1)),
         Context("z", scale="rank"),
         Context.time(10),
@@ -181,18 +181,18 @@ def test_items_of_a_batch_are_read_as_if_one_by_one() -> None:
 
 
 BAD_ITEMS: list[tuple[Axis, Any, list[str]]] = [
-    (Context("x"), {"x": math.nan}, ["'x'", "finite number", "nan"]),
-    (Context("x"), {"x": math.inf}, ["'x'", "finite number", "inf"]),
-    (Context("x", outside="clip"), {"x": -math.inf}, ["'x'", "finite number", "-inf"]),
-    (Context("x", outside="clip"), {"x": math.nan}, ["'x'", "finite number", "nan"]),
+    (Context("x", range=(0, 1)), {"x": math.nan}, ["'x'", "finite number", "nan"]),
+    (Context("x", range=(0, 1)), {"x": math.inf}, ["'x'", "finite number", "inf"]),
+    (Context("x", range=(0, 1), outside="clip"), {"x": -math.inf}, ["'x'", "finite number", "-inf"]),
+    (Context("x", range=(0, 1), outside="clip"), {"x": math.nan}, ["'x'", "finite number", "nan"]),
     (Context("x", scale="rank"), {"x": math.nan}, ["'x'", "finite number", "nan"]),
-    (Context("x"), {"x": "0.5"}, ["'x'", "finite number", "'0.5'"]),
-    (Context("x"), {"x": None}, ["'x'", "finite number", "None"]),
-    (Context("x"), {"x": 10**400}, ["'x'", "finite number"]),
-    (Context("x"), {"y": 1, "z": 2}, ["no feature 'x'", "y, z"]),
-    (Context("x"), [0.5], ["no feature 'x'", "[0.5]"]),
-    (Context("x"), {"x": 1.5}, ["'x'", "[0, 1]", "1.5", "clip"]),
-    (Context("x"), {"x": 1.0000000001}, ["'x'", "[0, 1]", "1.0000000001"]),
+    (Context("x", range=(0, 1)), {"x": "0.5"}, ["'x'", "finite number", "'0.5'"]),
+    (Context("x", range=(0, 1)), {"x": None}, ["'x'", "finite number", "None"]),
+    (Context("x", range=(0, 1)), {"x": 10**400}, ["'x'", "finite number"]),
+    (Context("x", range=(0, 1)), {"y": 1, "z": 2}, ["no feature 'x'", "y, z"]),
+    (Context("x", range=(0, 1)), [0.5], ["no feature 'x'", "[0.5]"]),
+    (Context("x", range=(0, 1)), {"x": 1.5}, ["'x'", "[0, 1]", "1.5", "clip"]),
+    (Context("x", range=(0, 1)), {"x": 1.0000000001}, ["'x'", "[0, 1]", "1.0000000001"]),
     (Context("x", range=(2, 4)), {"x": 1}, ["'x'", "[2, 4]", "1"]),
     (Context("x", scale="log"), {"x": -1}, ["'x'", "[0, 1e+09]", "-1"]),
     (Context.time_of_day("at"), {}, ["no feature 'at'"]),
@@ -216,11 +216,11 @@ def test_an_item_whose_context_cannot_be_computed_is_refused_and_changes_nothing
     site = site_with([Context.function(lambda _: 0.5), axis] if isinstance(item, list) else [RANK, axis])
     if isinstance(item, dict):
         item = {"r": 7, **item}
-    before = str(site_state(site))
+    before = str(site.state())
     with pytest.raises(ContextError) as caught:
         site.classify(item)
     assert all(fragment in str(caught.value) for fragment in fragments), str(caught.value)
-    assert str(site_state(site)) == before
+    assert str(site.state()) == before
 
 
 RANK = Context("r", scale="rank")
@@ -229,13 +229,13 @@ RANK = Context("r", scale="rank")
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("bad", [{"r": 1, "x": 2}, {"r": math.nan, "x": 0}, {"x": 0}, {"r": 1}, "text"])
 def test_a_refused_item_in_a_batch_leaves_the_site_as_it_was(bad: Any, place: int) -> None:
-    site = site_with([RANK, Context("x"), Context.previous_label("a", "b")])
+    site = site_with([RANK, Context("x", range=(0, 1)), Context.previous_label("a", "b")])
     good = [{"r": 5, "x": 0.5}, {"r": 3, "x": 0.1}]
     site.classify_many(good)
-    before = str(site_state(site))
+    before = str(site.state())
     with pytest.raises(ContextError):
         site.classify_many([*good[:place], bad, *good[place:]])
-    assert str(site_state(site)) == before
+    assert str(site.state()) == before
     assert site.classify({"r": 4, "x": 0}).context == (0.5, 0.0, 0.0)
 
 
@@ -269,7 +269,7 @@ def test_a_setting_that_is_not_allowed_is_refused_when_the_axis_is_built(
     assert all(fragment in str(caught.value) for fragment in fragments), str(caught.value)
 
 
-@pytest.mark.parametrize("context", ["x", [], ["x"], [Context("x"), 3], 5], ids=repr)
+@pytest.mark.parametrize("context", ["x", [], ["x"], [Context("x", range=(0, 1)), 3], 5], ids=repr)
 def test_a_site_refuses_a_context_that_is_no_axis(context: Any) -> None:
     with pytest.raises(CosendError, match=r"context|dimensions"):
         site_with(context)

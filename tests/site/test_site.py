@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 
 from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
 from cosend.core.kernel import columns as col
-from cosend.core.learner.waiting import ARRIVAL
 from cosend.errors import (
     RewardError,
     SettingError,
     SettledDecision,
     UnknownDecision,
 )
-from cosend.site.snapshot import site_state
 
 trees: Any = importlib.import_module("sklearn.tree")
 linear: Any = importlib.import_module("sklearn.linear_model")
@@ -48,7 +46,7 @@ def broken(_: Any) -> Any:
 
 def pair(lab: dict[str, Any] | None = None, hq: dict[str, Any] | None = None, **options: Any) -> tuple[Site, Site]:
     """Two sites that are peers: lab with two classifiers, hq with two others, unless given."""
-    settings = {"context": Context("x"), "policy": ONE_CELL, **options}
+    settings = {"context": Context("x", range=(0, 1)), "policy": ONE_CELL, **options}
     first = Site("lab", classifiers=lab or {"one": always(1), "zero": always(0)}, **settings)
     second = Site("hq", classifiers=hq or {"high": high, "none": always(None)}, **settings)
     Network([first, second], call_cost=0.05)
@@ -62,9 +60,8 @@ def items(count: int, seed: int = 1) -> list[dict[str, float]]:
 
 def everything(*sites: Site) -> str:
     """Return the whole state as text, whatever the order in which things were entered."""
-    states = [site_state(site) for site in sites]
+    states = [site.state() for site in sites]
     for state in states:
-        state.facts["site"]["open"].sort()
         order = np.argsort(state.arrays["waiting"][:, 0])
         state.arrays["waiting"] = state.arrays["waiting"][order]
     return json.dumps(
@@ -75,13 +72,15 @@ def everything(*sites: Site) -> str:
 
 def assert_nothing_leaks(*sites: Site) -> None:
     for site in sites:
-        assert set(site.open) == set(site.learner.room.entries)
+        assert set(site.open) == set(site.learner.registry.ids())
+        assert all(entry.answered for entry in site.open.values())
+        assert set(site.learner.registry.notes) <= set(site.open)
         cells = site.learner.cells().values()
         waiting = sum(known.waiting_count for cell in cells for known in cell.estimates.values())
         trained = site.learner.ledger.counts[..., col.TRAINING_WAITING].sum()
         epoch, start = site.learner.ledger.site[[col.EPOCH, col.EPOCH_START]].tolist()
-        # A new phase forgets that those of earlier ones wait.
-        still = [epoch == 0 or entry[ARRIVAL] > start for entry in site.learner.room.entries.values()]
+        # A new epoch forgets that those of earlier ones wait.
+        still = [epoch == 0 or entry.arrival > start for entry in site.learner.registry.entries()]
         assert waiting + trained == sum(still)
 
 
@@ -197,7 +196,7 @@ def test_a_training_moves_the_mean_of_the_peer_s_function_and_not_of_the_peer() 
 
 def test_an_online_model_learns_the_items_it_answered_at_home() -> None:
     model = river_dummy.PriorClassifier()
-    site = Site("lab", classifiers={"prior": model}, context=Context("x"), policy=ONE_CELL)
+    site = Site("lab", classifiers={"prior": model}, context=Context("x", range=(0, 1)), policy=ONE_CELL)
     for item, truth in zip(items(6), "aababa", strict=True):
         site.learn(site.classify(item).id, truth)
     assert dict(model.counts) == {"a": 4, "b": 2}
@@ -275,7 +274,9 @@ def test_the_id_of_an_answer_to_a_peer_is_refused_and_changes_nothing() -> None:
 
 
 def test_realised_costs_are_learnt_in_place_of_the_known_cost() -> None:
-    site = Site("lab", classifiers={"one": always(1)}, costs={"one": 0.25}, context=Context("x"), policy=ONE_CELL)
+    site = Site(
+        "lab", classifiers={"one": always(1)}, costs={"one": 0.25}, context=Context("x", range=(0, 1)), policy=ONE_CELL
+    )
     first, second = site.classify_many(items(2))
     site.learn(first.id, 1, cost=0.75)
     assert site.learner.cells()[0].estimates["one"].mean_reward == 0.25
@@ -301,7 +302,7 @@ def test_a_reward_function_makes_real_valued_labels_learnable() -> None:
     site = Site(
         "lab",
         classifiers=models,
-        context=Context("x"),
+        context=Context("x", range=(0, 1)),
         policy=ONE_CELL,
         reward=lambda label, truth: max(0.0, 1 - abs(label - truth) / 10),
     )
@@ -324,8 +325,8 @@ def test_a_reward_function_that_leaves_0_to_1_is_refused_and_changes_nothing(gai
 
 
 def test_a_peer_that_fails_to_learn_is_reported_after_all_labels_are_settled() -> None:
-    lab = Site("lab", classifiers={"one": always(1)}, context=Context("x"), policy=TRAINING_FIRST)
-    hq = Site("hq", classifiers={"one": always(1)}, context=Context("x"), reward=lambda *_: 7.0)
+    lab = Site("lab", classifiers={"one": always(1)}, context=Context("x", range=(0, 1)), policy=TRAINING_FIRST)
+    hq = Site("hq", classifiers={"one": always(1)}, context=Context("x", range=(0, 1)), reward=lambda *_: 7.0)
     Network([lab, hq])
     made = lab.classify_many(items(2))
     before = everything(hq)

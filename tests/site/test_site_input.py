@@ -12,7 +12,6 @@ import pytest
 from cosend import Context, CoS, Network, Site
 from cosend.errors import ContextError, CosendError, RewardError, SettingError
 from cosend.site.messages import Call, Question
-from cosend.site.snapshot import site_state
 
 TRAINING_FIRST = CoS(slices=1, exploration_exponent=0.05, order="train_first", share_labels="always")
 NEW_CONTEXT: Any = Context
@@ -20,12 +19,12 @@ NOT_A_NAME: Any = 7
 
 
 def a_site(name: str = "lab", **options: Any) -> Site:
-    settings: dict[str, Any] = {"classifiers": {"one": lambda _: 1}, "context": Context("x"), **options}
+    settings: dict[str, Any] = {"classifiers": {"one": lambda _: 1}, "context": Context("x", range=(0, 1)), **options}
     return Site(name, **settings)
 
 
 def everything(*sites: Site) -> str:
-    states = [site_state(site) for site in sites]
+    states = [site.state() for site in sites]
     return json.dumps([[s.facts, {name: array.tolist() for name, array in s.arrays.items()}] for s in states])
 
 
@@ -73,11 +72,11 @@ CALLS: dict[str, tuple[Callable[[Any], object], type[CosendError], list[str]]] =
         ["gain", "[0, 1]", "ValueError", "decision 1 of site 'lab'"],
     ),
     "request": (
-        lambda s: s.answer_now(Call("lab", "hq", [asked(1), asked("2")])),
+        lambda s: s.serve(Call("lab", "hq", [asked(1), asked("2")])),
         SettingError,
         ["request", "'hq'", "'2'"],
     ),
-    "caller": (lambda s: s.answer_now(Call("lab", NOT_A_NAME, [asked(1)])), SettingError, ["caller", "'lab'", "7"]),
+    "caller": (lambda s: s.serve(Call("lab", NOT_A_NAME, [asked(1)])), SettingError, ["caller", "'lab'", "7"]),
 }
 
 
@@ -93,7 +92,7 @@ def test_a_site_refuses_bad_input_and_waits_for_what_it_waited_for(case: str) ->
     with pytest.raises(error) as caught:
         call(site)
     assert all(fragment in str(caught.value) for fragment in fragments), str(caught.value)
-    assert set(site.open) == set(site.learner.room.entries) == {1}
+    assert set(site.open) == set(site.learner.registry.ids()) == {1}
     site.learn(1, 1)
 
 

@@ -155,6 +155,17 @@ class SeesOnly:
         return {name: item[name] for name in self.features}
 
 
+def known_labels(classifier: Classifier) -> frozenset[Label] | None:
+    """Return all labels that a classifier can give, or None if that is not known: a fitted one knows its classes."""
+    if isinstance(classifier, SeesOnly):
+        return known_labels(classifier.classifier)
+    classes = getattr(classifier.model, "classes_", None) if isinstance(classifier, SklearnModel) else None
+    try:
+        return None if classes is None else frozenset(np.asarray(classes).tolist())
+    except TypeError:  # several outputs, each with classes of its own
+        return None
+
+
 def plain(label: Label) -> Label:
     """Return a NumPy scalar as the Python value it stands for, anything else as it is."""
     return label.item() if isinstance(label, np.generic) else label

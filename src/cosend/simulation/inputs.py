@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.learner.learner import Learner
-from cosend.core.learner.waiting import Patience
+from cosend.core.learner.registry import Patience
 from cosend.errors import ContextError, NetworkError, RewardError, SettingError
 from cosend.simulation.kernel.loop import Gains
 
@@ -54,7 +54,7 @@ def check_inputs(learners: Sequence[Learner], contexts: Floats, gains: Gains, it
 
 
 def _check_waits_for_all(learner: Learner, slots: int, longest: int) -> None:
-    patience = learner.room.patience
+    patience = learner.patience
     if learner.waiting_count or patience.wait_limit is not None:
         raise NetworkError(f"site {learner.name!r} waits for labels or has a wait limit: replay cannot keep it")
     # The patience that nobody asked for is no limit for a long stream unless that many labels do wait.

@@ -11,7 +11,6 @@ from cosend.core.checks import as_list, check_kind, check_unit, check_whole
 from cosend.errors import NetworkError
 from cosend.site.messages import Decision
 from cosend.site.site import Site
-from cosend.site.snapshot import restore_site, site_state
 from cosend.stores.bundle import load_states, save_states
 
 CallCost = float | Mapping[str, float] | Mapping[tuple[str, str], float]
@@ -107,7 +106,7 @@ class Network:
 
     def _tell(self, turn_: Turn) -> None:
         site = self.sites.get(turn_.site)
-        if site is not None and turn_.decision.id in site.open:  # else the site left, or waits no longer
+        if site is not None and site.waits(turn_.decision.id):  # else the site left, or waits no longer
             site.learn(turn_.decision.id, turn_.truth)
 
     def save(self, folder: str | Path) -> None:
@@ -115,7 +114,7 @@ class Network:
 
         Whenever it is stopped, the folder holds this save or the one before.
         """
-        save_states({name: site_state(site) for name, site in self.sites.items()}, folder)
+        save_states({name: site.state() for name, site in self.sites.items()}, folder)
 
     def load(self, folder: str | Path) -> None:
         """Go on from what `save` has written for sites of the same names, classifiers and contexts.
@@ -123,7 +122,7 @@ class Network:
         What was saved (costs, policy, patience, seed) wins over what the sites were built with.
         """
         states = load_states(self.sites, folder)
-        restored = {name: restore_site(self.sites[name], states[name]) for name in self.sites}
+        restored = {name: self.sites[name].restore(states[name]) for name in self.sites}
         for commit in restored.values():
             commit()
 

@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.kernel import columns as col
+from cosend.core.kernel.entry_points import EPOCH_OVER, NO_ROOM
 from cosend.core.kernel.ledger import Ints
-from cosend.core.kernel.steps import EPOCH_OVER, NO_ROOM
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.epochs import next_epoch
 from cosend.simulation.inputs import check_inputs, read_arrays, read_delays
@@ -73,8 +72,7 @@ def replay(
         if status == EPOCH_OVER:
             ledgers[site] = next_epoch(ledgers[site], learners[site].policy)
     for learner, ledger in zip(learners, ledgers, strict=True):
-        learner.replace_ledger(ledger)
-        learner.room.last = int(ledger.site[col.TICKETS])
+        learner.memory.use(ledger)
     return trace
 
 

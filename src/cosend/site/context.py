@@ -1,77 +1,65 @@
-"""From an item to its context: one number in [0, 1] for each axis.
+"""From an item to its context: one number in [0, 1] for each axis, or the value of a category.
 
-    Context("duration", scale="log")            a feature
+    Context("age")                              a feature, by its rank among the last 1,000 values
+    Context("duration", scale="log")            a feature, scaled
+    Context.category("service")                 a feature with a cell of its own for every value
     Context.previous_label("normal", "attack")  the newest label that is known
     Context.time(20_000)                        how far the stream has come
     Context.time_of_day("timestamp")            0 is midnight, 0.5 noon
     Context.function(lambda item: ...)          anything else
 
-Several contexts are several axes.
+Several contexts are several axes. An axis works in two steps. `read` takes a column off the items of a batch: it may
+run code of the user and may refuse an item, and it changes nothing. `place` turns the column into places on the axis:
+it may use and change what the site remembers, and never refuses.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
-from cosend.core.checks import check_callable, check_kind, check_one_of, check_whole, is_number
+import numpy as np
+
+from cosend.core.checks import check_callable, check_kind, check_one_of, check_text, check_whole, is_number
+from cosend.core.kernel.ledger import Floats
 from cosend.errors import ContextError, SettingError
+from cosend.site.columns import feature_column, number_column, time_of_day
+from cosend.site.past import Codes, Past, RecentValues
 
 Scale = Literal["linear", "log", "rank"]
 Outside = Literal["error", "clip"]
+Column = Sequence[Any] | Floats
 
-DAY_S: Final = 86_400.0
-DEFAULT_RANGE: Final[dict[str, tuple[float, float]]] = {"linear": (0.0, 1.0), "log": (0.0, 1e9), "rank": (0.0, 1.0)}
-
-
-@dataclass(slots=True)
-class Past:
-    """What a site remembers to place the next item."""
-
-    newest_labelled: int = 0  # id of the newest decision whose label is known
-    newest_label: Any = None
-    recent: dict[str, RecentValues] = field(default_factory=dict)
-
-
-class RecentValues:
-    """The last values of a feature, to tell how a new one ranks among them."""
-
-    def __init__(self, window: int, values: Sequence[float] = ()) -> None:
-        self.window = window
-        self.values = deque(values)
-        self._sorted = sorted(values)
-
-    def rank(self, value: float) -> float:
-        """Return the share of recent values below this one, equal ones half, and remember it."""
-        below, up_to = bisect_left(self._sorted, value), bisect_right(self._sorted, value)
-        rank = (below + up_to) / (2 * len(self._sorted)) if self._sorted else 0.5
-        self.values.append(value)
-        insort(self._sorted, value)
-        if len(self.values) > self.window:
-            del self._sorted[bisect_left(self._sorted, self.values.popleft())]
-        return rank
+LOG_RANGE: Final = (0.0, 1e9)
 
 
 @runtime_checkable
 class Axis(Protocol):
-    """One number of a context. `read` may refuse an item and changes nothing; `place` never refuses."""
+    """One axis of a context."""
 
     @property
     def description(self) -> str:
         """What the axis is, with its settings: two of the same description place an item at the same point."""
         ...
 
-    def read(self, item: Any, past: Past, arrival: int) -> float:
-        """Return the value of an item that will be the site's `arrival`-th."""
+    @property
+    def is_category(self) -> bool:
+        """Whether it has a cell for every value, in place of numbers in [0, 1]."""
         ...
 
-    def place(self, value: float, past: Past) -> float:
-        """Return where a value lies in [0, 1]."""
+    @property
+    def ranked(self) -> int:
+        """Among how many recent values its numbers are ranked; 0 if they are not."""
+        ...
+
+    def read(self, items: Sequence[Any]) -> Column:
+        """Return a value for every item, or raise."""
+        ...
+
+    def place(self, column: Column, past: Past, arrivals: int) -> Column:
+        """Return where the values lie, for items that come after `arrivals` others; ranks and codes are not its job."""
         ...
 
     def check_label(self, label: Any) -> None:
@@ -89,9 +77,19 @@ class _Axis:
         """The axis with its settings."""
         return repr(self)
 
-    def place(self, value: float, past: Past) -> float:
-        """Return the value as it is."""
-        return value
+    @property
+    def is_category(self) -> bool:
+        """Numbers."""
+        return False
+
+    @property
+    def ranked(self) -> int:
+        """Not ranked."""
+        return 0
+
+    def place(self, column: Column, past: Past, arrivals: int) -> Column:
+        """Return the values as they are."""
+        return column
 
     def check_label(self, label: Any) -> None:
         """Accept any label."""
@@ -102,21 +100,28 @@ class Context(_Axis):
     """A feature of the item as an axis.
 
     scale    "linear" over `range`; "log" for counts and sizes, over `range` or up to a thousand million; "rank" among
-             the last `window` values, for features whose range is not known
+             the last `window` values, for features whose range is not known. By default "linear" if a range is given,
+             else "rank"
     outside  what to do with a value outside `range`: refuse the item, or "clip" it to the nearest end
     """
 
     feature: str
-    scale: Scale = field(default="linear", kw_only=True)
+    scale: Scale | None = field(default=None, kw_only=True)
     range: tuple[float, float] | None = field(default=None, kw_only=True)
     outside: Outside = field(default="error", kw_only=True)
     window: int = field(default=1_000, kw_only=True)
 
     def __post_init__(self) -> None:
         check_kind("the feature of a context", self.feature, str, "text")
-        check_one_of("scale", self.scale, get_args(Scale))
+        scale: Any = ("rank" if self.range is None else "linear") if self.scale is None else self.scale
+        check_one_of("scale", scale, get_args(Scale))
+        object.__setattr__(self, "scale", scale)  # settings are frozen
         check_one_of("outside", self.outside, get_args(Outside))
         check_whole("window", self.window)
+        if self.range is None and (self.scale == "linear" or (self.scale == "rank" and self.outside != "error")):
+            raise SettingError(
+                "range", None, "given with scale='linear': (low, high); if it is not known, scale='rank'"
+            )
         if self.range is not None and not self._range_makes_sense(self.range):
             allowed = "(low, high) with low < high" + (" and low >= 0" if self.scale == "log" else "")
             raise SettingError("range", self.range, allowed)
@@ -125,30 +130,41 @@ class Context(_Axis):
         if not isinstance(given, Sequence) or len(given) != 2 or not all(is_number(end) for end in given):
             return False
         low, high = given
-        return is_number(high - low) and low < high and (low >= 0 or self.scale != "log")
+        if self.scale == "log":
+            return bool(low >= 0 and math.log1p(low) < math.log1p(high))
+        return is_number(high - low) and low < high
 
-    def read(self, item: Any, past: Past, arrival: int) -> float:
-        """Return the feature, scaled unless it is to be ranked."""
-        value = _number(item, self.feature)
+    @property
+    def ranked(self) -> int:
+        """Among how many recent values it is ranked."""
+        return self.window if self.scale == "rank" else 0
+
+    def read(self, items: Sequence[Any]) -> Floats:
+        """Return the feature of every item, scaled unless it is to be ranked."""
+        values = number_column(items, self.feature)
         if self.scale == "rank":
-            return value
-        low, high = self.range or DEFAULT_RANGE[self.scale]
+            return values
+        low, high = self.range or LOG_RANGE
+        low, high = float(low), float(high)
         if self.outside == "clip":
-            value = min(max(value, low), high)
-        if not low <= value <= high:
+            values = np.minimum(np.maximum(values, low), high)
+        outside = ~((values >= low) & (values <= high))
+        if outside.any():
+            value = float(values[int(outside.argmax())])
             raise ContextError(
                 f"feature {self.feature!r} must be in [{low:g}, {high:g}], got {value!r}: "
                 f"give the context another range, or outside='clip'"
             )
-        if self.scale == "log":
-            low, high, value = math.log1p(low), math.log1p(high), math.log1p(value)
-        return min(1.0, (value - low) / (high - low))
+        if self.scale == "log":  # NumPy's log1p may differ from this one in the last bit
+            low, high = math.log1p(low), math.log1p(high)
+            values = np.array([math.log1p(value) for value in values.tolist()], np.float64)
+        scaled: Floats = np.minimum(1.0, (values - low) / (high - low))
+        return scaled
 
-    def place(self, value: float, past: Past) -> float:
-        """Return the scaled feature, or its rank among the recent ones."""
-        if self.scale != "rank":
-            return value
-        return past.recent.setdefault(self.description, RecentValues(self.window)).rank(value)
+    @staticmethod
+    def category(feature: str) -> Category:
+        """Return a feature as an axis that has a cell for each of its values; new values get one when they come."""
+        return Category(feature)
 
     @staticmethod
     def previous_label(*classes: Any) -> PreviousLabel:
@@ -164,7 +180,8 @@ class Context(_Axis):
     def time_of_day(feature: str) -> TimeOfDay:
         """Return the time of day of a feature that holds seconds since 1970 or a `datetime` as an axis.
 
-        Seconds, and a `datetime` with a time zone, give the time of day in UTC; one without is taken as it is.
+        Seconds, NumPy's `datetime64` and a `datetime` with a time zone give the time of day in UTC; a `datetime`
+        without one is taken as it is.
         """
         return TimeOfDay(feature)
 
@@ -172,6 +189,29 @@ class Context(_Axis):
     def function(function: Callable[[Any], float], name: str = "function") -> FromFunction:
         """Return a function from an item to a number in [0, 1] as an axis."""
         return FromFunction(function, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Category(_Axis):
+    """A feature whose values have nothing between them: text, truth values, numbers that are names."""
+
+    feature: str
+
+    def __post_init__(self) -> None:
+        check_kind("the feature of a context", self.feature, str, "text")
+
+    @property
+    def is_category(self) -> bool:
+        """It has a cell for every value."""
+        return True
+
+    def read(self, items: Sequence[Any]) -> list[Any]:
+        """Return the value of every item."""
+        values = feature_column(items, self.feature)
+        for value in values:
+            if not isinstance(value, str | int | float) or value != value:
+                raise ContextError(f"category {self.feature!r} must be text, a truth value or a number, got {value!r}")
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +228,15 @@ class PreviousLabel(_Axis):
         if different < 2 or different != len(self.classes):
             raise SettingError("classes", self.classes, "two or more different labels")
 
-    def read(self, item: Any, past: Past, arrival: int) -> float:
+    def read(self, items: Sequence[Any]) -> Floats:
+        """Return a blank for every item: what counts is what the site remembers."""
+        return np.zeros(len(items))
+
+    def place(self, column: Column, past: Past, arrivals: int) -> Column:
         """Return where the newest label lies among the classes."""
         if past.newest_labelled == 0:
-            return 0.0
-        return self.classes.index(past.newest_label) / (len(self.classes) - 1)
+            return column
+        return np.full(len(column), self.classes.index(past.newest_label) / (len(self.classes) - 1))
 
     def check_label(self, label: Any) -> None:
         """Raise unless the label is one of the classes."""
@@ -213,10 +257,16 @@ class Time(_Axis):
 
     def __post_init__(self) -> None:
         check_whole("horizon", self.horizon)
+        if not is_number(self.horizon):
+            raise SettingError("horizon", self.horizon, "a number of items that a float can hold")
 
-    def read(self, item: Any, past: Past, arrival: int) -> float:
+    def read(self, items: Sequence[Any]) -> Floats:
+        """Return a blank for every item: what counts is how many came before it."""
+        return np.zeros(len(items))
+
+    def place(self, column: Column, past: Past, arrivals: int) -> Column:
         """Return the share of the horizon that has passed; 1 after its end."""
-        return min(1.0, arrival / self.horizon)
+        return [min(1.0, (arrivals + 1 + n) / self.horizon) for n in range(len(column))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,14 +278,9 @@ class TimeOfDay(_Axis):
     def __post_init__(self) -> None:
         check_kind("the feature of a context", self.feature, str, "text")
 
-    def read(self, item: Any, past: Past, arrival: int) -> float:
+    def read(self, items: Sequence[Any]) -> list[float]:
         """Return the share of the day that has passed."""
-        moment = _feature(item, self.feature)
-        if isinstance(moment, datetime) and moment == moment:  # pandas' NaT is a datetime too, and equals nothing
-            seconds = moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6
-            ahead = moment.utcoffset() or timedelta()
-            return (seconds - ahead.total_seconds()) % DAY_S / DAY_S
-        return _number(item, self.feature) % DAY_S / DAY_S
+        return [time_of_day(self.feature, moment) for moment in feature_column(items, self.feature)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +299,11 @@ class FromFunction(_Axis):
         """The name; two functions cannot be compared."""
         return f"function {self.name!r}"
 
-    def read(self, item: Any, past: Past, arrival: int) -> float:
-        """Return what the function says, if it is in [0, 1]."""
+    def read(self, items: Sequence[Any]) -> list[float]:
+        """Return what the function says of every item, if it is in [0, 1]."""
+        return [self._value(item) for item in items]
+
+    def _value(self, item: Any) -> float:
         try:
             value = self.function(item)
         except Exception as error:  # a user's function may raise anything
@@ -265,26 +313,51 @@ class FromFunction(_Axis):
         return float(value)
 
 
-def check_items(axes: Sequence[Axis], items: Sequence[Any], past: Past, arrivals: int) -> list[list[float]]:
-    """Return what the axes read off items that come after `arrivals` others, or raise; nothing changes."""
-    return [[axis.read(item, past, arrivals + 1 + n) for axis in axes] for n, item in enumerate(items)]
+def read_columns(axes: Sequence[Axis], items: Sequence[Any]) -> list[Column]:
+    """Return what the axes read off items, a column each, or raise."""
+    return [axis.read(items) for axis in axes]
+
+
+def place_columns(axes: Sequence[Axis], columns: Sequence[Column], past: Past, arrivals: int) -> Floats:
+    """Return [item, axis]: where items that come after `arrivals` others lie, by rank or code where an axis says so."""
+    points = np.empty((len(columns[0]), len(axes)))
+    for n, (axis, column) in enumerate(zip(axes, columns, strict=True)):
+        if axis.ranked:
+            points[:, n] = rank_all(past, n, axis.ranked, column)
+        elif axis.is_category:
+            codes = past.codes.setdefault(n, Codes())
+            points[:, n] = [codes.code(value) for value in column]
+        else:
+            points[:, n] = axis.place(column, past, arrivals)
+    return points
+
+
+def rank_all(past: Past, axis: int, window: int, column: Column) -> list[float]:
+    """Return the rank of each value among those before it."""
+    recent = past.recent.setdefault(axis, RecentValues(window))
+    return [recent.rank(float(value)) for value in column]
 
 
 def read_contexts(axes: Sequence[Axis], items: Sequence[Any], past: Past, arrivals: int) -> list[tuple[float, ...]]:
     """Return the contexts of items that come after `arrivals` others; `past` changes only if all can be read."""
-    values = check_items(axes, items, past, arrivals)
-    return [tuple(axis.place(value, past) for axis, value in zip(axes, row, strict=True)) for row in values]
+    points = place_columns(axes, read_columns(axes, items), past, arrivals)
+    return [tuple(point) for point in points.tolist()]
 
 
-def _feature(item: Any, feature: str) -> Any:
-    if not isinstance(item, Mapping) or feature not in item:
-        has = ", ".join(str(key) for key in item) if isinstance(item, Mapping) else f"no features: it is {item!r}"
-        raise ContextError(f"the item has no feature {feature!r}; it has {has}")
-    return item[feature]
-
-
-def _number(item: Any, feature: str) -> float:
-    value = _feature(item, feature)
-    if not is_number(value):
-        raise ContextError(f"feature {feature!r} must be a finite number, got {value!r}")
-    return float(value)
+def as_axes(site: str, context: Any, candidates: Any) -> tuple[Axis, ...]:
+    """Return the axes of a site from what it was given: one, several, or "auto" with candidates."""
+    if (context == "auto") != (candidates is not None):
+        allowed = "given with context='auto', and only then: a mapping from names to Contexts"
+        raise SettingError(f"the candidates of site {site!r}", candidates, allowed)
+    if context == "auto":
+        check_kind(f"the candidates of site {site!r}", candidates, Mapping, "a mapping from names to Contexts")
+        for each in candidates:
+            check_text(f"the name of a candidate of site {site!r}", each)
+        context = tuple(candidates.values())
+    axes = tuple(context) if isinstance(context, list | tuple) else (context,)
+    for axis in axes:
+        if not isinstance(axis, Axis):
+            raise SettingError(f"the context of site {site!r}", axis, "a Context, or a list of them")
+    if not axes:
+        raise SettingError(f"the context of site {site!r}", context, "a Context, or a list of at least one")
+    return axes

@@ -1,13 +1,13 @@
-"""What goes in and out of a site: requests it makes, replies it gets, and what travels between sites.
+"""What goes in and out of a site: what a step needs, what comes back, and what travels between sites.
 
 Small frozen values, nothing else: whoever drives a site decides how they travel.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
-from cosend.core.learner.values import AskPeer, Phase
+from cosend.core.learner.values import AskPeer, LabelledData, Phase
 
 
 class Decision(NamedTuple):
@@ -18,15 +18,31 @@ class Decision(NamedTuple):
     arm: str
     phase: Phase
     cell: int
-    context: tuple[float, ...]
+    context: tuple[Any, ...]  # a number in [0, 1] for each axis, or the value of a category
     propensity: float
 
 
-class Predict(NamedTuple):
-    """Request: run an own classifier on items. Reply: a list of labels."""
+class Step(NamedTuple):
+    """What was chosen for the first items of a batch: the choices have the ids first, first + 1, ...
 
-    classifier: str
-    items: list[Any]
+    The arms, local classifiers and peers alike, may be run together. The next item, if there is one, cannot be chosen
+    for before the peer of `ask` has told how much labelled data it has.
+    """
+
+    first: int
+    arms: list[str]
+    kinds: list[int]  # TRAIN, EXPLORE, EXPLOIT or LOOK
+    cells: list[int]
+    propensities: list[float]
+    ask: AskPeer | None
+    forwards: list[Forward]  # what became overdue: peers that wait for a label are told that none will come
+
+    def uses(self) -> dict[str, list[int]]:
+        """Return the places of the items that each arm is to label."""
+        places: dict[str, list[int]] = {}
+        for place, arm in enumerate(self.arms):
+            places.setdefault(arm, []).append(place)
+        return places
 
 
 class Question(NamedTuple):
@@ -34,34 +50,82 @@ class Question(NamedTuple):
 
     request: int  # the caller's decision id
     item: Any
-    context: tuple[float, ...]
+    context: tuple[Any, ...]
     training: bool
     labelled: bool  # the true label will follow
 
 
 class Call(NamedTuple):
-    """Request: have a peer label items. Reply: an `AnsweredItem` for each."""
+    """Have a peer label items. What comes back: a `Reply` for each question, in their order."""
 
     peer: str
     caller: str
     questions: list[Question]
 
 
-class AnsweredItem(NamedTuple):
-    """A peer's label, and the ticket under which it waits for the truth."""
+class Reply(NamedTuple):
+    """A peer's label, or why there is none."""
 
     label: Any
-    ticket: int | None
+    failed: str | None = None
+
+
+class Serving(NamedTuple):
+    """The local classifiers with which to answer a call, and the ids under which the site waits for the labels."""
+
+    functions: list[str]
+    tickets: list[int]  # 0: no label will follow
+    forwards: list[Forward]
 
 
 class Forward(NamedTuple):
-    """Tell a peer the true label of an item that it answered, or that there will be none."""
+    """Tell a peer the true label of an item that it answered, or that there will be none.
+
+    It is addressed by the caller and its request, so that a caller can withdraw what it never got a reply for.
+    """
 
     peer: str
-    ticket: int
+    caller: str
+    request: int
     truth: Any
     withdrawn: bool = False
 
 
-# What a driver performs for a site. Replies: a list of labels, a LabelledData, a list of AnsweredItem, nothing.
-Request: TypeAlias = Predict | AskPeer | Call | Forward
+class Lesson(NamedTuple):
+    """An item for a local classifier that learns, and its true label."""
+
+    classifier: str
+    item: Any
+    truth: Any
+
+
+class Settled(NamedTuple):
+    """What is left to do after labels were learnt."""
+
+    forwards: list[Forward]
+    lessons: list[Lesson]
+
+
+class Open(NamedTuple):
+    """What waits for its label."""
+
+    arm: str
+    label: Any  # None while it is still being decided
+    caller: str | None  # the peer whose item it is, None for an own one
+    answered: bool
+
+
+class Peer(Protocol):
+    """What a site needs of another one."""
+
+    def report(self, context: tuple[Any, ...]) -> LabelledData:
+        """Return how much labelled data it has around a context."""
+        ...
+
+    def serve(self, call: Call) -> list[Reply]:
+        """Label items with its own classifiers: a reply for each question."""
+        ...
+
+    def teach(self, forward: Forward) -> None:
+        """Take the true label of an item that it answered; one that it does not wait for changes nothing."""
+        ...

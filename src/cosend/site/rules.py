@@ -1,334 +1,350 @@
-"""The rules of a site, without input and output: items and labels in, decisions, requests and forwards out.
+"""The rules of a site as synchronous transitions, without input and output.
 
-`decide` and `answer` are generators: they yield what they need (run a classifier, ask or call a peer, tell a peer that
-no label will come) and go on with the reply. Whatever drives them decides how that is done; `Site` does it here, now.
+    place, choose           items come in             -> which arms label them, or which peer must be asked first
+    complete, fail          an arm has answered, or has not
+    serve                   a peer's call comes in    -> which local classifiers answer it
+    settle, teach           true labels come in       -> what is to be passed on, and which models learn
+    withdraw                no label will come
+    add_local, add_peer, remove, pause, resume, set_cost    an arm changes
+
+A transition checks everything, then changes the state, writes its event to the journal, and returns what is needed
+next, all of it at once. None waits and none runs code of the user: classifiers, rewards and contexts belong to whoever
+drives the rules. So any number of items can be in flight, and the order of the transitions is that of the events.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from itertools import repeat
+from typing import Any, Final
 
-from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
-from cosend.core.checks import as_list, check_callable, check_kind, check_text, check_unit
-from cosend.core.learner.learner import Learner
-from cosend.core.learner.values import Answer, Choice, LabelledData, Phase, View
-from cosend.core.learner.waiting import Patience
+import numpy as np
+
+from cosend.core.kernel.bookkeeping import TAUGHT
+from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.learner.learner import NOBODY, Learner
+from cosend.core.learner.registry import Patience
+from cosend.core.learner.values import Answer, LabelledData
 from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import ContextSelection
-from cosend.errors import ArmError, ClassifierError, CosendError, RewardError, SettingError, UnknownDecision
-from cosend.site.context import Axis, Past, check_items, read_contexts
-from cosend.site.messages import AnsweredItem, Call, Decision, Forward, Predict, Question, Request
+from cosend.errors import SettingError, UnansweredDecision, UnknownDecision
+from cosend.site import events
+from cosend.site.arm_changes import ArmChanges
+from cosend.site.context import Axis, Column, place_columns
+from cosend.site.messages import Forward, Lesson, Open, Question, Serving, Settled, Step
+from cosend.site.past import Codes, Past
+from cosend.site.served import Served
+from cosend.version import VERSION as SOFTWARE
 
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-T = TypeVar("T")
-
-
-class Open(NamedTuple):
-    """What a site keeps until the label comes."""
-
-    label: Any
-    arm: str
-    item: Any  # None unless the classifier that answered learns
-    forward: tuple[str, int] | None  # the peer to tell, and its ticket
-    caller: str | None  # the peer whose item it is, None for an own one
+NOTHING: Final[Mapping[str, Any]] = {}
 
 
-class Settled(NamedTuple):
-    """What is left to do after labels were learnt."""
+class Rules(ArmChanges):
+    """Everything that a site knows, and the only ways to change it.
 
-    forwards: list[Forward]
-    errors: list[CosendError]
-
-    def complain(self) -> None:
-        """Raise the first thing that went wrong, if anything did."""
-        if self.errors:
-            raise self.errors[0]
-
-
-def right_or_wrong(label: Any, truth: Any) -> float:
-    """Return 1 for a right label and 0 for a wrong one."""
-    return 1.0 if label == truth else 0.0
-
-
-class SiteRules:
-    """Decides for every item which own classifier or peer labels it, and learns from the truth which was best.
-
-    classifiers  name -> scikit-learn or river model, or a function from item to label
-    context      one axis or several: `Context("duration", scale="log")`; "auto" finds out which of the
-                 `candidates` to trust
-    candidates   name -> axis: what "auto" chooses from, each alone or all together; `trust()` shows how they fare
-    policy       how it decides; `ZoomingKLUCB()`, which needs to know nothing beforehand, unless given
-    costs        name -> cost of using an own classifier in [0, 1]; 0 unless given
-    reward       (label, truth) -> gain in [0, 1]; right or wrong unless given
-    patience     how long it waits for labels; for ever unless given
+    local    the local classifiers with their costs
+    axes     of a context; they place items, and are not part of the state
+    journal  what every event is written to, for example `list.append`; None writes nothing
     """
 
     def __init__(
         self,
         name: str,
         *,
-        classifiers: Mapping[str, Any],
-        context: Axis | Sequence[Axis] | Literal["auto"],
-        candidates: Mapping[str, Axis] | None = None,
+        local: Mapping[str, float],
+        axes: Sequence[Axis],
         policy: Policy | None = None,
-        costs: Mapping[str, float] | None = None,
-        reward: Callable[[Any, Any], float] = right_or_wrong,
         patience: Patience | None = None,
         seed: int = 0,
+        journal: events.Journal | None = None,
     ) -> None:
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise SettingError(
-                "the name of a site", name, "letters, digits, '_', '.' or '-', starting with a letter or digit"
-            )
-        check_kind(f"the classifiers of site {name!r}", classifiers, Mapping, "a mapping from names to models")
-        costs = {} if costs is None else costs
-        check_kind(f"the costs of site {name!r}", costs, Mapping, "a mapping from classifiers to costs")
-        check_callable(f"the reward of site {name!r}", reward, "a function (label, truth) -> gain in [0, 1]")
-        unknown = [arm for arm in costs if arm not in classifiers]
-        if unknown:
-            raise ArmError(f"site {name!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
-        self.name = name
-        self.axes: tuple[Axis, ...] = _axes(name, context, candidates)
-        self.axis_names = tuple(candidates or [axis.description for axis in self.axes])
-        if context == "auto" and not isinstance(policy, ContextSelection):
-            policy = ContextSelection() if policy is None else ContextSelection(policy)
-        self.classifiers: dict[str, Classifier] = {arm: as_classifier(model) for arm, model in classifiers.items()}
-        self.reward = reward
-        self.past = Past()
-        self.open: dict[int, Open] = {}
+        self.name, self.axes = name, tuple(axes)
+        categories = [n for n, axis in enumerate(axes) if axis.is_category]
         self.learner = Learner(
             name,
-            own={arm: costs.get(arm, 0.0) for arm in classifiers},
-            dimensions=len(self.axes),
+            own=local,
+            dimensions=len(axes),
+            categories=categories,
             policy=policy,
             patience=patience,
             seed=seed,
         )
+        self.past = Past(codes={axis: Codes() for axis in categories})
+        self.served = Served()
+        self.journal = journal
+        self._ranked = {n: axis.ranked for n, axis in enumerate(axes) if axis.ranked}
+        if journal is not None:
+            journal(self._started())
 
-    def decide(self, items: Iterable[Any]) -> Generator[Request, Any, list[Decision]]:
-        """Decide for items; yields what it needs and returns the decisions.
+    def _started(self) -> events.Started:
+        learner = self.learner
+        return events.Started(
+            version=events.VERSION,
+            software=SOFTWARE,
+            site=self.name,
+            seed=learner.seed,
+            policy=learner.policy.facts(),
+            patience=asdict(learner.patience),
+            axes=tuple(axis.description for axis in self.axes),
+            categories=tuple(self.past.codes),
+            ranked=dict(self._ranked),
+            local=dict(learner.arms.own),
+        )
 
-        If an arm fails, the items still count as arrivals but the choices are taken back.
+    # Items
+
+    def place(self, columns: Sequence[Column]) -> Floats:
+        """Return the contexts of new items, [item, axis], from what the axes have read off them."""
+        known = {axis: len(codes.values) for axis, codes in self.past.codes.items()}
+        points = self._change(place_columns, self.axes, columns, self.past, self.learner.arrivals)
+        event = None
+        if self.journal is not None:
+            values = {axis: tuple(float(value) for value in columns[axis]) for axis in self._ranked}
+            new = {axis: tuple(codes.values[known[axis] :]) for axis, codes in self.past.codes.items()}
+            if values or any(new.values()):
+                event = events.Placed(values, new)
+        self._write(event)
+        return points
+
+    def choose(
+        self,
+        points: Floats,
+        *,
+        told: Mapping[str, LabelledData] = NOBODY,
+        without: Collection[str] = (),
+        again: Sequence[int] = (),
+    ) -> Step:
+        """Choose arms for items, up to the first for which a peer must be asked; call again with the rest.
+
+        `told` is what peers have told of the first item, `without` the arms that may not be chosen this time, `again`
+        what `fail` returned for items that are chosen for once more.
         """
-        items = as_list(f"the items for site {self.name!r}", items, "a list of items")
-        check_items(self.axes, items, self.past, self.learner.arrivals)
-        choices: list[Choice] = []
-        answered: dict[int, Open] = {}
-        decisions: list[Decision] = []
-        try:
-            for part in self._parts(items):
-                decisions += yield from self._decide(part, choices, answered)
-        except Exception:
-            yield from self._take_back(choices, answered)
-            raise
-        return decisions
+        learner, numbers = self.learner, np.array(again, np.int64) if len(again) else None
+        made, ask = self._change(learner.decide, points, told, without, numbers)
+        names, count = learner.arms.names, len(made)
+        kinds, arms, cells, candidates = made.T.tolist()
+        step = Step(
+            first=learner.last_id - count + 1,
+            arms=[names[arm] for arm in arms],
+            kinds=kinds,
+            cells=cells,
+            propensities=[1.0 / each if each else math.nan for each in candidates],
+            ask=None if ask is None else ask._replace(context=self.spell(points[count])),
+            forwards=self.forget_overdue(),
+        )
+        if self.journal is not None:
+            self._write_choices(step, points, told, tuple(without), tuple(again))
+        return step
 
-    def answer(self, call: Call) -> Generator[Request, Any, list[AnsweredItem]]:
-        """Answer a peer's call with own classifiers; yields what it needs and returns a label for each item."""
-        tickets: list[int] = []
-        answers: list[AnsweredItem] = []
+    def _write_choices(
+        self,
+        step: Step,
+        points: Floats,
+        told: Mapping[str, LabelledData],
+        without: tuple[str, ...],
+        again: tuple[int, ...],
+    ) -> None:
+        heard, count = {peer: (int(data[0]), int(data[1])) for peer, data in told.items()}, len(step.arms)
+        if count:
+            contexts = tuple(self.spell(point) for point in points[:count])
+            arms, kinds, propensities = tuple(step.arms), tuple(step.kinds), tuple(step.propensities)
+            self._write(events.Chosen(step.first, contexts, arms, kinds, propensities, heard, without, again[:count]))
+            heard = {}
+        if step.ask is not None:
+            number = again[count] if again else 0
+            self._write(events.Asked(step.ask.peer, step.ask.context, heard, without, number))
+        self._write(None)
+
+    def complete(
+        self,
+        ids: Sequence[int],
+        labels: Sequence[Any],
+        items: Sequence[Any] = (),
+        others: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Enter what arms have answered: decisions of this site, or answers for a peer.
+
+        `items` are kept for classifiers that learn, None where they do not; `others` is what other local classifiers
+        said. What waits no longer, because it became overdue or its arm has left, is left alone.
+        """
+        notes = dict(zip(ids, zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False), strict=True))
+        waiting = self.learner.still_waiting(ids)
+        if waiting is not ids:
+            notes = {ticket: notes[ticket] for ticket in waiting}
+        self._change(self.learner.registry.notes.update, notes)
+        event = None
+        if self.journal is not None and notes:
+            rows = list(notes.values())
+            kept = tuple(item for _, item, _ in rows) if items else ()
+            said = tuple(other for *_, other in rows) if others else ()
+            event = events.Answered(tuple(notes), tuple(label for label, *_ in rows), kept, said)
+        self._write(event)
+
+    def fail(self, ids: Sequence[int], arm: str, reason: str) -> tuple[dict[int, int], list[Forward]]:
+        """Take choices back because their arm has failed: never a reward.
+
+        Returns for each id that still waited what `choose` takes as `again`, and what peers are to be told, because an
+        answer may have been lost on its way. Without ids it is only written down.
+        """
+        waiting = self.learner.still_waiting(ids)
+        forwards, arrivals = self._strike(waiting)
+        self._write(events.Failed(tuple(waiting), arm, reason))
+        return dict(zip(waiting, arrivals, strict=True)), forwards
+
+    def withdraw(self, ids: Sequence[int]) -> list[Forward]:
+        """Take back what no label will come for; ids that wait no longer are passed over."""
+        waiting = self.learner.still_waiting(ids)
+        forwards, _ = self._strike(waiting)
+        self._write(events.Withdrawn(tuple(waiting)) if waiting else None)
+        return forwards
+
+    # True labels
+
+    def labels_of(self, ids: Sequence[int]) -> list[Any]:
+        """Return what was answered for own decisions that wait for their label, or raise."""
+        tickets, found = self.learner.look_up(ids)
+        if (found[:, 1] == TAUGHT).any():  # an answer to a peer: its label comes from there
+            raise UnknownDecision(self.name, ids[int((found[:, 1] == TAUGHT).argmax())], self.learner.last_id)
+        notes = self.learner.registry.notes
         try:
-            for part in self._parts(call.questions):
-                answers += yield from self._answer(call.caller, part, tickets)
-        except Exception:
-            self._forget(tickets)
-            raise
-        return answers
+            return [notes[ticket][0] for ticket in tickets.tolist()]
+        except KeyError as error:
+            raise UnansweredDecision(self.name, error.args[0]) from None
 
     def settle(
-        self, decisions: Iterable[int], truths: Iterable[Any], costs: Iterable[float | None] | None = None
+        self,
+        ids: Sequence[int],
+        truths: Sequence[Any],
+        gains: Sequence[float],
+        costs: Sequence[float | None] | None = None,
     ) -> Settled:
-        """Learn the true labels of own decisions; returns what is to be passed on, and what went wrong in a model."""
-        decisions = as_list("decisions", decisions, "a list of ids")
-        truths = [plain(truth) for truth in as_list("truths", truths, "a list of labels")]
-        if len(truths) != len(decisions):
-            raise SettingError("truths", len(truths), f"as many as decisions ({len(decisions)})")
-        for decision, truth in zip(decisions, truths, strict=True):
-            self._check_own(decision)
-            for axis in self.axes:
-                axis.check_label(truth)
-        gains = [self._gain(decision, truth) for decision, truth in zip(decisions, truths, strict=True)]
-        self.learner.learn_many(decisions, gains, costs)
-        return self._close(decisions, truths)
+        """Learn the true labels of own decisions, which have been answered."""
+        self.labels_of(ids)
+        tickets, found = self.learner.look_up(ids)
+        numbers: list[int] = tickets.tolist()
+        kept = self._kept(numbers)
+        self._change(self.learner.learn_many, numbers, gains, costs)
+        self._remember_newest(numbers, truths)
+        if self.journal is not None:
+            paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
+            self._write(events.Labelled(tuple(numbers), tuple(truths), tuple(float(gain) for gain in gains), paid))
+        lessons = self._lessons(kept, found, truths)
+        return Settled(self._forwards(numbers, found, truths), lessons)
 
-    def _check_own(self, decision: int) -> None:
-        self.learner.room.require(decision)
-        if self.open[decision].caller is not None:  # an answer to a peer: its label comes from there
-            raise UnknownDecision(self.name, decision, self.learner.room.last)
+    def _kept(self, tickets: Sequence[int]) -> list[Any]:
+        notes = self.learner.registry.notes
+        return [notes[ticket][1] for ticket in tickets]
 
-    def trust(self) -> dict[str, View]:
-        """Return by name the parts of the context that may be trusted, and how each of them fares."""
-        names = [*self.axis_names, "time"]
-        return {" + ".join(names[axis] for axis in view.axes) or "none": view for view in self.learner.views()}
+    def _remember_newest(self, tickets: Sequence[int], truths: Sequence[Any]) -> None:
+        newest = max(tickets, default=0)
+        if newest > self.past.newest_labelled:
+            self.past.newest_labelled, self.past.newest_label = newest, truths[tickets.index(newest)]
 
-    def report(self, context: tuple[float, ...]) -> LabelledData:
-        """Return how much labelled data there is around a context."""
-        return self.learner.report(context)
+    def _lessons(self, kept: Sequence[Any], found: Ints, truths: Sequence[Any]) -> list[Lesson]:
+        names = self.learner.arms.names
+        return [Lesson(names[found[n, 0]], item, truths[n]) for n, item in enumerate(kept) if item is not None]
 
-    def be_taught(self, forward: Forward) -> None:
-        """Take the label of an item that was answered for a peer; one that waits no longer changes nothing."""
-        entry = self.open.get(forward.ticket)
-        if entry is None or entry.caller is None:
-            return
-        if forward.withdrawn:
-            self._forget([forward.ticket])
-            return
-        self.learner.learn(forward.ticket, self._gain(forward.ticket, forward.truth))
-        self._close([forward.ticket], [forward.truth]).complain()
-
-    def _parts(self, items: Sequence[T]) -> list[Sequence[T]]:
-        """Return the items in one part, or one by one if something could become overdue between two of them."""
-        if len(items) > 1 and self.learner.room.may_overflow(len(items), self.learner.arrivals):
-            return [[item] for item in items]
-        return [items]
-
-    def _decide(
-        self, items: Sequence[Any], choices: list[Choice], answered: dict[int, Open]
-    ) -> Generator[Request, Any, list[Decision]]:
-        contexts = read_contexts(self.axes, items, self.past, self.learner.arrivals)
-        first = len(choices)
-        yield from self._choose(contexts, choices)
-        made = choices[first:]
-        yield from self._drop_overdue()
-        yield from self._use_own(items, made, answered)
-        yield from self._use_peers(items, contexts, made, answered)
-        self.open.update((choice.id, answered[choice.id]) for choice in made)
+    def _forwards(self, tickets: Sequence[int], found: Ints, truths: Sequence[Any]) -> list[Forward]:
+        names = self.learner.arms.names
         return [
-            Decision(each.id, answered[each.id].label, each.arm, each.phase, each.cell, context, each.propensity)
-            for each, context in zip(made, contexts, strict=True)
+            Forward(names[found[n, 0]], self.name, tickets[n], truths[n])
+            for n in np.flatnonzero(found[:, 0] >= len(self.learner.arms.own)).tolist()
+            if self.promised(int(found[n, 0]), int(found[n, 1]))
         ]
 
-    def _answer(
-        self, caller: str, questions: Sequence[Question], tickets: list[int]
-    ) -> Generator[Request, Any, list[AnsweredItem]]:
-        made: list[Answer] = []
-        for request, _, context, training, labelled in questions:
-            own = self.learner.answer(context, caller=caller, request=request, training=training, labelled=labelled)
-            made.append(own)
-            if own.ticket is not None:
-                tickets.append(own.ticket)
-        yield from self._drop_overdue()
-        uses = [(own.function, question.item) for own, question in zip(made, questions, strict=True)]
-        labels = yield from self._predict(uses)
-        answers = [AnsweredItem(label, own.ticket) for label, own in zip(labels, made, strict=True)]
-        for (label, ticket), (arm, item) in zip(answers, uses, strict=True):
-            if ticket is not None:
-                self.open[ticket] = Open(label, arm, self._item_to_keep(arm, item), None, caller)
-        return answers
+    # Being a peer
 
-    def _choose(self, contexts: list[tuple[float, ...]], choices: list[Choice]) -> Generator[Request, Any, None]:
-        told: dict[str, LabelledData] = {}
-        while contexts:
-            batch = self.learner.choose_many(contexts, told)
-            if batch.choices:
-                told = {}
-            choices += batch.choices
-            contexts = contexts[len(batch.choices) :]
-            if batch.ask is not None:
-                told[batch.ask.peer] = yield batch.ask
+    def report(self, context: Sequence[Any]) -> LabelledData:
+        """Return how much labelled data there is around a context as a peer spells it; nothing changes."""
+        return self.learner.report(self.understand(context, Codes.find))
 
-    def _use_own(
-        self, items: Sequence[Any], choices: list[Choice], answered: dict[int, Open]
-    ) -> Generator[Request, Any, None]:
-        own = [(made, item) for made, item in zip(choices, items, strict=True) if made.arm in self.classifiers]
-        labels = yield from self._predict([(made.arm, item) for made, item in own])
-        for label, (made, item) in zip(labels, own, strict=True):
-            answered[made.id] = Open(label, made.arm, self._item_to_keep(made.arm, item), None, None)
+    def serve(self, caller: str, questions: Sequence[Question], without: Collection[str] = ()) -> Serving:
+        """Choose the local classifiers with which to answer a peer.
 
-    def _use_peers(
-        self,
-        items: Sequence[Any],
-        contexts: list[tuple[float, ...]],
-        choices: list[Choice],
-        answered: dict[int, Open],
-    ) -> Generator[Request, Any, None]:
-        always = self.learner.policy.share_labels == "always"
-        questions: dict[str, list[Question]] = {}
-        for made, item, context in zip(choices, items, contexts, strict=True):
-            if made.arm not in self.classifiers:
-                training = made.phase is Phase.TRAIN
-                question = Question(made.id, item, context, training, training or always)
-                questions.setdefault(made.arm, []).append(question)
-        for peer, asked in questions.items():
-            answers = yield Call(peer, self.name, asked)
-            for (label, ticket), question in zip(answers, asked, strict=True):
-                forward = None if ticket is None else (peer, ticket)
-                answered[question.request] = Open(label, peer, None, forward, None)
+        What is answered waits for its label if one will follow. If it was answered before, it no longer waits for that:
+        a caller that asks again never got the first answer.
+        """
+        if len({each.request for each in questions}) < len(questions):
+            raise SettingError(
+                f"the requests of caller {caller!r}", [each.request for each in questions], "all different"
+            )
+        labelled = [each for each in questions if each.labelled or each.training]
+        answers, forwards = self._change(self._serve, caller, questions, without)
+        tickets = [answer.ticket or 0 for answer in answers]
+        event = None
+        if self.journal is not None and labelled:
+            given = [answer for answer in answers if answer.ticket]
+            event = events.Served(
+                caller=caller,
+                requests=tuple(each.request for each in labelled),
+                first=given[0].ticket or 0,
+                contexts=tuple(tuple(each.context) for each in labelled),
+                functions=tuple(answer.function for answer in given),
+                training=tuple(each.training for each in labelled),
+                without=tuple(without),
+            )
+        self._write(event)
+        return Serving([answer.function for answer in answers], tickets, forwards)
 
-    def _predict(self, uses: list[tuple[str, Any]]) -> Generator[Request, Any, list[Any]]:
-        """Run every classifier once, on all items that are for it; labels come in the order of the uses."""
-        labels: list[Any] = [None] * len(uses)
-        for name in dict.fromkeys(arm for arm, _ in uses):
-            places = [n for n, (arm, _) in enumerate(uses) if arm == name]
-            predicted = yield Predict(name, [uses[n][1] for n in places])
-            for n, label in zip(places, predicted, strict=True):
-                labels[n] = label
-        return labels
+    def _serve(
+        self, caller: str, questions: Sequence[Question], without: Collection[str]
+    ) -> tuple[list[Answer], list[Forward]]:
+        found = [self.understand(each.context, Codes.find) for each in questions]
+        flags = [(each.training, each.labelled) for each in questions]
+        requests = [each.request for each in questions]
+        self.learner.check_answers(found, caller, requests, without)
+        self.strike_served(caller, requests)
+        contexts = [
+            self.understand(each.context, Codes.code) if any(flag) else point
+            for each, flag, point in zip(questions, flags, found, strict=True)
+        ]
+        answers = self.learner.answer_many(contexts, caller=caller, requests=requests, flags=flags, without=without)
+        self.remember_served(caller, requests, [answer.ticket for answer in answers])
+        return answers, self.forget_overdue()
 
-    def _take_back(self, choices: list[Choice], answered: dict[int, Open]) -> Generator[Request, Any, None]:
-        self._forget([made.id for made in choices])
-        for entry in answered.values():
-            if entry.forward is not None:
-                yield Forward(*entry.forward, truth=None, withdrawn=True)
-        yield from self._drop_overdue()
+    def strike_served(self, caller: str, requests: Sequence[int]) -> None:
+        """Take back what was answered before for requests that are answered once more."""
+        before = [self.served.ticket(caller, request) for request in requests]
+        tickets = [ticket for ticket in before if ticket is not None]
+        if tickets:
+            self.learner.withdraw_many(tickets)
+            self.served.forget(tickets)
 
-    def _drop_overdue(self) -> Generator[Request, Any, None]:
-        """Close what waits no longer; a peer that was promised the label is told that there will be none."""
-        for decision in self.learner.take_dropped():
-            entry = self.open.pop(decision, None)
-            if entry is not None and entry.forward is not None:
-                yield Forward(*entry.forward, truth=None, withdrawn=True)
+    def remember_served(self, caller: str, requests: Sequence[int], tickets: Sequence[int | None]) -> None:
+        """Remember who asked for what now waits under ids; some may be overdue already."""
+        for request, ticket in zip(requests, tickets, strict=True):
+            if ticket:
+                self.served.add(caller, request, ticket)
 
-    def _forget(self, tickets: list[int]) -> None:
-        for ticket in tickets:
-            if ticket in self.learner.room.entries:
-                self.learner.withdraw(ticket)
-            self.open.pop(ticket, None)
+    def served_tickets(self, caller: str, requests: Sequence[int]) -> list[int]:
+        """Return the ids under which labels of a caller's requests are awaited; other requests are passed over."""
+        found = [self.served.ticket(caller, request) for request in requests]
+        return [ticket for ticket in found if ticket is not None]
 
-    def _item_to_keep(self, arm: str, item: Any) -> Any:
-        return item if self.classifiers[arm].learns else None
+    def teach(
+        self, caller: str, requests: Sequence[int], truths: Sequence[Any], gains: Sequence[float]
+    ) -> list[Lesson]:
+        """Learn the true labels of items that were answered for a peer, all of which must be awaited."""
+        tickets = self.served_tickets(caller, requests)
+        _, found = self.learner.look_up(tickets)
+        kept = self._kept(tickets)
+        self._change(self.learner.learn_many, tickets, gains)
+        self.served.forget(tickets)
+        if self.journal is not None:
+            told = tuple(truths), tuple(float(gain) for gain in gains)
+            self._write(events.Taught(caller, tuple(requests), *told))
+        return self._lessons(kept, found, truths)
 
-    def _gain(self, decision: int, truth: Any) -> float:
-        where = f"decision {decision} of site {self.name!r}"
-        try:
-            gain = self.reward(self.open[decision].label, truth)
-        except Exception as error:  # a user's function may raise anything, and so may a comparison of arrays
-            raise RewardError("gain", error, where) from error
-        check_unit("gain", gain, where)
-        return float(gain)
+    # Looking inside
 
-    def _close(self, decisions: Sequence[int], truths: Sequence[Any]) -> Settled:
-        """Close what has its label, all of it, and only then say what went wrong in a model."""
-        settled = Settled([], [])
-        for decision, truth in zip(decisions, truths, strict=True):
-            entry = self.open.pop(decision)
-            if entry.caller is None and decision > self.past.newest_labelled:
-                self.past.newest_labelled, self.past.newest_label = int(decision), truth
-            if entry.forward is not None:
-                settled.forwards.append(Forward(*entry.forward, truth=truth))
-            if entry.item is not None and entry.arm in self.classifiers:
-                try:
-                    teach(entry.arm, self.classifiers[entry.arm], entry.item, truth)
-                except ClassifierError as error:
-                    settled.errors.append(error)
-        return settled
-
-
-def _axes(site: str, context: Any, candidates: Any) -> tuple[Axis, ...]:
-    if (context == "auto") != (candidates is not None):
-        allowed = "given with context='auto', and only then: a mapping from names to Contexts"
-        raise SettingError(f"the candidates of site {site!r}", candidates, allowed)
-    if context == "auto":
-        check_kind(f"the candidates of site {site!r}", candidates, Mapping, "a mapping from names to Contexts")
-        for each in candidates:
-            check_text(f"the name of a candidate of site {site!r}", each)
-        context = tuple(candidates.values())
-    axes = tuple(context) if isinstance(context, list | tuple) else (context,)
-    for axis in axes:
-        if not isinstance(axis, Axis):
-            raise SettingError(f"the context of site {site!r}", axis, "a Context, or a list of them")
-    if not axes:
-        raise SettingError(f"the context of site {site!r}", context, "a Context, or a list of at least one")
-    return axes
+    def open(self) -> dict[int, Open]:
+        """Return all that waits for its label, by id."""
+        names, notes = self.learner.arms.names, self.learner.registry.notes
+        waiting = {}
+        for entry in self.learner.registry.entries():
+            note, asker = notes.get(entry.id), self.served.asker(entry.id)
+            label = None if note is None else note[0]
+            caller = None if asker is None else asker[0]
+            waiting[entry.id] = Open(names[entry.arm], label, caller, note is not None)
+        return waiting

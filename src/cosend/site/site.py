@@ -1,131 +1,396 @@
-"""A site: its rules, driven here and now, with peers that are reached directly."""
+"""A site: its rules, driven here and now, with its own models and with peers that are reached directly."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from functools import cached_property
-from typing import Any, Protocol, TypeVar
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
 
-from cosend.classifiers.adapters import as_classifier, predictions
-from cosend.core.learner.values import AskPeer, LabelledData
-from cosend.errors import CosendError, NetworkError
-from cosend.site.messages import AnsweredItem, Call, Decision, Forward, Predict, Request
-from cosend.site.rules import SiteRules
+from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
+from cosend.core.checks import as_list, check_callable, check_kind, check_unit, check_whole
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.registry import Patience
+from cosend.core.learner.state import State
+from cosend.core.learner.values import LabelledData, View
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import ContextSelection
+from cosend.errors import (
+    ArmError,
+    CosendError,
+    NetworkError,
+    RewardError,
+    SettingError,
+    SomeUnanswered,
+    StateError,
+)
+from cosend.site.backoff import Backoff
+from cosend.site.batch import Answering, Batch
+from cosend.site.columns import as_rows
+from cosend.site.context import Axis, Column, as_axes, read_columns
+from cosend.site.events import Journal
+from cosend.site.label_check import LabelCheck
+from cosend.site.messages import Call, Decision, Forward, Lesson, Open, Peer, Reply
+from cosend.site.rules import Rules
+from cosend.site.snapshot import restore_rules, rules_state
+from cosend.stores.state_file import read_state, write_state
 
-Result = TypeVar("Result")
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-class Peer(Protocol):
-    """What a site needs of another one."""
-
-    def report(self, context: tuple[float, ...]) -> LabelledData:
-        """Return how much labelled data it has around a context."""
-        ...
-
-    def answer_now(self, call: Call) -> list[AnsweredItem]:
-        """Label items with its own classifiers."""
-        ...
-
-    def be_taught(self, forward: Forward) -> None:
-        """Take the true label of an item that it answered."""
-        ...
+def right_or_wrong(label: Any, truth: Any) -> float:
+    """Return 1 for a right label and 0 for a wrong one."""
+    return 1.0 if label == truth else 0.0
 
 
-class Site(SiteRules):
-    """A site that classifies and learns in this process; `SiteRules` explains its options."""
+class Site:
+    """Decides for every item which local classifier or peer labels it, and learns from the truth which was best.
 
-    @cached_property
-    def peers(self) -> dict[str, Peer]:
-        """The sites that it may call, by name."""
-        return {}
+    classifiers    name -> scikit-learn or river model, or a function from item to label
+    context        one axis or several: `Context("duration", scale="log")`; "auto" finds out which of the
+                   `candidates` to trust
+    candidates     name -> axis: what "auto" chooses from, each alone or all together; `trust()` shows how they fare
+    policy         how it decides; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
+    costs          name -> cost of using a local classifier in [0, 1]; 0 unless given
+    reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
+    patience       how long it waits for labels; for ever unless given
+    retries        how often an item is chosen for again when its arm has failed, the last time among local classifiers
+    strict_labels  refuse a true label that no arm could have given; else it is a warning, once
+    journal        what its events are written to, for example `list.append`; `fold` makes its state of them
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        classifiers: Mapping[str, Any],
+        context: Axis | Sequence[Axis] | Literal["auto"],
+        candidates: Mapping[str, Axis] | None = None,
+        policy: Policy | None = None,
+        costs: Mapping[str, float] | None = None,
+        reward: Callable[[Any, Any], float] = right_or_wrong,
+        patience: Patience | None = None,
+        seed: int = 0,
+        retries: int = 3,
+        strict_labels: bool = False,
+        journal: Journal | None = None,
+    ) -> None:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise SettingError(
+                "the name of a site", name, "letters, digits, '_', '.' or '-', starting with a letter or digit"
+            )
+        check_kind(f"the classifiers of site {name!r}", classifiers, Mapping, "a mapping from names to models")
+        costs = {} if costs is None else costs
+        check_kind(f"the costs of site {name!r}", costs, Mapping, "a mapping from classifiers to costs")
+        check_callable(f"the reward of site {name!r}", reward, "a function (label, truth) -> gain in [0, 1]")
+        check_whole("retries", retries, least=0)
+        check_kind("strict_labels", strict_labels, bool, "True or False")
+        unknown = [arm for arm in costs if arm not in classifiers]
+        if unknown:
+            raise ArmError(f"site {name!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
+        self.name, self.reward, self.retries = name, reward, retries
+        self.axes: tuple[Axis, ...] = as_axes(name, context, candidates)
+        self.axis_names = tuple(candidates or [axis.description for axis in self.axes])
+        if context == "auto" and not isinstance(policy, ContextSelection):
+            policy = ContextSelection() if policy is None else ContextSelection(policy)
+        self.classifiers: dict[str, Classifier] = {arm: as_classifier(model) for arm, model in classifiers.items()}
+        self.peers: dict[str, Peer] = {}
+        self.outbox: list[Forward] = []  # what peers could not be told yet
+        self.rules = Rules(
+            name,
+            local={arm: costs.get(arm, 0.0) for arm in classifiers},
+            axes=self.axes,
+            policy=policy,
+            patience=patience,
+            seed=seed,
+            journal=journal,
+        )
+        self._labels = LabelCheck(name, strict=strict_labels)
+        self._backoff = Backoff()
+        self._items = 0  # that came or were answered for peers
+
+    def __repr__(self) -> str:
+        arms = f"{len(self.classifiers)} classifiers, {len(self.peers)} peers"
+        return (
+            f"<Site {self.name!r}: {arms}, {self.learner.arrivals} items, {self.learner.waiting_count} labels awaited>"
+        )
+
+    @property
+    def learner(self) -> Learner:
+        """The rules of its choices, and what they have learnt."""
+        return self.rules.learner
+
+    @property
+    def open(self) -> dict[int, Open]:
+        """What waits for its label, by id."""
+        return self.rules.open()
 
     # What a user calls
 
     def classify(self, item: Any) -> Decision:
-        """Label an item with an own classifier or by a peer."""
-        return self.classify_many([item])[0]
+        """Label an item with a local classifier or by a peer."""
+        batch = self._decided([item], read_columns(self.axes, [item]))
+        if batch.errors:
+            raise batch.errors[0]
+        return batch.decision(0)
 
-    def classify_many(self, items: Iterable[Any]) -> list[Decision]:
-        """Label many items at once, with the same result as one by one."""
-        return self._drive(self.decide(items))
+    def classify_many(self, items: Any) -> list[Decision]:
+        """Label many items at once, with the same result as one by one.
 
-    def learn(self, decision: int, truth: Any, cost: float | None = None) -> None:
+        `items` may be a list, a DataFrame, or a NumPy array with named fields. If no arm can label some of them,
+        `SomeUnanswered` is raised when all others have their decisions, and has these.
+        """
+        rows = as_rows(f"the items for site {self.name!r}", items)
+        columns = read_columns(self.axes, rows)
+        if not rows:
+            return []
+        if len(rows) > 1 and self.learner.registry.may_overflow(len(rows), self.learner.arrivals):
+            # Peers must be told of what becomes overdue before the next item, as they would one by one.
+            parts = [([row], [column[n : n + 1] for column in columns]) for n, row in enumerate(rows)]
+        else:
+            parts = [(rows, columns)]
+        batches = [self._decided(*part) for part in parts]
+        if not any(batch.errors for batch in batches):
+            return [decision for batch in batches for decision in batch.decisions()]
+        raise self._some_unanswered(batches)
+
+    def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> Batch:
+        """Decide for items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
+        first = self.learner.last_id + 1
+        self._items += len(items)
+        try:
+            batch = Batch(self, items, self.rules.place(columns))
+            batch.run()
+        except BaseException:
+            self._abandon(first)
+            raise
+        return batch
+
+    def _abandon(self, first: int) -> None:
+        """Take back all decisions from an id on: nobody was told of them."""
+        own = [ticket for ticket, entry in self.open.items() if ticket >= first and entry.caller is None]
+        self.post(self.rules.withdraw(own))
+
+    def _some_unanswered(self, batches: Sequence[Batch]) -> SomeUnanswered:
+        decisions: list[Decision | None] = []
+        errors = {}
+        for batch in batches:
+            errors.update({len(decisions) + place: error for place, error in batch.errors.items()})
+            decisions += [None if n in batch.errors else batch.decision(n) for n in range(len(batch.items))]
+        return SomeUnanswered(self.name, decisions, dict(sorted(errors.items())))
+
+    def learn(self, decision: int | Decision, truth: Any, cost: float | None = None) -> None:
         """Learn the true label of an item; `cost` is what the decision really cost, if that was not known before."""
-        self.learn_many([decision], [truth], [cost])
+        self.learn_many([decision], [truth], None if cost is None else [cost])
 
     def learn_many(
-        self, decisions: Iterable[int], truths: Iterable[Any], costs: Iterable[float | None] | None = None
+        self,
+        decisions: Iterable[int | Decision],
+        truths: Iterable[Any],
+        costs: Iterable[float | None] | None = None,
     ) -> None:
-        """Learn many true labels at once, with the same result as one by one.
+        """Learn many true labels at once, with the same result as one by one; decisions by themselves or by id.
 
-        If a model or a peer fails to learn, all labels are settled and passed on before the first failure is raised.
+        If a model fails to learn, all labels are settled and passed on before the first failure is raised.
         """
-        settled = self.settle(decisions, truths, costs)
-        for forward in settled.forwards:
-            try:
-                self.peers[forward.peer].be_taught(forward)
-            except CosendError as error:
-                settled.errors.append(error)
-        settled.complain()
+        given = as_list("decisions", decisions, "a list of ids")
+        ids = [each.id if isinstance(each, Decision) else each for each in given]
+        truths = [plain(truth) for truth in as_list("truths", truths, "a list of labels")]
+        costs = None if costs is None else as_list("costs", costs, "a list of costs, or None")
+        if len(truths) != len(ids):
+            raise SettingError("truths", len(truths), f"as many as decisions ({len(ids)})")
+        labels = self.rules.labels_of(ids)
+        for axis in self.axes:
+            for truth in truths:
+                axis.check_label(truth)
+        gains = self._gains(ids, labels, truths)
+        if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
+            self._labels.check(truths, self.classifiers, peers=bool(self.peers))
+        settled = self.rules.settle(ids, truths, gains, costs)
+        errors = [*self._let_models_learn(settled.lessons), *self.post(settled.forwards)]
+        if errors:
+            raise errors[0]
 
-    # Arms that join and leave
+    def waits(self, decision: int) -> bool:
+        """Tell whether a decision waits for its label."""
+        return decision in self.learner.registry
+
+    def trust(self) -> dict[str, View]:
+        """Return by name the parts of the context that may be trusted, and how each of them fares."""
+        names = [*self.axis_names, "time"]
+        return {" + ".join(names[axis] for axis in view.axes) or "none": view for view in self.learner.views()}
+
+    # Arms that join and leave, pause and resume
 
     def add_classifier(self, name: str, model: Any, cost: float = 0.0) -> None:
-        """Add an own classifier."""
+        """Add a local classifier."""
         classifier = as_classifier(model)
-        self.learner.add_own(name, cost)
+        self.rules.add_local(name, cost)
         self.classifiers[name] = classifier
 
     def add_peer(self, name: str, peer: Peer, cost: float = 0.0, functions: int = 1) -> None:
-        """Add a peer that says it has so many classifiers."""
+        """Add a peer that announces this many classifiers."""
         if name == self.name:
             raise NetworkError(f"site {name!r} cannot be its own peer")
-        self.learner.add_peer(name, cost, functions)
+        self.rules.add_peer(name, cost, functions)
         self.peers[name] = peer
 
     def remove(self, name: str) -> None:
-        """Remove an own classifier or a peer; decisions that wait for its reward are dropped, and answers to it."""
-        dropped = [self.open.pop(decision, None) for decision in self.learner.remove(name)]
-        self._forget([ticket for ticket, entry in self.open.items() if entry.caller == name])
+        """Remove a local classifier or a peer; decisions that wait for its reward are dropped, and answers to it."""
+        forwards = self.rules.remove(name)
         self.classifiers.pop(name, None)
-        peer = self.peers.pop(name, None)
-        for entry in dropped:
-            if peer is not None and entry is not None and entry.forward is not None:
-                peer.be_taught(Forward(*entry.forward, truth=None, withdrawn=True))
+        self.post(forwards)
+        self.peers.pop(name, None)
+        self.outbox = [forward for forward in self.outbox if forward.peer != name]
 
     def set_cost(self, arm: str, cost: float) -> None:
-        """Change the cost of an own classifier or of calling a peer, from now on."""
-        self.learner.set_cost(arm, cost)
+        """Change the cost of a local classifier or of calling a peer, from now on."""
+        self.rules.set_cost(arm, cost)
+
+    def pause(self, arm: str) -> None:
+        """Use a local classifier or a peer no longer until `resume`; what was learnt of it is kept."""
+        self.rules.pause(arm)
+
+    def resume(self, arm: str) -> None:
+        """Let a local classifier or a peer be used again, with what was known of it."""
+        self.rules.resume(arm)
 
     # Being a peer
 
-    def answer_now(self, call: Call) -> list[AnsweredItem]:
-        """Answer a peer's call here and now."""
-        return self._drive(self.answer(call))
+    def report(self, context: tuple[Any, ...]) -> LabelledData:
+        """Return how much labelled data there is around a context."""
+        return self.rules.report(context)
 
-    # Here and now
+    def serve(self, call: Call) -> list[Reply]:
+        """Answer a peer's call with local classifiers; one that fails is replaced by another."""
+        questions = call.questions
+        if len(questions) > 1 and self.learner.registry.may_overflow(len(questions), self.learner.arrivals):
+            return [reply for question in questions for reply in self.serve(call._replace(questions=[question]))]
+        self._items += len(questions)
+        return Answering(self, call.caller, questions).run()
 
-    def _drive(self, steps: Generator[Request, Any, Result]) -> Result:
+    def teach(self, forward: Forward) -> None:
+        """Take the true label of an item that was answered for a peer; one that waits no longer changes nothing."""
+        ticket = self.rules.served.ticket(forward.caller, forward.request)
+        if ticket is None:
+            return
+        note = self.learner.registry.notes.get(ticket)
+        if forward.withdrawn or note is None:  # without an answer there is nothing to learn from
+            self.post(self.rules.withdraw([ticket]))
+            return
+        gains = self._gains([ticket], [note[0]], [forward.truth])
+        lessons = self.rules.teach(forward.caller, [forward.request], [forward.truth], gains)
+        for error in self._let_models_learn(lessons):
+            raise error
+
+    # What a batch needs of its site
+
+    def left_out(self, failed: frozenset[str], *, local_only: bool) -> frozenset[str] | None:
+        """Return the arms that may not be chosen: those that failed, and those that are left alone for a while.
+
+        What is left alone is tried all the same if nothing else is left. None: there is no arm at all.
+        """
+        arms, resting = self.learner.arms, self._backoff.resting(self._items)
+        if not failed and not resting and not local_only and not arms.paused:
+            return failed
+        failed = failed.union(arms.peers) if local_only else failed
+        usable = set(arms.names) - arms.paused - failed
+        if not usable:
+            return None
+        return (failed | resting if usable - resting else failed) & set(arms.names)
+
+    def is_resting(self, arm: str) -> bool:
+        """Tell whether an arm has failed and is left alone for a while."""
+        return arm in self._backoff.resting(self._items)
+
+    def arm_worked(self, arm: str, labels: Iterable[Any]) -> None:
+        """Take note that an arm has answered."""
+        self._backoff.worked(arm)
+        self._labels.gave(labels)
+
+    def arm_failed(self, arm: str) -> None:
+        """Take note that an arm has failed, and leave it alone for a while."""
+        self._backoff.failed(arm, self._items)
+
+    def post(self, forwards: Sequence[Forward]) -> list[CosendError]:
+        """Tell peers what they are to be told. What cannot be delivered is kept and tried again with the next.
+
+        Returns what went wrong at peers that were told.
+        """
+        if not forwards and not self.outbox:
+            return []
+        waiting, self.outbox = [*self.outbox, *forwards], []
+        silent, errors = set(self._backoff.resting(self._items)), list[CosendError]()
+        for n, forward in enumerate(waiting):
+            try:
+                if forward.peer in silent:
+                    self.outbox.append(forward)
+                elif forward.peer in self.peers:
+                    self.peers[forward.peer].teach(forward)
+            except BaseException as error:
+                if not isinstance(error, Exception):  # Ctrl-C: nothing is lost
+                    self.outbox += waiting[n:]
+                    raise
+                if isinstance(error, CosendError) and not isinstance(error, NetworkError):
+                    errors.append(error)  # it was told, and could not learn from it
+                    continue
+                self.outbox.append(forward)  # whatever lies between here and there
+                self.arm_failed(forward.peer)
+                silent.add(forward.peer)
+        return errors
+
+    def _gains(self, ids: Sequence[int], labels: Sequence[Any], truths: Sequence[Any]) -> list[float]:
+        return [self._gain(*each) for each in zip(ids, labels, truths, strict=True)]
+
+    def _gain(self, ticket: int, label: Any, truth: Any) -> float:
+        where = f"decision {ticket} of site {self.name!r}"
         try:
-            request = next(steps)
-            while True:
-                try:
-                    reply = self._perform(request)
-                except Exception as error:  # the rules take back what they have begun, and raise it again
-                    request = steps.throw(error)
-                else:
-                    request = steps.send(reply)
-        except StopIteration as done:
-            result: Result = done.value
-            return result
+            gain = self.reward(label, truth)
+        except Exception as error:  # a user's function may raise anything, and so may a comparison of arrays
+            raise RewardError("gain", error, where) from error
+        check_unit("gain", gain, where)
+        return float(gain)
 
-    def _perform(self, request: Request) -> Any:
-        match request:
-            case Predict(name, items):
-                return predictions(name, self.classifiers[name], items)
-            case AskPeer(peer, context):
-                return self.peers[peer].report(context)
-            case Call(peer):
-                return self.peers[peer].answer_now(request)
-            case Forward(peer):
-                return self.peers[peer].be_taught(request)
+    def _let_models_learn(self, lessons: Sequence[Lesson]) -> list[CosendError]:
+        """Let models learn, all of them, and return what went wrong."""
+        errors: list[CosendError] = []
+        for name, item, truth in lessons:
+            if name in self.classifiers:
+                try:
+                    teach(name, self.classifiers[name], item, truth)
+                except CosendError as error:
+                    errors.append(error)
+        return errors
+
+    # Saving
+
+    def state(self) -> State:
+        """Return everything it needs, beside its classifiers, to go on as if it had never stopped."""
+        state = rules_state(self.rules)
+        state.facts["site"]["outbox"] = [list(forward) for forward in self.outbox]
+        return state
+
+    def restore(self, state: State) -> Callable[[], None]:
+        """Check that a state fits and return the function that puts it there, which cannot fail."""
+        commit_rules = restore_rules(self.rules, state)
+        try:
+            outbox = [Forward(*forward) for forward in state.facts["site"]["outbox"]]
+        except (KeyError, TypeError) as error:
+            raise StateError(f"the saved state of site {self.name!r} is damaged: {error!r}") from error
+
+        def commit() -> None:
+            commit_rules()
+            self.outbox = outbox
+
+        return commit
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save what it knows to a file; its classifiers are not saved."""
+        write_state(self.state(), path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Go on from what `save` has written for a site of the same name, classifiers, peers and context.
+
+        What was saved (costs, policy, patience, seed) wins over what the site was built with.
+        """
+        self.restore(read_state(path))()

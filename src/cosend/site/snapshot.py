@@ -8,52 +8,68 @@ from typing import Any
 
 from cosend.core.learner.state import State, learner_from, learner_state
 from cosend.errors import StateError
-from cosend.site.context import Past, RecentValues
-from cosend.site.rules import Open
-from cosend.site.site import Site
+from cosend.site.past import Codes, Past, RecentValues
+from cosend.site.rules import Rules
+from cosend.site.served import Served
 
 
-def site_state(site: Site) -> State:
-    """Return everything a site needs, beside its classifiers, to go on as if it had never stopped."""
-    state = learner_state(site.learner)
+def rules_state(rules: Rules) -> State:
+    """Return everything that the rules of a site need to go on as if they had never stopped."""
+    state = learner_state(rules.learner)
+    past, notes = rules.past, rules.learner.registry.notes
+    waiting = [ticket for ticket in rules.learner.registry.ids() if ticket in notes]
     state.facts["site"] = {
-        "context": [axis.description for axis in site.axes],
-        "newest_labelled": site.past.newest_labelled,
-        "newest_label": site.past.newest_label,
-        "recent": {name: [recent.window, list(recent.values)] for name, recent in site.past.recent.items()},
-        "open": [[ticket, *entry] for ticket, entry in site.open.items()],
+        "context": [axis.description for axis in rules.axes],
+        "past": {
+            "newest_labelled": past.newest_labelled,
+            "newest_label": past.newest_label,
+            "recent": [[axis, recent.window, list(recent.values)] for axis, recent in sorted(past.recent.items())],
+            "codes": [[axis, list(codes.values)] for axis, codes in sorted(past.codes.items())],
+        },
+        "answers": [[ticket, *notes[ticket]] for ticket in waiting],
+        "served": rules.served.rows(),
     }
-    _check_survives(site.name, site.past.newest_label)
-    for entry in site.open.values():
-        _check_survives(site.name, entry.label)
-        _check_survives(site.name, entry.item)
+    _check_survives(rules.name, past.newest_label)
+    for ticket in waiting:
+        for value in notes[ticket]:
+            _check_survives(rules.name, value)
     return state
 
 
-def restore_site(site: Site, state: State) -> Callable[[], None]:
-    """Check that a state fits a site and return the function that puts it there, which cannot fail."""
+def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
+    """Check that a state fits the rules of a site and return the function that puts it there, which cannot fail."""
     learner = learner_from(state)
     try:
         saved = state.facts["site"]
-        past = Past(saved["newest_labelled"], saved["newest_label"])
-        past.recent = {name: RecentValues(window, values) for name, (window, values) in saved["recent"].items()}
-        entries = {ticket: _opened(*entry) for ticket, *entry in saved["open"]}
-        context = saved["context"]
+        context, past = saved["context"], _past(saved["past"], len(rules.axes))
+        learner.registry.notes.update((int(ticket), _note(*note)) for ticket, *note in saved["answers"])
+        served = Served()
+        for ticket, caller, request in saved["served"]:
+            served.add(str(caller), int(request), int(ticket))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StateError(f"the saved state of site {learner.name!r} is damaged: {error!r}") from error
-    _check_fits("name", learner.name, site.name)
-    _check_fits("classifiers", sorted(learner.arms.own), sorted(site.classifiers))
-    _check_fits("peers", sorted(learner.arms.peers), sorted(site.peers))
-    _check_fits("context", context, [axis.description for axis in site.axes])
+    _check_fits("name", learner.name, rules.name)
+    _check_fits("classifiers", sorted(learner.arms.own), sorted(rules.learner.arms.own))
+    _check_fits("peers", sorted(learner.arms.peers), sorted(rules.learner.arms.peers))
+    _check_fits("context", context, [axis.description for axis in rules.axes])
 
     def commit() -> None:
-        site.learner, site.past, site.open = learner, past, entries
+        rules.learner, rules.past, rules.served = learner, past, served
 
     return commit
 
 
-def _opened(label: Any, arm: str, item: Any, forward: list[Any] | None, caller: str | None) -> Open:
-    return Open(label, arm, item, None if forward is None else (forward[0], forward[1]), caller)
+def _past(saved: dict[str, Any], axes: int) -> Past:
+    past = Past(int(saved["newest_labelled"]), saved["newest_label"])
+    past.recent = {int(axis): RecentValues(int(window), values) for axis, window, values in saved["recent"]}
+    past.codes = {int(axis): Codes(values) for axis, values in saved["codes"]}
+    if not all(0 <= axis < axes for axis in (*past.recent, *past.codes)):
+        raise ValueError("it has values of an axis that is not there")
+    return past
+
+
+def _note(label: Any, item: Any, others: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    return label, item, dict(others)
 
 
 def _check_survives(site: str, value: Any) -> None:

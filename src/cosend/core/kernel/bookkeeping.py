@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.changes import LAST_USE, notice
@@ -24,6 +26,7 @@ EXPLORE: Final = 2
 EXPLOIT: Final = 3
 TAUGHT: Final = 4
 LOOK: Final = 5  # an exploration that says whether an arm has changed, and is no part of its estimate
+OUT: Final = np.inf  # the cost of an arm that may not be chosen now: it loses every comparison by itself
 
 
 @compiled
@@ -40,9 +43,15 @@ def net_mean(ledger: Ledger, row: int, arm: int) -> float:
 
 
 @compiled
-def enter_choice(ledger: Ledger, row: int, arm: int, phase: int, arrival: int) -> None:
-    """Enter a choice for an own item in a cell; it counts as an arrival whatever arm is used."""
-    ledger.cells[row, col.CELL_ARRIVALS] += 1
+def may_be_chosen(ledger: Ledger, arm: int) -> bool:
+    """Tell whether an arm is neither paused nor left out of this choice; asked where costs are not compared."""
+    return bool(ledger.costs[arm] < OUT)
+
+
+@compiled
+def enter_choice(ledger: Ledger, row: int, arm: int, phase: int, arrival: int, arrivals: int) -> None:
+    """Enter a choice for an own item in a cell: as 1 arrival whatever arm is used, or 0 if it was counted before."""
+    ledger.cells[row, col.CELL_ARRIVALS] += arrivals
     if phase == TRAIN:
         ledger.counts[row, arm, col.TRAINING] += 1
         ledger.counts[row, arm, col.TRAINING_WAITING] += 1

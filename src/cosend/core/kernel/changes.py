@@ -146,7 +146,8 @@ def arm_to_look_at(ledger: Ledger, row: int) -> int:
         known = ledger.rewards[row, arm]
         errors += known[ERRORS]
         looks += known[LOOK_ERRORS]
-        if known[col.REWARD_COUNT] > 0.0 and known[LAST_USE] < longest_ago:
+        is_in = ledger.costs[arm] < np.inf  # neither paused nor left out of this choice
+        if is_in and known[col.REWARD_COUNT] > 0.0 and known[LAST_USE] < longest_ago:
             longest_ago, chosen = known[LAST_USE], arm
     return chosen if looks + 1.0 <= LOOKS * errors else EMPTY
 

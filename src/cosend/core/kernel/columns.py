@@ -35,7 +35,8 @@ MAX_ROWS: Final = 23  # cubes are not split into more than so many
 NOTICES: Final = 24  # 1: estimates of arms that change restart
 RISING: Final = 25  # 1: arms may get better while nobody uses them
 TRUSTED: Final = 26  # the view that decides
-SITE_COLUMNS: Final = 27
+CATEGORIES: Final = 27  # which axes are categories, as bits
+SITE_COLUMNS: Final = 28
 
 # Ledger.parameters: real numbers of a site.
 EXPONENT: Final = 0
@@ -49,7 +50,8 @@ SIDE_RATE: Final = 7  # how the difference within a cube shrinks with the level
 INHERITED: Final = 8  # how many rewards of its parent a new cube starts with at most
 STEEPNESS: Final = 9  # the difference that the cube of level 0 may hide between two arms
 PEER_TRAINING: Final = 10  # index policies: how much training a peer is owed in a cell
-PARAMETER_COLUMNS: Final = 11
+OVERDUE_GAIN: Final = 11  # what an overdue decision gets in place of its label; not a number: it is dropped
+PARAMETER_COLUMNS: Final = 12
 
 # Ledger.views: one row for each way to look at a context.
 VIEW_AXES: Final = 0  # which axes it sees, as bits
@@ -80,3 +82,21 @@ TRAINING: Final = 1  # labelled data the peer is believed to have here
 MY_TRAINING: Final = 2  # of which this site has sent so much
 TRAINING_WAITING: Final = 3  # trainings whose label has not come yet
 COUNT_COLUMNS: Final = 4
+
+# Waiting.entries: whole numbers of each choice or answer that waits for its label.
+WAIT_ID: Final = 0  # 0 where nothing waits
+WAIT_ROW: Final = 1  # where it was entered
+WAIT_ARM: Final = 2
+WAIT_KIND: Final = 3  # TRAIN, EXPLORE, EXPLOIT, LOOK or TAUGHT
+WAIT_ARRIVAL: Final = 4  # the site's arrivals by then
+WAIT_COLUMNS: Final = 5
+
+# Waiting.desk, which is Ledger.site behind its own columns: what is counted, the limits, and what became overdue.
+WAIT_COUNT: Final = SITE_COLUMNS
+WAIT_OLDEST: Final = SITE_COLUMNS + 1  # no smaller id waits
+WAIT_LIMIT: Final = SITE_COLUMNS + 2  # arrivals after which a label is overdue
+WAIT_MOST: Final = SITE_COLUMNS + 3  # how many may wait at once
+OVERDUE_COUNT: Final = SITE_COLUMNS + 4
+OVERDUE: Final = SITE_COLUMNS + 5  # id, arm and kind of each
+OVERDUE_AT_ONCE: Final = 64  # how many there may be before Python must take them
+DESK_END: Final = OVERDUE + 3 * OVERDUE_AT_ONCE

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import draws
-from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN, net_mean, sample_count
+from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN, may_be_chosen, net_mean, sample_count
 from cosend.core.kernel.ledger import EMPTY, Ledger
 from cosend.core.kernel.quotas import quota_of, training_quota
 
@@ -42,11 +42,23 @@ def draw_one(ledger: Ledger, purpose: int, candidates: int) -> int:
 
 
 @compiled
+def lacks_samples(ledger: Ledger, row: int, arm: int, quota: float) -> bool:
+    """Tell whether an arm is owed an exploration: lines 6 and 15 of the figure, count <= D1 (D3 for a peer)."""
+    return bool(sample_count(ledger, row, arm) <= quota and may_be_chosen(ledger, arm))
+
+
+@compiled
+def lacks_training(ledger: Ledger, row: int, peer: int, quota: float) -> bool:
+    """Tell whether a peer is owed a training: line 8 of the figure, training count <= D2."""
+    return bool(ledger.counts[row, peer, col.TRAINING] <= quota and may_be_chosen(ledger, peer))
+
+
+@compiled
 def count_owed(ledger: Ledger, row: int, first: int, last: int, quota: float) -> int:
     """Return how many of the arms first .. last-1 have count <= quota."""
     owed = 0
     for arm in range(first, last):
-        owed += sample_count(ledger, row, arm) <= quota
+        owed += lacks_samples(ledger, row, arm, quota)
     return owed
 
 
@@ -56,7 +68,7 @@ def nth_owed(ledger: Ledger, row: int, first: int, quota: float, n: int) -> int:
     arm = first - 1
     while n >= 0:
         arm += 1
-        n -= sample_count(ledger, row, arm) <= quota
+        n -= lacks_samples(ledger, row, arm, quota)
     return arm
 
 
@@ -76,14 +88,14 @@ def train_or_ask(ledger: Ledger, row: int, quota: float, asked: Asked) -> tuple[
     stale, asked_count = 0, 0
     for peer in range(site[col.OWN_COUNT], site[col.ARM_COUNT]):
         asked_count += asked[peer]
-        stale += ledger.counts[row, peer, col.TRAINING] <= quota
+        stale += lacks_training(ledger, row, peer, quota)
     if stale == 0:
         return EXPLOIT, EMPTY, 0
     # A peer that was asked and is still stale is the one that was drawn: train it.
     n = draw_one(ledger, draws.PEER_TRAINING + draws.PER_ASKED_PEER * asked_count, stale)
     drawn = EMPTY
     for peer in range(site[col.OWN_COUNT], site[col.ARM_COUNT]):
-        if ledger.counts[row, peer, col.TRAINING] <= quota:
+        if lacks_training(ledger, row, peer, quota):
             if asked[peer]:
                 return TRAIN, peer, stale
             if n == 0:
@@ -149,10 +161,9 @@ def in_order(ledger: Ledger, row: int, explore_quota: float, train_quota: float,
 @compiled
 def is_owed(ledger: Ledger, row: int, arm: int, explore_quota: float, train_quota: float) -> bool:
     """Tell whether an arm is in the paper's set S of arms that are owed a sample."""
-    if sample_count(ledger, row, arm) <= explore_quota:
+    if lacks_samples(ledger, row, arm, explore_quota):
         return True
-    is_peer = arm >= ledger.site[col.OWN_COUNT]
-    return bool(is_peer and ledger.counts[row, arm, col.TRAINING] <= train_quota)
+    return bool(arm >= ledger.site[col.OWN_COUNT] and lacks_training(ledger, row, arm, train_quota))
 
 
 @compiled
@@ -173,8 +184,7 @@ def at_random(ledger: Ledger, row: int, explore_quota: float, train_quota: float
         while n >= 0:
             drawn += 1
             n -= is_owed(ledger, row, drawn, explore_quota, train_quota)
-    is_peer = drawn >= ledger.site[col.OWN_COUNT]
-    if is_peer and ledger.counts[row, drawn, col.TRAINING] <= train_quota:
+    if drawn >= ledger.site[col.OWN_COUNT] and lacks_training(ledger, row, drawn, train_quota):
         return (TRAIN if asked[drawn] else ASK), drawn, owed
     return EXPLORE, drawn, owed
 

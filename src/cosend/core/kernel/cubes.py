@@ -2,6 +2,7 @@
 
 The root is the whole of [0, 1]^d. A cube of level p has sides of 2^-p. One that was split stays as the parent of its
 2^d children, and a child gets its row when it is visited: memory follows the visited part, in any number of dimensions.
+Where some axes are categories there is a root for every combination of their codes.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import net_mean
 from cosend.core.kernel.ledger import Floats, Ledger
-from cosend.core.kernel.partition import place_on, slice_of
+from cosend.core.kernel.partition import MOST_CODES, place_on, slice_of
 
 DEEPEST: Final = 50  # a number in [0, 1] has no more binary places to tell two cubes apart
+ROOTS: Final = 2**56  # the numbers of roots of categories begin here, above those of all children
 
 # When a cube splits.
 NEVER: Final = 0
@@ -26,10 +28,24 @@ IF_UNRESOLVED: Final = 2  # by labels that have come, and only while two arms ma
 
 
 @compiled
+def root_of(ledger: Ledger, view: int, context: Floats) -> int:
+    """Return the key of the root that holds an item."""
+    site, axes = ledger.site, int(ledger.views[view, col.VIEW_AXES])
+    number = 0
+    if site[col.CATEGORIES]:
+        for axis in range(site[col.DIMENSIONS]):
+            if (axes & site[col.CATEGORIES]) >> axis & 1:
+                number = number * MOST_CODES + int(context[axis])
+        if number > 0:
+            number += ROOTS
+    return number * int(site[col.VIEWS]) + view
+
+
+@compiled
 def child_of(ledger: Ledger, view: int, row: int, context: Floats, arrival: int) -> int:
     """Return the key of the child of a split cube that holds an item: one bit for every axis."""
     site, seen = ledger.site, ledger.views[view]
-    axes, key = int(seen[col.VIEW_AXES]), row
+    axes, key = int(seen[col.VIEW_AXES]) & ~site[col.CATEGORIES], row
     slices = 1 << -int(ledger.cells[row, col.CELL_LEVEL])  # of the children's level, which is one more
     for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
         if (axes >> axis) & 1:

@@ -1,7 +1,8 @@
-"""From Python into the compiled rules, for a ledger of one site.
+"""From Python into the compiled rules, for one site: each call is one step that nothing can interrupt.
 
-The ledger comes in as a plain tuple: Numba needs half a microsecond more to unpack a named one. What is called from
-here is the same code that a replay runs.
+The arrays come in as a plain tuple: Numba needs half a microsecond more to unpack a named one. What is called from here
+is the same code that a replay runs. `again` is 0 for a new item; for one that was counted when it came, and whose arm
+has failed, it is the number of its arrival.
 """
 
 from __future__ import annotations
@@ -10,42 +11,79 @@ from typing import Final, TypeAlias
 
 from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.cos import Asked
-from cosend.core.kernel.labels import learn, strike_everywhere
+from cosend.core.kernel.bookkeeping import TAUGHT
+from cosend.core.kernel.cos import ASK, Asked
 from cosend.core.kernel.ledger import EMPTY, Floats, Ints, Ledger, Words, has_room
-from cosend.core.kernel.partition import first_bad_axis
-from cosend.core.kernel.steps import answer, choose, hear, report
+from cosend.core.kernel.location import visit_cell
+from cosend.core.kernel.overdue import drop_if_too_many, drop_overdue, learn_slot, strike_slot
+from cosend.core.kernel.partition import epoch_is_over, first_bad_axis
+from cosend.core.kernel.steps import answer, enter_again, enter_answer, enter_arrival, hear, name_arm, report
+from cosend.core.kernel.waiting import Waiting, add_waiting, can_wait, find_waiting
 
-Arrays: TypeAlias = tuple[Ints, Floats, Floats, Words, Ints, Floats, Words, Floats]
+Arrays: TypeAlias = tuple[Ints, Floats, Floats, Words, Ints, Floats, Words, Floats, Ints, Floats]
+Flags: TypeAlias = Words  # [question, 2]: whether it is a training, and whether its label will follow
 
+# What a step comes to when something must be done first.
+READY: Final = 1
+NO_ROOM: Final = -1  # take the overdue ids, grow the arrays, and call again
+EPOCH_OVER: Final = -2  # lay the partition anew, and call again
 BAD_CONTEXT: Final = -3
 
 
 @compiled
-def choose_one(arrays: Arrays, context: Floats, asked: Asked) -> tuple[int, int, int, int, int, int]:
-    """Choose for one context: (outcome, arm, row, arrival, cell, candidates).
-
-    With the outcome BAD_CONTEXT, the place of the arm has the axis.
-    """
-    ledger = Ledger(*arrays)
-    arrival = ledger.site[col.ARRIVALS] + 1
-    bad = first_bad_axis(context)
-    if bad >= 0:
-        return BAD_CONTEXT, bad, EMPTY, arrival, 0, 0
-    outcome, arm, row, candidates = choose(ledger, context, asked)
-    cell = ledger.cells[row, col.CELL_KEY] if row != EMPTY else 0
-    return outcome, arm, row, arrival, cell, candidates
+def prepare(ledger: Ledger, waiting: Waiting, arrival: int, again: int) -> int:
+    """Drop what is overdue when an item comes, and tell whether it can be chosen for: READY, or what must be done."""
+    if not has_room(ledger) or not can_wait(waiting):
+        return NO_ROOM
+    if again == 0:
+        if not drop_overdue(ledger, waiting, arrival) or not can_wait(waiting):
+            return NO_ROOM
+        if epoch_is_over(ledger.site):
+            return EPOCH_OVER
+    return READY
 
 
 @compiled
-def choose_many(arrays: Arrays, contexts: Floats, asked: Asked, first: int, made: Ints) -> int:
+def admit(ledger: Ledger, waiting: Waiting, context: Floats, row: int, arm: int, phase: int, again: int) -> None:
+    """Enter a choice and let it wait for its label."""
+    if again > 0:
+        enter_again(ledger, context, row, arm, phase, again)
+        add_waiting(waiting, ledger.site[col.TICKETS], row, arm, phase, again, context)
+    else:
+        enter_arrival(ledger, context, row, arm, phase)
+        add_waiting(waiting, ledger.site[col.TICKETS], row, arm, phase, ledger.site[col.ARRIVALS], context)
+    drop_if_too_many(ledger, waiting)
+
+
+@compiled
+def choose_one(arrays: Arrays, context: Floats, asked: Asked, again: int) -> tuple[int, int, int, int, int]:
+    """Choose for one context: (outcome, arm, cell, candidates, id).
+
+    With the outcome BAD_CONTEXT, the place of the arm has the axis.
+    """
+    ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
+    bad = first_bad_axis(context, ledger.site[col.CATEGORIES])
+    if bad >= 0:
+        return BAD_CONTEXT, bad, 0, 0, 0
+    arrival = again if again > 0 else ledger.site[col.ARRIVALS] + 1
+    status = prepare(ledger, waiting, arrival, again)
+    if status != READY:
+        return status, EMPTY, 0, 0, 0
+    phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
+    if phase != ASK:
+        admit(ledger, waiting, context, row, arm, phase, again)
+    return phase, arm, ledger.cells[row, col.CELL_KEY], candidates, ledger.site[col.TICKETS]
+
+
+@compiled
+def choose_many(arrays: Arrays, contexts: Floats, asked: Asked, again: Ints, first: int, made: Ints) -> int:
     """Choose for contexts from `first` on, as `choose_one` does, until one of them cannot be chosen for yet.
 
-    Each row of `made` gets what `choose_one` returns. Returns how far it came.
+    Each row of `made` gets what `choose_one` returns, but for the id. Returns how far it came.
     """
     for n in range(first, contexts.shape[0]):
-        result = choose_one(arrays, contexts[n], asked)
-        for column in range(6):
+        result = choose_one(arrays, contexts[n], asked, again[n])
+        for column in range(4):
             made[n, column] = result[column]
         if result[0] <= 0:
             return n
@@ -54,53 +92,131 @@ def choose_many(arrays: Arrays, contexts: Floats, asked: Asked, first: int, made
 
 
 @compiled
-def hear_one(arrays: Arrays, context: Floats, peer: int, arrivals: int, taught: int) -> bool:
+def enter_many(arrays: Arrays, contexts: Floats, arms: Ints, phases: Ints, again: Ints, first: int) -> tuple[int, int]:
+    """Enter choices that were made before, from `first` on: (how far it came, READY or what must be done first)."""
+    ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
+    for n in range(first, contexts.shape[0]):
+        arrival = again[n] if again[n] > 0 else ledger.site[col.ARRIVALS] + 1
+        status = prepare(ledger, waiting, arrival, again[n])
+        if status != READY:
+            return n, status
+        row = visit_cell(ledger, ledger.site[col.TRUSTED], contexts[n], arrival)
+        admit(ledger, waiting, contexts[n], row, arms[n], phases[n], again[n])
+    return len(contexts), READY
+
+
+@compiled
+def visit_one(arrays: Arrays, context: Floats, again: int) -> int:
+    """Visit the cell of an item as `choose_one` does before a peer is asked: READY, or what must be done first."""
+    ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
+    arrival = again if again > 0 else ledger.site[col.ARRIVALS] + 1
+    status = prepare(ledger, waiting, arrival, again)
+    if status == READY:
+        visit_cell(ledger, ledger.site[col.TRUSTED], context, arrival)
+    return status
+
+
+@compiled
+def hear_one(arrays: Arrays, context: Floats, peer: int, arrivals: int, taught: int, again: int) -> bool:
     """Enter what a peer reports for a context; false if the ledger must grow first."""
-    ledger = Ledger(*arrays)
+    ledger = Ledger(*arrays[:8])
     if not has_room(ledger):
         return False
-    hear(ledger, context, peer, arrivals, taught)
+    hear(ledger, context, peer, arrivals, taught, again if again > 0 else ledger.site[col.ARRIVALS] + 1)
     return True
 
 
 @compiled
-def answer_one(
-    arrays: Arrays, context: Floats, caller: int, request: int, training: bool, labelled: bool
-) -> tuple[int, int]:
-    """Answer a peer: (function, row), (NO_ROOM, EMPTY) or (BAD_CONTEXT, axis)."""
-    bad = first_bad_axis(context)
-    if bad >= 0:
-        return BAD_CONTEXT, bad
-    return answer(Ledger(*arrays), context, caller, request, training, labelled)
+def answer_many(
+    arrays: Arrays, contexts: Floats, caller: int, requests: Ints, flags: Flags, first: int, made: Ints
+) -> int:
+    """Answer questions of a peer from `first` on, until there is no room; returns how far it came.
+
+    Each row of `made` gets the function and the id under which it waits for the label, 0 if none will follow.
+    """
+    ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
+    site = ledger.site
+    for n in range(first, contexts.shape[0]):
+        training, labelled = flags[n, 0] != 0, flags[n, 1] != 0
+        if labelled and not (has_room(ledger) and can_wait(waiting)):
+            return n
+        function, row = answer(ledger, contexts[n], caller, requests[n], training, labelled)
+        made[n, 0], made[n, 1] = function, 0
+        if labelled:
+            made[n, 1] = site[col.TICKETS]
+            add_waiting(waiting, site[col.TICKETS], row, function, TAUGHT, site[col.ARRIVALS], contexts[n])
+            drop_if_too_many(ledger, waiting)
+    return len(contexts)
+
+
+@compiled
+def enter_answers(arrays: Arrays, contexts: Floats, functions: Ints, first: int) -> int:
+    """Enter answers that were given before and that a label will follow, until there is no room."""
+    ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
+    site = ledger.site
+    for n in range(first, contexts.shape[0]):
+        if not (has_room(ledger) and can_wait(waiting)):
+            return n
+        row = visit_cell(ledger, site[col.TRUSTED], contexts[n], site[col.ARRIVALS])
+        enter_answer(ledger, contexts[n], row, functions[n])
+        add_waiting(waiting, site[col.TICKETS], row, functions[n], TAUGHT, site[col.ARRIVALS], contexts[n])
+        drop_if_too_many(ledger, waiting)
+    return len(contexts)
 
 
 @compiled
 def report_one(arrays: Arrays, context: Floats) -> tuple[int, int]:
     """Report the labelled data around a context: (arrivals, taught), or (BAD_CONTEXT, axis)."""
-    bad = first_bad_axis(context)
+    ledger = Ledger(*arrays[:8])
+    bad = first_bad_axis(context, ledger.site[col.CATEGORIES])
     if bad >= 0:
         return BAD_CONTEXT, bad
-    return report(Ledger(*arrays), context)
+    return report(ledger, context)
 
 
 @compiled
-def learn_one(
-    arrays: Arrays, context: Floats, row: int, ticket: int, arrival: int, arm: int, kind: int, gain: float
-) -> None:
-    """Enter one reward."""
-    learn(Ledger(*arrays), context, row, ticket, arrival, arm, kind, gain)
+def learn_one(arrays: Arrays, ticket: int, gain: float) -> bool:
+    """Enter the reward of an id; false if it does not wait."""
+    ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
+    slot = find_waiting(waiting, ticket)
+    if slot == EMPTY:
+        return False
+    learn_slot(ledger, waiting, slot, gain)
+    return True
 
 
 @compiled
-def learn_many(arrays: Arrays, contexts: Floats, entries: Ints, gains: Floats) -> None:
-    """Enter many rewards; a row of `entries` is (row, ticket, arrival, arm, kind)."""
-    ledger = Ledger(*arrays)
-    for n in range(gains.shape[0]):
-        row, ticket, arrival, arm, kind = entries[n]
-        learn(ledger, contexts[n], row, ticket, arrival, arm, kind, gains[n])
+def learn_many(arrays: Arrays, tickets: Ints, gains: Floats) -> None:
+    """Enter the rewards of ids, all of which must wait."""
+    for n in range(tickets.shape[0]):
+        learn_one(arrays, tickets[n], gains[n])
 
 
 @compiled
-def strike_one(arrays: Arrays, context: Floats, row: int, ticket: int, arrival: int, arm: int, kind: int) -> None:
-    """Strike out one choice or answer."""
-    strike_everywhere(Ledger(*arrays), context, row, ticket, arrival, arm, kind)
+def strike_many(arrays: Arrays, tickets: Ints) -> None:
+    """Strike out choices or answers: they no longer count, and wait no longer; an id that does not wait is nothing."""
+    ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
+    for n in range(tickets.shape[0]):
+        slot = find_waiting(waiting, tickets[n])
+        if slot != EMPTY:
+            strike_slot(ledger, waiting, slot)
+
+
+@compiled
+def look_up(arrays: Arrays, tickets: Ints, found: Ints) -> int:
+    """Write what waits under each id into `found`, [id, (arm, kind, arrival)]; returns the first that does not wait.
+
+    It is -1 if all wait.
+    """
+    waiting = Waiting(arrays[8], arrays[9], arrays[0])
+    missing = -1
+    for n in range(tickets.shape[0]):
+        slot = find_waiting(waiting, tickets[n])
+        if slot == EMPTY:
+            found[n, 0] = EMPTY
+            missing = n if missing < 0 else missing
+            continue
+        found[n, 0] = waiting.entries[slot, col.WAIT_ARM]
+        found[n, 1] = waiting.entries[slot, col.WAIT_KIND]
+        found[n, 2] = waiting.entries[slot, col.WAIT_ARRIVAL]
+    return missing

@@ -29,7 +29,7 @@ EMPTY: Final = -1
 class Ledger(NamedTuple):
     """The arrays of a site; the last axis is a column of `columns`."""
 
-    site: Ints  # [column]
+    site: Ints  # [column]; behind them, what is counted of what waits for labels
     parameters: Floats  # [column]
     costs: Floats  # [arm]
     slots: Words  # [slot]: row or EMPTY; a power of two of slots, at most half full
@@ -42,7 +42,7 @@ class Ledger(NamedTuple):
 def new_ledger(arm_count: int, capacity: int = 16, views: int = 1, reward_columns: int = col.REWARD_COLUMNS) -> Ledger:
     """Return an empty ledger with room for `capacity` cells."""
     return Ledger(
-        site=np.zeros(col.SITE_COLUMNS, np.int64),
+        site=np.zeros(col.DESK_END, np.int64),
         parameters=np.zeros(col.PARAMETER_COLUMNS),
         costs=np.zeros(arm_count),
         slots=np.full(1 << (2 * capacity - 1).bit_length(), EMPTY, np.int32),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.cubes import child_of, inherit
+from cosend.core.kernel.cubes import child_of, inherit, root_of
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger, find_row, row_for
 from cosend.core.kernel.partition import cell_of
 
@@ -28,7 +28,7 @@ def visit_cell(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
 @compiled_apart
 def find_cube(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
     """Return the row of the smallest cube that holds an item and was visited, or EMPTY."""
-    child = find_row(ledger, view)
+    child = find_row(ledger, root_of(ledger, view, context))
     row = child
     while child != EMPTY:
         row = child
@@ -43,7 +43,7 @@ def visit_cube(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
     """Return the row of the cube that an item belongs to; a child of a split one is begun when it is visited."""
     row = find_cube(ledger, view, context, arrival)
     if row == EMPTY:
-        return row_for(ledger, view)
+        return row_for(ledger, root_of(ledger, view, context))
     level = ledger.cells[row, col.CELL_LEVEL]
     if level < 0 and ledger.site[col.ROWS] < ledger.site[col.MAX_ROWS]:
         parent = row

@@ -1,11 +1,13 @@
 """From a context to its cell: [0, 1]^d cut into equal cubes.
 
-`slices` is m_T of the paper. A time axis, if there is one, is the last.
+`slices` is m_T of the paper. A time axis, if there is one, is the last. An axis may be a category: it is not cut, and
+has a cell of its own for every code 0, 1, 2, ... that stands for a value.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -17,6 +19,7 @@ from cosend.core.kernel.ledger import Floats, Ints, Ledger
 # 81 ** 0.25 is 3.0000000000000004 in floating point and must give 3 slices, not 4.
 ROUNDING: Final = 1e-9
 LARGEST_KEY: Final = 2**56  # and some bits for the view
+MOST_CODES: Final = 4096  # of a category
 
 
 def slices_for(horizon: int, root: float) -> int:
@@ -32,26 +35,37 @@ def slices_within(max_cells: int, dimensions: int) -> int:
     return slices
 
 
-def axes_of(key: int, slices: int, dimensions: int) -> tuple[int, ...]:
+def radices_of(axes: int, categories: int, slices: int) -> list[int]:
+    """Return how many cells there are along every axis of a view; `axes` and `categories` are bits."""
+    return [MOST_CODES if categories >> axis & 1 else slices for axis in bits_of(axes)]
+
+
+def bits_of(axes: int) -> list[int]:
+    """Return the numbers of the axes that are given as bits."""
+    return [axis for axis in range(axes.bit_length()) if axes >> axis & 1]
+
+
+def axes_of(key: int, radices: Sequence[int]) -> tuple[int, ...]:
     """Return the index on every axis of the cell with this key."""
     indices = []
-    for _ in range(dimensions):
-        key, index = divmod(key, slices)
+    for radix in reversed(radices):
+        key, index = divmod(key, radix)
         indices.append(index)
     return tuple(reversed(indices))
 
 
-def key_of(axes: tuple[int, ...], slices: int) -> int:
+def key_of(axes: Sequence[int], radices: Sequence[int]) -> int:
     """Return the key of the cell with this index on every axis."""
     key = 0
-    for index in axes:
-        key = key * slices + index
+    for index, radix in zip(axes, radices, strict=True):
+        key = key * radix + index
     return key
 
 
 def keys_of(points: Floats, slices: int) -> Ints:
     """Return the key of the cell that holds each point of [0, 1]^d, for a partition without a time axis."""
-    return np.array([key_of(tuple(slice_of(x, slices) for x in point), slices) for point in points.tolist()], np.int64)
+    radices = [slices] * points.shape[1]
+    return np.array([key_of([slice_of(x, slices) for x in point], radices) for point in points.tolist()], np.int64)
 
 
 def finer_slices(slices: int, finer: int) -> list[list[int]]:
@@ -63,10 +77,11 @@ def finer_slices(slices: int, finer: int) -> list[list[int]]:
 
 
 @compiled
-def first_bad_axis(context: Floats) -> int:
-    """Return the first axis on which a context leaves [0, 1] or is not a number, or -1."""
+def first_bad_axis(context: Floats, categories: int) -> int:
+    """Return the first axis on which a context leaves [0, 1], or is no code of a category, or -1."""
     for axis in range(context.shape[0]):
-        if not 0.0 <= context[axis] <= 1.0:
+        x, is_code = context[axis], (categories >> axis) & 1
+        if not 0.0 <= x <= (MOST_CODES - 1.0 if is_code else 1.0) or (is_code and x != math.floor(x)):
             return axis
     return -1
 
@@ -98,9 +113,12 @@ def place_on(ledger: Ledger, context: Floats, axis: int, arrival: int) -> float:
 def cell_of(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
     """Return the key of the equal cube of a view that holds an item."""
     site, seen = ledger.site, ledger.views[view]
-    axes, slices = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES])
+    axes, slices, categories = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES]), site[col.CATEGORIES]
     key = 0
     for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
         if (axes >> axis) & 1:
-            key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
+            if (categories >> axis) & 1:
+                key = key * MOST_CODES + int(context[axis])
+            else:
+                key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
     return key * int(site[col.VIEWS]) + view

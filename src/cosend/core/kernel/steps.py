@@ -13,15 +13,10 @@ from cosend.core.kernel.changes import arm_to_look_at
 from cosend.core.kernel.cos import ASK, Asked, best_among, by_quota, count_owed, nth_owed, nth_tie, train_or_ask
 from cosend.core.kernel.cubes import split_if_due
 from cosend.core.kernel.indices import best_by_kl_index, by_kl_index, nth_with_kl_index
-from cosend.core.kernel.ledger import EMPTY, Floats, Ledger, has_room
+from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 from cosend.core.kernel.location import find_cell, visit_cell
-from cosend.core.kernel.partition import epoch_is_over
 from cosend.core.kernel.quotas import quota_of, training_budget
 from cosend.core.kernel.thompson import by_sample
-
-# What a choice comes to, beside ASK and the phases TRAIN, EXPLORE and EXPLOIT.
-NO_ROOM: Final = -1
-EPOCH_OVER: Final = -2
 
 # Which rule a site follows.
 BY_QUOTA: Final = 0
@@ -33,45 +28,65 @@ BY_SAMPLE: Final = 2
 def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int, int]:
     """Choose an arm for the next item and enter the choice; nothing is entered unless it is a phase.
 
-    Returns (outcome, arm, row, candidates): a phase, or ASK (the arm is the peer to ask), NO_ROOM (grow the ledger and
-    call again) or EPOCH_OVER (lay the partition anew and call again).
+    Returns (outcome, arm, row, candidates): a phase, or ASK (the arm is the peer to ask). There must be room, and the
+    epoch must not be over.
     """
-    site = ledger.site
-    arrival = site[col.ARRIVALS] + 1
-    if epoch_is_over(site):
-        return EPOCH_OVER, EMPTY, EMPTY, 0
-    if not has_room(ledger):
-        return NO_ROOM, EMPTY, EMPTY, 0
-    view = ledger.site[col.TRUSTED]
-    row = visit_cell(ledger, view, context, arrival)
-    phase, arm, candidates = named(ledger, row, context, arrival, asked)
+    arrival = ledger.site[col.ARRIVALS] + 1
+    phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
     if phase != ASK:
-        if site[col.STEADY]:
-            enter_choice(ledger, row, arm, phase, arrival)
-        else:
-            enter_in_all_views(ledger, context, view, row, arm, phase, arrival)
-        ledger.views[view, col.VIEW_DECIDED] += 1.0
-        site[col.ARRIVALS] = arrival
-        site[col.TICKETS] += 1
+        enter_arrival(ledger, context, row, arm, phase)
     return phase, arm, row, candidates
+
+
+@compiled
+def name_arm(ledger: Ledger, context: Floats, asked: Asked, arrival: int) -> tuple[int, int, int, int]:
+    """Return what `choose` does, for an item that is the site's `arrival`-th; its cell is visited, no count moves."""
+    row = visit_cell(ledger, ledger.site[col.TRUSTED], context, arrival)
+    phase, arm, candidates = named(ledger, row, context, arrival, asked)
+    return phase, arm, row, candidates
+
+
+@compiled
+def enter_arrival(ledger: Ledger, context: Floats, row: int, arm: int, phase: int) -> None:
+    """Enter a choice for the next item; `row` is its cell in the view that is trusted."""
+    site = ledger.site
+    view, arrival = site[col.TRUSTED], site[col.ARRIVALS] + 1
+    if site[col.STEADY]:
+        enter_choice(ledger, row, arm, phase, arrival, 1)
+    else:
+        enter_in_all_views(ledger, context, row, arm, phase, arrival, 1)
+    ledger.views[view, col.VIEW_DECIDED] += 1.0
+    site[col.ARRIVALS] = arrival
+    site[col.TICKETS] += 1
+
+
+@compiled
+def enter_again(ledger: Ledger, context: Floats, row: int, arm: int, phase: int, arrival: int) -> None:
+    """Enter another choice for an item that was counted when it came, the `arrival`-th, and whose arm has failed."""
+    if ledger.site[col.STEADY]:
+        enter_choice(ledger, row, arm, phase, arrival, 0)
+    else:
+        enter_in_all_views(ledger, context, row, arm, phase, arrival, 0)
+    ledger.site[col.TICKETS] += 1
 
 
 @compiled_apart
 def enter_in_all_views(
-    ledger: Ledger, context: Floats, view: int, row: int, arm: int, phase: int, arrival: int
+    ledger: Ledger, context: Floats, row: int, arm: int, phase: int, arrival: int, arrivals: int
 ) -> None:
-    """Enter a choice in the cell of every view, and split cells that have seen enough; that of one view is known."""
-    for each in range(ledger.site[col.VIEWS]):
-        place = row if each == view else visit_cell(ledger, each, context, arrival)
-        enter_choice(ledger, place, arm, phase, arrival)
-        split_if_due(ledger, place)
+    """Enter a choice in the cell of every view; a new arrival splits cells that have seen enough."""
+    for view in range(ledger.site[col.VIEWS]):
+        place = row if view == ledger.site[col.TRUSTED] else visit_cell(ledger, view, context, arrival)
+        enter_choice(ledger, place, arm, phase, arrival, arrivals)
+        if arrivals:
+            split_if_due(ledger, place)
 
 
 @compiled
 def named(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked) -> tuple[int, int, int]:
     """Return (phase, arm, candidates) that the rule of the site names for an item in a cell."""
     if ledger.site[col.RULE] == BY_QUOTA:
-        return by_quota(ledger, row, arrival - ledger.site[col.QUOTA_START], asked)
+        return by_quota(ledger, row, max(1, arrival - ledger.site[col.QUOTA_START]), asked)
     return named_by_index(ledger, row, context, arrival, asked)
 
 
@@ -92,10 +107,10 @@ def named_by_index(ledger: Ledger, row: int, context: Floats, arrival: int, aske
 
 
 @compiled
-def hear(ledger: Ledger, context: Floats, peer: int, arrivals: int, taught: int) -> None:
-    """Enter what a peer reports around the context of the next item; there must be room."""
+def hear(ledger: Ledger, context: Floats, peer: int, arrivals: int, taught: int, arrival: int) -> None:
+    """Enter what a peer reports around the context of the site's `arrival`-th item; there must be room."""
     for view in range(ledger.site[col.VIEWS]):
-        row = visit_cell(ledger, view, context, ledger.site[col.ARRIVALS] + 1)
+        row = visit_cell(ledger, view, context, arrival)
         enter_report(ledger, row, peer, arrivals, taught)
 
 
@@ -106,22 +121,25 @@ def answer(
     """Return the own function with which to answer a peer, and the row it is entered in.
 
     In training it answers as if the item were its own: a function still owed samples, else its best. `labelled` says
-    that the label will follow; without it nothing is entered. The function is NO_ROOM if the ledger must grow first.
+    that the label will follow; without it nothing is entered. There must be room.
     """
-    site, view = ledger.site, ledger.site[col.TRUSTED]
-    if labelled and not has_room(ledger):
-        return NO_ROOM, EMPTY
-    if labelled:
-        row = visit_cell(ledger, view, context, site[col.ARRIVALS])
-    else:
-        row = find_cell(ledger, view, context, site[col.ARRIVALS])
+    if not labelled:
+        row = find_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
+        return own_function(ledger, row, caller, request, training, labelled), row
+    row = visit_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
     function = own_function(ledger, row, caller, request, training, labelled)
-    if labelled:
-        for each in range(site[col.VIEWS]):
-            place = row if each == view else visit_cell(ledger, each, context, site[col.ARRIVALS])
-            ledger.counts[place, function, col.WAITING] += 1
-        site[col.TICKETS] += 1
+    enter_answer(ledger, context, row, function)
     return function, row
+
+
+@compiled
+def enter_answer(ledger: Ledger, context: Floats, row: int, function: int) -> None:
+    """Enter an answer that a label will follow; `row` is the item's cell in the view that is trusted."""
+    site = ledger.site
+    for view in range(site[col.VIEWS]):
+        place = row if view == site[col.TRUSTED] else visit_cell(ledger, view, context, site[col.ARRIVALS])
+        ledger.counts[place, function, col.WAITING] += 1
+    site[col.TICKETS] += 1
 
 
 @compiled

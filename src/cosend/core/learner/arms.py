@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cosend.core.checks import check_kind, check_unit, check_whole
-from cosend.errors import ArmError
+from cosend.core.kernel.bookkeeping import OUT
+from cosend.core.kernel.ledger import MOST
+from cosend.errors import ArmError, SettingError
 
 
 class Arms:
@@ -18,7 +20,8 @@ class Arms:
         self.site = site
         self.own: dict[str, float] = {}
         self.peers: dict[str, float] = {}
-        self.functions: dict[str, int] = {}  # how many classifiers each peer says it has
+        self.functions: dict[str, int] = {}  # how many classifiers each peer announces
+        self.paused: set[str] = set()
         self.names: tuple[str, ...] = ()
         if not own:
             raise ArmError(f"site {site!r} has no classifier: it needs at least one of its own")
@@ -41,6 +44,10 @@ class Arms:
         """Return the costs in the order of the columns."""
         return [*self.own.values(), *self.peers.values()]
 
+    def effective_costs(self) -> list[float]:
+        """Return the costs as the rules see them: an arm that is paused loses every comparison."""
+        return [OUT if name in self.paused else cost for name, cost in zip(self.names, self.costs(), strict=True)]
+
     def announced_functions(self) -> int:
         """Return the largest number of classifiers that a peer has announced, the paper's F_max."""
         return max(self.functions.values(), default=1)
@@ -55,18 +62,25 @@ class Arms:
         """Add a peer and return its column."""
         self._check_new(name, cost)
         check_whole("functions", functions)
+        if functions > MOST:
+            raise SettingError("functions", functions, f"at most {MOST}")
         self.peers[name] = float(cost)
         self.functions[name] = functions
         return self._renamed(name)
 
-    def remove(self, name: str) -> int:
-        """Remove an arm and return the column it had."""
-        number = self.number(name)
+    def check_may_leave(self, name: str) -> int:
+        """Return the column of an arm, or raise if it may not leave."""
         if name in self.own and len(self.own) == 1:
             raise ArmError(f"{name!r} is the last classifier of site {self.site!r} and may not leave")
+        return self.number(name)
+
+    def remove(self, name: str) -> int:
+        """Remove an arm and return the column it had."""
+        number = self.check_may_leave(name)
         self.own.pop(name, None)
         self.peers.pop(name, None)
         self.functions.pop(name, None)
+        self.paused.discard(name)
         self.names = (*self.own, *self.peers)
         return number
 

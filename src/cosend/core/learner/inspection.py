@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.bookkeeping import net_mean
+from cosend.core.kernel.cubes import ROOTS
 from cosend.core.kernel.ledger import Ledger
-from cosend.core.kernel.partition import axes_of
+from cosend.core.kernel.partition import axes_of, bits_of, radices_of
 from cosend.core.learner.values import Cell, Estimate, LabelledData, View
+from cosend.core.policy.epochs import radices
 
 
-def look_inside(ledger: Ledger, names: Sequence[str]) -> dict[int, Cell]:
-    """Return what is known of every visited cell, by the cell's key; `names` are those of the arms."""
+def look_inside(ledger: Ledger, costs: Mapping[str, float]) -> dict[int, Cell]:
+    """Return what is known of every visited cell, by the cell's key; `costs` are those of the arms, in their order."""
     rows = range(int(ledger.site[col.ROWS]))
-    return {int(ledger.cells[row, col.CELL_KEY]): _cell(ledger, row, names) for row in rows}
+    return {int(ledger.cells[row, col.CELL_KEY]): _cell(ledger, row, costs) for row in rows}
 
 
-def _cell(ledger: Ledger, row: int, names: Sequence[str]) -> Cell:
+def _cell(ledger: Ledger, row: int, costs: Mapping[str, float]) -> Cell:
     view, axes, slices = _cube(ledger, row) if ledger.site[col.ZOOMS] else _equal_cell(ledger, row)
     labelled = LabelledData(*ledger.cells[row, [col.CELL_ARRIVALS, col.CELL_TAUGHT]].tolist())
-    return Cell(axes, slices, view, labelled, {name: _estimate(ledger, row, arm) for arm, name in enumerate(names)})
+    estimates = {name: _estimate(ledger, row, arm, cost) for arm, (name, cost) in enumerate(costs.items())}
+    return Cell(axes, slices, view, labelled, estimates)
 
 
 def _equal_cell(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
     key, view = divmod(int(ledger.cells[row, col.CELL_KEY]), len(ledger.views))
-    slices, axis_count = int(ledger.views[view, col.VIEW_SLICES]), int(ledger.views[view, col.VIEW_AXIS_COUNT])
-    return view, axes_of(key, slices, axis_count), slices
+    return view, axes_of(key, radices(ledger, view)), int(ledger.views[view, col.VIEW_SLICES])
 
 
 def _cube(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
-    """Follow a cube up to its root: every level adds a bit to the index on every axis."""
+    """Follow a cube up to its root: every level adds a bit to the index on every axis that is a number."""
     level, key = int(ledger.cells[row, col.CELL_LEVEL]), int(ledger.cells[row, col.CELL_KEY])
     level = level if level >= 0 else -1 - level
     number, view = divmod(key, len(ledger.views))
     axis_count = int(ledger.views[view, col.VIEW_AXIS_COUNT])
-    axes = [0] * axis_count
+    indices = [0] * axis_count
     for depth in range(level):
         bits = (number - 1) & ((1 << axis_count) - 1)
-        axes = [index | ((bits >> (axis_count - 1 - axis)) & 1) << depth for axis, index in enumerate(axes)]
+        indices = [index | ((bits >> (axis_count - 1 - axis)) & 1) << depth for axis, index in enumerate(indices)]
         number = int(ledger.cells[(number - 1) >> axis_count, col.CELL_KEY]) // len(ledger.views)
-    return view, tuple(axes), 1 << level
+    axes, categories = int(ledger.views[view, col.VIEW_AXES]), int(ledger.site[col.CATEGORIES])
+    codes = axes_of(number % ROOTS, radices_of(axes & categories, categories, 1))
+    both = dict(zip([*bits_of(axes & ~categories), *bits_of(axes & categories)], [*indices, *codes], strict=True))
+    return view, tuple(both[axis] for axis in bits_of(axes)), 1 << level
 
 
-def _estimate(ledger: Ledger, row: int, arm: int) -> Estimate:
+def _estimate(ledger: Ledger, row: int, arm: int, cost: float) -> Estimate:
     counts = ledger.counts[row, arm].tolist()
     return Estimate(
-        mean_reward=float(net_mean(ledger, row, arm)),
+        mean_reward=float(ledger.rewards[row, arm, col.MEAN_REWARD]) - cost,
         reward_count=int(ledger.rewards[row, arm, col.REWARD_COUNT]),
         waiting_count=counts[col.WAITING],
         training_count=counts[col.TRAINING],

@@ -8,42 +8,43 @@ As a peer of others it has two more: `report` how much labelled data it has, and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
-from cosend.core.checks import as_list, check_count, check_kind, check_text, check_unit, check_whole
+from cosend.core.checks import check_count, check_kind, check_text, check_whole
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
-from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TAUGHT, TRAIN
+from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
 from cosend.core.kernel.cos import ASK
-from cosend.core.kernel.draws import caller_word, site_words
-from cosend.core.kernel.ledger import MOST, Floats, Ledger, grown, new_ledger
+from cosend.core.kernel.draws import caller_word
+from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
 from cosend.core.kernel.partition import first_bad_axis
-from cosend.core.kernel.steps import NO_ROOM
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.inspection import compare_views, look_inside
-from cosend.core.learner.points import Context, bad_context, read_point, read_points
+from cosend.core.learner.late_labels import LateLabels
+from cosend.core.learner.memory import Memory
+from cosend.core.learner.points import PointLike, bad_context, read_point, read_points
+from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, View
-from cosend.core.learner.waiting import ARM, CONTEXT, KIND, Patience, Waiting, WaitingRoom
-from cosend.core.policy.epochs import lay_partition, next_epoch
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
-from cosend.errors import ArmError, SettingError, SettledDecision
+from cosend.errors import ArmError, SettingError
 
 MOST_DIMENSIONS: Final = 52  # the axes of a view, with that of time, are bits of a double
 NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
 
 
-class Learner:
+class Learner(LateLabels):
     """Chooses an arm for every context and learns from late rewards which one is best where.
 
     name        of the site; draws depend on it
     own, peers  the arms with their costs in [0, 1], for example {"tree": 0.0, "forest": 0.02}
     dimensions  of a context
-    policy      how it chooses; `ZoomingKLUCB()`, which needs to know nothing beforehand, unless given
+    categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
+    policy      how it chooses; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Learner:
         own: Mapping[str, float],
         peers: Mapping[str, float] | None = None,
         dimensions: int = 1,
+        categories: Collection[int] = (),
         policy: Policy | None = None,
         patience: Patience | None = None,
         seed: int = 0,
@@ -66,126 +68,126 @@ class Learner:
         check_whole("seed", seed, least=0)
         check_kind(f"the policy of site {name!r}", policy, Policy, "a policy, for example CoS()")
         check_kind(f"the patience of site {name!r}", patience, Patience, "a Patience")
-        self.name = name
-        self.dimensions = dimensions
+        self.name, self.dimensions, self.seed = name, dimensions, seed
+        self.categories = _bits(categories, dimensions)
         self.policy: Policy = policy
-        self.seed = seed
         self.arms = Arms(name, own, {} if peers is None else peers)
-        self.room = WaitingRoom(name, patience)
-        self._dropped: list[int] = []
+        self.memory = Memory(self.arms, dimensions, self.categories, policy, patience, seed)
         self._context = np.zeros(dimensions)
-        self._earlier_context = np.zeros(dimensions)
-        views = len(policy.views(dimensions))
-        self.ledger = new_ledger(len(self.arms), max(16, views), views, policy.reward_columns)
-        self.ledger.site[[col.KEY0, col.KEY1]] = site_words(seed, name)
-        self._arms_changed()
-        self._remembers_contexts = not self.ledger.site[col.STEADY]
-        lay_partition(self.ledger, policy)
+        self._asked = np.zeros(len(self.arms), np.bool_)
+
+    def __repr__(self) -> str:
+        arms = f"{len(self.arms.own)} own, {len(self.arms.peers)} peers"
+        return f"<Learner {self.name!r}: {arms}, {self.arrivals} items, {self.waiting_count} wait>"
+
+    @property
+    def ledger(self) -> Ledger:
+        """What it knows, as flat arrays."""
+        return self.memory.ledger
+
+    @property
+    def patience(self) -> Patience:
+        """How long it waits for labels."""
+        return self.memory.registry.patience
 
     @property
     def arrivals(self) -> int:
         """How many items have come."""
-        return int(self.ledger.site[col.ARRIVALS])
-
-    @property
-    def waiting_count(self) -> int:
-        """How many decisions and answers wait for their label."""
-        return len(self.room.entries)
+        return int(self.memory.ledger.site[col.ARRIVALS])
 
     # Choosing
 
-    def choose(self, context: Context, told: Mapping[str, LabelledData] = NOBODY) -> Choice | AskPeer:
+    def choose(
+        self,
+        context: PointLike,
+        told: Mapping[str, LabelledData] = NOBODY,
+        *,
+        without: Collection[str] = (),
+        again: int = 0,
+    ) -> Choice | AskPeer:
         """Choose an arm for the next item, or say which peer must be asked first.
 
         After an `AskPeer`, call again with the same context and everything that peers have `told` for this item.
+        `without` are arms that may not be chosen this time. `again` is for an item whose arm has failed, as `fail`
+        returns it: the item is not counted once more.
         """
-        self._read(context)
-        try:
-            if told or self.room.patience.wait_limit is not None:
-                self._prepare(told)
-            made = entry_points.choose_one(self._arrays, self._context, self._asked)
-            while made[0] < ASK:
-                self._make_way(made[0], made[1])
-                made = entry_points.choose_one(self._arrays, self._context, self._asked)
-        finally:
-            if told:
-                self._asked[:] = False
-        if made[0] == ASK:
-            return AskPeer(self.arms.names[made[1]], tuple(self._context.tolist()))
-        return self._admit(made, self._context)
-
-    def choose_many(self, contexts: Sequence[Context], told: Mapping[str, LabelledData] = NOBODY) -> Batch:
-        """Choose for many contexts at once, with the same result as one by one.
-
-        `told` belongs to the first of them. When a peer must be asked, the batch ends there: call again with the rest.
-        """
-        points = read_points(self.name, contexts, self.dimensions)
-        self._check_told(told)
-        if not len(points):
-            return Batch([], None)
-        if self.room.may_overflow(len(points), self.arrivals):
-            return self._one_by_one(points, told)
-        try:
-            self._context[:] = points[0]
-            self._hear(told)
-            return self._all_at_once(points)
-        finally:
-            self._asked[:] = False
-
-    def _all_at_once(self, points: Floats) -> Batch:
-        made = np.zeros((len(points), 6), np.int64)
-        done, choices = 0, list[Choice]()
-        while done < len(points):
-            first = done
-            done = entry_points.choose_many(self._arrays, points, self._asked, first, made)
-            rows = made[first : done + 1].tolist()
-            choices += [self._admit(row, points[first + n]) for n, row in enumerate(rows[: done - first])]
-            if done < len(points):
-                outcome, arm = rows[-1][:2]
-                if outcome == ASK:
-                    return Batch(choices, AskPeer(self.arms.names[arm], tuple(points[done].tolist())))
-                self._make_way(outcome, arm)
-        return Batch(choices, None)
-
-    def _one_by_one(self, points: Floats, told: Mapping[str, LabelledData]) -> Batch:
-        choices = list[Choice]()
-        for point in points:
-            choice = self.choose(cast("Context", point), told)
-            if isinstance(choice, AskPeer):
-                return Batch(choices, choice)
-            choices.append(choice)
-            told = NOBODY
-        return Batch(choices, None)
-
-    def _admit(self, made: Sequence[int], context: Floats) -> Choice:
-        phase, arm, row, arrival, cell, candidates = made
-        point = tuple(context.tolist()) if self._remembers_contexts else ()
-        decision = self._wait((row, arm, phase, arrival, point))
-        propensity = 1.0 / candidates if candidates else math.nan
-        return Choice(decision, PHASES[phase], self.arms.names[arm], cell, propensity)
-
-    def _wait(self, entry: Waiting) -> int:
-        room = self.room
-        room.last = ticket = room.last + 1
-        room.entries[ticket] = entry
-        if len(room.entries) > room.patience.max_waiting:
-            self._drop(room.oldest())
-        return ticket
-
-    def _read(self, context: Context) -> None:
         if type(context) is float and self.dimensions == 1:
             self._context[0] = context
         else:
             self._context[:] = read_point(self.name, context, self.dimensions)
+        out = self._numbers_out(without) if without or self.arms.paused else ()
+        try:
+            if told:
+                self._hear(told, again)
+            made = entry_points.choose_one(self.memory.without(out), self._context, self._asked, again)
+            while made[0] < ASK:
+                self._make_way(made[0], made[1])
+                made = entry_points.choose_one(self.memory.without(out), self._context, self._asked, again)
+        finally:
+            if told:
+                self._asked[:] = False
+        phase, arm, cell, candidates, ticket = made
+        if phase == ASK:
+            return AskPeer(self.arms.names[arm], tuple(self._context.tolist()))
+        return Choice(ticket, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates if candidates else math.nan)
 
-    def _prepare(self, told: Mapping[str, LabelledData]) -> None:
-        """Do what must come before a choice, once it is sure that the context is one."""
-        axis = first_bad_axis(self._context)
-        if axis >= 0:
-            raise bad_context(self.name, self._context, axis)
+    def choose_many(
+        self,
+        contexts: Sequence[PointLike],
+        told: Mapping[str, LabelledData] = NOBODY,
+        *,
+        without: Collection[str] = (),
+    ) -> Batch:
+        """Choose for many contexts at once, with the same result as one by one.
+
+        `told` belongs to the first of them. When a peer must be asked, the batch ends there: call again with the rest.
+        """
+        points = read_points(self.name, contexts, self.dimensions, self.categories)
+        made, ask = self.decide(points, told, without)
+        first = self.last_id - len(made) + 1
+        choices = [
+            Choice(first + n, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates if candidates else math.nan)
+            for n, (phase, arm, cell, candidates) in enumerate(made.tolist())
+        ]
+        return Batch(choices, ask)
+
+    def decide(
+        self,
+        points: Floats,
+        told: Mapping[str, LabelledData] = NOBODY,
+        without: Collection[str] = (),
+        again: Ints | None = None,
+    ) -> tuple[Ints, AskPeer | None]:
+        """Choose for points that were read before: (phase, arm, cell, candidates) of each, and the peer to ask.
+
+        The ids of the choices are the last that were given out, in their order.
+        """
         self._check_told(told)
-        self._settle_overdue()
-        self._hear(told)
+        out = self._numbers_out(without) if without or self.arms.paused else ()
+        again = np.zeros(len(points), np.int64) if again is None else again
+        made = np.zeros((len(points), 4), np.int64)
+        done = 0
+        try:
+            if told and len(points):
+                self._context[:] = points[0]
+                self._hear(told, int(again[0]))
+            while done < len(points):
+                done = entry_points.choose_many(self.memory.without(out), points, self._asked, again, done, made)
+                if done < len(points):
+                    status, arm = made[done, :2].tolist()
+                    if status == ASK:
+                        return made[:done], AskPeer(self.arms.names[arm], tuple(points[done].tolist()))
+                    self.memory.make_way(status)
+        finally:
+            self._asked[:] = False
+        return made, None
+
+    def _numbers_out(self, without: Collection[str]) -> Collection[int]:
+        """Return the numbers of arms that may not be chosen, or raise if that leaves none."""
+        out = {self.arms.number(name) for name in without}
+        if len(self.arms.paused | set(without)) == len(self.arms):
+            raise ArmError(f"site {self.name!r} has no arm left: {', '.join(self.arms.names)} are paused or left out")
+        return out
 
     def _check_told(self, told: Mapping[str, LabelledData]) -> None:
         if not told:
@@ -200,187 +202,162 @@ class Learner:
             check_count(f"{what}, arrivals", data.arrivals)
             check_count(f"{what}, taught", data.taught)
 
-    def _hear(self, told: Mapping[str, LabelledData]) -> None:
-        for peer, data in (told or NOBODY).items():
+    def _hear(self, told: Mapping[str, LabelledData], again: int) -> None:
+        """Enter what peers tell of the context that was read, if it is one."""
+        axis = first_bad_axis(self._context, self.categories)
+        if axis >= 0:
+            raise bad_context(self.name, self._context, axis)
+        self._check_told(told)
+        for peer, data in told.items():
             number, arrivals, taught = self.arms.number(peer), min(data.arrivals, MOST), min(data.taught, MOST)
-            while not entry_points.hear_one(self._arrays, self._context, number, arrivals, taught):
-                self._make_way(NO_ROOM)
+            while not entry_points.hear_one(self.memory.arrays, self._context, number, arrivals, taught, again):
+                self.memory.make_way(entry_points.NO_ROOM)
             self._asked[number] = True
 
-    def _make_way(self, outcome: int, axis: int = 0) -> None:
+    def _make_way(self, status: int, axis: int) -> None:
         """Remove what stands in the way of a choice, or raise if it is the context."""
-        if outcome == entry_points.BAD_CONTEXT:
+        if status == entry_points.BAD_CONTEXT:
             raise bad_context(self.name, self._context, axis)
-        if outcome == NO_ROOM:
-            self.replace_ledger(grown(self.ledger))
-        else:
-            self.replace_ledger(next_epoch(self.ledger, self.policy))
-
-    # Learning
-
-    def learn(self, decision: int, gain: float, cost: float | None = None) -> None:
-        """Learn what a decision gained: 1 for a right label, 0 for a wrong one, or anything between.
-
-        `cost` is what it really cost, if that differs from the arm's known cost or was not known before.
-        """
-        row, arm, kind, arrival, context = self.room.require(decision)
-        reward = self._reward(decision, arm, gain, cost)
-        if context:
-            self._earlier_context[:] = context
-        entry_points.learn_one(self._arrays, self._earlier_context, row, decision, arrival, arm, kind, reward)
-        del self.room.entries[decision]
-
-    def learn_many(
-        self, decisions: Iterable[int], gains: Iterable[float], costs: Iterable[float | None] | None = None
-    ) -> None:
-        """Learn from many labels at once, with the same result as one by one; a bad one among them changes nothing."""
-        decisions = as_list("decisions", decisions, "a list of ids")
-        gains = as_list("gains", gains, "a list of numbers in [0, 1]")
-        costs = [None] * len(decisions) if costs is None else as_list("costs", costs, "a list of costs, or None")
-        entries = [self.room.require(decision) for decision in decisions]
-        self._check_batch(decisions, gains, costs)
-        arms = [entry[ARM] for entry in entries]
-        rewards = [self._reward(*each) for each in zip(decisions, arms, gains, costs, strict=True)]
-        places = [
-            (row, decision, arrival, arm, kind)
-            for decision, (row, arm, kind, arrival, _) in zip(decisions, entries, strict=True)
-        ]
-        axes = self.dimensions if self._remembers_contexts else 0
-        contexts = np.array([entry[CONTEXT] for entry in entries], np.float64).reshape(len(entries), axes)
-        entry_points.learn_many(
-            self._arrays, contexts, np.array(places, np.int64).reshape(-1, 5), np.array(rewards, np.float64)
-        )
-        for decision in decisions:
-            del self.room.entries[decision]
-
-    def _check_batch(self, decisions: Sequence[int], *others: Sequence[object]) -> None:
-        if any(len(other) != len(decisions) for other in others):
-            lengths = ", ".join(str(len(other)) for other in others)
-            raise SettingError("gains and costs", lengths, f"as many as decisions ({len(decisions)})")
-        seen = set[int]()
-        for decision in decisions:
-            if decision in seen:
-                raise SettledDecision(self.name, decision)
-            seen.add(decision)
-
-    def _reward(self, decision: int, arm: int, gain: float, cost: float | None) -> float:
-        if cost is None and type(gain) is float and 0.0 <= gain <= 1.0:
-            return gain
-        check_unit("gain", gain, f"decision {decision} of site {self.name!r}")
-        if cost is None:
-            return float(gain)
-        check_unit("cost", cost, f"decision {decision} of site {self.name!r}")
-        # The known cost is taken off where means are compared, so only the difference belongs in here.
-        return gain - cost + float(self.ledger.costs[arm])
-
-    def _settle_overdue(self) -> None:
-        arrival = self.arrivals + 1
-        while (decision := self.room.overdue(arrival)) is not None:
-            self._drop(decision)
-
-    def _drop(self, decision: int) -> None:
-        overdue = self.room.patience.overdue
-        kind = self.room.entries[decision][KIND]
-        self._dropped.append(decision)
-        if overdue == "drop" or kind in (TRAIN, TAUGHT):
-            self.withdraw(decision)
-        else:
-            self.learn(decision, overdue)
-
-    def take_dropped(self) -> list[int]:
-        """Return the ids that have become overdue since the last call."""
-        dropped, self._dropped = self._dropped, []
-        return dropped
-
-    def withdraw(self, decision: int) -> None:
-        """Take a decision back: it no longer counts, and no label is expected."""
-        row, arm, kind, arrival, context = self.room.require(decision)
-        del self.room.entries[decision]
-        if context:
-            self._earlier_context[:] = context
-        entry_points.strike_one(self._arrays, self._earlier_context, row, decision, arrival, arm, kind)
+        self.memory.make_way(status)
 
     # Being a peer
 
-    def report(self, context: Context) -> LabelledData:
+    def report(self, context: PointLike) -> LabelledData:
         """Report how much labelled data there is around a context."""
-        self._read(context)
-        arrivals, taught = entry_points.report_one(self._arrays, self._context)
+        self._context[:] = read_point(self.name, context, self.dimensions)
+        arrivals, taught = entry_points.report_one(self.memory.arrays, self._context)
         if arrivals == entry_points.BAD_CONTEXT:
             raise bad_context(self.name, self._context, taught)
         return LabelledData(arrivals, taught)
 
-    def answer(self, context: Context, *, caller: str, request: int, training: bool, labelled: bool = False) -> Answer:
+    def answer(
+        self, context: PointLike, *, caller: str, request: int, training: bool, labelled: bool = False
+    ) -> Answer:
         """Choose the own function with which to answer a peer's call.
 
         `request` is the caller's decision id. `labelled` says that the label will follow, as after every training.
         """
-        check_text(f"the caller of site {self.name!r}", caller)
-        check_count(f"the request of caller {caller!r}", request)
-        self._read(context)
-        labelled = labelled or training
-        word = caller_word(caller)
-        arguments = (self._context, word, request, training, labelled)
-        function, row = entry_points.answer_one(self._arrays, *arguments)
-        while function < 0:
-            self._make_way(function, row)
-            function, row = entry_points.answer_one(self._arrays, *arguments)
-        if not labelled:
-            return Answer(self.arms.names[function], None)
-        point = tuple(self._context.tolist()) if self._remembers_contexts else ()
-        entry = (row, function, TAUGHT, self.arrivals, point)
-        return Answer(self.arms.names[function], self._wait(entry))
+        point = read_point(self.name, context, self.dimensions)
+        return self.answer_many([point], caller=caller, requests=[request], flags=[(training, labelled)])[0]
 
-    # Arms that join and leave
+    def answer_many(
+        self,
+        contexts: Sequence[PointLike] | Floats,
+        *,
+        caller: str,
+        requests: Sequence[int],
+        flags: Sequence[tuple[bool, bool]],
+        without: Collection[str] = (),
+    ) -> list[Answer]:
+        """Answer many questions of one peer at once; `flags` are (training, labelled) of each."""
+        points, out = self.check_answers(contexts, caller, requests, without)
+        known = np.array([(training, training or labelled) for training, labelled in flags], np.int32).reshape(-1, 2)
+        numbers, made, done = np.array(requests, np.int64), np.zeros((len(points), 2), np.int64), 0
+        word = caller_word(caller)
+        while True:
+            done = entry_points.answer_many(self.memory.without(out), points, word, numbers, known, done, made)
+            if done == len(points):
+                names = self.arms.names
+                return [Answer(names[function], ticket or None) for function, ticket in made.tolist()]
+            self.memory.make_way(entry_points.NO_ROOM)
+
+    def check_answers(
+        self,
+        contexts: Sequence[PointLike] | Floats,
+        caller: str,
+        requests: Sequence[int],
+        without: Collection[str] = (),
+    ) -> tuple[Floats, Collection[int]]:
+        """Return the points of a call and the numbers of the arms that are out, or raise; nothing changes."""
+        check_text(f"the caller of site {self.name!r}", caller)
+        for request in requests:
+            check_count(f"the request of caller {caller!r}", request)
+        points = read_points(self.name, contexts, self.dimensions, self.categories)
+        out = self._numbers_out(without) if without or self.arms.paused else ()
+        if all(name in without or name in self.arms.paused for name in self.arms.own):
+            raise ArmError(f"site {self.name!r} has no classifier left with which to answer {caller!r}")
+        return points, out
+
+    # Arms that join and leave, pause and resume
 
     def add_own(self, name: str, cost: float = 0.0) -> None:
         """Add an own classifier; what is known of the other arms stays."""
-        self._insert(self.arms.add_own(name, cost))
+        self._joined(self.arms.add_own(name, cost))
 
     def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
-        """Add a peer that says it has so many classifiers; what is known of the other arms stays."""
-        self._insert(self.arms.add_peer(name, cost, functions))
+        """Add a peer that announces this many classifiers; what is known of the other arms stays."""
+        self._joined(self.arms.add_peer(name, cost, functions))
+
+    def _joined(self, number: int) -> None:
+        self.memory.insert(number)
+        self._asked = np.zeros(len(self.arms), np.bool_)
 
     def remove(self, name: str) -> list[int]:
         """Remove an arm; decisions that wait for its reward are dropped, and their ids returned."""
-        number = self.arms.remove(name)
-        self._reshape(lambda array, axis: np.delete(array, number, axis))
-        return self.room.leave(number)
+        gone = self.memory.delete(self.arms.remove(name))
+        self._asked = np.zeros(len(self.arms), np.bool_)
+        for ticket in gone:
+            self.registry.notes.pop(ticket, None)
+        return gone
 
     def set_cost(self, name: str, cost: float) -> None:
         """Change the cost of an arm from now on."""
-        self.ledger.costs[self.arms.set_cost(name, cost)] = cost
+        self.arms.set_cost(name, cost)
+        self.memory.costs_changed()
 
-    def _insert(self, number: int) -> None:
-        self._reshape(lambda array, axis: np.insert(array, number, 0, axis))
-        self.room.make_space(number)
+    def pause(self, name: str) -> None:
+        """Choose an arm no longer until `resume`; what was learnt of it is kept, and what waits for it goes on."""
+        self.arms.number(name)
+        self.arms.paused.add(name)
+        self.memory.costs_changed()
 
-    def _reshape(self, change: Callable[[Any, int], Any]) -> None:
-        ledger = self.ledger
-        self.ledger = ledger._replace(
-            costs=change(ledger.costs, 0), rewards=change(ledger.rewards, 1), counts=change(ledger.counts, 1)
-        )
-        self._arms_changed()
+    def resume(self, name: str) -> None:
+        """Let an arm be chosen again, with what was known of it."""
+        self.arms.number(name)
+        self.arms.paused.discard(name)
+        self.memory.costs_changed()
 
-    def _arms_changed(self) -> None:
-        self.ledger.costs[:] = self.arms.costs()
-        self.ledger.site[col.OWN_COUNT] = len(self.arms.own)
-        self.ledger.site[col.ARM_COUNT] = len(self.arms)
-        self.policy.write_to(self.ledger, self.dimensions, self.arms.announced_functions())
-        self._asked = np.zeros(len(self.arms), np.bool_)
-        self.replace_ledger(self.ledger)
+    # Entering again what was decided before, without deciding
 
-    def replace_ledger(self, ledger: Ledger) -> None:
-        """Go on with another ledger: one that has grown, or one that was saved."""
-        self.ledger = ledger
-        self._arrays = cast("entry_points.Arrays", tuple(ledger))
+    def enter(self, points: Floats, arms: Ints, phases: Ints, again: Ints) -> None:
+        """Enter choices as they were made, by the numbers of their arms."""
+        done = 0
+        while done < len(points):
+            done, status = entry_points.enter_many(self.memory.arrays, points, arms, phases, again, done)
+            if done < len(points):
+                self.memory.make_way(status)
+
+    def enter_told(self, context: Floats, told: Mapping[str, LabelledData], again: int) -> None:
+        """Enter what peers told of a context."""
+        self._context[:] = context
+        self._hear(told, again)
+        self._asked[:] = False
+
+    def enter_question(self, context: Floats, again: int) -> None:
+        """Enter that a peer had to be asked before an item could be chosen for: its cell was visited."""
+        while (status := entry_points.visit_one(self.memory.arrays, context, again)) != entry_points.READY:
+            self.memory.make_way(status)
+
+    def enter_answers(self, points: Floats, functions: Ints) -> None:
+        """Enter answers as they were given, by the numbers of their functions."""
+        done = 0
+        while (done := entry_points.enter_answers(self.memory.arrays, points, functions, done)) < len(points):
+            self.memory.make_way(entry_points.NO_ROOM)
 
     # Looking inside
 
     def cells(self) -> dict[int, Cell]:
         """Return what is known of every visited cell, by the cell's key as in `Choice.cell`."""
-        return look_inside(self.ledger, self.arms.names)
+        return look_inside(self.ledger, {**self.arms.own, **self.arms.peers})
 
     def views(self) -> list[View]:
         """Return the parts of the context that compete to be trusted, and how each of them fares."""
         return compare_views(self.ledger)
+
+
+def _bits(categories: Collection[int], dimensions: int) -> int:
+    """Return the numbers of axes as bits, or raise."""
+    for axis in categories:
+        if type(axis) is not int or not 0 <= axis < dimensions:
+            raise SettingError("categories", categories, f"numbers of axes, 0 to {dimensions - 1}")
+    return sum(1 << axis for axis in set(categories))

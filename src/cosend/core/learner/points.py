@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.core.kernel.ledger import Floats
+from cosend.core.kernel.partition import first_bad_axis
 from cosend.errors import ContextError
 
-Context = float | Sequence[float]
+PointLike = float | Sequence[float] | Floats
 
 
-def read_point(site: str, context: Context, dimensions: int) -> Floats:
+def read_point(site: str, context: PointLike, dimensions: int) -> Floats:
     """Return a context as so many numbers; whether they are in [0, 1] is seen where they are used."""
     point = np.atleast_1d(_numbers(context))
     if point.dtype.kind not in "biuf":
@@ -25,18 +26,18 @@ def read_point(site: str, context: Context, dimensions: int) -> Floats:
     return point.astype(np.float64)
 
 
-def read_points(site: str, contexts: Sequence[Context], dimensions: int) -> Floats:
+def read_points(site: str, contexts: Sequence[PointLike] | Floats, dimensions: int, categories: int) -> Floats:
     """Return many contexts as points of [0, 1]^d: [context, axis]."""
     points = _numbers(contexts)
     if points.ndim == 0:  # one thing, not a sequence of them
         raise ContextError(f"contexts of site {site!r} must be a sequence of contexts, got {contexts!r}")
     if points.dtype.kind not in "biuf" or points.size != len(contexts) * dimensions:
         points = np.array([read_point(site, context, dimensions) for context in contexts])  # says which one it is
-    points = points.astype(np.float64).reshape(len(contexts), dimensions)
-    bad = np.argwhere(~((points >= 0.0) & (points <= 1.0)))
-    if len(bad):
-        n, axis = bad[0].tolist()
-        raise bad_context(site, points[n], axis, f"context {n} of the batch, ")
+    points = np.ascontiguousarray(points.astype(np.float64).reshape(len(contexts), dimensions))
+    for n in np.flatnonzero(~((points >= 0.0) & (points <= 1.0)).all(axis=1) | (categories > 0)).tolist():
+        axis = first_bad_axis(points[n], categories)
+        if axis >= 0:
+            raise bad_context(site, points[n], axis, f"context {n} of the batch, ")
     return points
 
 

@@ -10,15 +10,16 @@ import numpy.typing as npt
 
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.changes import FIRST_LEVEL, PER_LEVEL, SAME_LENGTH
-from cosend.core.kernel.cubes import DEEPEST, NEVER
+from cosend.core.kernel.cubes import DEEPEST, NEVER, ROOTS
 from cosend.core.kernel.ledger import Ledger, grown, reindex
+from cosend.core.kernel.partition import bits_of, first_bad_axis
 from cosend.core.learner.learner import Learner
-from cosend.core.learner.waiting import CONTEXT, Patience
+from cosend.core.learner.registry import Patience
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import policy_from
 from cosend.errors import CosendError, StateError
 
-VERSION: Final = 3
+VERSION: Final = 4
 LEDGER_ARRAYS: Final = ("site", "cells", "rewards", "counts", "views")
 
 # Columns of `Ledger.site` that move with what happens; the others are settings.
@@ -44,30 +45,31 @@ class State(NamedTuple):
 
 def learner_state(learner: Learner) -> State:
     """Return everything a learner needs to go on as if it had never stopped."""
-    ledger, room, arms = learner.ledger, learner.room, learner.arms
+    ledger, arms = learner.ledger, learner.arms
     rows = int(ledger.site[col.ROWS])
-    entries = list(room.entries.items())
-    axes = 0 if ledger.site[col.STEADY] else learner.dimensions
+    waiting, waiting_contexts = learner.registry.arrays()
     facts = {
         "version": VERSION,
         "name": learner.name,
         "seed": learner.seed,
         "dimensions": learner.dimensions,
+        "categories": bits_of(learner.categories),
         "policy": learner.policy.facts(),
-        "patience": asdict(room.patience),
+        "patience": asdict(learner.patience),
         "own": dict(arms.own),
         "peers": dict(arms.peers),
         "functions": dict(arms.functions),
-        "last_id": room.last,
+        "paused": sorted(arms.paused),
+        "last_id": learner.last_id,
     }
     arrays: dict[str, npt.NDArray[Any]] = {
-        "site": ledger.site,
+        "site": ledger.site[: col.SITE_COLUMNS],
         "cells": ledger.cells[:rows],
         "rewards": ledger.rewards[:rows],
         "counts": ledger.counts[:rows],
         "views": ledger.views,
-        "waiting": np.array([(id_, *entry[:CONTEXT]) for id_, entry in entries], np.int64).reshape(-1, 5),
-        "waiting_contexts": np.array([entry[CONTEXT] for _, entry in entries], np.float64).reshape(len(entries), axes),
+        "waiting": waiting,
+        "waiting_contexts": waiting_contexts,
     }
     return State(facts, {name: array.copy() for name, array in arrays.items()})
 
@@ -95,28 +97,27 @@ def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Lear
         own=facts["own"],
         peers=facts["peers"],
         dimensions=facts["dimensions"],
+        categories=facts["categories"],
         policy=policy_from(facts["policy"]),
         patience=Patience(**facts["patience"]),
         seed=facts["seed"],
     )
     learner.arms.functions.update(facts["functions"])
+    for name in facts["paused"]:
+        learner.pause(name)
     _check_arrays(arrays, learner, facts["last_id"])
     rows = len(arrays["cells"])
     ledger = learner.ledger
     if rows > ledger.cells.shape[0]:
         ledger = grown(ledger, rows)
-    ledger.site[:] = arrays["site"]
+    ledger.site[: col.SITE_COLUMNS] = arrays["site"]
     ledger.views[:] = arrays["views"]
     ledger.cells[:rows] = arrays["cells"]
     ledger.rewards[:rows] = arrays["rewards"]
     ledger.counts[:rows] = arrays["counts"]
     reindex(ledger)
-    learner.replace_ledger(ledger)
-    learner.room.last = facts["last_id"]
-    contexts = [tuple(point) for point in arrays["waiting_contexts"].tolist()]
-    for entry, context in zip(arrays["waiting"].tolist(), contexts, strict=True):
-        id_, row, arm, kind, arrival = entry
-        learner.room.entries[id_] = (row, arm, kind, arrival, context)
+    learner.registry.fill(arrays["waiting"], arrays["waiting_contexts"])
+    learner.memory.use(ledger)
     return learner
 
 
@@ -126,8 +127,8 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id
     contexts, rows = arrays["waiting_contexts"], len(cells)
     sound = (
         all(arrays[name].dtype == getattr(ledger, name).dtype for name in LEDGER_ARRAYS)
-        and site.shape == ledger.site.shape
-        and np.array_equal(np.delete(site, COUNTED), np.delete(ledger.site, COUNTED))
+        and site.shape == (col.SITE_COLUMNS,)
+        and np.array_equal(np.delete(site, COUNTED), np.delete(ledger.site[: col.SITE_COLUMNS], COUNTED))
         and site[col.ROWS] == rows
         and site[col.TICKETS] == last_id
         and 0 <= site[col.TRUSTED] < site[col.CANDIDATES]
@@ -140,11 +141,12 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id
         and arrays["counts"].shape == (rows, *ledger.counts.shape[1:])
         and waiting.dtype == np.int64
         and waiting.shape[1:] == (5,)
-        and bool(((waiting[:, 0] >= 1) & (waiting[:, 0] <= last_id)).all())
+        and bool(((waiting[:, 0] >= 1) & (waiting[:, 0] <= last_id) & (np.diff(waiting[:, 0], prepend=0) > 0)).all())
         and bool(((waiting[:, 1] >= 0) & (waiting[:, 2] >= 0) & (waiting[:, 2] < len(ledger.costs))).all())
         and (not site[col.STEADY] or bool((waiting[:, 1] < rows).all()))
+        and contexts.dtype == np.float64
         and contexts.shape == (len(waiting), 0 if site[col.STEADY] else learner.dimensions)
-        and bool(((contexts >= 0.0) & (contexts <= 1.0)).all())
+        and all(first_bad_axis(context, learner.categories) < 0 for context in contexts)
     )
     if not sound:
         raise StateError("the saved state of a learner is damaged: its arrays do not fit each other")
@@ -165,6 +167,8 @@ def _fits_cells(cells: npt.NDArray[Any], ledger: Ledger) -> bool:
     keys, levels = cells[:, col.CELL_KEY], cells[:, col.CELL_LEVEL]
     numbers, views = np.divmod(keys, len(ledger.views))
     parents = (numbers - 1) >> ledger.views[views, col.VIEW_AXIS_COUNT].astype(np.int64)
+    if ledger.site[col.CATEGORIES]:
+        parents = np.where(numbers >= ROOTS, -1, parents)  # the roots of categories have no parents
     return (
         len(np.unique(keys)) == len(keys)
         and bool((keys >= 0).all())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Final
 
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Ledger, clear, grown, row_for
-from cosend.core.kernel.partition import axes_of, finer_slices, key_of
+from cosend.core.kernel.partition import LARGEST_KEY, axes_of, bits_of, finer_slices, key_of, radices_of
 from cosend.core.policy.parts import Policy
+from cosend.errors import SettingError
 
 FIRST_EPOCH: Final = 2
 
@@ -19,12 +21,12 @@ def lay_partition(ledger: Ledger, policy: Policy) -> None:
     site[col.EPOCH_LENGTH] = FIRST_EPOCH if policy.doubles else policy.first_horizon
     views = policy.views(int(site[col.DIMENSIONS]))
     ledger.views[:, col.VIEW_AXES] = views
-    ledger.views[:, col.VIEW_AXIS_COUNT] = [axes.bit_count() for axes in views]
+    ledger.views[:, col.VIEW_AXIS_COUNT] = [(axes & ~int(site[col.CATEGORIES])).bit_count() for axes in views]
     _cut(ledger, policy)
 
 
 def next_epoch(ledger: Ledger, policy: Policy) -> Ledger:
-    """Start the next phase, twice as long; returns the ledger, which may have grown."""
+    """Start the next epoch, twice as long; returns the ledger, which may have grown."""
     site = ledger.site
     site[col.EPOCH_START] = site[col.ARRIVALS]
     site[col.EPOCH_LENGTH] *= 2
@@ -42,6 +44,15 @@ def _cut(ledger: Ledger, policy: Policy) -> None:
     horizon = int(ledger.site[col.EPOCH_LENGTH])
     for view in ledger.views:
         view[col.VIEW_SLICES] = policy.slices_at(horizon, int(view[col.VIEW_AXIS_COUNT]))
+    for number in range(len(ledger.views)):
+        if math.prod(radices(ledger, number)) > LARGEST_KEY:
+            raise SettingError("the context", radices(ledger, number), "cut into fewer cells: these are too many")
+
+
+def radices(ledger: Ledger, view: int, slices: int | None = None) -> list[int]:
+    """Return how many cells there are along every axis of a view."""
+    axes, own = int(ledger.views[view, col.VIEW_AXES]), int(ledger.views[view, col.VIEW_SLICES])
+    return radices_of(axes, int(ledger.site[col.CATEGORIES]), own if slices is None else slices)
 
 
 def _carried_over(ledger: Ledger, old_slices: list[int]) -> Ledger:
@@ -67,6 +78,10 @@ def _carried_over(ledger: Ledger, old_slices: list[int]) -> Ledger:
 def _children(ledger: Ledger, key: int, old_slices: list[int], finer: list[list[list[int]]]) -> list[int]:
     """Return the keys of the cells of the new partition whose centres lie in a cell of the old one."""
     cell, view = divmod(key, len(ledger.views))
-    slices, axis_count = int(ledger.views[view, col.VIEW_SLICES]), int(ledger.views[view, col.VIEW_AXIS_COUNT])
-    within = product(*(finer[view][index] for index in axes_of(cell, old_slices[view], axis_count)))
-    return [key_of(axes, slices) * len(ledger.views) + view for axes in within]
+    old, new = radices(ledger, view, old_slices[view]), radices(ledger, view)
+    axes, categories = bits_of(int(ledger.views[view, col.VIEW_AXES])), int(ledger.site[col.CATEGORIES])
+    parts = [
+        [index] if categories >> axis & 1 else finer[view][index]  # a category has the same codes in every partition
+        for axis, index in zip(axes, axes_of(cell, old), strict=True)
+    ]
+    return [key_of(axes, new) * len(ledger.views) + view for axes in product(*parts)]

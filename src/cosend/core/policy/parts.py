@@ -44,6 +44,11 @@ LARGEST_ALPHA: Final = 10.0
 LARGEST_NUMBER: Final = 1e9  # of rewards, items or units that an option counts
 
 
+def measured(ledger: Ledger, dimensions: int) -> int:
+    """Return how many of the axes are numbers: categories are not cut, so no rate depends on them."""
+    return dimensions - int(ledger.site[col.CATEGORIES]).bit_count()
+
+
 class Policy(ABC):
     """What a learner needs of a policy."""
 
@@ -151,7 +156,7 @@ class BasePolicy(Policy):
         """Write these settings into the ledger of a site; its counters stay."""
         site, views = ledger.site, self.views(dimensions)
         ledger.parameters[:] = 0.0  # a quota that is known already may be another one now
-        ledger.parameters[col.EXPONENT] = exponent_for(self.alpha, self.axes(dimensions))
+        ledger.parameters[col.EXPONENT] = exponent_for(self.alpha, self.axes(measured(ledger, dimensions)))
         site[col.DIMENSIONS] = dimensions
         site[col.TIMED] = self.time_dimension
         site[col.DOUBLING] = self.doubles
@@ -254,7 +259,8 @@ class SplitCubes(BasePolicy):
         """Write these settings into the ledger of a site; its counters stay."""
         super().write_to(ledger, dimensions, announced_functions)
         known = ledger.parameters
-        known[col.SPLIT_AFTER], known[col.SPLIT_RATE] = self.split_after, self.split_rate(dimensions) * LN2
+        known[col.SPLIT_AFTER] = self.split_after
+        known[col.SPLIT_RATE] = self.split_rate(measured(ledger, dimensions)) * LN2
         known[col.ZOOM_RATE], known[col.SIDE_RATE] = 2 * self.alpha * LN2, self.alpha * LN2
         known[col.INHERITED] = self.inherit
         ledger.site[col.ZOOMS] = cubes.BY_ARRIVALS

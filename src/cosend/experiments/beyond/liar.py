@@ -25,8 +25,8 @@ from cosend.experiments.beyond.settings import AXES, MAIN, POLICIES, NamedPolicy
 from cosend.experiments.kdd99.settings import LEARNERS, PEER_FUNCTIONS
 from cosend.simulation.network import Network
 from cosend.site.context import Context
-from cosend.site.messages import AnsweredItem, Call, Forward
-from cosend.site.site import Peer, Site
+from cosend.site.messages import Call, Forward, Peer, Reply
+from cosend.site.site import Site
 
 LIAR: Final = LEARNERS[1]
 ITEMS: Final = 4_000  # of the window, every n-th: sites with classifiers are slower than a replay
@@ -70,19 +70,19 @@ class Liar:
         """Return any number."""
         return self.peer.report(context) if self.lies.reports is None else self.lies.reports
 
-    def answer_now(self, call: Call) -> list[AnsweredItem]:
+    def serve(self, call: Call) -> list[Reply]:
         """Answer, but with the wrong label where it lies."""
-        answers = self.peer.answer_now(call)
+        answers = self.peer.serve(call)
         numbers = [question.item["number"] for question in call.questions]
         first = self.lies.wrong_from * len(self.truths)
         return [
-            AnsweredItem(1 - self.truths[number] if number >= first else label, ticket)
-            for number, (label, ticket) in zip(numbers, answers, strict=True)
+            Reply(1 - self.truths[number] if number >= first else label, failed)
+            for number, (label, failed) in zip(numbers, answers, strict=True)
         ]
 
-    def be_taught(self, forward: Forward) -> None:
+    def teach(self, forward: Forward) -> None:
         """Listen, as an honest peer does."""
-        self.peer.be_taught(forward)
+        self.peer.teach(forward)
 
 
 def liar(settings: Settings) -> Iterator[Job]:
@@ -132,7 +132,7 @@ def network_of_sites(problem: Problem, policy: NamedPolicy, seed: int) -> Networ
             classifiers={
                 f"{name}.{n + 1}": partial(_look_up, said, place * PEER_FUNCTIONS + n) for n in range(PEER_FUNCTIONS)
             },
-            context=Context(CONTEXT),
+            context=Context(CONTEXT, range=(0, 1)),
             policy=policy.build(len(said), 1),
             seed=seed,
         )

@@ -103,7 +103,7 @@ def _most_used(world: World, outcome: Outcome, site: int) -> dict[str, Any]:
         arrivals[key] = int(here.sum())
     return {
         "arms": list(outcome.learners[site].arms.names),
-        "cells": [list(axes_of(key, slices_of(world), len(world.axes))) for key in best],
+        "cells": [list(axes_of(key, [slices_of(world)] * len(world.axes))) for key in best],
         "best": list(best.values()),
         "arrivals": list(arrivals.values()),
     }

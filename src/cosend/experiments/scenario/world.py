@@ -16,7 +16,8 @@ from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, ScenarioError, SettingError, listed, shown
-from cosend.site.context import Axis, Past, read_contexts
+from cosend.site.context import Axis, read_contexts
+from cosend.site.past import Past
 from cosend.streams.table import Table
 
 NOTHING = -1  # no item arrives in this slot

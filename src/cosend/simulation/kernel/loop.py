@@ -11,10 +11,11 @@ from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import EXPLORE, LOOK, TAUGHT, TRAIN
 from cosend.core.kernel.cos import ASK, Asked
+from cosend.core.kernel.entry_points import EPOCH_OVER, NO_ROOM
 from cosend.core.kernel.labels import learn
 from cosend.core.kernel.ledger import EMPTY, Floats, Ints
 from cosend.core.kernel.partition import epoch_is_over
-from cosend.core.kernel.steps import EPOCH_OVER, NO_ROOM, answer, choose, hear, report
+from cosend.core.kernel.steps import answer, choose, hear, report
 from cosend.simulation.kernel.ledgers import Ledgers, Wiring, at
 
 Gains = npt.NDArray[Any]  # [item, function], any number type
@@ -126,7 +127,7 @@ def arrive(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, item: int
         outcome, arm, row, _ = choose(ledger, context, asked)
         if outcome == ASK:
             arrivals, taught = report(at(ledgers, wiring.peer_sites[s, arm]), context)
-            hear(ledger, context, arm, arrivals, taught)
+            hear(ledger, context, arm, arrivals, taught, ledger.site[col.ARRIVALS] + 1)
             asked[arm] = True
             asked_any = True
     if asked_any:

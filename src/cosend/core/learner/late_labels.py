@@ -1,0 +1,156 @@
+"""Labels that come late: rewards for what waits, what is taken back, and what waited too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from cosend.core.checks import LARGEST, as_list, check_unit
+from cosend.core.kernel import columns as col
+from cosend.core.kernel import entry_points
+from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.learner.arms import Arms
+from cosend.core.learner.memory import Memory
+from cosend.core.learner.registry import Registry
+from cosend.errors import DecisionError, SettingError, SettledDecision, UnknownDecision
+
+PLAIN_NUMBERS: Final = {float, int, bool}
+
+
+class LateLabels:
+    """The half of a learner that waits for labels."""
+
+    name: str
+    arms: Arms
+    memory: Memory
+
+    @property
+    def registry(self) -> Registry:
+        """What waits for its label."""
+        return self.memory.registry
+
+    @property
+    def last_id(self) -> int:
+        """The newest id that was given out."""
+        return int(self.memory.ledger.site[col.TICKETS])
+
+    @property
+    def waiting_count(self) -> int:
+        """How many decisions and answers wait for their label."""
+        return len(self.memory.registry)
+
+    def learn(self, decision: int, gain: float, cost: float | None = None) -> None:
+        """Learn what a decision gained: 1 for a right label, 0 for a wrong one, or anything between.
+
+        `cost` is what it really cost, if that differs from the arm's known cost or was not known before.
+        """
+        if cost is not None or type(gain) is not float or type(decision) is not int or not 0.0 <= gain <= 1.0:
+            self.learn_many([decision], [gain], [cost])
+        elif abs(decision) > LARGEST or not entry_points.learn_one(self.memory.arrays, decision, gain):
+            raise self.no_label_wanted(decision)
+        elif self.memory.registry.notes:
+            self.memory.registry.notes.pop(decision, None)
+
+    def learn_many(
+        self, decisions: Iterable[int], gains: Iterable[float], costs: Iterable[float | None] | None = None
+    ) -> None:
+        """Learn from many labels at once, with the same result as one by one; a bad one among them changes nothing."""
+        decisions = as_list("decisions", decisions, "a list of ids")
+        gains = as_list("gains", gains, "a list of numbers in [0, 1]")
+        costs = None if costs is None else as_list("costs", costs, "a list of costs, or None")
+        tickets, found = self.look_up(decisions)
+        for given in (gains, costs):
+            if given is not None and len(given) != len(decisions):
+                raise SettingError("gains and costs", len(given), f"as many as decisions ({len(decisions)})")
+        self.check_different(tickets)
+        rewards = self._rewards(decisions, found[:, 0], gains, costs)
+        entry_points.learn_many(self.memory.arrays, tickets, rewards)
+        self._forget_notes(tickets)
+
+    def look_up(self, decisions: Sequence[int]) -> tuple[Ints, Ints]:
+        """Return ids as an array, and (arm, kind, arrival) of what waits under each, or raise if one does not wait."""
+        if not set(map(type, decisions)) <= {int}:  # 1.0 and True equal 1, but are no ids
+            decisions = [int(each) if isinstance(each, np.integer) else each for each in decisions]
+            for decision in decisions:
+                if type(decision) is not int:
+                    raise self.no_label_wanted(decision)
+        found = np.empty((len(decisions), 3), np.int64)
+        try:
+            tickets = np.array(decisions, np.int64)
+        except OverflowError:
+            raise self.no_label_wanted(max(decisions, key=abs)) from None
+        missing = entry_points.look_up(self.memory.arrays, tickets, found)
+        if missing >= 0:
+            raise self.no_label_wanted(decisions[missing])
+        return tickets, found
+
+    def still_waiting(self, tickets: Sequence[int]) -> Sequence[int]:
+        """Return those of the ids that still wait: some may have become overdue, or their arm may have left."""
+        found = np.empty((len(tickets), 3), np.int64)
+        if entry_points.look_up(self.memory.arrays, np.array(tickets, np.int64), found) < 0:
+            return tickets
+        return [ticket for ticket, arm in zip(tickets, found[:, 0].tolist(), strict=True) if arm >= 0]
+
+    def no_label_wanted(self, decision: object) -> DecisionError:
+        """Return the error for a label that no decision waits for."""
+        if type(decision) is int and 1 <= decision <= self.last_id:
+            return SettledDecision(self.name, decision)
+        return UnknownDecision(self.name, decision, self.last_id)
+
+    def check_different(self, tickets: Ints) -> None:
+        """Raise if an id stands among others twice."""
+        if len(set(tickets.tolist())) == len(tickets):
+            return
+        seen = set[int]()
+        for ticket in tickets.tolist():
+            if ticket in seen:
+                raise SettledDecision(self.name, ticket)
+            seen.add(ticket)
+
+    def _rewards(
+        self, decisions: Sequence[int], arms: Ints, gains: Sequence[float], costs: Sequence[float | None] | None
+    ) -> Floats:
+        if not set(map(type, gains)) <= PLAIN_NUMBERS or not all(0.0 <= gain <= 1.0 for gain in gains):
+            for decision, gain in zip(decisions, gains, strict=True):
+                check_unit("gain", gain, f"decision {decision} of site {self.name!r}")
+        rewards = np.array(gains, np.float64)
+        if costs is not None:
+            known = self.arms.costs()
+            for n, cost in enumerate(costs):
+                if cost is not None:
+                    check_unit("cost", cost, f"decision {decisions[n]} of site {self.name!r}")
+                    # The known cost is taken off where means are compared: only the difference belongs in here.
+                    rewards[n] = gains[n] - cost + known[arms[n]]
+        return rewards
+
+    def withdraw(self, decision: int) -> None:
+        """Take a decision back: it no longer counts, and no label is expected."""
+        self.withdraw_many([decision])
+
+    def withdraw_many(self, decisions: Iterable[int]) -> list[tuple[int, int, int]]:
+        """Take decisions and answers back; returns (arm, kind, arrival) of each."""
+        tickets, found = self.look_up(as_list("decisions", decisions, "a list of ids"))
+        self.check_different(tickets)
+        entry_points.strike_many(self.memory.arrays, tickets)
+        self._forget_notes(tickets)
+        return [(arm, kind, arrival) for arm, kind, arrival in found.tolist()]
+
+    def fail(self, decision: int) -> int:
+        """Take a decision back because its arm has failed: never a reward. Returns what `choose` takes as `again`."""
+        ((_, _, arrival),) = self.withdraw_many([decision])
+        return arrival
+
+    def _forget_notes(self, tickets: Ints) -> None:
+        notes = self.registry.notes
+        if notes:
+            for ticket in tickets.tolist():
+                notes.pop(ticket, None)
+
+    def take_overdue(self) -> list[int]:
+        """Return the ids that have become overdue since the last call."""
+        overdue = [ticket for ticket, _, _ in self.registry.take_overdue()]
+        for ticket in overdue:
+            self.registry.notes.pop(ticket, None)
+        return overdue

@@ -1,0 +1,109 @@
+"""What a learner remembers, and room for more of it: the ledger and the registry, as the compiled rules take them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from cosend.core.kernel import columns as col
+from cosend.core.kernel import entry_points
+from cosend.core.kernel.bookkeeping import OUT
+from cosend.core.kernel.draws import site_words
+from cosend.core.kernel.ledger import Ledger, grown, has_room, new_ledger
+from cosend.core.learner.arms import Arms
+from cosend.core.learner.registry import Patience, Registry
+from cosend.core.policy.epochs import lay_partition, next_epoch
+from cosend.core.policy.parts import Policy
+
+
+class Memory:
+    """The arrays of one site. Whatever replaces one of them goes through here, so that `arrays` are always those."""
+
+    ledger: Ledger
+    registry: Registry
+    arrays: entry_points.Arrays  # of both, as a plain tuple
+
+    def __init__(
+        self, arms: Arms, dimensions: int, categories: int, policy: Policy, patience: Patience, seed: int
+    ) -> None:
+        self.arms, self.dimensions, self.policy = arms, dimensions, policy
+        views = len(policy.views(dimensions))
+        self.ledger = new_ledger(len(arms), max(16, views), views, policy.reward_columns)
+        self.ledger.site[[col.KEY0, col.KEY1]] = site_words(seed, arms.site)
+        self.ledger.site[col.CATEGORIES] = categories
+        self.overdue_gain = math.nan if patience.overdue == "drop" else float(patience.overdue)
+        self._write_settings()
+        self.registry = Registry(self.ledger.site, patience, 0 if self.ledger.site[col.STEADY] else dimensions)
+        lay_partition(self.ledger, policy)
+        self.use(self.ledger)
+
+    def use(self, ledger: Ledger) -> None:
+        """Go on with another ledger: one that has grown, or one that was saved."""
+        self.ledger = ledger
+        table = self.registry.table = self.registry.table._replace(desk=ledger.site)
+        self.arrays = (*ledger, table.entries, table.contexts)
+
+    def without(self, out: Collection[int]) -> entry_points.Arrays:
+        """Return the arrays for one choice in which some arms, by number, may not be chosen; nothing changes."""
+        if not out:
+            return self.arrays
+        costs = self.ledger.costs.copy()
+        costs[list(out)] = OUT
+        return (*self.arrays[:2], costs, *self.arrays[3:])
+
+    @contextmanager
+    def left_out(self, out: Collection[int]) -> Iterator[None]:
+        """Leave arms, by number, out of all that happens inside."""
+        costs = self.ledger.costs.copy()
+        self.ledger.costs[list(out)] = OUT
+        try:
+            yield
+        finally:
+            self.ledger.costs[:] = costs
+
+    def make_way(self, status: int) -> None:
+        """Remove what stands in the way of the next step."""
+        if status == entry_points.EPOCH_OVER:
+            self.use(next_epoch(self.ledger, self.policy))
+            return
+        self.registry.collect_overdue()
+        ledger = self.ledger if has_room(self.ledger) else grown(self.ledger)
+        if not self.registry.has_room():
+            self.registry.grow()
+        self.use(ledger)
+
+    def insert(self, number: int) -> None:
+        """Make a place for an arm; what is known of the others stays."""
+        self.registry.renumber(number, 1)
+        self._reshape(lambda array, axis: np.insert(array, number, 0, axis))
+
+    def delete(self, number: int) -> list[int]:
+        """Forget an arm and what waits for its reward; returns the ids of that."""
+        gone = [entry.id for entry in self.registry.of_arm(number)]
+        self.registry.forget(gone)
+        self.registry.renumber(number + 1, -1)
+        self._reshape(lambda array, axis: np.delete(array, number, axis))
+        return gone
+
+    def costs_changed(self) -> None:
+        """Take over the costs of the arms; an arm that is paused costs more than any other."""
+        self.ledger.costs[:] = self.arms.effective_costs()
+
+    def _reshape(self, change: Callable[[Any, int], Any]) -> None:
+        ledger = self.ledger
+        self.ledger = ledger._replace(
+            costs=change(ledger.costs, 0), rewards=change(ledger.rewards, 1), counts=change(ledger.counts, 1)
+        )
+        self._write_settings()
+        self.use(self.ledger)
+
+    def _write_settings(self) -> None:
+        self.costs_changed()
+        self.ledger.site[col.OWN_COUNT] = len(self.arms.own)
+        self.ledger.site[col.ARM_COUNT] = len(self.arms)
+        self.policy.write_to(self.ledger, self.dimensions, self.arms.announced_functions())
+        self.ledger.parameters[col.OVERDUE_GAIN] = self.overdue_gain

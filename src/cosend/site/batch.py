@@ -1,0 +1,255 @@
+"""One batch of items on its way through a site: chosen for, labelled, and chosen for again where an arm has failed.
+
+An arm that fails is a reply for the items it was given, and for no others. They are chosen for again without it, at the
+last try among local classifiers only. An item is given up when no arm is left, and then it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from cosend.classifiers.adapters import Classifier, predictions
+from cosend.core.kernel.bookkeeping import TRAIN
+from cosend.core.kernel.ledger import Floats
+from cosend.core.learner.learner import PHASES
+from cosend.core.learner.values import AskPeer, LabelledData
+from cosend.errors import ClassifierError, NetworkError, NoAnswer
+from cosend.site.messages import Call, Decision, Question, Reply
+
+if TYPE_CHECKING:
+    from cosend.site.site import Site
+
+Replies = list[Reply]
+
+
+class Tries:
+    """Items that are tried with one arm after another. A place is the number of an item."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.reasons: dict[int, dict[str, str]] = {}  # by place: arms that have failed, and why
+        self.failing: list[int] = []  # places to choose for again
+
+    def by_failures(self, places: Iterable[int]) -> dict[frozenset[str], list[int]]:
+        """Return the places together that may be chosen for together: the same arms have failed for them."""
+        if not self.reasons:
+            return {frozenset(): list(places)}
+        groups: dict[frozenset[str], list[int]] = {}
+        for place in places:
+            groups.setdefault(frozenset(self.reasons.get(place, ())), []).append(place)
+        return groups
+
+    def note_failures(self, arm: str, failed: Iterable[tuple[int, str]]) -> None:
+        """Take note of the places for which an arm has failed, and why."""
+        for place, reason in failed:
+            self.reasons.setdefault(place, {})[arm] = reason
+            self.failing.append(place)
+
+
+class Batch(Tries):
+    """The items of one call of `classify_many`."""
+
+    def __init__(self, site: Site, items: Sequence[Any], points: Floats) -> None:
+        super().__init__(site)
+        self.items, self.points = items, points
+        self.contexts: list[tuple[Any, ...]] = [site.rules.spell(point) for point in points]
+        self.made: list[tuple[Any, ...]] = [()] * len(items)  # id, arm, kind, cell, propensity
+        self.labels: list[Any] = [None] * len(items)
+        self.again: dict[int, int] = {}  # by place
+        self.errors: dict[int, NoAnswer] = {}
+
+    def run(self) -> None:
+        """Find a label for every item, or say why there is none."""
+        site = self.site
+        places: Iterable[int] = range(len(self.items))
+        for attempt in range(site.retries + 1):
+            last = attempt == site.retries and attempt > 0
+            for failed, together in self.by_failures(places).items():
+                self._choose(together, failed, local_only=last)
+            places, self.failing = self.failing, []
+            if not places:
+                return
+        self._give_up(places)
+
+    def decisions(self) -> list[Decision]:
+        """Return the decisions in the order of the items, all of which have one."""
+        return [self.decision(place) for place in range(len(self.items))]
+
+    def decision(self, place: int) -> Decision:
+        """Return the decision of an item."""
+        ticket, arm, kind, cell, propensity = self.made[place]
+        return Decision(ticket, self.labels[place], arm, PHASES[kind], cell, self.contexts[place], propensity)
+
+    def _give_up(self, places: Iterable[int]) -> None:
+        for place in places:
+            self.errors[place] = NoAnswer(self.site.name, self.reasons.get(place, {}))
+
+    def _choose(self, places: list[int], failed: frozenset[str], *, local_only: bool) -> None:
+        """Choose for items without the arms that failed for them, and let the chosen ones label them."""
+        site, told = self.site, dict[str, LabelledData]()
+        uses: dict[str, list[int]] = {}
+        while places:
+            without = site.left_out(failed, local_only=local_only)
+            if without is None:
+                self._give_up(places)
+                break
+            again = [self.again.get(place, 0) for place in places] if self.again else []
+            points = self.points if len(places) == len(self.items) else self.points[places]
+            step = site.rules.choose(points, told=told, without=without, again=again)
+            site.post(step.forwards)
+            ids = range(step.first, step.first + len(step.arms))
+            rows = zip(ids, step.arms, step.kinds, step.cells, step.propensities, strict=True)
+            for place, row in zip(places, rows, strict=False):
+                self.made[place] = row
+            for arm, numbers in step.uses().items():
+                uses.setdefault(arm, []).extend([places[n] for n in numbers])
+            places, told = places[len(step.arms) :], {} if step.arms else told
+            if step.ask is not None:
+                if step.ask.peer in uses:  # it must hear of these before it tells what it knows, as it would one by one
+                    self._call(step.ask.peer, uses.pop(step.ask.peer))
+                if not self._ask(step.ask, told):
+                    failed = failed | {step.ask.peer}
+        for arm, numbers in uses.items():
+            (self._predict if arm in site.classifiers else self._call)(arm, numbers)
+
+    def _ask(self, ask: AskPeer, told: dict[str, LabelledData]) -> bool:
+        """Ask a peer how much labelled data it has; false if it does not say, or did not answer just now."""
+        if self.site.is_resting(ask.peer):
+            return False
+        try:
+            told[ask.peer] = self.site.peers[ask.peer].report(ask.context)
+        except Exception as error:  # whatever keeps a peer from answering
+            self.site.rules.fail([], ask.peer, reason_of(error))
+            self.site.arm_failed(ask.peer)
+            return False
+        return True
+
+    def _predict(self, arm: str, places: list[int]) -> None:
+        classifier = self.site.classifiers[arm]
+        items = [self.items[place] for place in places]
+        self._enter(arm, places, replies_of(arm, classifier, items), keeps=classifier.learns)
+
+    def _call(self, peer: str, places: list[int]) -> None:
+        always = self.site.rules.learner.policy.share_labels == "always"
+        questions = []
+        for place in places:
+            ticket, _, kind, *_ = self.made[place]
+            training = kind == TRAIN
+            questions.append(Question(ticket, self.items[place], self.contexts[place], training, training or always))
+        call = Call(peer, self.site.name, questions)
+        self._enter(peer, places, called(lambda: self.site.peers[peer].serve(call), len(questions)), keeps=False)
+
+    def _enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> None:
+        """Enter what an arm has answered, and take back what it has not."""
+        good = [(place, reply.label) for place, reply in zip(places, replies, strict=True) if reply.failed is None]
+        if good:
+            labels = [label for _, label in good]
+            items = [self.items[place] for place, _ in good] if keeps else []
+            self.site.rules.complete([self.made[place][0] for place, _ in good], labels, items)
+            self.site.arm_worked(arm, labels)
+            for place, label in good:
+                self.labels[place] = label
+        if len(good) == len(places):
+            return
+        if not good:
+            self.site.arm_failed(arm)
+        bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
+        ids = [self.made[place][0] for place, _ in bad]
+        arrivals, forwards = self.site.rules.fail(ids, arm, bad[0][1])
+        self.site.post(forwards)
+        self.again.update((place, arrivals.get(ticket, 0)) for (place, _), ticket in zip(bad, ids, strict=True))
+        self.note_failures(arm, bad)
+
+
+class Answering(Tries):
+    """The questions of one call of a peer, answered by local classifiers."""
+
+    def __init__(self, site: Site, caller: str, questions: Sequence[Question]) -> None:
+        super().__init__(site)
+        self.caller, self.questions = caller, questions
+        self.replies = [Reply(None)] * len(questions)
+        self.tickets = [0] * len(questions)
+
+    def run(self) -> Replies:
+        """Find a label for every question, or say why there is none; on Ctrl-C, nothing waits for a label."""
+        places: Iterable[int] = range(len(self.questions))
+        try:
+            while places:
+                for failed, together in self.by_failures(places).items():
+                    without = self.site.left_out(failed, local_only=True)
+                    if without is None:
+                        self._give_up(together)
+                    else:
+                        self._serve(together, without)
+                places, self.failing = self.failing, []
+        except BaseException:
+            self.site.post(self.site.rules.withdraw([ticket for ticket in self.tickets if ticket]))
+            raise
+        return self.replies
+
+    def _give_up(self, places: Iterable[int]) -> None:
+        for place in places:
+            self.replies[place] = Reply(None, str(NoAnswer(self.site.name, self.reasons.get(place, {}))))
+
+    def _serve(self, places: list[int], without: frozenset[str]) -> None:
+        rules = self.site.rules
+        serving = rules.serve(self.caller, [self.questions[place] for place in places], without)
+        self.site.post(serving.forwards)
+        uses: dict[str, list[int]] = {}
+        for place, function, ticket in zip(places, serving.functions, serving.tickets, strict=True):
+            self.tickets[place] = ticket
+            uses.setdefault(function, []).append(place)
+        for function, together in uses.items():
+            classifier = self.site.classifiers[function]
+            replies = replies_of(function, classifier, [self.questions[place].item for place in together])
+            self._enter(function, together, replies, keeps=classifier.learns)
+
+    def _enter(self, function: str, places: list[int], replies: Replies, *, keeps: bool) -> None:
+        """Enter what a classifier has answered, and take back what it has not."""
+        both = list(zip(places, replies, strict=True))
+        good = [(place, reply.label) for place, reply in both if reply.failed is None]
+        bad = [(place, reply.failed) for place, reply in both if reply.failed is not None]
+        for place, reply in both:
+            self.replies[place] = reply
+        waiting = [(self.tickets[place], place, label) for place, label in good if self.tickets[place]]
+        if waiting:
+            items = [self.questions[place].item for _, place, _ in waiting] if keeps else []
+            labels = [label for *_, label in waiting]
+            self.site.rules.complete([ticket for ticket, *_ in waiting], labels, items)
+        if good:
+            self.site.arm_worked(function, [label for _, label in good])
+        elif bad:
+            self.site.arm_failed(function)
+        if bad:
+            self.site.rules.fail([self.tickets[place] for place, _ in bad if self.tickets[place]], function, bad[0][1])
+            self.note_failures(function, bad)
+
+
+def replies_of(name: str, classifier: Classifier, items: Sequence[Any]) -> Replies:
+    """Return what a classifier says of items; if it fails on all of them together, each gets a chance of its own."""
+    try:
+        return list(map(Reply, predictions(name, classifier, items), repeat(None)))
+    except ClassifierError as error:
+        if len(items) == 1:
+            return [Reply(None, str(error))]
+    return [reply for item in items for reply in replies_of(name, classifier, [item])]
+
+
+def called(call: Callable[[], Any], count: int) -> Replies:
+    """Return what a peer answers; whatever keeps it from answering is a failed reply to every question."""
+    try:
+        replies = call()
+        if not isinstance(replies, list) or not all(isinstance(reply, Reply) for reply in replies):
+            raise NetworkError("it must give a list of replies")
+        if len(replies) != count:
+            raise NetworkError(f"it gave {len(replies)} replies to {count} questions")
+    except Exception as error:  # of the peer, of the way to it, or of what it sent
+        return [Reply(None, reason_of(error))] * count
+    return replies
+
+
+def reason_of(error: BaseException) -> str:
+    """Return in one line why an arm has failed."""
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,80 @@
+"""The items of a batch, and columns of their features: read once, to the same bits as one by one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import numpy as np
+
+from cosend.core.checks import as_list, is_number
+from cosend.core.kernel.ledger import Floats
+from cosend.errors import ContextError
+
+DAY_S: Final = 86_400.0
+SHOWN: Final = 20  # features that an error names
+FAST: Final = {float, int}
+
+
+def as_rows(what: str, items: Any) -> list[Any]:
+    """Return the items of a batch one by one: of a list, a DataFrame, or a NumPy array with named fields."""
+    if isinstance(items, np.ndarray) and items.dtype.names is not None:
+        names = items.dtype.names
+        return [dict(zip(names, row, strict=True)) for row in np.atleast_1d(items).tolist()]
+    if hasattr(items, "to_dict") and hasattr(items, "columns"):
+        rows: list[Any] = items.to_dict("records")
+        return rows
+    return as_list(what, items, "a list of items, a DataFrame, or an array with named fields")
+
+
+def feature_column(items: Sequence[Any], feature: str) -> list[Any]:
+    """Return a feature of every item, or raise for the first that has none."""
+    try:
+        if all(isinstance(item, Mapping) for item in items):
+            return [item[feature] for item in items]
+    except KeyError:
+        pass
+    bad = next(item for item in items if not isinstance(item, Mapping) or feature not in item)
+    raise ContextError(f"the item has no feature {feature!r}; it has {_described(bad)}")
+
+
+def _described(item: Any) -> str:
+    if not isinstance(item, Mapping):
+        return f"no features: it is {item!r}"
+    names = [str(key) for key in item]
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def number_column(items: Sequence[Any], feature: str) -> Floats:
+    """Return a feature of every item as a finite number, or raise for the first that is none."""
+    values = feature_column(items, feature)
+    if set(map(type, values)) <= FAST:
+        try:
+            numbers = np.array(values, np.float64)
+        except OverflowError:
+            numbers = np.array([math.inf])
+        if math.isfinite(numbers.sum()) or np.isfinite(numbers).all():
+            return numbers
+    return np.array([_number(feature, value) for value in values], np.float64)
+
+
+def _number(feature: str, value: Any) -> float:
+    if not is_number(value):
+        raise ContextError(f"feature {feature!r} must be a finite number, got {value!r}")
+    return float(value)
+
+
+def time_of_day(feature: str, moment: Any) -> float:
+    """Return the share of the day that has passed at a moment: seconds, a `datetime` or a NumPy `datetime64`."""
+    if isinstance(moment, np.datetime64):
+        seconds = (moment - moment.astype("datetime64[D]")) / np.timedelta64(1, "s")
+        if math.isnan(seconds):
+            raise ContextError(f"feature {feature!r} must be a moment, got {moment!r}")
+        return float(seconds) / DAY_S
+    if isinstance(moment, datetime) and moment == moment:  # pandas' NaT is a datetime too, and equals nothing
+        seconds = moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6
+        ahead = moment.utcoffset() or timedelta()
+        return float((seconds - ahead.total_seconds()) % DAY_S / DAY_S)
+    return _number(feature, moment) % DAY_S / DAY_S

@@ -1,0 +1,252 @@
+"""From events to the state of a site: `fold` applies what was decided, `verify` decides it again.
+
+Naming an arm and entering it are two functions of the core. `fold` only enters, so an old log stays readable when a
+rule changes. Overdue labels, new cells and new partitions follow from what is entered, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cosend.core.kernel.ledger import Floats
+from cosend.core.learner.registry import Patience
+from cosend.core.learner.values import LabelledData
+from cosend.core.policy.policies import policy_from
+from cosend.errors import CosendError, StateError
+from cosend.site import events
+from cosend.site.context import Axis, Column, rank_all
+from cosend.site.messages import Question
+from cosend.site.past import Codes, Past
+from cosend.site.rules import Rules
+
+
+class Difference(NamedTuple):
+    """An event whose decision would be another one now."""
+
+    number: int  # of the event, from 0
+    event: events.Event
+    recorded: tuple[Any, ...]
+    now: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAxis:
+    """An axis as a log knows it: it cannot read items, but it stands where the axis stood."""
+
+    description: str
+    is_category: bool
+    ranked: int
+
+    def read(self, items: Sequence[Any]) -> Column:
+        """Refuse: a log does not know how to read an item."""
+        raise StateError(f"the axis {self.description} is known from a log only: give the site its axes to go on")
+
+    def place(self, column: Column, past: Past, arrivals: int) -> Column:
+        """Return the values as they are."""
+        return column
+
+    def check_label(self, label: Any) -> None:
+        """Accept any label."""
+
+
+def fold(
+    log: Iterable[events.Event], *, axes: Sequence[Axis] | None = None, journal: events.Journal | None = None
+) -> Rules:
+    """Return the rules of a site in the state that the events of its log lead to.
+
+    axes     to go on with; without them, no new item can be read
+    journal  what later events are written to
+    """
+    rules = None
+    for number, event in enumerate(log):
+        rules = _applied(rules, event, number, axes)
+    if rules is None:
+        raise StateError("the log is empty: its first event must be Started")
+    rules.journal = journal
+    return rules
+
+
+def verify(log: Iterable[events.Event], *, most: int = 10) -> list[Difference]:
+    """Decide everything again that a log says was decided, and return where the rules would do something else now.
+
+    After a difference it goes on from what was recorded; it ends when it has found so many.
+    """
+    past: list[events.Event] = []
+    rules, differences = None, list[Difference]()
+    for number, event in enumerate(log):
+        past.append(event)
+        if rules is None or not isinstance(event, events.Chosen | events.Asked | events.Served):
+            rules = _applied(rules, event, number, None)
+            continue
+        recorded, now = _decided_again(rules, event)
+        if recorded != now:
+            differences.append(Difference(number, event, recorded, now))
+            if len(differences) == most:
+                break
+            rules = fold(past)
+    return differences
+
+
+def _applied(rules: Rules | None, event: events.Event, number: int, axes: Sequence[Axis] | None) -> Rules:
+    try:
+        if isinstance(event, events.Started):
+            if rules is not None:
+                raise StateError("a log has one start")
+            return _started(event, axes)
+        if rules is None:
+            raise StateError("the first event must be Started")
+        apply(event, rules)
+    except (CosendError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise StateError(f"event {number} of the log, {type(event).__name__}, cannot be applied: {error}") from error
+    return rules
+
+
+def _started(event: events.Started, axes: Sequence[Axis] | None) -> Rules:
+    if event.version != events.VERSION:
+        raise StateError(f"it has version {event.version!r} of the events; this cosend reads {events.VERSION}")
+    recorded = [
+        RecordedAxis(description, n in event.categories, event.ranked.get(n, 0))
+        for n, description in enumerate(event.axes)
+    ]
+    if axes is not None and [axis.description for axis in axes] != list(event.axes):
+        raise StateError(f"the log has the axes {list(event.axes)}, given are {[axis.description for axis in axes]}")
+    return Rules(
+        event.site,
+        local=event.local,
+        axes=recorded if axes is None else axes,
+        policy=policy_from(dict(event.policy)),
+        patience=Patience(**event.patience),
+        seed=event.seed,
+    )
+
+
+@singledispatch
+def apply(event: events.Event, rules: Rules) -> None:
+    """Change the state as an event says."""
+    raise StateError(f"site {rules.name!r} knows no event {type(event).__name__}")
+
+
+@apply.register
+def _(event: events.Placed, rules: Rules) -> None:
+    for axis, values in event.values.items():
+        rank_all(rules.past, axis, rules.axes[axis].ranked, values)
+    for axis, new in event.codes.items():
+        for value in new:
+            rules.past.codes[axis].code(value)
+
+
+@apply.register
+def _(event: events.Chosen, rules: Rules) -> None:
+    points, learner = _points(rules, event.contexts), rules.learner
+    again = event.again or (0,) * len(points)
+    if event.told:
+        learner.enter_told(points[0], _heard(event.told), again[0])
+    arms = np.array([learner.arms.number(name) for name in event.arms], np.int64)
+    with learner.memory.left_out([learner.arms.number(name) for name in event.without]):
+        learner.enter(points, arms, np.array(event.kinds, np.int64), np.array(again, np.int64))
+    rules.forget_overdue()
+
+
+@apply.register
+def _(event: events.Asked, rules: Rules) -> None:
+    (point,) = _points(rules, [event.context])
+    if event.told:
+        rules.learner.enter_told(point, _heard(event.told), event.again)
+    rules.learner.enter_question(point, event.again)
+    rules.forget_overdue()
+
+
+@apply.register
+def _(event: events.Answered, rules: Rules) -> None:
+    rules.complete(event.ids, event.labels, event.items, event.others)
+
+
+@apply.register
+def _(event: events.Failed, rules: Rules) -> None:
+    rules.fail(event.ids, event.arm, event.reason)
+
+
+@apply.register
+def _(event: events.Served, rules: Rules) -> None:
+    rules.strike_served(event.caller, event.requests)
+    points = _points(rules, event.contexts, Codes.code)
+    functions = np.array([rules.learner.arms.number(name) for name in event.functions], np.int64)
+    rules.learner.enter_answers(points, functions)
+    tickets = range(event.first, event.first + len(points))
+    rules.remember_served(event.caller, event.requests, tickets)
+    rules.forget_overdue()
+
+
+@apply.register
+def _(event: events.Labelled, rules: Rules) -> None:
+    rules.settle(event.ids, event.truths, event.gains, event.costs or None)
+
+
+@apply.register
+def _(event: events.Taught, rules: Rules) -> None:
+    rules.teach(event.caller, event.requests, event.truths, event.gains)
+
+
+@apply.register
+def _(event: events.Withdrawn, rules: Rules) -> None:
+    rules.withdraw(event.ids)
+
+
+@apply.register
+def _(event: events.ArmAdded, rules: Rules) -> None:
+    if event.functions:
+        rules.add_peer(event.arm, event.cost, event.functions)
+    else:
+        rules.add_local(event.arm, event.cost)
+
+
+@apply.register
+def _(event: events.ArmRemoved, rules: Rules) -> None:
+    rules.remove(event.arm)
+
+
+@apply.register
+def _(event: events.ArmPaused, rules: Rules) -> None:
+    rules.pause(event.arm)
+
+
+@apply.register
+def _(event: events.ArmResumed, rules: Rules) -> None:
+    rules.resume(event.arm)
+
+
+@apply.register
+def _(event: events.CostChanged, rules: Rules) -> None:
+    rules.set_cost(event.arm, event.cost)
+
+
+def _points(rules: Rules, contexts: Sequence[Sequence[Any]], code: Callable[[Codes, Any], int] = Codes.find) -> Floats:
+    """Return the contexts of an event as points."""
+    return np.array([rules.understand(context, code) for context in contexts], np.float64)
+
+
+def _heard(told: events.Told) -> dict[str, LabelledData]:
+    return {peer: LabelledData(*data) for peer, data in told.items()}
+
+
+def _decided_again(
+    rules: Rules, event: events.Chosen | events.Asked | events.Served
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Decide what an event says was decided; returns what was decided then, and now."""
+    if isinstance(event, events.Served):
+        both = zip(event.requests, event.contexts, event.training, strict=True)
+        questions = [Question(request, None, context, training, True) for request, context, training in both]
+        return event.functions, tuple(rules.serve(event.caller, questions, event.without).functions)
+    if isinstance(event, events.Asked):
+        again = [event.again] if event.again else []
+        points = _points(rules, [event.context])
+        step = rules.choose(points, told=_heard(event.told), without=event.without, again=again)
+        return (event.peer,), (None if step.ask is None else step.ask.peer,)
+    points = _points(rules, event.contexts)
+    step = rules.choose(points, told=_heard(event.told), without=event.without, again=event.again)
+    return (event.arms, event.kinds), (tuple(step.arms), tuple(step.kinds))

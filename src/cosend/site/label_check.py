@@ -1,0 +1,71 @@
+"""Whether a true label is one that some arm could have given: else every item would count as wrong without a word."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from numbers import Number
+from typing import Any
+
+from cosend.classifiers.adapters import Classifier, known_labels
+from cosend.errors import LabelError, LabelWarning
+
+
+def kind_of(kind: type) -> str:
+    """Return in a word what kind of label a type is; 1, 1.0 and True are of one kind, and so are equal labels."""
+    if issubclass(kind, str):
+        return "text"
+    return "a number" if issubclass(kind, Number) else f"a {kind.__name__}"
+
+
+def _all_labels(classifiers: Mapping[str, Classifier]) -> frozenset[Any] | None:
+    """Return all labels that classifiers can give, or None if that is not known of one of them."""
+    labels: frozenset[Any] = frozenset()
+    for classifier in classifiers.values():
+        known = known_labels(classifier)
+        if known is None:
+            return None
+        labels |= known
+    return labels
+
+
+class LabelCheck:
+    """Compares the kinds of true labels with those that arms have given, and their values where all are known.
+
+    strict  refuse a suspicious label; else warn once
+    """
+
+    def __init__(self, site: str, *, strict: bool) -> None:
+        self.site, self.strict = site, strict
+        self._types: set[type] = set()
+        self._warned = False
+
+    def gave(self, labels: Iterable[Any]) -> None:
+        """Remember which kinds of labels arms give."""
+        self._types.update(map(type, labels))
+
+    def check(self, truths: Sequence[Any], classifiers: Mapping[str, Classifier], *, peers: bool) -> None:
+        """Warn or raise if a true label is of a kind that no arm has given, or none of all that they can give."""
+        if self._warned and not self.strict:
+            return
+        known = None if peers else _all_labels(classifiers)
+        for truth in () if self._types.issuperset(map(type, truths)) and known is None else truths:
+            wrong = self._wrong(truth, known)
+            if wrong is not None:
+                self._complain(truth, wrong)
+
+    def _wrong(self, truth: Any, known: frozenset[Any] | None) -> str | None:
+        given = {kind_of(each) for each in self._types if each is not type(None)}
+        kind = kind_of(type(truth))
+        if given and kind not in given:
+            return f"it is {kind}, and the arms say {' or '.join(sorted(given))}"
+        if known is None or (isinstance(truth, Hashable) and truth in known):
+            return None
+        return f"the arms can say {', '.join(sorted(map(repr, known)))}"
+
+    def _complain(self, truth: Any, wrong: str) -> None:
+        sentence = f"no arm of site {self.site!r} could have given the true label {truth!r}: {wrong}"
+        if self.strict:
+            raise LabelError(sentence)
+        self._warned = True
+        warnings.warn(f"{sentence}; every such item counts as wrong", LabelWarning, stacklevel=4)

@@ -1,0 +1,66 @@
+"""What a site remembers to place the next item: the newest label, recent values, and the values of categories."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cosend.core.kernel.partition import MOST_CODES
+
+SHARED: Final = MOST_CODES - 1  # the code of all values that came when there was no other left
+
+
+class RecentValues:
+    """The last values of a feature, to tell how a new one ranks among them."""
+
+    def __init__(self, window: int, values: Sequence[float] = ()) -> None:
+        self.window = window
+        self.values = deque(values)
+        self._sorted = sorted(values)
+
+    def rank(self, value: float) -> float:
+        """Return the share of recent values below this one, equal ones half, and remember it."""
+        below, up_to = bisect_left(self._sorted, value), bisect_right(self._sorted, value)
+        rank = (below + up_to) / (2 * len(self._sorted)) if self._sorted else 0.5
+        self.values.append(value)
+        insort(self._sorted, value)
+        if len(self.values) > self.window:
+            del self._sorted[bisect_left(self._sorted, self.values.popleft())]
+        return rank
+
+
+class Codes:
+    """The values of a category in the order they came: a value's code is its place. All too many share the last."""
+
+    def __init__(self, values: Sequence[Any] = ()) -> None:
+        self.values = list(values)
+        self._codes = {value: code for code, value in enumerate(self.values)}
+
+    def code(self, value: Any) -> int:
+        """Return the code of a value, a new one if it was never seen; None is all that came too late for one."""
+        code = self.find(value)
+        if code == len(self.values) and code < SHARED:
+            self._codes[value] = code
+            self.values.append(value)
+        return code
+
+    def find(self, value: Any) -> int:
+        """Return the code of a value, or the one it would get: a cell that nobody has visited."""
+        return SHARED if value is None else self._codes.get(value, len(self.values))
+
+    def value(self, code: int) -> Any:
+        """Return the value of a code; None for the code that is shared."""
+        return self.values[code] if code < SHARED else None
+
+
+@dataclass(slots=True)
+class Past:
+    """What a site remembers to place the next item."""
+
+    newest_labelled: int = 0  # id of the newest decision whose label is known
+    newest_label: Any = None
+    recent: dict[int, RecentValues] = field(default_factory=dict)  # by axis
+    codes: dict[int, Codes] = field(default_factory=dict)  # by axis

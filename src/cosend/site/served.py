@@ -1,0 +1,41 @@
+"""What a site has answered for its peers and waits to be taught, by caller and request and by id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Served:
+    """Both ways between (caller, request) and the id under which the label is awaited."""
+
+    def __init__(self) -> None:
+        self._tickets: dict[tuple[str, int], int] = {}
+        self._askers: dict[int, tuple[str, int]] = {}
+
+    def add(self, caller: str, request: int, ticket: int) -> None:
+        """Remember who asked for what waits under an id."""
+        self._tickets[caller, request] = ticket
+        self._askers[ticket] = caller, request
+
+    def ticket(self, caller: str, request: int) -> int | None:
+        """Return the id under which the label of a request is awaited, if it is."""
+        return self._tickets.get((caller, request))
+
+    def asker(self, ticket: int) -> tuple[str, int] | None:
+        """Return who asked for what waits under an id, and its request; None for an own decision."""
+        return self._askers.get(ticket)
+
+    def of_caller(self, caller: str) -> list[int]:
+        """Return the ids of all that a caller may still teach."""
+        return [ticket for ticket, (asker, _) in self._askers.items() if asker == caller]
+
+    def forget(self, tickets: Iterable[int]) -> None:
+        """Forget ids that wait no longer; others are passed over."""
+        for ticket in tickets:
+            asker = self._askers.pop(ticket, None)
+            if asker is not None and self._tickets.get(asker) == ticket:
+                del self._tickets[asker]
+
+    def rows(self) -> list[list[object]]:
+        """Return [id, caller, request] of all, the oldest first."""
+        return [[ticket, *self._askers[ticket]] for ticket in sorted(self._askers)]

@@ -1,0 +1,101 @@
+"""What all transitions of a site have in common: a state, a journal, and care that the journal is never behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from cosend.core.kernel.bookkeeping import TAUGHT, TRAIN
+from cosend.core.kernel.ledger import Floats
+from cosend.core.learner.learner import Learner
+from cosend.errors import ContextError, CosendError, StateError
+from cosend.site.events import Event, Journal
+from cosend.site.messages import Forward
+from cosend.site.past import Codes, Past
+from cosend.site.served import Served
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Transitions:
+    """The state of a site, and how a transition changes it."""
+
+    name: str
+    learner: Learner
+    past: Past
+    served: Served
+    journal: Journal | None
+    _unwritten = False
+
+    def _change(self, change: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Change the state. Whatever interrupts this before the event is written leaves the journal behind the state.
+
+        Nothing may go on then: the state must be folded from the journal. An error of ours was found by a check, before
+        anything changed.
+        """
+        if self._unwritten:
+            raise StateError(
+                f"site {self.name!r} was stopped before its journal was written: fold the journal to go on"
+            )
+        self._unwritten = self.journal is not None
+        try:
+            return change(*arguments, **options)
+        except CosendError:
+            self._unwritten = False
+            raise
+
+    def _write(self, event: Event | None) -> None:
+        """Write the event of a change, if there is one; then the journal has caught up."""
+        if self.journal is not None and event is not None:
+            self.journal(event)
+        self._unwritten = False
+
+    def promised(self, arm: int, kind: int) -> bool:
+        """Tell whether a peer was promised the label of a choice: after trainings, or after every call."""
+        is_peer = arm >= len(self.learner.arms.own)
+        return is_peer and (kind == TRAIN or self.learner.policy.share_labels == "always")
+
+    def spell(self, point: Floats) -> tuple[Any, ...]:
+        """Return a context as others understand it: the values of categories in place of this site's codes."""
+        spelled: list[Any] = point.tolist()
+        for axis, codes in self.past.codes.items():
+            spelled[axis] = codes.value(int(spelled[axis]))
+        return tuple(spelled)
+
+    def understand(self, context: Sequence[Any], code: Callable[[Codes, Any], int]) -> tuple[float, ...]:
+        """Return a context that was spelled as a point, with this site's codes for the values of categories."""
+        if not self.past.codes:
+            return tuple(context)
+        point = list(context)
+        for axis, codes in self.past.codes.items():
+            if axis < len(point):
+                if not isinstance(point[axis], str | int | float | None):
+                    raise ContextError(f"axis {axis} of a context of site {self.name!r} is no value: {point[axis]!r}")
+                point[axis] = float(code(codes, point[axis]))
+        return tuple(point)
+
+    def forget_overdue(self) -> list[Forward]:
+        """Forget what became overdue, and return what peers are to be told: no label will come for it."""
+        overdue = self.learner.registry.take_overdue()
+        if not overdue:
+            return []
+        return self._gone(overdue)
+
+    def _gone(self, gone: Sequence[tuple[int, int, int]]) -> list[Forward]:
+        """Forget the notes of (id, arm, kind) that wait no longer, and return what peers are to be told."""
+        notes, names = self.learner.registry.notes, self.learner.arms.names
+        forwards = []
+        for ticket, arm, kind in gone:
+            notes.pop(ticket, None)
+            if kind == TAUGHT:
+                self.served.forget([ticket])
+            elif self.promised(arm, kind):
+                forwards.append(Forward(names[arm], self.name, ticket, None, withdrawn=True))
+        return forwards
+
+    def _strike(self, ids: Sequence[int]) -> tuple[list[Forward], list[int]]:
+        """Take back what waits under ids; returns what peers are to be told, and the arrivals of the items."""
+        found = self._change(self.learner.withdraw_many, ids)
+        gone = [(ticket, arm, kind) for ticket, (arm, kind, _) in zip(ids, found, strict=True)]
+        return self._gone(gone), [arrival for *_, arrival in found]
