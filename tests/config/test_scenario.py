@@ -14,6 +14,7 @@ from cosend.cli.main import app
 from cosend.config.scenario import load, parse
 from cosend.core.policy.policies import POLICIES, CoS
 from cosend.errors import ScenarioError, SettingError
+from cosend.site.context import Context
 
 GOOD = """
 title = "Two sites"
@@ -78,6 +79,9 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "time of day without feature": ('"previous_label"', '"time_of_day"', ["context.1", "feature"]),
     "a feature too much": ('"previous_label"', '"time"\nfeature = "count"', ["context.1", "feature"]),
     "unknown kind of axis": ('"previous_label"', '"moon"', ["context.1.kind", "time_of_day"]),
+    "linear without a range": (
+        'kind = "previous_label"', 'feature = "count"\nscale = "linear"', ["context.1", "range", "scale='rank'"]
+    ),
     "unknown scale": ('kind = "previous_label"', 'feature = "count"\nscale = "root"', ["context.1.scale"]),
     "a range backwards": ('kind = "previous_label"', 'feature = "count"\nrange = [5, 1]', ["context.1", "range"]),
     "no axis": ('[[context]]\nkind = "previous_label"', "", ["context"]),
@@ -197,6 +201,14 @@ def test_every_policy_and_option_stands_in_the_documentation() -> None:
     for name, kind in POLICIES.items():
         assert f"`{name}`" in page
         assert all(f"`{option}`" in page for option in signature(kind).parameters if option != "policy"), name
+
+
+@pytest.mark.parametrize(("given", "meant"), [("", "rank"), ("range = [0, 9]", "linear"), ('scale = "log"', "log")])
+def test_a_feature_is_scaled_as_that_of_a_site_is(given: str, meant: str) -> None:
+    scenario = parse(changed('kind = "previous_label"', f'feature = "count"\n{given}'), "test.toml")
+    axis = scenario.context[0].build([], 1)
+    assert isinstance(axis, Context)
+    assert axis.scale == meant
 
 
 def test_validate_says_that_a_file_is_good(tmp_path: Path) -> None:

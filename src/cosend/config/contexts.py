@@ -15,7 +15,7 @@ class AxisSetting(Part):
 
     kind: Literal["feature", "previous_label", "time", "time_of_day"] = "feature"
     feature: str | None = None
-    scale: Literal["linear", "log", "rank"] = "linear"
+    scale: Literal["linear", "log", "rank"] | None = None  # linear with a range, else rank
     range: tuple[float, float] | None = None
     outside: Literal["error", "clip"] = "error"
 
@@ -23,7 +23,7 @@ class AxisSetting(Part):
     def _fits_its_kind(self) -> AxisSetting:
         if (self.feature is None) == (self.kind in ("feature", "time_of_day")):
             raise ValueError("an axis needs a feature, or kind = 'previous_label' or 'time' without one")
-        if self.kind != "feature" and (self.scale, self.range, self.outside) != ("linear", None, "error"):
+        if self.kind != "feature" and (self.scale, self.range, self.outside) != (None, None, "error"):
             raise ValueError(f"scale, range and outside are for features, not for kind {self.kind!r}")
         if self.kind == "feature":
             self.build([], 1)  # refuses a range that is none
