@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend.experiments.scenario import run, settings, world
+from cosend.config.scenario import load
+from cosend.experiments.scenario import run, world
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -38,7 +39,7 @@ def test_numbers_of_the_default_run_in_the_readme_are_those_it_gives() -> None:
         "best fixed": "best single function, known beforehand",
         "oracle per cell": "best function of each cell, known beforehand",
     }
-    scenario, folder = settings.load(None)
+    scenario, folder = load(None)
     rows: list[dict[str, Any]] = []
     for seed in range(5):
         played = run.run(world.build(scenario.model_copy(update={"seed": seed}), folder)).played

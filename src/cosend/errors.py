@@ -18,18 +18,50 @@
     ├── StreamError         a stream, or the file it comes from, that cannot be used
     └── StateError          a saved state that cannot be read
 
-Each says what was wrong, where, and what is allowed. Whatever raises one has left its state as it was.
+Each says what was wrong, where, and what is allowed. Whatever raises one has left its state as it was. However long a
+value or a list of names is, the sentence stays readable: `shown` and `listed` cut them, `CosendError` cuts the rest.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+LONGEST_VALUE: Final = 200  # characters of a value
+LONGEST_SENTENCE: Final = 4_000  # characters of a whole message
+MOST_NAMES: Final = 10  # of a list of names
+MOST_MISTAKES: Final = 20  # of a scenario file
+
+
+def cut(text: str, longest: int) -> str:
+    """Return a text, without its middle if it is longer than that."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]} ... ({len(text) - 2 * half:,} characters) ... {text[-half:]}"
+
+
+def shown(value: object) -> str:
+    """Return a value as it stands in a sentence."""
+    try:
+        return cut(repr(value), LONGEST_VALUE)
+    except Exception:  # the repr of a user's object may raise anything, and Python's own refuses very long numbers
+        return f"a value of type {type(value).__name__} that cannot be printed"
+
+
+def listed(names: Collection[Any]) -> str:
+    """Return names as they stand in a sentence: the first ones, and how many more there are."""
+    first = ", ".join(shown(name) for name in islice(names, MOST_NAMES)) or "none"
+    return first if len(names) <= MOST_NAMES else f"{first} and {len(names) - MOST_NAMES:,} more"
 
 
 class CosendError(Exception):
     """Anything that cosend raises on purpose."""
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(cut(sentence, LONGEST_SENTENCE))
 
 
 class SettingError(CosendError, ValueError):
@@ -37,7 +69,7 @@ class SettingError(CosendError, ValueError):
 
     def __init__(self, setting: str, value: object, allowed: str) -> None:
         self.setting, self.value, self.allowed = setting, value, allowed
-        super().__init__(f"{setting} must be {allowed}, got {value!r}")
+        super().__init__(f"{setting} must be {allowed}, got {shown(value)}")
 
 
 class ArmError(CosendError, ValueError):
@@ -57,7 +89,7 @@ class RewardError(CosendError, ValueError):
 
     def __init__(self, what: str, value: object, where: str) -> None:
         self.what, self.value, self.where = what, value, where
-        super().__init__(f"{what} must be a number in [0, 1], got {value!r} for {where}")
+        super().__init__(f"{what} must be a number in [0, 1], got {shown(value)} for {where}")
 
 
 class DecisionError(CosendError, KeyError):
@@ -76,7 +108,7 @@ class UnknownDecision(DecisionError):
 
     def __init__(self, site: str, decision: object, last: int) -> None:
         allowed = f"ids run from 1 to {last}" if last else "it has made none yet"
-        super().__init__(site, decision, f"site {site!r} never made a decision {decision!r}: {allowed}")
+        super().__init__(site, decision, f"site {site!r} never made a decision {shown(decision)}: {allowed}")
 
 
 class SettledDecision(DecisionError):
@@ -86,7 +118,7 @@ class SettledDecision(DecisionError):
         super().__init__(
             site,
             decision,
-            f"decision {decision!r} of site {site!r} waits for no label: it has one already, or it was dropped",
+            f"decision {shown(decision)} of site {site!r} waits for no label: it has one already, or it was dropped",
         )
 
 
@@ -146,7 +178,7 @@ class StreamError(CosendError, ValueError):
         column: str | None = None,
     ) -> None:
         self.file, self.line, self.column = None if file is None else os.fspath(file), line, column
-        named = (self.file, line and f"line {line}", None if column is None else f"column {column!r}")
+        named = (self.file, line and f"line {line}", None if column is None else f"column {shown(column)}")
         where = ", ".join(part for part in named if part)
         super().__init__((f"{where}: " if where else "") + wrong + (f"; {allowed}" if allowed else ""))
 
@@ -157,7 +189,9 @@ class ScenarioError(CosendError, ValueError):
     def __init__(self, source: str, mistakes: list[str]) -> None:
         self.source, self.mistakes = source, mistakes
         count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
-        super().__init__("\n  - ".join([f"{source} has {count}:", *mistakes]))
+        named = [cut(mistake, LONGEST_SENTENCE // MOST_MISTAKES * 2) for mistake in mistakes[:MOST_MISTAKES]]
+        more = [f"and {len(mistakes) - MOST_MISTAKES:,} more"] if len(mistakes) > MOST_MISTAKES else []
+        super().__init__("\n  - ".join([f"{cut(source, LONGEST_VALUE)} has {count}:", *named, *more]))
 
 
 class StateError(CosendError, ValueError):

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from cosend.cli.run import changed, first_slots
-from cosend.experiments.scenario import report, settings
+from cosend.config.scenario import load
+from cosend.experiments.scenario import report
 from cosend.experiments.scenario.run import run
 from cosend.experiments.scenario.world import build
 
@@ -160,7 +161,7 @@ def test_help_and_version(tmp_path: Path) -> None:
 
 def test_what_was_played_before_a_stop_is_the_beginning_of_the_whole() -> None:
     """The results so far count the items so far, and the decisions are those that a whole run begins with."""
-    scenario, folder = settings.load(None)
+    scenario, folder = load(None)
     world = build(changed(scenario, 200, None), folder)
     begun = first_slots(world, 50)
     whole, part = run(world), run(begun)

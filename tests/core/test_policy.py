@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields
 from fractions import Fraction
 from typing import Any
 
@@ -12,10 +12,18 @@ import numpy as np
 import pytest
 
 from cosend.core.learner.learner import Learner
-from cosend.core.policy.parts import MOST_CUBE_AXES
+from cosend.core.policy.parts import (
+    LARGEST_ALPHA,
+    LARGEST_NUMBER,
+    MOST_CELLS,
+    MOST_CUBE_AXES,
+    MOST_FUNCTIONS,
+    MOST_ITEMS,
+)
 from cosend.core.policy.policies import (
     MOST_CANDIDATES,
     POLICIES,
+    STEEPEST,
     CellKLUCB,
     CellThompson,
     ChangeAware,
@@ -27,7 +35,7 @@ from cosend.core.policy.policies import (
 )
 from cosend.errors import SettingError
 from tests import policies
-from tests.policies import choose
+from tests.policies import choose, new_learner
 
 ZOOM: Any = ZoomingKLUCB
 DEFAULTS: dict[str, Any] = {"CoS()": CoS, "CellThompson()": CellThompson, "Zooming()": Zooming, "()": ContextSelection}
@@ -85,6 +93,18 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "peer_training nan": (lambda: CellThompson(peer_training=NAN), ["peer_training", "0 or more", "nan"]),
     "max_cells": (lambda: Zooming(max_cells=0), ["max_cells", "at least 1", "0"]),
     "quota": (lambda: Zooming(max_peer_functions=0), ["max_peer_functions", "at least 1", "0"]),
+    "horizon beyond 64 bits": (lambda: CoS(horizon=10**30), ["horizon", "at most 1,000,000,000,000,000", str(10**30)]),
+    "horizon of cubes": (lambda: ZOOM(horizon=10**15 + 1), ["horizon", "at most 1,000,000,000,000,000"]),
+    "max_cells without end": (lambda: CoS(max_cells=10**30), ["max_cells", "at most 2,147,483,647"]),
+    "slices without end": (lambda: CoS(slices=10**30), ["slices", "at most"]),
+    "a number that Python does not print": (lambda: CoS(slices=10**5000), ["slices", "of type int that cannot be"]),
+    "alpha without end": (lambda: CoS(alpha=1e308), ["alpha", "above 0 and at most 10", "1e+308"]),
+    "alpha of cubes": (lambda: Zooming(alpha=10.1), ["alpha", "at most 10", "10.1"]),
+    "lipschitz without end": (lambda: ZOOM(lipschitz=1e308), ["lipschitz", "at most 1e+300", "1e+308"]),
+    "split_after without end": (lambda: ZOOM(split_after=1e308), ["split_after", "at most 1e+09"]),
+    "inherit without end": (lambda: ZOOM(inherit=1e308), ["inherit", "0 or more and at most 1e+09"]),
+    "peer_training without end": (lambda: CellKLUCB(peer_training=1e300), ["peer_training", "at most 1e+09"]),
+    "functions without end": (lambda: CoS(max_peer_functions=10**30), ["max_peer_functions", "at most 1,000,000"]),
     "no policy inside": (lambda: CHANGE(None), ["the policy inside ChangeAware", "CellKLUCB()", "None"]),
     "a class inside": (lambda: SELECT(CoS), ["the policy inside ContextSelection", "a policy"]),
     "rising": (lambda: CHANGE(COS(), rising=1), ["rising", "True or False", "1"]),
@@ -129,6 +149,24 @@ def test_a_setting_that_is_not_allowed_is_refused_by_name(case: str) -> None:
     with pytest.raises(SettingError) as caught:
         build()
     assert all(fragment in str(caught.value) for fragment in fragments), str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [CoS, CellKLUCB, CellThompson, Zooming, ZoomingKLUCB])
+def test_a_policy_with_every_option_at_its_limit_still_decides(kind: Any) -> None:
+    limits: dict[str, Any] = {
+        "horizon": MOST_ITEMS,
+        "max_cells": MOST_CELLS,
+        "alpha": LARGEST_ALPHA,
+        "max_peer_functions": MOST_FUNCTIONS,
+        **dict.fromkeys(("split_after", "inherit", "peer_training"), LARGEST_NUMBER),
+        "lipschitz": STEEPEST,
+        "time_dimension": True,
+    }
+    policy = kind(**{name: limits[name] for name in limits if name in {field.name for field in fields(kind)}})
+    learner = new_learner(policy)
+    for n in range(50):
+        learner.learn(choose(learner, [n % 7 / 7, n % 3 / 3]).id, float(n % 2))
+    assert learner.arrivals == 50
 
 
 def test_auto_is_every_axis_alone_and_all_of_them() -> None:

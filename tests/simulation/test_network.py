@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, Decision, Network, Patience, Phase, Site, read_state, write_state
+from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
 from cosend.errors import ArmError, LabelWarning, NetworkError, RewardError, SettingError, StateError
+from cosend.stores.bundle import load_states, save_states
 
 Stream = list[tuple[dict[str, float], int]]
 NAMES = ("north", "south", "west")
@@ -335,22 +336,23 @@ def flip(path: Path) -> None:
 
 
 def swap(path: Path) -> None:
-    path.write_bytes((path.parent / "north.npz").read_bytes())
+    states = load_states(NAMES, path.parent)
+    save_states({**states, "west": states["north"]}, path.parent)
 
 
 def with_fact(name: str, value: Any) -> Callable[[Path], None]:
     def change(path: Path) -> None:
-        state = read_state(path)
-        state.facts[name] = value
-        write_state(state, path)
+        states = load_states(NAMES, path.parent)
+        states["west"].facts[name] = value
+        save_states(states, path.parent)
 
     return change
 
 
 DAMAGE: list[tuple[Callable[[Path], None], str]] = [
-    (cut, "west.npz: not a whole saved state"),
-    (flip, "west.npz: not a whole saved state"),
-    (lambda path: path.unlink(), "west.npz: no such file"),
+    (cut, "network.npz: not a whole saved state"),
+    (flip, "network.npz: not a whole saved state"),
+    (lambda path: path.unlink(), "network.npz: no such file"),
     (swap, "name 'north', the site has 'west'"),
     (with_fact("version", 3), "version 3; this cosend reads version 4"),
     (with_fact("version", None), "version None"),
@@ -370,7 +372,7 @@ def test_a_save_that_does_not_fit_is_refused_and_the_network_stays_as_it_was(
 ) -> None:
     """West is the last to be read: the others must not be restored either."""
     a_network().save(tmp_path)
-    damage(tmp_path / "west.npz")
+    damage(tmp_path / "network.npz")
     network = a_network()
     list(network.run(streams(5)))
     before = everything(network)

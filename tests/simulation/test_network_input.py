@@ -11,7 +11,6 @@ import pytest
 
 from cosend import Context, CoS, Network, Site
 from cosend.errors import NetworkError, SettingError, StateError
-from cosend.stores.state_file import write_state
 
 NEW_NETWORK: Any = Network
 
@@ -79,18 +78,17 @@ def test_a_disk_that_fills_up_leaves_the_earlier_save_whole(tmp_path: Path, monk
     network = a_network()
     network.save(tmp_path)
     before = content(tmp_path)
-    assert set(before) == {"a.npz", "b.npz"}
+    assert set(before) == {"network.npz"}
     network.sites["a"].classify({"x": 0.5})
     network.sites["b"].classify({"x": 0.5})
 
-    def fills_up(state: Any, path: Any) -> None:
-        if "b.npz" in str(path):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write_state(state, path)
+    def fills_up(file: Any, **_: Any) -> None:
+        file.write(b"the first half")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cosend.simulation.network.write_state", fills_up)
-        with pytest.raises(StateError, match=r"b\.npz: cannot be written .*No space left"):
+        patch.setattr("cosend.stores.state_file.np.savez", fills_up)
+        with pytest.raises(StateError, match=r"network\.npz: cannot be written .*No space left"):
             network.save(tmp_path)
     assert content(tmp_path) == before
     network.save(tmp_path)
@@ -103,9 +101,16 @@ def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
     for folder in ("taken", "taken/below"):
         with pytest.raises(StateError, match=f"{folder}: cannot be made a folder"):
             a_network().save(tmp_path / folder)
-    (tmp_path / "saved" / "a.npz.new.part").mkdir(parents=True)
-    with pytest.raises(StateError, match=r"a\.npz: cannot be written"):
+    (tmp_path / "saved" / "network.npz.part").mkdir(parents=True)
+    with pytest.raises(StateError, match=r"network\.npz: cannot be written"):
         a_network().save(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("folder", [None, 5, b"saved", "sa\0ved"], ids=repr)
+def test_what_is_no_folder_is_refused_by_save_and_load(folder: Any) -> None:
+    for method in (a_network().save, a_network().load):
+        with pytest.raises(SettingError, match="folder must be the path of a file or folder"):
+            method(folder)
 
 
 def test_what_was_saved_wins_over_what_the_sites_were_built_with(tmp_path: Path) -> None:

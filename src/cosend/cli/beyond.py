@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 
 from cosend.cli.errors import say_errors
-from cosend.cli.run import writable
-from cosend.cli.show import print_tables, steps_bar
+from cosend.cli.show import new_console, print_tables, printable, steps_bar
 from cosend.experiments.beyond import report
 from cosend.experiments.beyond import run as experiment
 from cosend.experiments.beyond.settings import PARTS, Settings
 from cosend.experiments.kdd99.settings import WINDOW_ROWS
+from cosend.reports.folder import check_ready, writing
 
 
 def beyond(
@@ -29,20 +29,21 @@ def beyond(
     rows: Annotated[int, typer.Option(help="Length of every window.")] = WINDOW_ROWS,
 ) -> None:
     """Measure all policies beside the field: windows, late labels, costs, drift, liars, classifiers that learn."""
-    console = Console()
+    console = new_console()
     with say_errors():
         settings = Settings(data=data, seeds=seeds, rows=rows, parts=tuple(part or PARTS))
-        writable(out)
+        check_ready(out, ("results.json", "tables.md"), "--out")
         found, done = collected(settings, console)
         results = experiment.results(settings, found)
-        files = report.write(results, out)
+        with writing(out, "--out"):
+            files = report.write(results, out)
         print_tables(console, report.console_tables(results))
         console.print(report.CAPTION, highlight=False)
         for remark in report.remarks(results):
             console.print(f"- {remark}", highlight=False)
         if not done:
             console.print("stopped: these are the results so far")
-        console.print(f"written to {out}: {', '.join(files)}")
+        console.print(f"written to {printable(out)}: {', '.join(files)}")
 
 
 def collected(settings: Settings, console: Console) -> tuple[list[experiment.Row], bool]:

@@ -18,6 +18,9 @@ def say_errors() -> Iterator[None]:
     except CosendError as error:
         typer.secho(f"error: {error}", fg="red", err=True)
         raise typer.Exit(2) from None
+    except MemoryError:
+        typer.secho("error: not enough memory for that; take fewer items", fg="red", err=True)
+        raise typer.Exit(2) from None
     except KeyboardInterrupt:
         typer.secho("stopped before it was done", fg="red", err=True)
         raise typer.Exit(130) from None

@@ -12,10 +12,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from cosend.cli.errors import say_errors
-from cosend.cli.run import writable
+from cosend.cli.show import new_console, printable
 from cosend.experiments.regret import report
 from cosend.experiments.regret.run import Run, decisions_of, runs
 from cosend.experiments.regret.settings import FEWEST_ITEMS, POLICIES, PROBLEMS, Settings
+from cosend.reports.folder import check_ready, writing
 
 PROBLEM_NAMES = ", ".join(problem.name for problem in PROBLEMS)
 WORDS = ("problem", "policy", "verdict", "where", "zooming", "against", "claim")  # the rest are numbers
@@ -34,19 +35,20 @@ def regret(
     items: Annotated[int | None, typer.Option(min=FEWEST_ITEMS, help="At most so many items for a site.")] = None,
 ) -> None:
     """Measure the regret of every policy and compare its growth with the theorems."""
-    console = Console()
+    console = new_console()
     with say_errors():
         settings = Settings(seeds=seeds, problems=tuple(problem or ()), policies=tuple(policy or ()), items=items)
-        writable(out)
+        check_ready(out, ("results.json", "table.md", "regret.png", "parts.png"), "--out")
         done, finished = measure(settings, console)
         if not done:
             raise KeyboardInterrupt  # stopped before there was anything to show
         found = report.results(done)
-        report.write(found, out)
+        with writing(out, "--out"):
+            report.write(found, out)
     show(found, console)
     if not finished:
         console.print("stopped: these are the results so far")
-    console.print(f"written to {out}: results.json, table.md, regret.png and parts.png")
+    console.print(f"written to {printable(out)}: results.json, table.md, regret.png and parts.png")
 
 
 def measure(settings: Settings, console: Console) -> tuple[list[Run], bool]:

@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from cosend.cli import beyond as beyond_command
 from cosend.cli.errors import say_errors
-from cosend.cli.show import print_tables, steps_bar
+from cosend.cli.show import new_console, print_tables, printable, steps_bar
 from cosend.experiments.kdd99 import report as kdd99_report
 from cosend.experiments.kdd99 import run as kdd99_run
 from cosend.experiments.kdd99.settings import WINDOW_ROWS, WINDOW_START, Settings
+from cosend.reports.folder import check_ready, writing
 
+FILES = ("results.json", "tables.md", "errors_over_time.png", "phase_shares.png", "error_per_baseline.png")
 app = typer.Typer(help="Run the experiments again and put our numbers beside those of the paper.", no_args_is_help=True)
 
 
@@ -34,20 +35,22 @@ def kdd99(
     rows: Annotated[int, typer.Option(min=10, help="Length of the window.")] = WINDOW_ROWS,
 ) -> None:
     """Reproduce the paper's tables: two setups, two parameters, three contexts, all orders, and the baselines."""
-    console = Console()
+    console = new_console()
     with say_errors():
         settings = Settings(data=data, seeds=seeds, start=start, rows=rows)
+        check_ready(out, FILES, "--out")
         with steps_bar(console) as progress:
             task = progress.add_task("", total=1)
             results, curves = kdd99_run.run(
                 settings, lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
             )
             progress.update(task, description="done", completed=1, total=1)
-        kdd99_report.write(results, curves, out)
+        with writing(out, "--out"):
+            kdd99_report.write(results, curves, out)
     print_tables(console, kdd99_report.console_tables(results))
     for remark in kdd99_report.remarks(results):
         console.print(f"- {remark}", highlight=False)
-    console.print(f"written to {out}: results.json, tables.md and three plots")
+    console.print(f"written to {printable(out)}: results.json, tables.md and three plots")
 
 
 app.command("beyond")(beyond_command.beyond)

@@ -14,11 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from cosend.cli.errors import say_errors
-from cosend.errors import SettingError
-from cosend.experiments.scenario import report, settings
+from cosend.cli.show import new_console, printable
+from cosend.config.parts import LARGEST_SEED, MOST_ROWS
+from cosend.config.scenario import Scenario, load
+from cosend.experiments.scenario import report
 from cosend.experiments.scenario import run as player
 from cosend.experiments.scenario.world import World, build
-from cosend.reports.page import write_report
+from cosend.reports.folder import check_ready
+from cosend.reports.page import FILES, write_report
 from cosend.simulation.kernel.loop import Trace
 
 
@@ -26,16 +29,19 @@ def run(
     scenario: Annotated[Path | None, typer.Argument(help="A scenario file; without one, a built-in example.")] = None,
     out: Annotated[Path, typer.Option(help="Where report.html, results.json and the plots go.")] = Path("out/run"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
-    items: Annotated[int | None, typer.Option(min=1, help="Another number of items than the scenario says.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Another seed than the scenario says.")] = None,
+    items: Annotated[
+        int | None, typer.Option(min=1, max=MOST_ROWS, help="Another number of items than the scenario says.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=LARGEST_SEED, help="Another seed than the scenario says.")
+    ] = None,
 ) -> None:
     """Run a network of sites over a stream, with the baselines beside it, and write a report."""
-    console = Console(stderr=as_json)
+    console = new_console(stderr=as_json)
     with say_errors():
-        chosen, folder = settings.load(scenario)
+        chosen, folder = load(scenario)
         chosen = changed(chosen, items, seed)
-        writable(out)
-        settings.check_stream(chosen, folder)
+        check_ready(out, FILES, "--out")
         with console.status("reading the stream and training the classifiers"):
             world = build(chosen, folder)
         played, outcome = play(world, console)
@@ -46,18 +52,10 @@ def run(
             console.print(table(result))
         if played is not world:
             console.print("stopped: these are the results so far")
-        console.print(f"report: {write_report(result, out)}")
+        console.print(f"report: {printable(write_report(result, out))}")
 
 
-def writable(folder: Path) -> None:
-    """Make the folder of the report now, so that a long run does not end in nothing."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingError("--out", str(folder), f"a folder that can be written to ({error.strerror})") from error
-
-
-def changed(scenario: settings.Scenario, items: int | None, seed: int | None) -> settings.Scenario:
+def changed(scenario: Scenario, items: int | None, seed: int | None) -> Scenario:
     """Return the scenario with another number of items or another seed."""
     if items is not None:
         scenario = scenario.model_copy(update={"stream": scenario.stream.model_copy(update={"items": items})})
@@ -129,17 +127,20 @@ def table(result: dict[str, Any]) -> Table:
 
 
 def by_site(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows site by site, best error first."""
+    """Return the rows site by site: the policy of the scenario, then the others, best error first."""
     order = {site: n for n, site in enumerate(result["sites"])}
-    return sorted(result["rows"], key=lambda row: (order[row["site"]], row["policy"] != "CoS", row["error"]))
+    return sorted(result["rows"], key=lambda row: (order[row["site"]], row["policy"] != result["policy"], row["error"]))
 
 
 def validate(scenario: Annotated[Path, typer.Argument(help="The scenario file to check.")]) -> None:
-    """Check a scenario file and name every mistake with its key; nothing is run."""
+    """Check a scenario file and name every mistake with its key.
+
+    The stream is read and the classifiers are trained, unless it would have to be downloaded; nothing is played.
+    """
     with say_errors():
-        checked, folder = settings.load(scenario)
-        settings.check_stream(checked, folder)
+        checked, folder = load(scenario)
+        if not checked.stream.must_be_fetched:
+            build(checked, folder)
     functions = sum(len(site.classifiers) for site in checked.sites)
-    typer.echo(
-        f"{scenario}: good. {len(checked.sites)} sites, {functions} classifiers, {checked.stream.items:,} items."
-    )
+    sites, items = len(checked.sites), checked.stream.items
+    typer.echo(f"{printable(scenario)}: good. {sites} sites, {functions} classifiers, {items:,} items.")

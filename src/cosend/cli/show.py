@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
@@ -10,6 +11,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from cosend.reports.text import TableText
+
+
+def new_console(*, stderr: bool = False) -> Console:
+    """Return a console that prints text as it is: a title or a path may have square brackets or colons in it."""
+    return Console(stderr=stderr, markup=False, emoji=False)
+
+
+def printable(path: Path) -> str:
+    """Return a path as text that can be printed, also one whose bytes are no text."""
+    return str(path).encode(errors="backslashreplace").decode()
 
 
 def steps_bar(console: Console) -> Progress:

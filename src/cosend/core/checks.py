@@ -15,10 +15,12 @@ LARGEST: Final = 2**63 - 1
 T = TypeVar("T")
 
 
-def check_whole(setting: str, value: object, least: int = 1) -> None:
-    """Raise unless `value` is a whole number of at least `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise SettingError(setting, value, f"a whole number of at least {least}")
+def check_whole(setting: str, value: object, least: int = 1, most: int | None = None) -> None:
+    """Raise unless `value` is a whole number of at least `least`, and of at most `most` if that is given."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if not whole or (most is not None and isinstance(value, int) and value > most):
+        limit = "" if most is None else f" and at most {most:,}"
+        raise SettingError(setting, value, f"a whole number of at least {least}{limit}")
 
 
 def check_count(setting: str, value: object) -> None:
@@ -31,6 +33,17 @@ def check_text(setting: str, value: object) -> None:
     """Raise unless `value` is text, and not empty."""
     if not isinstance(value, str) or not value:
         raise SettingError(setting, value, "text, and not empty")
+
+
+def check_path(setting: str, value: object) -> None:
+    """Raise unless `value` may name a file: text or a path, without a NUL character."""
+    text = value.__fspath__() if hasattr(value, "__fspath__") else value
+    try:
+        good = isinstance(text, str) and b"\0" not in text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        good = False
+    if not good:
+        raise SettingError(setting, value, "the path of a file or folder, as text without a NUL character or as a Path")
 
 
 def check_kind(setting: str, value: object, kind: type, allowed: str) -> None:
@@ -65,6 +78,12 @@ def check_between(setting: str, value: Any, low: float, high: float, allowed: st
     """Raise unless low < value < high."""
     if not is_number(value) or not low < value < high:
         raise SettingError(setting, value, allowed)
+
+
+def check_number(setting: str, value: Any, most: float, *, or_0: bool = False) -> None:
+    """Raise unless 0 < value <= most; 0 may be allowed too."""
+    if not is_number(value) or not 0 <= value <= most or not (value or or_0):
+        raise SettingError(setting, value, f"a number {'0 or more' if or_0 else 'above 0'} and at most {most:,g}")
 
 
 def check_unit(what: str, value: Any, where: str) -> None:

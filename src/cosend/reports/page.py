@@ -17,7 +17,9 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cosend.core.checks import check_path
 from cosend.reports import plots
+from cosend.reports.folder import writing
 from cosend.reports.plots import Plot, Result
 
 
@@ -88,6 +90,7 @@ COLUMNS = (
     Column("regret", "Regret", 1, "reward lost, in total, against always using the best arm of each cell"),
 )
 
+FILES = ("report.html", "results.json", *(f"plots/{section.name}.png" for section in SECTIONS))
 NOTHING = "\N{EN DASH}"  # in a cell without a number
 
 CSS = """
@@ -131,19 +134,21 @@ def write_report(result: Result, folder: Path) -> Path:
          "winners": {site: {"arms": [str], "cells": [[int, ...]], "best": [int], "arrivals": [int]}},
          "flows": {"from": [site], "to": [site], "percent": [[float]]}}
     """
+    check_path("folder", folder)
     pictures = {section.name: plots.png(section.plot(result)) for section in SECTIONS if section.has_data(result)}
     page = _page(result, pictures)
     data = json.dumps(_finite(result), indent=2, ensure_ascii=False, allow_nan=False)
 
-    (folder / "plots").mkdir(parents=True, exist_ok=True)
-    for section in SECTIONS:
-        path = folder / "plots" / f"{section.name}.png"
-        if section.name in pictures:
-            path.write_bytes(pictures[section.name])
-        else:
-            path.unlink(missing_ok=True)  # of an earlier report in the same folder
-    _write(folder / "results.json", data + "\n")
-    return _write(folder / "report.html", page)
+    with writing(folder):
+        (folder / "plots").mkdir(parents=True, exist_ok=True)
+        for section in SECTIONS:
+            path = folder / "plots" / f"{section.name}.png"
+            if section.name in pictures:
+                path.write_bytes(pictures[section.name])
+            else:
+                path.unlink(missing_ok=True)  # of an earlier report in the same folder
+        _write(folder / "results.json", data + "\n")
+        return _write(folder / "report.html", page)
 
 
 def _write(path: Path, text: str) -> Path:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosend.core.checks import as_list, check_kind, check_unit, check_whole
-from cosend.core.learner.state import State
-from cosend.errors import NetworkError, StateError
+from cosend.errors import NetworkError
 from cosend.site.messages import Decision
 from cosend.site.site import Site
-from cosend.stores.state_file import read_state, write_state
+from cosend.stores.bundle import load_states, save_states
 
 CallCost = float | Mapping[str, float] | Mapping[tuple[str, str], float]
 END: Final = object()  # of a stream; None may be a row by mistake
@@ -112,23 +110,18 @@ class Network:
             site.learn(turn_.decision.id, turn_.truth)
 
     def save(self, folder: str | Path) -> None:
-        """Save what every site knows, one file each; classifiers are not saved.
+        """Save what all sites know, as one whole; classifiers are not saved.
 
-        All files are written beside their places first, and moved only then: an earlier save stays whole till then.
+        Whenever it is stopped, the folder holds this save or the one before.
         """
-        states = {Path(folder) / f"{name}.npz": site.state() for name, site in self.sites.items()}
-        try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StateError(f"{folder}: cannot be made a folder to save in ({error})") from error
-        _write_all(states)
+        save_states({name: site.state() for name, site in self.sites.items()}, folder)
 
     def load(self, folder: str | Path) -> None:
         """Go on from what `save` has written for sites of the same names, classifiers and contexts.
 
         What was saved (costs, policy, patience, seed) wins over what the sites were built with.
         """
-        states = {name: read_state(Path(folder) / f"{name}.npz") for name in self.sites}
+        states = load_states(self.sites, folder)
         restored = {name: self.sites[name].restore(states[name]) for name in self.sites}
         for commit in restored.values():
             commit()
@@ -178,19 +171,3 @@ def _pair(site: str, number: int, row: Any) -> tuple[Any, Any]:
     except (TypeError, ValueError):
         pass
     raise NetworkError(f"row {number} of the stream of site {site!r} must be a pair (item, truth), got {row!r}")
-
-
-def _write_all(states: Mapping[Path, State]) -> None:
-    """Write states to files: all of them beside their places, and only then each to its place."""
-    beside = {path: path.with_name(path.name + ".new") for path in states}
-    try:
-        for path, state in states.items():
-            write_state(state, beside[path])
-        for path in states:
-            beside[path].replace(path)
-    except OSError as error:
-        raise StateError(f"{path}: cannot be written ({error})") from error
-    finally:
-        for new in beside.values():
-            with suppress(OSError):  # what is left there is no part of a save
-                new.unlink(missing_ok=True)

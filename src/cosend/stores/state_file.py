@@ -1,22 +1,28 @@
 """A saved state as one file: an .npz archive of arrays, with the facts as JSON inside. No pickle, either way.
 
-The archive carries checksums, so a file that was cut short or damaged is found out. It is written beside its place and
-then moved there: a crash leaves the old file or the new one, never half of one.
+The archive carries checksums, so a file that was cut short or damaged is found out. What an array claims of its size is
+compared with the bytes that are there before any room is made for it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import zipfile
 import zlib
+from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
 
 import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
 
+from cosend.core.checks import check_kind, check_path
 from cosend.core.learner.state import State
 from cosend.errors import StateError
+from cosend.stores.whole_file import replacing
 
 FACTS: Final = "facts_json"
 
@@ -29,6 +35,7 @@ UNREADABLE: Final = (
     AttributeError,
     EOFError,
     RuntimeError,
+    OverflowError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -36,24 +43,24 @@ UNREADABLE: Final = (
 
 def write_state(state: State, path: str | os.PathLike[str]) -> None:
     """Write a state to a file, replacing what was there in one step."""
-    target = Path(path)
-    facts = np.frombuffer(json.dumps(state.facts).encode(), np.uint8)
-    part = target.with_name(target.name + ".part")
+    check_path("path", path)
+    check_kind("state", state, State, "a State, for example from learner_state")
     try:
-        with part.open("wb") as file:
+        facts = np.frombuffer(json.dumps(state.facts).encode(), np.uint8)
+        with replacing(Path(path)) as file:
             np.savez(file, allow_pickle=False, **{FACTS: facts}, **state.arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    except OSError as error:
+        raise StateError(f"{path}: cannot be written ({error})") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StateError(f"{path}: the state is not plain data ({error})") from error
 
 
 def read_state(path: str | os.PathLike[str]) -> State:
     """Read a state from a file."""
+    check_path("path", path)
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        with Path(path).open("rb") as file:
+            arrays = _arrays(file)
         facts = json.loads(arrays.pop(FACTS).tobytes())
     except FileNotFoundError:
         raise StateError(f"{path}: no such file") from None
@@ -62,3 +69,26 @@ def read_state(path: str | os.PathLike[str]) -> State:
     if not isinstance(facts, dict):
         raise StateError(f"{path}: not a saved state of cosend")
     return State(facts, arrays)
+
+
+def _arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of an archive by name."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > os.fstat(file.fileno()).st_size:
+            raise ValueError("it claims more than it holds")
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ValueError("it is compressed")
+        return {member.filename.removesuffix(".npy"): _array(archive.read(member)) for member in members}
+
+
+def _array(data: bytes) -> npt.NDArray[Any]:
+    """Return an array from the bytes of an .npy file."""
+    stream = BytesIO(data)
+    version = npy.read_magic(stream)
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = read_header(stream)
+    rest = memoryview(data)[stream.tell() :]
+    if dtype.hasobject or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(rest):
+        raise ValueError(f"an array of the shape {shape} and the type {dtype} is not what is there")
+    return np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C").copy(order="K")

@@ -10,19 +10,20 @@ import gzip
 import json
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from cosend.core.checks import check_whole
-from cosend.errors import SettingError, StreamError
-from cosend.streams.table import Blame, Column, Table, as_column, listed
+from cosend.core.checks import as_list, check_path, check_text, check_whole
+from cosend.errors import StreamError, listed, shown
+from cosend.streams.table import PLAIN, Blame, Column, Table, as_column, as_labels
 
 Row = TypeVar("Row")
 
@@ -38,12 +39,22 @@ def read_table(
     start: int = 0,
 ) -> Table:
     """Read so many rows of a file from row `start` (from 0) on; all columns without another use are features."""
-    for setting, names in (("features", features), ("contexts", contexts)):
-        if isinstance(names, str):
-            raise SettingError(setting, names, "a list of names")
-    wanted = Columns(label, None if features is None else tuple(features), tuple(contexts), site)
+    check_path("path", path)
+    check_text("label", label)
+    if site is not None:
+        check_text("site", site)
+    named = None if features is None else _names("features", features)
+    wanted = Columns(label, named, _names("contexts", contexts), site)
     file = Path(path)
     return _table(file, _reader(file)(file, wanted, Window(start, rows)))
+
+
+def _names(setting: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Return names of columns, or raise."""
+    names = as_list(setting, given, "a list of names")
+    for name in names:
+        check_text(f"a name in {setting}", name)
+    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +104,24 @@ class Columns:
 
     def among(self, existing: Sequence[str], file: Path, line: int | None) -> Columns:
         """Check that the file has what is wanted, and give what is left over to the features if they are not named."""
-        for name, after in pairwise(sorted(existing)):
-            if name == after:
+        known = Counter(existing)
+        wanted = Counter(self.names())
+        for name, count in known.items():
+            if count > 1:
                 raise StreamError("is there twice", "names must differ", file=file, line=line, column=name)
-        for name in self.names():
-            if name not in existing:
+        for name, count in wanted.items():
+            if name not in known:
                 allowed = f"the columns are {listed(existing)}"
                 raise StreamError(f"no such {self._use(name)} column", allowed, file=file, line=line, column=name)
-            if self.names().count(name) > 1:
+            if count > 1:
                 raise StreamError("is wanted twice", "a column has one use", file=file, line=line, column=name)
-        if self.features is None:
-            used = set(self.names())
-            return replace(self, features=tuple(name for name in existing if name not in used)).among(
-                existing, file, line
-            )
-        if not self.features:
-            raise StreamError(
-                "there are no feature columns", f"the columns are {listed(existing)}", file=file, line=line
-            )
-        return self
+        features = self.features
+        if features is None:
+            features = tuple(name for name in existing if name not in wanted)
+        if not features:
+            allowed = f"the columns are {listed(existing)}"
+            raise StreamError("there are no feature columns", allowed, file=file, line=line)
+        return replace(self, features=features)
 
     def _use(self, name: str) -> str:
         if name == self.label:
@@ -144,7 +154,7 @@ def _table(file: Path, raw: Raw) -> Table:
             _check_no_gap(raw.values[name], blame(name))
     return Table(
         {name: column(name) for name in wanted.features or ()},
-        column(wanted.label),
+        as_labels(raw.values[wanted.label], blame(wanted.label)),
         {name: column(name) for name in wanted.contexts},
         None if wanted.site is None else np.array([str(name) for name in raw.values[wanted.site]], np.str_),
     )
@@ -153,8 +163,10 @@ def _table(file: Path, raw: Raw) -> Table:
 def _check_no_gap(values: Sequence[Any], blame: Blame) -> None:
     """Raise for a row without label or site: what is text may be empty elsewhere, not here."""
     for number, value in enumerate(values):
-        if not isinstance(value, str | int | float) or (isinstance(value, str) and not value.strip()):
-            raise blame(number, f"{value!r} is no value", "every row needs one here, a number or text")
+        if not isinstance(value, PLAIN) or (isinstance(value, str) and not value.strip()):
+            raise blame(number, f"{shown(value)} is no value", "every row needs one here, a number or text")
+        if isinstance(value, str) and "\0" in value:
+            raise blame(number, f"{shown(value)} has a NUL character", "text must be without one")
 
 
 class Lines:
@@ -205,7 +217,8 @@ def _read_csv(path: Path, wanted: Columns, window: Window) -> Raw:
         if not header:
             raise StreamError("the file is empty", "a line with the names of the columns is needed", file=path)
         columns = wanted.among(header, path, line)
-        places = [(name, header.index(name)) for name in columns.names()]
+        place_of = {name: place for place, name in enumerate(header)}
+        places = [(name, place_of[name]) for name in columns.names()]
         raw = Raw(columns, numbers := [], {name: [] for name, _ in places})
         for line, fields in window.of(records, path):
             if len(fields) != len(header):
@@ -262,8 +275,6 @@ def _json_object(path: Path, line: int, text: str) -> dict[str, Any]:
 
 def _read_parquet(path: Path, wanted: Columns, window: Window) -> Raw:
     """Read the row groups that the window touches. Parquet has no lines: `line` is the row, counted from 1."""
-    if not path.exists():
-        raise StreamError("no such file", file=path)
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
@@ -272,7 +283,11 @@ def _read_parquet(path: Path, wanted: Columns, window: Window) -> Raw:
     try:
         with parquet.ParquetFile(path) as file:
             return _parquet_rows(path, file, wanted, window)
-    except (arrow.ArrowException, OSError) as error:
+    except FileNotFoundError:
+        raise StreamError("no such file", file=path) from None
+    except StreamError:
+        raise
+    except (arrow.ArrowException, OSError, ValueError) as error:
         raise StreamError(f"no whole Parquet file ({error})", file=path) from error
 
 
@@ -306,4 +321,4 @@ def _reader(path: Path) -> Callable[[Path, Columns, Window], Raw]:
     for suffix, reader in READERS.items():
         if path.name.lower().endswith(suffix):
             return reader
-    raise StreamError("nothing here reads such a file", f"its name must end in {listed(READERS)}", file=path)
+    raise StreamError("unsupported file type", f"its name must end in {listed(READERS)}", file=path)

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.core.checks import check_one_of
-from cosend.errors import StreamError
+from cosend.core.checks import check_one_of, check_path
+from cosend.errors import StreamError, shown
 from cosend.streams.files import Window, opened, texts
 from cosend.streams.table import Column, Table
 
@@ -69,6 +69,7 @@ def kdd99(
     if path is None:
         columns = _columns(FETCHED, _fetched(window))
     else:
+        check_path("path", path)
         with opened(Path(path)) as lines:
             numbered = ((lines.number, text) for text in texts(Path(path), lines))
             split = ((line, text.rstrip("\r\n").split(",")) for line, text in window.of(numbered, path))
@@ -151,8 +152,8 @@ def _blamed(file: str, name: str, lines: Sequence[int], values: Sequence[str]) -
     """Return the error for the first field of a column that cannot be used."""
     line, value = next(pair for pair in zip(lines, values, strict=True) if not _usable(name, pair[1]))
     if name in WORDS:
-        wrong, allowed = f"{value!r} is unknown", f"known are {', '.join(WORDS[name])}"
+        wrong, allowed = f"{shown(value)} is unknown", f"known are {', '.join(WORDS[name])}"
     else:
         kind = "a finite number" if name.endswith("_rate") else "a whole number"
-        wrong, allowed = f"{value!r} is not {kind}", f"{kind} is needed"
+        wrong, allowed = f"{shown(value)} is not {kind}", f"{kind} is needed"
     return StreamError(wrong, allowed, file=file, line=line, column=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from http.client import HTTPException
 from importlib import import_module
 from itertools import islice
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from cosend.core.checks import check_whole
-from cosend.errors import StreamError
-from cosend.streams.table import Blame, Table, as_column
+from cosend.errors import StreamError, shown
+from cosend.streams.table import Blame, Table, as_column, as_labels
 
 
 def from_river(dataset: Iterable[tuple[Mapping[str, Any], Any]], rows: int) -> Table:
@@ -21,13 +22,13 @@ def from_river(dataset: Iterable[tuple[Mapping[str, Any], Any]], rows: int) -> T
     pairs = list(islice(dataset, rows))
     if len(pairs) < rows:
         raise StreamError(f"{rows} items are wanted", f"{name} has {len(pairs)}")
-    features = list(pairs[0][0])
+    features = dict.fromkeys(pairs[0][0])
     for number, (item, _) in enumerate(pairs, start=1):
         _check_features(name, features, number, item)
     columns = {
         feature: as_column([_plain(item[feature]) for item, _ in pairs], _blame(name, feature)) for feature in features
     }
-    return Table(columns, as_column([_plain(label) for _, label in pairs], _blame(name, "label")))
+    return Table(columns, as_labels([_plain(label) for _, label in pairs], _blame(name, "label")))
 
 
 def river_dataset(name: str, rows: int) -> Table:
@@ -36,13 +37,16 @@ def river_dataset(name: str, rows: int) -> Table:
         datasets = import_module("river.datasets")
     except ImportError as error:
         raise StreamError("datasets of river need river, which is not installed", "pip install river") from error
-    if not isinstance(getattr(datasets, name, None), type):
-        known = ", ".join(each for each in sorted(vars(datasets)) if isinstance(getattr(datasets, each), type))
-        raise StreamError(f"river has no dataset {name!r}", f"there are {known}")
-    return from_river(getattr(datasets, name)(), rows)
+    known = {each: kind for each, kind in vars(datasets).items() if isinstance(kind, type) and each[0].isupper()}
+    if name not in known:
+        raise StreamError(f"river has no dataset {shown(name)}", f"there are {', '.join(sorted(known))}")
+    try:
+        return from_river(known[name](), rows)
+    except (OSError, HTTPException) as error:
+        raise StreamError(f"the dataset {name!r} of river cannot be fetched ({error})") from error
 
 
-def _check_features(name: str, features: list[str], number: int, item: Mapping[str, Any]) -> None:
+def _check_features(name: str, features: Mapping[str, None], number: int, item: Mapping[str, Any]) -> None:
     for feature in features:
         if feature not in item:
             raise StreamError(f"item {number} of {name} lacks it", "every item needs every feature", column=feature)

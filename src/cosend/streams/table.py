@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from cosend.errors import StreamError
+from cosend.core.checks import LARGEST
+from cosend.errors import StreamError, listed, shown
 
 Column = npt.NDArray[Any]
 Blame = Callable[[int, str, str], StreamError]  # number of the value, what is wrong, what is allowed
 
-PLAIN: Final = (str, int, float)  # a bool is an int
+PLAIN: Final = (str, int, float, Decimal)  # a bool is an int
+MOST_DIGITS: Final = 300  # before the point; a float has not many more
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,14 @@ class Table:
         both = sorted(self.features.keys() & self.contexts.keys())
         if both:
             raise StreamError("is a feature and a context", "contexts see the features as they are", column=both[0])
+        columns = self._columns()
         for name in self.vocabulary:
-            self.column(name)
+            if name not in columns:
+                raise _no_such_column(name, columns)
         self._check_lengths()
         occurring = {
             name: _words(name, column)
-            for name, column in self._columns().items()
+            for name, column in columns.items()
             if column.dtype.kind not in "biuf" and name not in self.vocabulary
         }
         object.__setattr__(self, "vocabulary", {**self.vocabulary, **occurring})
@@ -68,9 +73,10 @@ class Table:
 
     def column(self, name: str) -> Column:
         """Return a column of the features or of the contexts."""
-        if name not in self._columns():
-            raise StreamError("no such column", f"there are {listed(self._columns())}", column=name)
-        return self._columns()[name]
+        columns = self._columns()
+        if name not in columns:
+            raise _no_such_column(name, columns)
+        return columns[name]
 
     def matrix(self) -> npt.NDArray[np.float64]:
         """Return the features as numbers [row, feature]: text as the rank of the value among the sorted vocabulary."""
@@ -93,9 +99,8 @@ class Table:
                 raise StreamError(f"has the shape {column.shape}", allowed, column=name)
 
 
-def listed(names: Iterator[str] | Sequence[str] | dict[str, Any]) -> str:
-    """Return names as they stand in the sentence of an error."""
-    return ", ".join(repr(name) for name in names) or "none"
+def _no_such_column(name: str, columns: dict[str, Column]) -> StreamError:
+    return StreamError("no such column", f"there are {listed(columns)}", column=name)
 
 
 def as_column(values: Sequence[Any], blame: Blame) -> Column:
@@ -104,37 +109,79 @@ def as_column(values: Sequence[Any], blame: Blame) -> Column:
     Mostly numbers and a few other values is a damaged column of numbers, not one of text. Empty values have no say in
     that: a column of numbers with many gaps stays one, and is refused.
     """
-    numbers = _numbers(values)
+    values = _without_decimals(values)
+    numbers = _numbers(values, blame)
     if numbers is not None:
         return numbers
     for number, value in enumerate(values):
         if not isinstance(value, PLAIN):
-            raise blame(number, f"{value!r} is no value", "numbers and text are allowed")
+            raise blame(number, f"{shown(value)} is no value", "numbers and text are allowed")
+        if isinstance(value, str) and "\0" in value:  # NumPy would drop it from the end of a text
+            raise blame(number, f"{shown(value)} has a NUL character", "text must be without one")
     parsed = [_number(value) for value in values]
     blank = sum(isinstance(value, str) and not value.strip() for value in values)
     if 2 * sum(number is not None for number in parsed) > len(values) - blank:
         bad = next(n for n, number in enumerate(parsed) if number is None or not math.isfinite(number))
-        raise blame(bad, f"{values[bad]!r} is no finite number", "most of the column is numbers, so all must be")
+        raise blame(bad, f"{shown(values[bad])} is no finite number", "most of the column is numbers, so all must be")
     return np.array([str(value) for value in values], np.str_)
 
 
-def _numbers(values: Sequence[Any]) -> Column | None:
+def as_labels(values: Sequence[Any], blame: Blame) -> Column:
+    """Turn labels into a column, and refuse two that differ but would be the same number in it."""
+    column = as_column(values, blame)
+    if column.dtype.kind != "f":
+        return column
+    exact: dict[float, Decimal] = {}
+    for number, (value, kept) in enumerate(zip(values, column.tolist(), strict=True)):
+        if exact.setdefault(kept, Decimal(value)) != Decimal(value):
+            wrong = f"{shown(value)} and {exact[kept]} would be one class, {kept!r}"
+            raise blame(number, wrong, "labels may have 15 digits, or be text")
+    return column
+
+
+def _without_decimals(values: Sequence[Any]) -> Sequence[Any]:
+    """Return decimal numbers as Python's own: a whole one as an int, others as the nearest float."""
+    if not any(isinstance(value, Decimal) for value in values):
+        return values
+    return [_from_decimal(value) if isinstance(value, Decimal) else value for value in values]
+
+
+def _from_decimal(value: Decimal) -> float:
+    if not value.is_finite() or value.adjusted() > MOST_DIGITS:
+        return math.nan
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _numbers(values: Sequence[Any], blame: Blame) -> Column | None:
     """Return the values as one array of numbers, or None if one of them is no finite number."""
     kinds = set(map(type, values))
     if kinds == {bool}:
         return np.array(values, np.bool_)
     if any("_" in value for value in values if isinstance(value, str)):
         return None  # 1_000 is a number only to Python
-    if float not in kinds:
+    if all(issubclass(kind, str | int) for kind in kinds):
         try:
-            return np.array(list(map(int, values)), np.int64)
-        except (TypeError, ValueError, OverflowError):
+            return _whole(list(map(int, values)), blame)
+        except StreamError:
+            raise
+        except ValueError:
             pass  # not whole, or not a number at all: the next attempt tells
     try:
         numbers = np.array(list(map(float, values)), np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
     return numbers if np.isfinite(numbers).all() else None
+
+
+def _whole(values: Sequence[int], blame: Blame) -> Column:
+    """Return whole numbers as a column; as floats, two that differ could become one."""
+    for number, value in enumerate(values):
+        if not -LARGEST - 1 <= value <= LARGEST:
+            allowed = (
+                f"whole numbers go from {-LARGEST - 1} to {LARGEST}; larger ones must be text, with a letter in it"
+            )
+            raise blame(number, f"{shown(value)} has more than 64 bits", allowed)
+    return np.array(values, np.int64)
 
 
 def _number(value: str | float) -> float | None:

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
-from cosend.core.checks import check_between, check_one_of, check_whole, is_number, make_plain
+from cosend.core.checks import check_number, check_one_of, check_whole, make_plain
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import cos, cubes
 from cosend.core.kernel.ledger import MOST, Ledger
@@ -35,6 +35,13 @@ ORDER_CODES: Final = {
 }
 MOST_CUBE_AXES: Final = 24  # a child's key has a bit for every axis beside its parent's row
 LN2: Final = math.log(2.0)
+
+# What is beyond these helps nobody, and the compiled rules could not count so far.
+MOST_ITEMS: Final = 10**15  # 30 years of a million items a second
+MOST_CELLS: Final = MOST
+MOST_FUNCTIONS: Final = 10**6
+LARGEST_ALPHA: Final = 10.0
+LARGEST_NUMBER: Final = 1e9  # of rewards, items or units that an option counts
 
 
 def measured(ledger: Ledger, dimensions: int) -> int:
@@ -110,10 +117,10 @@ class BasePolicy(Policy):
 
     def __post_init__(self) -> None:
         make_plain(self)
-        for setting in ("horizon", "max_cells"):
+        for setting, most in (("horizon", MOST_ITEMS), ("max_cells", MOST_CELLS)):
             if getattr(self, setting) is not None:
-                check_whole(setting, getattr(self, setting))
-        check_between("alpha", self.alpha, 0.0, math.inf, "a number above 0")
+                check_whole(setting, getattr(self, setting), most=most)
+        check_number("alpha", self.alpha, LARGEST_ALPHA)
         check_one_of("share_labels", self.share_labels, get_args(ShareLabels))
         if not isinstance(self.time_dimension, bool):
             raise SettingError("time_dimension", self.time_dimension, "True or False")
@@ -178,7 +185,7 @@ class EqualCells(BasePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.slices is not None:
-            check_whole("slices", self.slices)
+            check_whole("slices", self.slices, most=LARGEST_KEY)
         check_one_of("doubling", self.doubling, get_args(Doubling))
         if not self.time_dimension or self.horizon is not None:
             return
@@ -228,9 +235,8 @@ class SplitCubes(BasePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_between("split_after", self.split_after, 0.0, math.inf, "a number above 0")
-        if not is_number(self.inherit) or self.inherit < 0:
-            raise SettingError("inherit", self.inherit, "a number of rewards, 0 or more")
+        check_number("split_after", self.split_after, LARGEST_NUMBER)
+        check_number("inherit", self.inherit, LARGEST_NUMBER, or_0=True)
         if self.time_dimension and self.horizon is None:
             raise SettingError("time_dimension", True, "used with a horizon")
 
@@ -279,7 +285,7 @@ class ByQuota(BasePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.max_peer_functions is not None:
-            check_whole("max_peer_functions", self.max_peer_functions)
+            check_whole("max_peer_functions", self.max_peer_functions, most=MOST_FUNCTIONS)
         check_one_of("order", self.order, get_args(Order))
         check_one_of("training_count", self.training_count, get_args(TrainingCount))
 
@@ -305,8 +311,7 @@ class ByIndex(BasePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_number(self.peer_training) or self.peer_training < 0:
-            raise SettingError("peer_training", self.peer_training, "a number, 0 or more")
+        check_number("peer_training", self.peer_training, LARGEST_NUMBER, or_0=True)
 
     def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
         """Write these settings into the ledger of a site; its counters stay."""

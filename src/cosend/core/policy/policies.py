@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from cosend.core.checks import check_between, check_kind, check_one_of, make_plain
+from cosend.core.checks import check_between, check_kind, check_number, check_one_of, make_plain
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import cubes
 from cosend.core.kernel import steps as rules
@@ -29,6 +29,7 @@ from cosend.errors import SettingError
 
 Arrivals = Literal["uniform", "concentrated"]
 MOST_CANDIDATES: Final = 32
+STEEPEST: Final = 1e300  # twice that is still a number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ class ZoomingKLUCB(ByIndex, SplitCubes):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_between("lipschitz", self.lipschitz, 0.0, math.inf, "a number above 0")
+        check_number("lipschitz", self.lipschitz, STEEPEST)
 
     def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
         """Write these settings into the ledger of a site; its counters stay.

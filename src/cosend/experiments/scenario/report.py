@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN
-from cosend.core.learner.learner import Learner
+from cosend.config.policies import inside_of, name_of
+from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
+from cosend.core.kernel.partition import axes_of, keys_of
+from cosend.core.policy.parts import EqualCells
 from cosend.experiments.scenario.run import Outcome, Played, slices_of, summary
 from cosend.experiments.scenario.world import NOTHING, World
 
@@ -20,6 +22,7 @@ def result(world: World, outcome: Outcome) -> dict[str, Any]:
     sites = [site.name for site in world.scenario.sites]
     return {
         "title": world.scenario.title,
+        "policy": name_of(world.policy),
         "items": len(np.unique(world.arrivals[world.arrivals != NOTHING])),
         "sites": sites,
         "context": [(axis.feature or axis.kind).replace("_", " ") for axis in world.scenario.context],
@@ -27,7 +30,7 @@ def result(world: World, outcome: Outcome) -> dict[str, Any]:
         "rows": summary(outcome.played),
         "error_curves": error_curves(outcome.played),
         "phases": {name: phases(world, outcome, site) for site, name in enumerate(sites)},
-        "winners": {learner.name: winners(learner) for learner in outcome.learners},
+        "winners": {name: winners(world, outcome, site) for site, name in enumerate(sites)},
         "flows": flows(outcome, sites),
     }
 
@@ -55,15 +58,22 @@ def phases(world: World, outcome: Outcome, site: int) -> dict[str, Any]:
     ends = np.cumsum([len(part) for part in parts])
     centres = [int(end - len(part) / 2) for end, part in zip(ends, parts, strict=True)]
     shares = {
-        name: [round(100 * float((part == code).mean()), 3) for part in parts]
-        for name, code in (("train", TRAIN), ("explore", EXPLORE), ("exploit", EXPLOIT))
+        name: [round(100 * float(np.isin(part, codes).mean()), 3) for part in parts]
+        for name, codes in (("train", [TRAIN]), ("explore", [EXPLORE, LOOK]), ("exploit", [EXPLOIT]))
     }
     return {"item": centres, **shares}
 
 
-def winners(learner: Learner) -> dict[str, Any]:
-    """Return which arm a site holds for the best in every cell that it has visited."""
-    cells = sorted(learner.cells().values(), key=lambda cell: cell.axes)
+def winners(world: World, outcome: Outcome, site: int) -> dict[str, Any]:
+    """Return which arm is the best in every cell that a site has visited.
+
+    That is what the site holds for the best if its policy has these cells, else the arm that it used most in them.
+    """
+    learner = outcome.learners[site]
+    cells = [cell for cell in learner.cells().values() if cell.view == 0]
+    if not _has_these_cells(world) or {cell.slices for cell in cells} - {slices_of(world)}:
+        return _most_used(world, outcome, site)
+    cells.sort(key=lambda cell: cell.axes)
     arms = list(learner.arms.names)
     best = [max(arms, key=lambda arm: cell.estimates[arm].mean_reward) for cell in cells]
     return {
@@ -71,6 +81,31 @@ def winners(learner: Learner) -> dict[str, Any]:
         "cells": [list(cell.axes) for cell in cells],
         "best": [arms.index(arm) for arm in best],
         "arrivals": [cell.labelled.arrivals for cell in cells],
+    }
+
+
+def _has_these_cells(world: World) -> bool:
+    """Tell whether the policy has equal cells, of one view of the context, from the beginning to the end."""
+    one_view = world.policy.candidate_count(len(world.axes)) == 1
+    return one_view and isinstance(inside_of(world.policy), EqualCells) and not world.policy.doubles
+
+
+def _most_used(world: World, outcome: Outcome, site: int) -> dict[str, Any]:
+    """Return the arm that a site used most in every equal cell, while it exploited if it did."""
+    arrived = world.places[:, site] != NOTHING
+    arms, phases = outcome.trace.arms[arrived, site].astype(np.int64), outcome.trace.phases[arrived, site]
+    keys = keys_of(world.contexts[world.rows_of(site)], slices_of(world))
+    best, arrivals = {}, {}
+    for key in np.unique(keys).tolist():
+        here = keys == key
+        settled = here & (phases == EXPLOIT)
+        best[key] = int(np.bincount(arms[settled if settled.any() else here]).argmax())
+        arrivals[key] = int(here.sum())
+    return {
+        "arms": list(outcome.learners[site].arms.names),
+        "cells": [list(axes_of(key, [slices_of(world)] * len(world.axes))) for key in best],
+        "best": list(best.values()),
+        "arrivals": list(arrivals.values()),
     }
 
 

@@ -1,4 +1,4 @@
-"""Play a scenario: CoS at every site, and the baselines beside it on the same items."""
+"""Play a scenario: its policy at every site, and other policies and the baselines beside it on the same items."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 from cosend.baselines.bandits import epsilon_greedy, linucb
 from cosend.baselines.boosting import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
 from cosend.baselines.fixed import best_fixed, per_cell_oracle, persistence, uniform_random
-from cosend.core.kernel.bookkeeping import EXPLORE, TRAIN
+from cosend.config.policies import inside_of, name_of
+from cosend.core.kernel.bookkeeping import EXPLORE, LOOK, TRAIN
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.kernel.partition import keys_of
 from cosend.core.learner.learner import Learner
-from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import CellKLUCB, ContextSelection, ZoomingKLUCB
+from cosend.core.policy.parts import MOST_CELLS, MOST_CUBE_AXES, EqualCells, Policy
+from cosend.core.policy.policies import CellKLUCB, ContextSelection, CoS, ZoomingKLUCB
 from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.replay import replay
@@ -38,7 +39,7 @@ class Played(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Everything that was played, and the learners of CoS as they are now."""
+    """Everything that was played, and the learners of the scenario's policy as they are now."""
 
     played: list[Played]
     learners: list[Learner]
@@ -46,22 +47,26 @@ class Outcome(NamedTuple):
 
 
 def run(world: World, watch: Watch | None = None) -> Outcome:
-    """Play CoS, the policies that go beyond it, and all baselines."""
+    """Play the policy of the scenario, others beside it, and all baselines."""
     learners = world.learners(world.policy)
     trace = _replayed(world, learners, watch)
-    played = [*_learnt("CoS", world, learners, trace)]
-    for policy in beyond(world):
+    played = [*_learnt(name_of(world.policy), world, learners, trace)]
+    for policy in beside(world):
         others = world.learners(policy)
-        played += _learnt(type(policy).__name__, world, others, _replayed(world, others, None))
+        played += _learnt(name_of(policy), world, others, _replayed(world, others, None))
     return Outcome([*played, *baselines(world)], learners, trace)
 
 
-def beyond(world: World) -> Iterator[Policy]:
-    """Yield the policies that go beyond the paper; there is a context to select if there are several axes."""
-    yield CellKLUCB(slices=slices_of(world))
-    yield ZoomingKLUCB()
-    if len(world.axes) > 1:
-        yield ContextSelection()
+def beside(world: World) -> list[Policy]:
+    """Return the policies that are played beside that of the scenario: those of other names.
+
+    Cubes split on a limited number of axes, and there is a context to select if there are several.
+    """
+    slices, axes = slices_of(world), len(world.axes)
+    policies: list[Policy] = [CoS(horizon=world.horizon, slices=slices), CellKLUCB(slices=slices)]
+    if axes <= MOST_CUBE_AXES:
+        policies += [ZoomingKLUCB(), *([ContextSelection()] if axes > 1 else [])]
+    return [policy for policy in policies if name_of(policy) != name_of(world.policy)]
 
 
 def _replayed(world: World, learners: list[Learner], watch: Watch | None) -> Trace:
@@ -82,7 +87,7 @@ def _learnt(policy: str, world: World, learners: list[Learner], trace: Trace) ->
             np.asarray(learner.arms.costs())[arms],
             (arms >= len(learner.arms.own)).astype(np.float64),
             (phases == TRAIN).astype(np.float64),
-            (phases == EXPLORE).astype(np.float64),
+            np.isin(phases, (EXPLORE, LOOK)).astype(np.float64),
         )
 
 
@@ -130,8 +135,15 @@ def _combining(world: World, site: int, costs: Floats) -> Iterator[Played]:
 
 
 def slices_of(world: World) -> int:
-    """Return how many slices an axis has; with an unknown horizon, as many as for the whole stream."""
-    return world.policy.slices_at(world.policy.horizon or len(world.arrivals), len(world.axes))
+    """Return into how many slices an axis is cut where equal cells are needed.
+
+    They are the slices of the policy, or those that CoS would have if it has none. With an unknown horizon there are as
+    many as for the whole stream.
+    """
+    inside = inside_of(world.policy)
+    if not isinstance(inside, EqualCells):
+        inside = CoS(max_cells=MOST_CELLS)
+    return inside.slices_at(inside.horizon or len(world.arrivals), len(world.axes))
 
 
 def summary(played: list[Played]) -> list[dict[str, Any]]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
-from cosend.errors import ScenarioError
-from cosend.experiments.scenario.settings import load, parse
+from cosend.config.scenario import load, parse
+from cosend.core.policy.policies import POLICIES, CoS
+from cosend.errors import ScenarioError, SettingError
+from cosend.site.context import Context
 
 GOOD = """
 title = "Two sites"
@@ -74,6 +79,9 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "time of day without feature": ('"previous_label"', '"time_of_day"', ["context.1", "feature"]),
     "a feature too much": ('"previous_label"', '"time"\nfeature = "count"', ["context.1", "feature"]),
     "unknown kind of axis": ('"previous_label"', '"moon"', ["context.1.kind", "time_of_day"]),
+    "linear without a range": (
+        'kind = "previous_label"', 'feature = "count"\nscale = "linear"', ["context.1", "range", "scale='rank'"]
+    ),
     "unknown scale": ('kind = "previous_label"', 'feature = "count"\nscale = "root"', ["context.1.scale"]),
     "a range backwards": ('kind = "previous_label"', 'feature = "count"\nrange = [5, 1]', ["context.1", "range"]),
     "no axis": ('[[context]]\nkind = "previous_label"', "", ["context"]),
@@ -87,6 +95,34 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "unknown kind of stream": ('kind = "traffic"', 'kind = "tape"', ["stream.kind"]),
     "river without a dataset": ('kind = "traffic"', 'kind = "river"', ["stream", "dataset"]),
     "no stream": ('[stream]\nkind = "traffic"\nitems = 300\ntraining = 600', "", ["stream"]),
+    "unknown policy": ("slices = 2", 'name = "CoZ"', ["policy.name", "did you mean 'CoS'?"]),
+    "unknown option of a policy inside": (
+        "slices = 2",
+        'name = "ChangeAware"\n[policy.policy]\nslises = 2',
+        ["policy.policy.slises", "did you mean 'slices'?"],
+    ),
+    "more cells than there can be": ("slices = 2", "slices = 100000000000000000", ["policy", "slices", "at most"]),
+    "an axis that is not there": (
+        "slices = 2",
+        'name = "ContextSelection"\ncandidates = [[0], [1]]',
+        ["policy", "candidates", "0 to 0"],
+    ),
+    "a horizon without end": ("slices = 2", "horizon = 1" + 30 * "0", ["policy.horizon", "at most"]),
+    "alpha without end": ("slices = 2", "alpha = 1e308", ["policy.alpha", "at most 10"]),
+    "cells without end": ("slices = 2", "max_cells = 1" + 30 * "0", ["policy.max_cells", "at most"]),
+    "a seed beyond 64 bits": ("seed = 3", "seed = 9223372036854775808", ["seed", "less than or equal"]),
+    "items without end": ("items = 300", "items = 1" + 30 * "0", ["stream.items", "less than or equal"]),
+    "a delay without end": ("label_delay = 2", "label_delay = 1" + 30 * "0", ["label_delay"]),
+    "a title that moves the cursor": ('"Two sites"', r'"Two \u001b[2J sites"', ["title", "control characters"]),
+    "a title that never ends": ('"Two sites"', f'"{"x" * 300}"', ["title", "at most 200"]),
+    "a NUL in a path": (
+        'kind = "traffic"',
+        r'kind = "file"' + "\n" + r'path = "a\u0000.csv"' + '\nlabel = "y"',
+        ["stream.path", "without a NUL character"],
+    ),
+    "a number that Python does not read": ("seed = 3", "seed = " + 5_000 * "9", ["not TOML", "digits"]),
+    "brackets without end": ("seed = 3", "seed = " + 100_000 * "[", ["not TOML", "brackets"]),
+    "braces without end": ("seed = 3", "seed = " + 100_000 * "{a=", ["not TOML", "brackets"]),
     "not TOML": ("seed = 3", "seed = ", ["not TOML", "line 3"]),
 }  # fmt: skip
 
@@ -118,8 +154,7 @@ def test_a_good_file_says_what_it_says(tmp_path: Path) -> None:
     assert folder == tmp_path
     assert (scenario.seed, scenario.call_cost, scenario.label_delay) == (3, 0.1, 2)
     assert scenario.sites[0].classifiers[0].train == (0, 300)
-    assert scenario.build_policy(500).slices == 2
-    assert scenario.build_policy(500).horizon == 500
+    assert scenario.build_policy(500) == CoS(slices=2, horizon=500)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -152,6 +187,30 @@ def test_mistakes_that_concern_the_whole_file_are_all_named_too() -> None:
         assert word in said, said
 
 
+def test_every_scenario_and_policy_of_the_documentation_is_valid() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text()
+    blocks = re.findall(r"^```toml\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    parse(blocks[0], "docs/scenario.md")
+    for block in blocks[1:]:
+        parse(changed("[policy]\nslices = 2\n", block), "docs/scenario.md")
+
+
+def test_every_policy_and_option_stands_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text()
+    for name, kind in POLICIES.items():
+        assert f"`{name}`" in page
+        assert all(f"`{option}`" in page for option in signature(kind).parameters if option != "policy"), name
+
+
+@pytest.mark.parametrize(("given", "meant"), [("", "rank"), ("range = [0, 9]", "linear"), ('scale = "log"', "log")])
+def test_a_feature_is_scaled_as_that_of_a_site_is(given: str, meant: str) -> None:
+    scenario = parse(changed('kind = "previous_label"', f'feature = "count"\n{given}'), "test.toml")
+    axis = scenario.context[0].build([], 1)
+    assert isinstance(axis, Context)
+    assert axis.scale == meant
+
+
 def test_validate_says_that_a_file_is_good(tmp_path: Path) -> None:
     file = tmp_path / "good.toml"
     file.write_text(GOOD)
@@ -181,6 +240,17 @@ def test_a_file_that_is_missing_or_no_text_or_empty_is_refused(tmp_path: Path, c
     assert result.exit_code == 2
     assert str(file) in result.stderr
     assert "mistake" in result.stderr
+
+
+def test_a_scenario_without_end_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="longer than 10,000,000 characters"):
+        load(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("path", ["a\0.toml", Path("a\0.toml"), 5], ids=repr)
+def test_what_is_no_path_is_refused(path: Any) -> None:
+    with pytest.raises(SettingError, match="scenario must be the path of a file"):
+        load(path)
 
 
 def test_a_folder_is_no_scenario(tmp_path: Path) -> None:

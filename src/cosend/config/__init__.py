@@ -1,0 +1,1 @@
+"""What a scenario file may say, checked before anything runs."""

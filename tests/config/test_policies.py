@@ -1,0 +1,135 @@
+"""Every policy can be named in a scenario file, and every mistake in its options is named with its key."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from cosend.config.policies import DEEPEST, build_policy, inside_of, name_of, policy_mistakes
+from cosend.core.policy.parts import Policy
+from cosend.core.policy.policies import (
+    POLICIES,
+    CellKLUCB,
+    CellThompson,
+    ChangeAware,
+    ContextSelection,
+    CoS,
+    Zooming,
+    ZoomingKLUCB,
+)
+
+# a table of a file -> what it stands for, with 500 items at a site
+MEANT: dict[str, tuple[str, Policy]] = {
+    "nothing": ("", CoS(horizon=500)),
+    "options without a name": (
+        "slices = 2\nexploration_exponent = 0.125",
+        CoS(horizon=500, slices=2, exploration_exponent=0.125),
+    ),
+    "a horizon": ("horizon = 70", CoS(horizon=70)),
+    "an unknown horizon": ('horizon = "unknown"', CoS()),
+    "CoS": ('name = "CoS"\nalpha = 0.5', CoS(horizon=500, alpha=0.5)),
+    "CellKLUCB": ('name = "CellKLUCB"\npeer_training = 0.5', CellKLUCB(horizon=500, peer_training=0.5)),
+    "CellThompson": ('name = "CellThompson"\nhorizon = "unknown"', CellThompson()),
+    "Zooming": ('name = "Zooming"\ncontexts = "concentrated"', Zooming(contexts="concentrated")),
+    "ZoomingKLUCB": ('name = "ZoomingKLUCB"\nlipschitz = 5', ZoomingKLUCB(lipschitz=5.0)),
+    "time in cubes": (
+        'name = "ZoomingKLUCB"\ntime_dimension = true',
+        ZoomingKLUCB(time_dimension=True, horizon=500),
+    ),
+    "ChangeAware": (
+        'name = "ChangeAware"\nrising = true\n[policy]\nname = "CellKLUCB"\nslices = 3',
+        ChangeAware(CellKLUCB(slices=3, horizon=500), rising=True),
+    ),
+    "around CoS": ('name = "ChangeAware"\n[policy]\nslices = 3', ChangeAware(CoS(slices=3, horizon=500))),
+    "ContextSelection": ('name = "ContextSelection"', ContextSelection()),
+    "candidates": (
+        'name = "ContextSelection"\ncandidates = [[0], [1, 0], []]\n[policy]\nname = "Zooming"',
+        ContextSelection(Zooming(), ((0,), (0, 1), ())),
+    ),
+    "three deep": (
+        'name = "ChangeAware"\n[policy]\nname = "ContextSelection"\n[policy.policy]\nname = "CoS"\nslices = 1',
+        ChangeAware(ContextSelection(CoS(slices=1, horizon=500))),
+    ),
+}
+
+NESTED = ["", *(f"[{'.'.join(['policy'] * depth)}]" for depth in range(1, 900))]
+WITHOUT_END = "".join(f"{table}\nname = 'ChangeAware'\n" for table in NESTED)
+
+# a table -> what the mistakes must begin with and hold
+MISTAKES: dict[str, tuple[str, str, list[str]]] = {
+    "an unknown name": ('name = "UCB1"', "policy.name: ", ["CoS, CellKLUCB", "ContextSelection", "'UCB1'"]),
+    "a name with a slip": ('name = "ZoomingKLUBC"', "policy.name: ", ["did you mean 'ZoomingKLUCB'?"]),
+    "a number for a name": ("name = 5", "policy.name: ", ["CoS", "5"]),
+    "a list for a name": ('name = ["CoS"]', "policy.name: ", ["['CoS']"]),
+    "an unknown option": ("slises = 2", "policy.slises: ", ["did you mean 'slices'?", "CoS has horizon", "order"]),
+    "an option of another policy": (
+        'name = "ZoomingKLUCB"\nslices = 2',
+        "policy.slices: ",
+        ["no such option", "ZoomingKLUCB has horizon", "lipschitz"],
+    ),
+    "a value out of range": ('name = "ZoomingKLUCB"\nlipschitz = 0', "policy.lipschitz: ", ["above 0", "got 0"]),
+    "a value without end": ("horizon = 1" + 30 * "0", "policy.horizon: ", ["at most 1,000,000,000,000,000"]),
+    "options that do not go together": (
+        'horizon = "unknown"\ntime_dimension = true\ndoubling = "keep"',
+        "policy: ",
+        ["time_dimension", "horizon"],
+    ),
+    "a policy in one that takes none": ("[policy]\nslices = 1", "policy.policy: ", ["no such option", "CoS has"]),
+    "around nothing": ('name = "ChangeAware"', "policy.policy: ", ["goes around another", "[policy.policy]"]),
+    "around a number": ('name = "ChangeAware"\npolicy = 3', "policy.policy: ", ["a table of options", "3"]),
+    "around an unknown name": (
+        'name = "ChangeAware"\n[policy]\nname = "CoZ"',
+        "policy.policy.name: ",
+        ["did you mean 'CoS'?"],
+    ),
+    "an option deep inside": (
+        'name = "ChangeAware"\n[policy]\nname = "ContextSelection"\n[policy.policy]\nalpha = 0',
+        "policy.policy.policy.alpha: ",
+        ["above 0"],
+    ),
+    "an option of a wrapper": ('name = "ContextSelection"\ncandidates = 3', "policy.candidates: ", ["'auto'"]),
+    "wrappers without end": (
+        WITHOUT_END,
+        "policy." + ".".join(["policy"] * DEEPEST),
+        [f"more than {DEEPEST}"],
+    ),
+}  # fmt: skip
+
+
+def options_of(text: str) -> dict[str, Any]:
+    return tomllib.loads(text)
+
+
+@pytest.mark.parametrize("case", MEANT)
+def test_a_table_stands_for_a_policy(case: str) -> None:
+    text, policy = MEANT[case]
+    assert list(policy_mistakes(options_of(text))) == []
+    assert build_policy(options_of(text), 500) == policy
+
+
+def test_every_policy_there_is_can_be_named() -> None:
+    assert {type(policy).__name__ for _, policy in MEANT.values()} == set(POLICIES)
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_named_with_its_key(case: str) -> None:
+    text, start, words = MISTAKES[case]
+    (mistake,) = policy_mistakes(options_of(text))
+    assert mistake.startswith(start)
+    assert all(word in mistake for word in words), mistake
+
+
+def test_all_mistakes_of_all_levels_are_named() -> None:
+    text = 'name = "ChangeAware"\nrising = 1\nfalling = 1\n[policy]\nslices = 0\nalpha = -1'
+    keys = [mistake.split(":")[0] for mistake in policy_mistakes(options_of(text))]
+    assert keys == ["policy.rising", "policy.falling", "policy.policy.slices", "policy.policy.alpha"]
+
+
+def test_a_policy_is_called_by_its_name_and_by_what_it_goes_around() -> None:
+    assert name_of(CoS()) == "CoS"
+    assert name_of(ContextSelection()) == "ContextSelection"
+    assert name_of(ContextSelection(CoS())) == "ContextSelection(CoS)"
+    assert name_of(ChangeAware(ContextSelection(CellThompson()))) == "ChangeAware(ContextSelection(CellThompson))"
+    assert inside_of(ChangeAware(ContextSelection(CellThompson()))) == CellThompson()

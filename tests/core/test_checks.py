@@ -1,0 +1,39 @@
+"""What may name a file, and which numbers settings take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosend.core.checks import check_number, check_path, check_whole
+from cosend.errors import SettingError
+
+
+@pytest.mark.parametrize("path", ["a.csv", "", Path("a"), "\udcff", "\N{SNOWMAN}"], ids=ascii)
+def test_text_and_paths_may_name_a_file(path: Any) -> None:
+    check_path("path", path)
+
+
+@pytest.mark.parametrize("path", [None, 5, b"a", ["a"], "a\0b", Path("a\0b"), "\ud800"], ids=ascii)
+def test_what_cannot_name_a_file_is_refused(path: Any) -> None:
+    with pytest.raises(SettingError, match="data must be the path of a file or folder"):
+        check_path("data", path)
+
+
+@pytest.mark.parametrize("value", [0, 7, 6.0, True, "6", None])
+def test_a_whole_number_is_within_its_limits_or_refused_with_them(value: Any) -> None:
+    check_whole("count", 1, most=6)
+    check_whole("count", 6, most=6)
+    check_whole("count", 10**30)
+    with pytest.raises(SettingError, match=r"count must be a whole number of at least 1 and at most 6, got"):
+        check_whole("count", value, most=6)
+
+
+def test_a_number_may_be_0_only_where_that_is_allowed() -> None:
+    check_number("size", 0, 5.0, or_0=True)
+    check_number("size", 5, 5.0)
+    for value, or_0 in ((0, False), (5.1, True), (-0.1, True), (float("nan"), True), ("1", True)):
+        with pytest.raises(SettingError, match="at most 5, got"):
+            check_number("size", value, 5.0, or_0=or_0)

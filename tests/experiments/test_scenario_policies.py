@@ -1,0 +1,97 @@
+"""A scenario may name any policy: it is played first, under its own name, with others and the baselines beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cosend.experiments.scenario.report import result
+from cosend.experiments.scenario.run import beside, run, slices_of
+from cosend.reports.page import write_report
+from tests.experiments.test_scenario_run import CONTEXTS, LOG, PREVIOUS, check_same, world_of
+
+# the table of a file -> the name in the results
+POLICIES = {
+    'name = "CellKLUCB"\nslices = 3': "CellKLUCB",
+    'name = "CellThompson"': "CellThompson",
+    'name = "Zooming"': "Zooming",
+    'name = "ZoomingKLUCB"\nlipschitz = 5\ntime_dimension = true': "ZoomingKLUCB",
+    'name = "ContextSelection"': "ContextSelection",
+    'name = "ContextSelection"\n[policy.policy]\nslices = 2': "ContextSelection(CoS)",
+    'name = "ChangeAware"\nrising = true\n[policy.policy]\nname = "CellKLUCB"': "ChangeAware(CellKLUCB)",
+    'name = "ChangeAware"\n[policy.policy]\nname = "ContextSelection"': "ChangeAware(ContextSelection)",
+    'horizon = "unknown"': "CoS",
+    "time_dimension = true": "CoS",
+}
+BASELINES = ("oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random", "previous label")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_compiled_equals_item_by_item_under_every_policy_of_a_file(tmp_path: Path, policy: str) -> None:
+    assert len(check_same(world_of(tmp_path, context=[PREVIOUS, LOG], policy=policy, delay=2))) == 900
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_policy_of_the_file_comes_first_and_none_is_played_twice(tmp_path: Path, policy: str) -> None:
+    world = world_of(tmp_path, context=[PREVIOUS, LOG], policy=policy)
+    shown = result(world, run(world))
+    names = list(shown["error_curves"])
+    assert shown["policy"] == names[0] == POLICIES[policy]
+    assert {"CoS", "CellKLUCB", "ZoomingKLUCB", "ContextSelection", *BASELINES} <= set(names)
+    pairs = [(row["site"], row["policy"]) for row in shown["rows"]]
+    assert sorted(set(pairs)) == sorted(pairs)
+
+
+@pytest.mark.parametrize("context", ["previous_label", "two axes"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_report_shows_cells_within_the_slices_whatever_cells_the_policy_has(
+    tmp_path: Path, policy: str, context: str
+) -> None:
+    world = world_of(tmp_path, context=CONTEXTS[context], policy=policy)
+    outcome = run(world)
+    shown = result(world, outcome)
+    for site, won in shown["winners"].items():
+        assert all(len(cell) >= len(world.axes) for cell in won["cells"])
+        assert all(index < shown["slices"] for cell in won["cells"] for index in cell)
+        assert sum(won["arrivals"]) == 300
+        assert {won["arms"][best] for best in won["best"]} <= set(won["arms"]), site
+    for phases in shown["phases"].values():
+        for shares in zip(phases["train"], phases["explore"], phases["exploit"], strict=True):
+            assert sum(shares) == pytest.approx(100, abs=0.01)
+    json.dumps(shown, allow_nan=False)
+    assert write_report(shown, tmp_path / "out").is_file()
+
+
+def test_with_one_axis_there_is_no_context_to_select_and_beyond_24_no_cubes(tmp_path: Path) -> None:
+    names = {
+        axes: [type(policy).__name__ for policy in beside(world_of(tmp_path, context=[PREVIOUS] * axes))]
+        for axes in (1, 2, 25)
+    }
+    assert names == {
+        1: ["CellKLUCB", "ZoomingKLUCB"],
+        2: ["CellKLUCB", "ZoomingKLUCB", "ContextSelection"],
+        25: ["CellKLUCB"],
+    }
+
+
+def test_a_policy_without_equal_cells_is_measured_in_those_of_cos(tmp_path: Path) -> None:
+    """300 items on one axis: CoS has ceil(300^(1/4)) = 5 slices."""
+    world = world_of(tmp_path, policy='name = "ZoomingKLUCB"')
+    assert slices_of(world) == 5
+    assert [(each.facts()["name"], each.facts()["slices"]) for each in beside(world)] == [("CoS", 5), ("CellKLUCB", 5)]
+    many = world_of(tmp_path, context=[PREVIOUS] * 24, policy='name = "ZoomingKLUCB"')
+    assert slices_of(many) == 2
+
+
+def test_what_a_site_used_most_while_it_exploited_wins_where_it_has_no_such_cell(tmp_path: Path) -> None:
+    world = world_of(tmp_path, policy='name = "ZoomingKLUCB"', context=[PREVIOUS])
+    outcome = run(world)
+    won = result(world, outcome)["winners"]["north"]
+    contexts = world.contexts[world.rows_of(0)][:, 0]
+    for (index,), best, arrivals in zip(won["cells"], won["best"], won["arrivals"], strict=True):
+        here = [n for n, x in enumerate(contexts.tolist()) if min(4, int(5 * x)) == index]
+        assert len(here) == arrivals
+        used = [int(outcome.trace.arms[n, 0]) for n in here if outcome.trace.phases[n, 0] == 3]
+        assert used.count(best) == max(map(used.count, used))

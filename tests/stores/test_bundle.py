@@ -1,0 +1,81 @@
+"""The states of several sites in a folder are one whole save, whoever else writes there or has written before."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend.core.learner.state import State
+from cosend.errors import StateError
+from cosend.stores.bundle import BUNDLE, load_states, save_states
+from cosend.stores.state_file import write_state
+
+
+def a_state(number: int) -> State:
+    return State({"number": number}, {"numbers": np.full(500, number), "more/numbers": np.zeros(3)})
+
+
+@pytest.mark.parametrize("names", [("a",), ("north", "south"), ("0", "1/0", "a b/..", "\N{SNOWMAN}", "network")])
+def test_states_come_back_as_they_were_whatever_the_sites_are_called(names: tuple[str, ...], tmp_path: Path) -> None:
+    save_states({name: a_state(n) for n, name in enumerate(names)}, tmp_path / "new" / "folder")
+    loaded = load_states(names, tmp_path / "new" / "folder")
+    assert list(loaded) == list(names)
+    for n, state in enumerate(loaded.values()):
+        assert state.facts == {"number": n}
+        assert {name: array.tolist() for name, array in state.arrays.items()} == {
+            "numbers": [n] * 500,
+            "more/numbers": [0.0] * 3,
+        }
+    assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == [BUNDLE]
+
+
+def test_a_site_that_was_not_saved_is_named_with_those_that_were(tmp_path: Path) -> None:
+    save_states({"north": a_state(1), "south": a_state(1)}, tmp_path)
+    assert list(load_states(["south"], tmp_path)) == ["south"]
+    with pytest.raises(StateError, match=r"no state of site 'west'; it has 'north', 'south'"):
+        load_states(["north", "west"], tmp_path)
+
+
+def test_a_folder_of_an_earlier_version_is_read_until_there_is_a_new_save(tmp_path: Path) -> None:
+    for name in ("north", "south"):
+        write_state(a_state(1), tmp_path / f"{name}.npz")
+    assert [state.facts for state in load_states(["north", "south"], tmp_path).values()] == [{"number": 1}] * 2
+    with pytest.raises(StateError, match=r"network\.npz: no such file"):
+        load_states(["north", "west"], tmp_path)
+    save_states({"north": a_state(2), "south": a_state(2)}, tmp_path)
+    assert [state.facts for state in load_states(["north", "south"], tmp_path).values()] == [{"number": 2}] * 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "arrays"),
+    [
+        ({}, {}),
+        ({"sites": 5}, {}),
+        ({"sites": [["a"]]}, {}),
+        ({"sites": [["a", 5]]}, {}),
+        ({"sites": [["a", {}]]}, {"numbers": np.zeros(1)}),
+        ({"sites": [["a", {}]]}, {"1/numbers": np.zeros(1)}),
+        ({"sites": [["a", {}]]}, {"x/numbers": np.zeros(1)}),
+    ],
+)
+def test_a_state_that_is_no_bundle_is_refused(facts: Any, arrays: Any, tmp_path: Path) -> None:
+    write_state(State(facts, arrays), tmp_path / BUNDLE)
+    with pytest.raises(StateError, match=r"network\.npz: not the saved states of a network"):
+        load_states(["a"], tmp_path)
+
+
+def test_many_that_save_at_once_leave_the_whole_save_of_one_of_them(tmp_path: Path) -> None:
+    def save(number: int) -> None:
+        for _ in range(10):
+            save_states({"a": a_state(number), "b": a_state(number)}, tmp_path)
+            loaded = load_states(["a", "b"], tmp_path)
+            assert loaded["a"].facts == loaded["b"].facts
+            assert set(loaded["a"].arrays["numbers"].tolist()) == {loaded["b"].facts["number"]}
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(save, range(8)))
+    assert [path.name for path in tmp_path.iterdir()] == [BUNDLE]

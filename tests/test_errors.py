@@ -1,0 +1,66 @@
+"""However long a value or a list is, the sentence of an error stays one that can be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosend.errors import (
+    LONGEST_SENTENCE,
+    CosendError,
+    NetworkError,
+    RewardError,
+    ScenarioError,
+    SettingError,
+    StreamError,
+    UnknownDecision,
+    listed,
+    shown,
+)
+
+LONG = "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SettingError("alpha", LONG, "a number"),
+        RewardError("cost", LONG, "arm 'a'"),
+        UnknownDecision("here", LONG, 3),
+        StreamError(LONG, "nothing", file="a.csv", column=LONG),
+        NetworkError(f"there is a stream for {LONG!r}, which is no site of the network"),
+        ScenarioError("my.toml", [f"{n}: {LONG}" for n in range(1_000)]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_message_stays_short_and_keeps_its_beginning_and_its_end(error: CosendError) -> None:
+    said = str(error)
+    assert len(said) <= LONGEST_SENTENCE + 100
+    assert "characters) ..." in said
+    beginning = (
+        "alpha must be a number",
+        "cost must be",
+        "site 'here'",
+        "a.csv",
+        "there is",
+        "my.toml has 1000 mistakes",
+    )
+    end = ("xxx'", "for arm 'a'", "ids run from 1 to 3", "; nothing", "no site of the network", "and 980 more")
+    assert said.startswith(beginning)
+    assert said.endswith(end)
+
+
+def test_short_values_are_shown_whole_and_what_cannot_be_printed_by_its_type() -> None:
+    class Unprintable:
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    assert shown({"a": [1, 2]}) == "{'a': [1, 2]}"
+    assert shown(10**5000) == "a value of type int that cannot be printed"
+    assert shown(Unprintable()) == "a value of type Unprintable that cannot be printed"
+
+
+def test_a_list_of_names_is_cut_and_says_how_many_more_there_are() -> None:
+    assert listed([]) == "none"
+    assert listed(["a", "b"]) == "'a', 'b'"
+    assert listed([str(n) for n in range(10)]).endswith("'8', '9'")
+    assert listed({f"column {n}": n for n in range(1_000_000)}).endswith("'column 9' and 999,990 more")
