@@ -127,6 +127,12 @@ def few_cells(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 
 
 @st.composite
+def categories(draw: st.DrawFn, dimensions: int) -> frozenset[int]:
+    """Draw the axes that have codes; often there are none."""
+    return draw(st.one_of(st.just(frozenset()), st.frozensets(st.integers(0, dimensions - 1))))
+
+
+@st.composite
 def candidates(draw: st.DrawFn, dimensions: int) -> Any:
     """Draw some sets of axes, each once; none of the axes is a view too."""
     if draw(st.booleans()):

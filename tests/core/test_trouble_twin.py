@@ -1,0 +1,122 @@
+"""Arms that are left out or fail, and axes with codes: the core and its slow twins agree step by step, exactly.
+
+Every policy is in it, alone and with `ChangeAware`, `ContextSelection` or both around it.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosend.core.kernel.changes import LAST_USE
+from cosend.core.learner.values import Phase
+from tests.oracle import lockstep, options
+from tests.oracle.lockstep import Around, Network
+
+
+@st.composite
+def networks(draw: st.DrawFn, has_trouble: bool, has_codes: bool, dimensions: int = 3) -> Network:
+    """Draw a network of any policy, with anything around it."""
+    axes = draw(st.integers(1, dimensions))
+    policy, chosen = draw(options.policies)
+    around = Around(
+        rising=draw(st.sampled_from([None, None, False, True])),
+        candidates=draw(st.one_of(st.none(), options.candidates(axes))),
+        changes_outside=draw(st.booleans()),
+    )
+    codes = draw(options.categories(axes)) if has_codes else frozenset()
+    draws = random.Random(draw(options.seeds))
+    network = lockstep.build(draws, draw(options.sizes), axes, chosen, policy, around, codes)
+    network.lasting = draw(options.lasting)
+    network.axis = draw(st.sampled_from([None, *range(axes)]))
+    network.has_trouble = has_trouble
+    return network
+
+
+def in_trouble(
+    sizes: list[int], dimensions: int, chosen: dict[str, Any], policy: str, around: Around, codes: frozenset[int]
+) -> Network:
+    network = lockstep.build(random.Random(2), sizes, dimensions, chosen, policy, around, codes)
+    network.has_trouble = True
+    return network
+
+
+@given(network=networks(has_trouble=True, has_codes=False), delay=options.delays)
+@options.tries(60)
+def test_core_and_twin_agree_while_arms_are_left_out_and_fail(network: Network, delay: int) -> None:
+    lockstep.play(network, slots=50, max_delay=delay)
+
+
+@given(network=networks(has_trouble=False, has_codes=True), delay=options.delays)
+@options.tries(60)
+def test_core_and_twin_agree_on_axes_with_codes(network: Network, delay: int) -> None:
+    lockstep.play(network, slots=50, max_delay=delay)
+
+
+@given(network=networks(has_trouble=True, has_codes=True, dimensions=2), delay=options.delays)
+@options.tries(40)
+def test_core_and_twin_agree_on_all_of_it_while_arms_join_and_leave(network: Network, delay: int) -> None:
+    lockstep.play(network, slots=40, max_delay=delay, changes=True)
+    lockstep.train_all(network, requests=15)
+
+
+def test_networks_in_trouble_reach_everything_that_can_go_wrong() -> None:
+    """The comparison above would be worth little if nothing failed, or if all ids waited in the order of arrivals."""
+    chosen = {"peer_training": 0.5, "wait_limit": 12, "doubling": "reset"}
+    network = in_trouble([2, 1, 2], 2, chosen, "CellKLUCB", Around(), frozenset({1}))
+    disordered = 0
+    for slot in range(150):
+        lockstep.play_slot(network, slot, max_delay=8)
+        for learner in network.learners.values():
+            arrivals = [entry.arrival for entry in learner.registry.entries()]
+            disordered += arrivals != sorted(arrivals)
+    lockstep.compare_ledgers(network)
+    items = sum(learner.arrivals for learner in network.learners.values())
+    assert len(network.history) > items + 50  # chosen again
+    assert disordered > 50
+    assert {choice.phase for _, choice in network.history} == set(Phase)
+
+
+def test_an_item_chosen_for_again_becomes_overdue_after_smaller_ids_that_wait() -> None:
+    """With a limit of 3 the item that came first is too old at the fifth arrival, but the second, before it, is not."""
+    network = lockstep.build(random.Random(0), [1, 1], 1, {"slices": 1, "wait_limit": 3}, "CellKLUCB")
+    learner = network.learners["site0"]
+    for _ in range(2):
+        lockstep.agree(network, "site0", (0.5,))
+    again = learner.fail(1)
+    assert again == network.twins["site0"].fail(1) == 1
+    lockstep.agree(network, "site0", (0.5,), again=again)
+    waiting = []
+    for _ in range(4):
+        lockstep.agree(network, "site0", (0.5,))
+        lockstep.compare_ledgers(network)
+        waiting.append(learner.registry.ids()[:2])
+    assert waiting == [[2, 3], [2, 3], [2, 3], [4, 5]]
+
+
+def test_an_older_item_that_is_chosen_for_again_does_not_set_the_last_use_of_an_arm_back() -> None:
+    network = lockstep.build(random.Random(0), [2], 1, {"slices": 1}, "CellKLUCB", Around(rising=True))
+    learner, twin = network.learners["site0"], network.twins["site0"]
+    first = lockstep.agree(network, "site0", (0.5,))
+    second = lockstep.agree(network, "site0", (0.5,))
+    assert first.arm != second.arm
+    assert learner.fail(first.id) == twin.fail(first.id) == 1
+    lockstep.agree(network, "site0", (0.5,), frozenset([first.arm]), again=1)
+    lockstep.compare_ledgers(network)
+    assert learner.ledger.rewards[0, learner.arms.number(second.arm), LAST_USE] == 2
+
+
+def test_every_combination_of_codes_has_a_tree_of_its_own_also_beyond_max_cells() -> None:
+    chosen = {"max_cells": 3}
+    network = lockstep.build(random.Random(0), [1], 3, chosen, "Zooming", categories=frozenset({0, 2}))
+    for code in (0.0, 1.0):
+        for _ in range(3):
+            lockstep.agree(network, "site0", (code, 0.9, 4095.0))
+    lockstep.agree(network, "site0", (4095.0, 0.9, 0.0))
+    lockstep.compare_ledgers(network)
+    cells = network.learners["site0"].cells().values()
+    expected = [(1, (0, 0, 4095)), (1, (1, 0, 4095)), (1, (4095, 0, 0)), (2, (0, 1, 4095))]
+    assert sorted((cell.slices, cell.axes) for cell in cells) == expected
