@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.core.kernel.changes import LAST_USE
-from cosend.core.learner.values import Phase
+from cosend.core.learner.values import Choice, Phase
 from tests.oracle import lockstep, options
 from tests.oracle.lockstep import Around, Network
 
@@ -120,3 +120,41 @@ def test_every_combination_of_codes_has_a_tree_of_its_own_also_beyond_max_cells(
     cells = network.learners["site0"].cells().values()
     expected = [(1, (0, 0, 4095)), (1, (1, 0, 4095)), (1, (4095, 0, 0)), (2, (0, 1, 4095))]
     assert sorted((cell.slices, cell.axes) for cell in cells) == expected
+
+
+def test_an_axis_with_codes_does_not_count_in_the_rate_at_which_cubes_split() -> None:
+    """Level 1 needs 8 arrivals at the rate of no axis, 12 at that of one, 16 at that of two."""
+    network = lockstep.build(random.Random(0), [1], 2, {}, "Zooming", categories=frozenset({1}))
+    slices = []
+    for _ in range(16):
+        choice = lockstep.agree(network, "site0", (0.1, 3.0))
+        slices.append(network.learners["site0"].cells()[choice.cell].slices)
+    assert slices == [1, *[2] * 12, *[4] * 3]
+
+
+def test_an_axis_with_codes_does_not_count_in_the_exponent_of_the_quotas() -> None:
+    """With t^(1/2) ln t two classifiers are owed samples for long; with t^(2/5) ln t they are not at step 23."""
+    phases = {}
+    for codes in (frozenset({0}), frozenset[int]()):
+        network = lockstep.build(random.Random(0), [2], 2, {"slices": 1}, "CoS", categories=codes)
+        choices = [right_choice(network, (1.0, 0.5)) for _ in range(23)]
+        phases[len(codes)] = choices[-1].phase
+    assert phases == {1: Phase.EXPLORE, 0: Phase.EXPLOIT}
+
+
+def test_a_doubling_that_keeps_keeps_the_codes_apart() -> None:
+    """The third item begins a phase with more slices; every cell of it has the numbers of the old one of its code."""
+    chosen = {"alpha": 0.25, "doubling": "keep"}
+    network = lockstep.build(random.Random(0), [1], 2, chosen, "CellKLUCB", categories=frozenset({1}))
+    for code in (1.0, 4095.0, 4095.0):
+        right_choice(network, (0.1, code))
+    lockstep.compare_ledgers(network)
+    arrivals = {cell.axes: cell.labelled.arrivals for cell in network.learners["site0"].cells().values()}
+    assert arrivals[0, 1] == 1
+    assert arrivals[0, 4095] == 2
+
+
+def right_choice(network: Network, context: tuple[float, ...]) -> Choice:
+    choice = lockstep.agree(network, "site0", context)
+    lockstep.learn(network, "site0", choice.id, 1.0, None)
+    return choice

@@ -207,7 +207,7 @@ def choose(
     """Choose, asking peers as the rule wants; one that is silent is left out from then on."""
     told: dict[str, LabelledData] = {}
     while isinstance(need := network.learners[site].choose(context, told, without=out, again=again), AskPeer):
-        assert need.peer not in told
+        assert need.peer not in {*told, *out}
         if need.peer in silent:
             out |= {need.peer}
         else:
