@@ -6,7 +6,6 @@ Every policy is in it, alone and with `ChangeAware`, `ContextSelection` or both 
 from __future__ import annotations
 
 import random
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,14 +35,6 @@ def networks(draw: st.DrawFn, has_trouble: bool, has_codes: bool, dimensions: in
     return network
 
 
-def in_trouble(
-    sizes: list[int], dimensions: int, chosen: dict[str, Any], policy: str, around: Around, codes: frozenset[int]
-) -> Network:
-    network = lockstep.build(random.Random(2), sizes, dimensions, chosen, policy, around, codes)
-    network.has_trouble = True
-    return network
-
-
 @given(network=networks(has_trouble=True, has_codes=False), delay=options.delays)
 @options.tries(60)
 def test_core_and_twin_agree_while_arms_are_left_out_and_fail(network: Network, delay: int) -> None:
@@ -66,7 +57,8 @@ def test_core_and_twin_agree_on_all_of_it_while_arms_join_and_leave(network: Net
 def test_networks_in_trouble_reach_everything_that_can_go_wrong() -> None:
     """The comparison above would be worth little if nothing failed, or if all ids waited in the order of arrivals."""
     chosen = {"peer_training": 0.5, "wait_limit": 12, "doubling": "reset"}
-    network = in_trouble([2, 1, 2], 2, chosen, "CellKLUCB", Around(), frozenset({1}))
+    network = lockstep.build(random.Random(2), [2, 1, 2], 2, chosen, "CellKLUCB", categories=frozenset({1}))
+    network.has_trouble = True
     disordered = 0
     for slot in range(150):
         lockstep.play_slot(network, slot, max_delay=8)
