@@ -159,6 +159,7 @@ class Site:
         """Decide for items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
         first = self.learner.last_id + 1
         self._items += len(items)
+        self.post(())  # a peer that cannot be told anything yet is not called either
         try:
             batch = Batch(self, items, self.rules.place(columns))
             batch.run()

@@ -27,6 +27,7 @@ from cosend.core.learner.late_labels import LateLabels
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.points import PointLike, bad_context, read_point, read_points
 from cosend.core.learner.registry import Patience
+from cosend.core.learner.state import State, restored, state_of
 from cosend.core.learner.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, View
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
@@ -163,10 +164,12 @@ class Learner(LateLabels):
 
         The ids of the choices are the last that were given out, in their order.
         """
+        self._check_told(told)
+        if not len(points):
+            return [], None
         out = self._numbers_out(without) if without or self.arms.paused else ()
         try:
             if told:
-                self._check_told(told)
                 self._context[:] = points[0]
                 self._hear(told, again[0] if again else 0)
             made = self._choose_one(points, out, again) if len(points) == 1 else self._choose_all(points, out, again)
@@ -358,6 +361,17 @@ class Learner(LateLabels):
         done = 0
         while (done := entry_points.enter_answers(self.memory.arrays, points, functions, done)) < len(points):
             self.memory.make_way(entry_points.NO_ROOM)
+
+    # Saving
+
+    def state(self) -> State:
+        """Return everything it needs to go on as if it had never stopped."""
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, state: State) -> Learner:
+        """Return the learner that a state was taken from."""
+        return restored(cls, state)
 
     # Looking inside
 
