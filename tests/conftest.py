@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).parents[1]
 BESIDE = ROOT.parent / "shared" / "data" / "kddcup.data_10_percent.gz"
 
-_common = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ)
-settings.register_profile("default", _common, max_examples=100)
-settings.register_profile("coverage", _common, max_examples=25, derandomize=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.register_profile(
+    "cosend", deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ
+)
+settings.load_profile("cosend")
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,8 @@ from cosend.experiments.scenario.settings import ClassifierSetting, load
 from cosend.experiments.scenario.world import World, build
 from cosend.streams.traffic import traffic
 
+pytestmark = pytest.mark.compiled
+
 SITES = """
 [[sites]]
 name = "north"
