@@ -74,7 +74,7 @@ def test_every_test_belongs_to_exactly_one_part_of_the_makefile() -> None:
 
 def test_whatever_plays_against_a_twin_is_compiled() -> None:
     """Without the compiler it would compare the twins with something that nobody runs."""
-    tests = {path.name: path.read_text() for path in SOURCES if path.name.startswith("test_")}
+    tests = {str(path): path.read_text() for path in SOURCES if path.name.startswith("test_")}
     users = {name: text for name, text in tests.items() if "\nfrom tests.oracle" in text}
     assert len(users) >= 6
     assert [name for name, text in users.items() if "\npytestmark = pytest.mark.compiled\n" not in text] == []
