@@ -44,5 +44,5 @@ format: $(READY) ## put the sources into the house style
 	$(BIN)/ruff check --fix .
 
 clean: ## remove everything that was made here
-	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
