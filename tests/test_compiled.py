@@ -31,14 +31,17 @@ def stepped(policy: str) -> dict[str, Any]:
     """Choose, answer and learn late for a while; returns all that was said and all that is kept."""
     learner, draw = new_learner(POLICIES[policy]), random.Random(policy)
     said: list[object] = []
+    waiting: dict[int, str] = {}  # the arm of every decision without a label
     for n in range(ITEMS):
         context = (draw.random() ** 2, draw.random())
-        said.append(told_of(choose(learner, context)))
+        made = choose(learner, context)
+        said.append(told_of(made))
+        waiting[made.id] = made.arm
         if n % 5 == 0:
             said.append(learner.answer(context, caller="far", request=n, training=n % 2 == 0))
-        for decision in [each for each in learner.room.entries if draw.random() < 0.4]:
-            arm = learner.arms.names[learner.room.entries[decision][1]]
-            learner.learn(decision, float(draw.random() < (0.8 if arm == "there" else 0.4)))
+        for decision in [each for each in waiting if draw.random() < 0.4]:
+            chance = 0.8 if waiting.pop(decision) == "there" else 0.4
+            learner.learn(decision, float(draw.random() < chance))
     return {"said": json.dumps(said, default=str), **kept(learner)}
 
 
