@@ -21,6 +21,11 @@ ROOT = Path(__file__).parents[1]
 ITEMS = 150
 
 
+def plain(value: Any) -> Any:
+    """Return a form that JSON has for numbers of NumPy, which rules without the compiler give, and for names."""
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
 def kept(learner: Learner) -> dict[str, Any]:
     """Return the whole state of a learner in short."""
     facts, arrays = everything(learner)
@@ -42,7 +47,7 @@ def stepped(policy: str) -> dict[str, Any]:
         for decision in [each for each in waiting if draw.random() < 0.4]:
             chance = 0.8 if waiting.pop(decision) == "there" else 0.4
             learner.learn(decision, float(draw.random() < chance))
-    return {"said": json.dumps(said, default=str), **kept(learner)}
+    return {"said": json.dumps(said, default=plain), **kept(learner)}
 
 
 def replayed(policy: str, kind: type) -> dict[str, Any]:
