@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from cosend import Answer, AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, replay
 from cosend.errors import CosendError, NetworkError
 
+pytestmark = pytest.mark.compiled
+
 SIZES = (2, 1, 3)
 NAMES = ("north", "east", "south")
 

@@ -112,6 +112,7 @@ def test_any_facts_and_numbers_come_back_as_they_were(
     assert same(read_state(path), state)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_state_loads_in_a_new_process_and_goes_on_with_identical_decisions(policy: str, tmp_path: Path) -> None:
     learner = a_learner(policy)
