@@ -79,7 +79,7 @@ def choose_one(arrays: Arrays, context: Floats, asked: Asked, again: int) -> tup
     phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
     if phase != ASK:
         admit(ledger, waiting, context, row, arm, phase, again)
-    return phase, arm, ledger.cells[row, col.CELL_KEY], candidates, ledger.site[col.TICKETS]
+    return phase, arm, int(ledger.cells[row, col.CELL_KEY]), candidates, int(ledger.site[col.TICKETS])
 
 
 @compiled
@@ -201,12 +201,10 @@ def learn_many(arrays: Arrays, tickets: Ints, gains: Floats) -> None:
 
 @compiled
 def strike_many(arrays: Arrays, tickets: Ints) -> None:
-    """Strike out choices or answers: they no longer count, and wait no longer; an id that does not wait is nothing."""
+    """Strike out choices or answers, all of which must wait: they no longer count, and wait no longer."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
     for n in range(tickets.shape[0]):
-        slot = find_waiting(waiting.entries, tickets[n])
-        if slot != EMPTY:
-            strike_slot(ledger, waiting, slot)
+        strike_slot(ledger, waiting, find_waiting(waiting.entries, tickets[n]))
 
 
 @compiled
@@ -215,7 +213,7 @@ def look_one(entries: Ints, ticket: int) -> tuple[int, int, int]:
     slot = find_waiting(entries, ticket)
     if slot == EMPTY:
         return EMPTY, 0, 0
-    return entries[slot, col.WAIT_ARM], entries[slot, col.WAIT_KIND], entries[slot, col.WAIT_ARRIVAL]
+    return int(entries[slot, col.WAIT_ARM]), int(entries[slot, col.WAIT_KIND]), int(entries[slot, col.WAIT_ARRIVAL])
 
 
 @compiled
