@@ -111,7 +111,7 @@ class Open(NamedTuple):
 
     arm: str
     label: Any  # None while it is still being decided
-    caller: str | None  # the peer whose item it is, None for an own one
+    caller: str | None  # the peer whose item it is, None for a local one
     answered: bool
 
 
@@ -123,7 +123,7 @@ class Peer(Protocol):
         ...
 
     def serve(self, call: Call) -> list[Reply]:
-        """Label items with its own classifiers: a reply for each question."""
+        """Label items with its local classifiers: a reply for each question."""
         ...
 
     def teach(self, forward: Forward) -> None:

@@ -1,7 +1,7 @@
 """Who learns what: the one place where counts and means move.
 
     a choice of ...            at the moment of the choice            when its label comes
-    own classifier j           j waits; the cell has an arrival       count and mean of j
+    local classifier j           j waits; the cell has an arrival       count and mean of j
     peer k, explore/exploit    k waits; the cell has an arrival       count and mean of k
     peer k, training           training count of k; an arrival        my trainings of k, and nothing else of k
     own j, to answer a peer    j waits                                count and mean of j; the cell was taught

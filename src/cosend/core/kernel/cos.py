@@ -1,6 +1,6 @@
 """CoS, "classify or send": which arm an item gets. The figure "Pseudocode for the CoS algorithm".
 
-    1. an own classifier with count <= D1        -> explore it
+    1. a local classifier with count <= D1        -> explore it
     2. a peer with training count <= D2          -> ask it; if that is still so, train it
     3. a peer with count <= D3                   -> explore it
     4. otherwise                                 -> exploit the arm with the best mean

@@ -118,7 +118,7 @@ def hear(ledger: Ledger, context: Floats, peer: int, arrivals: int, taught: int,
 def answer(
     ledger: Ledger, context: Floats, caller: int, request: int, training: bool, labelled: bool
 ) -> tuple[int, int]:
-    """Return the own function with which to answer a peer, and the row it is entered in.
+    """Return the local function with which to answer a peer, and the row it is entered in.
 
     In training it answers as if the item were its own: a function still owed samples, else its best. `labelled` says
     that the label will follow; without it nothing is entered. There must be room.
@@ -144,7 +144,7 @@ def enter_answer(ledger: Ledger, context: Floats, row: int, function: int) -> No
 
 @compiled
 def own_function(ledger: Ledger, row: int, caller: int, request: int, training: bool, labelled: bool) -> int:
-    """Return the own function with which to answer: if something is to be learnt, as for an own item, else the best."""
+    """Return the local function with which to answer: as for an own item if a label will follow, else the best."""
     site = ledger.site
     own = site[col.OWN_COUNT]
     if labelled and site[col.RULE] != BY_QUOTA:
@@ -162,7 +162,7 @@ def own_function(ledger: Ledger, row: int, caller: int, request: int, training: 
 
 @compiled_apart
 def own_function_by_index(ledger: Ledger, row: int, caller: int, request: int) -> int:
-    """Return the own function that could be the best, to answer a call that will be followed by its label.
+    """Return the local function that could be the best, to answer a call that will be followed by its label.
 
     With its best so far a peer could be stuck: a label tells it nothing of a function that it did not use.
     """

@@ -251,7 +251,7 @@ class Learner(LateLabels):
     def answer(
         self, context: PointLike, *, caller: str, request: int, training: bool, labelled: bool = False
     ) -> Answer:
-        """Choose the own function with which to answer a peer's call.
+        """Choose the local function with which to answer a peer's call.
 
         `request` is the caller's decision id. `labelled` says that the label will follow, as after every training.
         """
@@ -299,7 +299,7 @@ class Learner(LateLabels):
     # Arms that join and leave, pause and resume
 
     def add_own(self, name: str, cost: float = 0.0) -> None:
-        """Add an own classifier; what is known of the other arms stays."""
+        """Add a local classifier; what is known of the other arms stays."""
         self._joined(self.arms.add_own(name, cost))
 
     def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
