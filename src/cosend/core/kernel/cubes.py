@@ -84,6 +84,7 @@ def split_if_due(ledger: Ledger, row: int) -> None:
     level = ledger.cells[row, col.CELL_LEVEL]
     if site[col.ZOOMS] == NEVER or not 0 <= level < DEEPEST or is_undivided(ledger, row):
         return
+    # DCZA of the longer version: a cube of level p is split after A 2^(rho p) arrivals.
     enough = known[col.SPLIT_AFTER] * math.exp(known[col.SPLIT_RATE] * level)
     if site[col.ZOOMS] == BY_ARRIVALS:
         due = ledger.cells[row, col.CELL_ARRIVALS] >= enough
@@ -102,5 +103,6 @@ def unresolved(ledger: Ledger, row: int) -> bool:
         second = max(second, min(best, mean))
         best = max(best, mean)
     known = ledger.parameters
+    # exactness.md, "Cubes that split": the second best net mean is within 2 L 2^(-alpha p) of the best.
     within = known[col.STEEPNESS] * math.exp(-known[col.SIDE_RATE] * ledger.cells[row, col.CELL_LEVEL])
     return bool(second >= best - within)

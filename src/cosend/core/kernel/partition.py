@@ -104,7 +104,7 @@ def place_on(ledger: Ledger, context: Floats, axis: int, arrival: int) -> float:
     site = ledger.site
     if axis < site[col.DIMENSIONS]:
         return float(context[axis])
-    # Functions that learn make time one more dimension, t/T (Theorem 2).
+    # Theorem 2: functions that learn make time one more dimension, t/T.
     step = max(1, arrival - site[col.EPOCH_START])
     return float(min(1.0, step / site[col.EPOCH_LENGTH]))
 

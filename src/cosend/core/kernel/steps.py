@@ -147,9 +147,9 @@ def own_function(ledger: Ledger, row: int, caller: int, request: int, training: 
     """Return the local function with which to answer: as for an own item if a label will follow, else the best."""
     site = ledger.site
     own = site[col.OWN_COUNT]
-    if labelled and site[col.RULE] != BY_QUOTA:
+    if labelled and site[col.RULE] != BY_QUOTA:  # docs/decisions/0001
         return own_function_by_index(ledger, row, caller, request)
-    if training:
+    if training:  # figure "Train": a peer in training answers as if the item were its own
         quota = quota_of(ledger, row, max(1, site[col.ARRIVALS] - site[col.QUOTA_START]))
         owed = count_owed(ledger, row, 0, own, quota)
         if owed > 0:
