@@ -94,8 +94,8 @@ def train_or_ask(ledger: Ledger, row: int, quota: float, asked: Asked) -> tuple[
         stale += lacks_training(ledger, row, peer, quota)
     if stale == 0:
         return EXPLOIT, EMPTY, 0
-    # Lines 9-13: the count of a drawn peer is refreshed by asking; if it is still <= D2 the peer is trained, else "go to
-    # line 15" means the next stale peer. One that was asked and is still stale is the one that was drawn.
+    # Lines 9-13: the count of a drawn peer is refreshed by asking; if it is still <= D2 the peer is trained, else "go
+    # to line 15" means the next stale peer. One that was asked and is still stale is the one that was drawn.
     n = draw_one(ledger, draws.PEER_TRAINING + draws.PER_ASKED_PEER * asked_count, stale)
     drawn = EMPTY
     for peer in range(site[col.OWN_COUNT], site[col.ARM_COUNT]):
