@@ -20,7 +20,7 @@ from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
 from cosend.core.kernel.cos import ASK
 from cosend.core.kernel.draws import caller_word
 from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
-from cosend.core.kernel.partition import first_bad_axis
+from cosend.core.kernel.partition import first_bad_axis, first_bad_context
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.inspection import compare_views, look_inside
 from cosend.core.learner.late_labels import LateLabels
@@ -164,6 +164,8 @@ class Learner(LateLabels):
         The ids of the choices are the last that were given out, in their order.
         """
         out = self._numbers_out(without) if without or self.arms.paused else ()
+        if told or len(points) > 1:  # all of them before anything is entered; one alone is seen where it is used
+            self._check_points(points)
         try:
             if told:
                 self._check_told(told)
@@ -181,6 +183,8 @@ class Learner(LateLabels):
     def _choose_one(self, points: Floats, out: Collection[int], again: Sequence[int]) -> list[Made]:
         number = again[0] if again else 0
         while (row := entry_points.choose_one(self.memory.without(out), points[0], self._asked, number))[0] < ASK:
+            if row[0] == entry_points.BAD_CONTEXT:
+                raise bad_context(self.name, points[0], row[1])
             self.memory.make_way(row[0])
         return [row[:4]]
 
@@ -196,6 +200,11 @@ class Learner(LateLabels):
                     break
                 self.memory.make_way(status)
         return [(phase, arm, cell, candidates) for phase, arm, cell, candidates in made[: done + 1].tolist()]
+
+    def _check_points(self, points: Floats) -> None:
+        n = first_bad_context(points, self.categories)
+        if n >= 0:
+            raise bad_context(self.name, points[n], first_bad_axis(points[n], self.categories))
 
     def _numbers_out(self, without: Collection[str]) -> Collection[int]:
         """Return the numbers of arms that may not be chosen, or raise if that leaves none."""
