@@ -15,6 +15,7 @@ from tests.policies import POLICIES
 from tests.site.interleaving import CALM, Node, Weather, World, drawn_item, new_node, predicted, truth_of
 from tests.site.mishaps import Mishaps, assert_log_is_the_state, assert_nothing_is_left, whole
 
+pytestmark = pytest.mark.compiled
 RUNS = 30  # for each of the policies
 CONTEXTS: list[list[Axis]] = [
     [Context("x", range=(0, 1)), Context("y", range=(0, 100))],

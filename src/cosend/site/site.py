@@ -159,6 +159,7 @@ class Site:
         """Decide for items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
         first = self.learner.last_id + 1
         self._items += len(items)
+        self.post(())  # a peer that cannot be told anything yet is not called either
         try:
             batch = Batch(self, items, self.rules.place(columns))
             batch.run()
@@ -210,9 +211,8 @@ class Site:
             self._labels.check(truths, self.classifiers, peers=bool(self.peers))
         settled = self.rules.settle(ids, truths, gains, costs)
         self.outbox += settled.forwards  # so that they are not lost if Ctrl-C comes while a model learns
-        errors = [*self._let_models_learn(settled.lessons), *self.post(())]
-        if errors:
-            raise errors[0]
+        for error in [*self._let_models_learn(settled.lessons), *self.post(())]:
+            raise error
 
     def waits(self, decision: int) -> bool:
         """Tell whether a decision waits for its label."""

@@ -56,10 +56,13 @@ def lacks_training(ledger: Ledger, row: int, peer: int, quota: float) -> bool:
 @compiled
 def count_owed(ledger: Ledger, row: int, first: int, last: int, quota: float) -> int:
     """Return how many of the arms first .. last-1 have count <= quota."""
-    owed = 0
+    owed, still_owed = 0, 0
     for arm in range(first, last):
-        owed += lacks_samples(ledger, row, arm, quota)
-    return owed
+        owed += sample_count(ledger, row, arm) <= quota
+    if owed > 0:  # rarely: whether arms may be chosen is asked only then
+        for arm in range(first, last):
+            still_owed += lacks_samples(ledger, row, arm, quota)
+    return still_owed
 
 
 @compiled

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Floats, Ints, Ledger
 
@@ -122,11 +122,25 @@ def place_on(ledger: Ledger, context: Floats, axis: int, arrival: int) -> float:
 def cell_of(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
     """Return the key of the equal cube of a view that holds an item."""
     site, seen = ledger.site, ledger.views[view]
-    axes, slices, categories = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES]), site[col.CATEGORIES]
+    if site[col.CATEGORIES]:
+        return mixed_cell_of(ledger, view, context, arrival)
+    axes, slices = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES])
     key = 0
     for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
         if (axes >> axis) & 1:
-            if (categories >> axis) & 1:
+            key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
+    return key * int(site[col.VIEWS]) + view
+
+
+@compiled_apart
+def mixed_cell_of(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
+    """Return what `cell_of` does where some axes are categories: the code of a value in place of a slice."""
+    site, seen = ledger.site, ledger.views[view]
+    axes, slices = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES])
+    key = 0
+    for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
+        if (axes >> axis) & 1:
+            if (site[col.CATEGORIES] >> axis) & 1:
                 key = key * MOST_CODES + int(context[axis])
             else:
                 key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)

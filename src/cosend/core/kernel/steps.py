@@ -86,7 +86,7 @@ def enter_in_all_views(
 def named(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked) -> tuple[int, int, int]:
     """Return (phase, arm, candidates) that the rule of the site names for an item in a cell."""
     if ledger.site[col.RULE] == BY_QUOTA:
-        return by_quota(ledger, row, max(1, arrival - ledger.site[col.QUOTA_START]), asked)
+        return by_quota(ledger, row, arrival - ledger.site[col.QUOTA_START], asked)
     return named_by_index(ledger, row, context, arrival, asked)
 
 

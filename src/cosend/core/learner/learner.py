@@ -20,13 +20,14 @@ from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
 from cosend.core.kernel.cos import ASK
 from cosend.core.kernel.draws import caller_word
 from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
-from cosend.core.kernel.partition import first_bad_axis, first_bad_context
+from cosend.core.kernel.partition import first_bad_axis
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.inspection import compare_views, look_inside
 from cosend.core.learner.late_labels import LateLabels
 from cosend.core.learner.memory import Memory
-from cosend.core.learner.points import PointLike, bad_context, read_point, read_points
+from cosend.core.learner.points import PointLike, bad_context, check_points, read_point, read_points
 from cosend.core.learner.registry import Patience
+from cosend.core.learner.state import State, restored, state_of
 from cosend.core.learner.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, View
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
@@ -163,12 +164,14 @@ class Learner(LateLabels):
 
         The ids of the choices are the last that were given out, in their order.
         """
+        self._check_told(told)
+        if not len(points):
+            return [], None
         out = self._numbers_out(without) if without or self.arms.paused else ()
         if told or len(points) > 1:  # all of them before anything is entered; one alone is seen where it is used
-            self._check_points(points)
+            check_points(self.name, points, self.categories)
         try:
             if told:
-                self._check_told(told)
                 self._context[:] = points[0]
                 self._hear(told, again[0] if again else 0)
             made = self._choose_one(points, out, again) if len(points) == 1 else self._choose_all(points, out, again)
@@ -200,11 +203,6 @@ class Learner(LateLabels):
                     break
                 self.memory.make_way(status)
         return [(phase, arm, cell, candidates) for phase, arm, cell, candidates in made[: done + 1].tolist()]
-
-    def _check_points(self, points: Floats) -> None:
-        n = first_bad_context(points, self.categories)
-        if n >= 0:
-            raise bad_context(self.name, points[n], first_bad_axis(points[n], self.categories))
 
     def _numbers_out(self, without: Collection[str]) -> Collection[int]:
         """Return the numbers of arms that may not be chosen, or raise if that leaves none."""
@@ -367,6 +365,17 @@ class Learner(LateLabels):
         done = 0
         while (done := entry_points.enter_answers(self.memory.arrays, points, functions, done)) < len(points):
             self.memory.make_way(entry_points.NO_ROOM)
+
+    # Saving
+
+    def state(self) -> State:
+        """Return everything it needs to go on as if it had never stopped."""
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, state: State) -> Learner:
+        """Return the learner that a state was taken from."""
+        return restored(cls, state)
 
     # Looking inside
 
