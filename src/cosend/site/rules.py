@@ -10,6 +10,10 @@
 A transition checks everything, then changes the state, writes its event to the journal, and returns what is needed
 next, all of it at once. None waits and none runs code of the user: classifiers, rewards and contexts belong to whoever
 drives the rules. So any number of items can be in flight, and the order of the transitions is that of the events.
+
+Whoever drives them with many items in flight sends the calls of a step before its forwards, and keeps their order on
+the way to a peer: one that hears that no label will come before it is asked would wait for it. For the same reason, an
+answer that `fail` does not return is not tried again. What is cancelled is withdrawn.
 """
 
 from __future__ import annotations
