@@ -368,3 +368,13 @@ def test_batches_reach_across_phases(doubling: Any) -> None:
     for choice in choices:
         single.learn(choice.id, 1.0)
     assert snapshot(batched) == snapshot(single)
+
+
+@pytest.mark.parametrize("contexts", [[1.5], [0.5, 1.5], [0.5, 0.5, math.nan]])
+@pytest.mark.parametrize("told", [{}, {"there": LabelledData(3, 1)}], ids=["told nothing", "told"])
+def test_points_outside_are_refused_before_anything_is_entered(contexts: list[float], told: Any) -> None:
+    learner = Learner("here", own={"a": 0.0}, peers={"there": 0.1}, policy=CoS(slices=2, exploration_exponent=0.01))
+    before = snapshot(learner)
+    with pytest.raises(ContextError, match=r"axis 0 of a context of site 'here' must be in \[0, 1\]"):
+        learner.decide(np.array(contexts)[:, None], told)
+    assert snapshot(learner) == before

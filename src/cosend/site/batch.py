@@ -7,6 +7,7 @@ last try among local classifiers only. An item is given up when no arm is left, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from cosend.core.kernel.bookkeeping import TRAIN
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import PHASES
 from cosend.core.learner.values import AskPeer, LabelledData
-from cosend.errors import ClassifierError, NetworkError, NoAnswer
+from cosend.errors import ClassifierError, NetworkError, NoAnswer, StateError
 from cosend.site.messages import Call, Decision, Question, Reply
 
 if TYPE_CHECKING:
@@ -190,9 +191,16 @@ class Answering(Tries):
                         self._serve(together, without)
                 places, self.failing = self.failing, []
         except BaseException:
-            self.site.post(self.site.rules.withdraw([ticket for ticket in self.tickets if ticket]))
+            self._abandon()
             raise
         return self.replies
+
+    def _abandon(self) -> None:
+        """Take back what was answered: nobody was told. A journal that is behind rules that out."""
+        rules = self.site.rules
+        with suppress(StateError):
+            tickets = rules.served_tickets(self.caller, [question.request for question in self.questions])
+            self.site.post(rules.withdraw(tickets))
 
     def _give_up(self, places: Iterable[int]) -> None:
         for place in places:

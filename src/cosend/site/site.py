@@ -210,9 +210,9 @@ class Site:
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
             self._labels.check(truths, self.classifiers, peers=bool(self.peers))
         settled = self.rules.settle(ids, truths, gains, costs)
-        errors = [*self._let_models_learn(settled.lessons), *self.post(settled.forwards)]
-        if errors:
-            raise errors[0]
+        self.outbox += settled.forwards  # so that they are not lost if Ctrl-C comes while a model learns
+        for error in [*self._let_models_learn(settled.lessons), *self.post(())]:
+            raise error
 
     def waits(self, decision: int) -> bool:
         """Tell whether a decision waits for its label."""

@@ -16,6 +16,7 @@ from cosend.site.served import Served
 
 def rules_state(rules: Rules) -> State:
     """Return everything that the rules of a site need to go on as if they had never stopped."""
+    rules.check_written()
     state = rules.learner.state()
     past, notes = rules.past, rules.learner.registry.notes
     waiting = [ticket for ticket in rules.learner.registry.ids() if ticket in notes]

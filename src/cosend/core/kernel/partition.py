@@ -87,6 +87,15 @@ def first_bad_axis(context: Floats, categories: int) -> int:
 
 
 @compiled
+def first_bad_context(contexts: Floats, categories: int) -> int:
+    """Return the first of many contexts that has a bad axis, or -1."""
+    for n in range(contexts.shape[0]):
+        if first_bad_axis(contexts[n], categories) >= 0:
+            return n
+    return -1
+
+
+@compiled
 def slice_of(x: float, slices: int) -> int:
     """Return the slice of one axis that holds x; 1.0 belongs to the last."""
     return min(int(x * slices), slices - 1)

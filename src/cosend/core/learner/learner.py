@@ -25,7 +25,7 @@ from cosend.core.learner.arms import Arms
 from cosend.core.learner.inspection import compare_views, look_inside
 from cosend.core.learner.late_labels import LateLabels
 from cosend.core.learner.memory import Memory
-from cosend.core.learner.points import PointLike, bad_context, read_point, read_points
+from cosend.core.learner.points import PointLike, bad_context, check_points, read_point, read_points
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.state import State, restored, state_of
 from cosend.core.learner.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, View
@@ -168,6 +168,8 @@ class Learner(LateLabels):
         if not len(points):
             return [], None
         out = self._numbers_out(without) if without or self.arms.paused else ()
+        if told or len(points) > 1:  # all of them before anything is entered; one alone is seen where it is used
+            check_points(self.name, points, self.categories)
         try:
             if told:
                 self._context[:] = points[0]
@@ -184,6 +186,8 @@ class Learner(LateLabels):
     def _choose_one(self, points: Floats, out: Collection[int], again: Sequence[int]) -> list[Made]:
         number = again[0] if again else 0
         while (row := entry_points.choose_one(self.memory.without(out), points[0], self._asked, number))[0] < ASK:
+            if row[0] == entry_points.BAD_CONTEXT:
+                raise bad_context(self.name, points[0], row[1])
             self.memory.make_way(row[0])
         return [row[:4]]
 
