@@ -56,7 +56,7 @@ class Batch(Tries):
         super().__init__(site)
         self.items, self.points = items, points
         self.contexts = site.rules.spell_all(points)
-        self.made: list[tuple[Any, ...]] = [()] * len(items)  # id, arm, kind, cell, propensity
+        self.made: list[tuple[Any, ...]] = [()] * len(items)  # id, arm, kind, cell, propensity, arrival
         self.labels: list[Any] = [None] * len(items)
         self.again: dict[int, int] = {}  # by place
         self.errors: dict[int, NoAnswer] = {}
@@ -80,7 +80,7 @@ class Batch(Tries):
 
     def decision(self, place: int) -> Decision:
         """Return the decision of an item."""
-        ticket, arm, kind, cell, propensity = self.made[place]
+        ticket, arm, kind, cell, propensity, _ = self.made[place]
         return Decision(ticket, self.labels[place], arm, PHASES[kind], cell, self.contexts[place], propensity)
 
     def _give_up(self, places: Iterable[int]) -> None:
@@ -101,7 +101,7 @@ class Batch(Tries):
             step = site.rules.choose(points, told=told, without=without, again=again)
             site.post(step.forwards)
             ids = range(step.first, step.first + len(step.arms))
-            rows = zip(ids, step.arms, step.kinds, step.cells, step.propensities, strict=True)
+            rows = zip(ids, step.arms, step.kinds, step.cells, step.propensities, step.arrivals, strict=True)
             for place, row in zip(places, rows, strict=False):
                 self.made[place] = row
             for arm, numbers in step.uses().items():
@@ -161,10 +161,9 @@ class Batch(Tries):
         if not good:
             self.site.arm_failed(arm)
         bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
-        ids = [self.made[place][0] for place, _ in bad]
-        arrivals, forwards = self.site.rules.fail(ids, arm, bad[0][1])
+        _, forwards = self.site.rules.fail([self.made[place][0] for place, _ in bad], arm, bad[0][1])
         self.site.post(forwards)
-        self.again.update((place, arrivals.get(ticket, 0)) for (place, _), ticket in zip(bad, ids, strict=True))
+        self.again.update((place, self.made[place][-1]) for place, _ in bad)  # also if its wait is over
         self.note_failures(arm, bad)
         return bool(good)
 

@@ -34,6 +34,7 @@ class Step(NamedTuple):
     kinds: list[int]  # TRAIN, EXPLORE, EXPLOIT or LOOK
     cells: list[int]
     propensities: list[float]
+    arrivals: list[int]  # the numbers of the items: what `choose` takes as `again` if an arm fails
     ask: AskPeer | None
     forwards: list[Forward]  # what became overdue: peers that wait for a label are told that none will come
 

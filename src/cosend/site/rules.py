@@ -133,12 +133,24 @@ class Rules(ArmChanges):
             [kind for kind, _, _, _ in made],
             [cell for _, _, cell, _ in made],
             [1.0 / candidates if candidates else math.nan for _, _, _, candidates in made],
+            self._arrivals(again[:count], count),
             None if ask is None else ask._replace(context=self.spell(points[count])),
             self.forget_overdue(),
         )
         if self.journal is not None:
             self._write_choices(step, points, told, tuple(without), tuple(again))
         return step
+
+    def _arrivals(self, again: Sequence[int], count: int) -> list[int]:
+        """Return the numbers of so many items that were chosen for just now; some were counted before."""
+        last = self.learner.arrivals
+        if not any(again):
+            return list(range(last - count + 1, last + 1))
+        number, numbers = last - again.count(0), []
+        for before in again:
+            number += before == 0
+            numbers.append(before or number)
+        return numbers
 
     def _write_choices(
         self,
