@@ -24,6 +24,7 @@ from tests.site.test_site import (
     always,
     assert_nothing_leaks,
     assert_nothing_open,
+    broken,
     everything,
     high,
     items,
