@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench coverage format clean
+.PHONY: help setup run test claims check bench format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,13 +22,12 @@ setup: $(READY) ## create .venv and install; a second call does nothing
 run: $(READY) ## run four sites on a generated stream and write a report
 	@$(BIN)/cosend run
 
-test: $(READY) ## run all tests, the core a second time without the compiler for coverage
-	$(BIN)/python -m pytest -n 2 --dist worksteal
-	@$(MAKE) --no-print-directory coverage
+test: $(READY) ## unit tests without the compiler, with the coverage of the core; then what needs the compiler
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not compiled and not claims' --cov --cov-report=term-missing:skip-covered
+	$(PYTEST) -m 'compiled and not claims'
 
-coverage: $(READY) ## measure the branch coverage of the core, without the compiler
-	NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=coverage $(BIN)/python -m coverage run -m pytest -q tests/core tests/test_bad_input.py -m 'not slow'
-	$(BIN)/python -m coverage report
+claims: $(READY) ## find out again what the documentation says about data and regret
+	$(PYTEST) -m 'claims'
 
 check: $(READY) ## style, types, layers
 	$(BIN)/ruff format --check .
@@ -44,5 +44,5 @@ format: $(READY) ## put the sources into the house style
 	$(BIN)/ruff check --fix .
 
 clean: ## remove everything that was made here
-	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

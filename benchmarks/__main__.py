@@ -13,6 +13,7 @@ from rich.table import Table
 from tests.oracle.twin import Twin
 from tests.oracle.twin_values import TwinSettings
 
+from benchmarks.routing import routed
 from cosend import AskPeer, CoS, Learner, replay
 from cosend.core.kernel.ledger import bytes_per_estimate
 
@@ -119,12 +120,15 @@ def rows(scale: float) -> list[Row]:
     batch = batched(int(100_000 * scale), 64)
     slow = twin(int(5_000 * scale))
     held = memory(int(200_000 * scale))
+    one, many = routed(max(20, int(4_000 * scale)), 1), routed(max(256, int(40_000 * scale)), 256)
     return [
         Row("replay, 5 arms, one core", f"{per_second / 1e6:.1f} M decisions/s", ">= 15", _yes(per_second >= 15e6)),
         Row("choose + learn from Python", f"{single * 1e6:.2f} us", "<= 3", _yes(single <= 3e-6)),
         Row("the same in batches of 64", f"{batch * 1e6:.2f} us", "", ""),
         Row("the slow twin, one by one", f"{slow * 1e6:.1f} us = {slow * per_second:.0f} x a replayed one", "", ""),
         Row("memory, 6 axes of 12 slices", f"{held:.1f} bytes per (cell, arm)", "<= 64", _yes(held <= 64)),
+        Row("a site routes, one by one", f"{one * 1e6:.1f} us", "<= 30", _yes(one <= 30e-6)),
+        Row("a site routes, batches of 256", f"{many * 1e6:.2f} us", "<= 4", _yes(many <= 4e-6)),
     ]
 
 

@@ -19,7 +19,6 @@ from cosend import (
     Patience,
     Zooming,
     ZoomingKLUCB,
-    learner_state,
 )
 from cosend.core.policy.parts import Policy
 
@@ -71,5 +70,5 @@ def told_of(choice: Choice) -> tuple[Any, ...]:
 
 def everything(learner: Learner) -> tuple[str, dict[str, tuple[Any, bytes]]]:
     """Return the whole state, to the last bit, in a form that compares."""
-    state = learner_state(learner)
+    state = learner.state()
     return json.dumps(state.facts), {name: (array.shape, array.tobytes()) for name, array in state.arrays.items()}

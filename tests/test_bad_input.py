@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from cosend import Context, CoS, Learner, Network, Patience, Site
-from cosend.core.learner.state import learner_state
 from cosend.core.learner.values import AskPeer, LabelledData
 from cosend.errors import (
     ArmError,
@@ -45,7 +44,7 @@ def choose(learner: Learner, context: Any) -> None:
 
 
 def everything(learner: Learner) -> list[Any]:
-    state = learner_state(learner)
+    state = learner.state()
     return [json.dumps(state.facts), {name: (a.shape, a.tobytes()) for name, a in state.arrays.items()}]
 
 

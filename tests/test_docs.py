@@ -20,6 +20,7 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -27,7 +28,7 @@ def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
         exec(compile(code, f"{page.name}, block {number}", "exec"), {})  # noqa: S102 - that is what this test is for
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_numbers_of_the_default_run_in_the_readme_are_those_it_gives() -> None:
     printed = {
         "ZoomingKLUCB": "ZoomingKLUCB, what a site uses unless told otherwise",

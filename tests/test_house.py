@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import product
 from pathlib import Path
 
 import cosend
@@ -61,3 +62,19 @@ def test_every_module_stands_in_the_architecture() -> None:
     for path in sorted((ROOT / "src" / "cosend").rglob("*.py")):
         if path.name != "__init__.py":
             assert f"{path.name}" in text, f"docs/architecture.md does not mention {path.name}"
+
+
+def test_every_test_belongs_to_exactly_one_part_of_the_makefile() -> None:
+    parts = re.findall(r"\$\(PYTEST\) -m '([^']+)'", (ROOT / "Makefile").read_text())
+    assert len(parts) == 3
+    for compiled, claims in product((False, True), repeat=2):
+        marks = {"compiled": compiled, "claims": claims}
+        assert sum(eval(part, marks.copy()) for part in parts) == 1, marks  # noqa: S307 - our own
+
+
+def test_whatever_plays_against_a_twin_is_compiled() -> None:
+    """Without the compiler it would compare the twins with something that nobody runs."""
+    tests = {str(path): path.read_text() for path in SOURCES if path.name.startswith("test_")}
+    users = {name: text for name, text in tests.items() if "\nfrom tests.oracle" in text}
+    assert len(users) >= 6
+    assert [name for name, text in users.items() if "\npytestmark = pytest.mark.compiled\n" not in text] == []

@@ -4,11 +4,22 @@ Every site classifies what arrives there with one of its own models or sends it 
 which choice is best for which context.
 """
 
-from cosend.classifiers.adapters import SeesOnly
+from cosend.classifiers.adapters import Classifier, SeesOnly
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
-from cosend.core.learner.state import learner_from, learner_state
-from cosend.core.learner.values import Answer, AskPeer, Batch, Choice, LabelledData, Phase, View
+from cosend.core.learner.state import State
+from cosend.core.learner.values import (
+    Answer,
+    AskPeer,
+    Batch,
+    Cell,
+    Choice,
+    Estimate,
+    LabelledData,
+    Phase,
+    View,
+)
+from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import (
     CellKLUCB,
     CellThompson,
@@ -19,10 +30,13 @@ from cosend.core.policy.policies import (
     ZoomingKLUCB,
 )
 from cosend.errors import CosendError
-from cosend.simulation.network import Network
+from cosend.simulation.kernel.loop import Trace
+from cosend.simulation.network import Network, Turn
 from cosend.simulation.replay import replay
 from cosend.site.context import Context
-from cosend.site.messages import Decision
+from cosend.site.fold import Difference, fold, verify
+from cosend.site.messages import Decision, Peer
+from cosend.site.rules import Rules
 from cosend.site.site import Site
 from cosend.stores.state_file import read_state, write_state
 from cosend.version import VERSION
@@ -31,29 +45,39 @@ __all__ = [
     "Answer",
     "AskPeer",
     "Batch",
+    "Cell",
     "CellKLUCB",
     "CellThompson",
     "ChangeAware",
     "Choice",
+    "Classifier",
     "CoS",
     "Context",
     "ContextSelection",
     "CosendError",
     "Decision",
+    "Difference",
+    "Estimate",
     "LabelledData",
     "Learner",
     "Network",
     "Patience",
+    "Peer",
     "Phase",
+    "Policy",
+    "Rules",
     "SeesOnly",
     "Site",
+    "State",
+    "Trace",
+    "Turn",
     "View",
     "Zooming",
     "ZoomingKLUCB",
-    "learner_from",
-    "learner_state",
+    "fold",
     "read_state",
     "replay",
+    "verify",
     "write_state",
 ]
 __version__ = VERSION

@@ -9,6 +9,8 @@ import pytest
 
 from cosend.baselines.bandits import epsilon_greedy, linucb
 
+pytestmark = pytest.mark.compiled
+
 
 def slow_epsilon_greedy(values: Any, cells: Any, epsilon: float, seed: int) -> list[int]:
     random = np.random.default_rng(seed)

@@ -12,6 +12,8 @@ import pytest
 from cosend.baselines.boosting import MOST_FUNCTIONS, ROUNDS, adaboost, sliding_window_adaboost
 from cosend.errors import SettingError
 
+pytestmark = pytest.mark.compiled
+
 
 def problem(seed: int, items: int = 600, functions: int = 6) -> tuple[Any, Any]:
     """Return outputs of functions that are right with different probabilities, one of them mostly wrong."""

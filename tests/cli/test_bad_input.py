@@ -11,6 +11,8 @@ from typer.testing import CliRunner, Result
 
 from cosend.cli.main import app
 
+pytestmark = pytest.mark.compiled
+
 SITES = """
 [[sites]]
 name = "north"

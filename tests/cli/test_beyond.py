@@ -13,6 +13,8 @@ from typer.testing import CliRunner, Result
 from cosend.cli.main import app
 from cosend.experiments.beyond import run as experiment
 
+pytestmark = pytest.mark.compiled
+
 KEYS = {"part", "setting", "scenario", "context", "policy", "kind", "seeds", "error", "error_by_seed", "regret"} | {
     "decisions_per_second"
 }
@@ -31,7 +33,6 @@ def written(kdd99_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return folder, result.stdout
 
 
-@pytest.mark.slow
 def test_results_have_error_regret_and_speed_in_every_row(written: Any) -> None:
     results = json.loads((written[0] / "results.json").read_text())
     assert set(results) == {"rows", "windows", "settings"}
@@ -45,7 +46,6 @@ def test_results_have_error_regret_and_speed_in_every_row(written: Any) -> None:
         assert (row["regret"] is None) == (row["part"] == "learning")
 
 
-@pytest.mark.slow
 def test_tables_and_plots_are_written_and_printed(written: Any) -> None:
     folder, printed = written
     tables = (folder / "tables.md").read_text()

@@ -15,6 +15,8 @@ from cosend.cli.main import app
 from cosend.experiments.regret.run import Run, Watch, runs
 from cosend.experiments.regret.settings import Settings
 
+pytestmark = pytest.mark.compiled
+
 FILES = ["parts.png", "regret.png", "results.json", "table.md"]
 
 

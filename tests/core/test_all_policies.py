@@ -17,8 +17,6 @@ from cosend import (
     LabelledData,
     Learner,
     Patience,
-    learner_from,
-    learner_state,
     read_state,
     write_state,
 )
@@ -96,9 +94,9 @@ def test_saved_and_restored_goes_on_as_if_it_had_never_stopped(policy: Policy, t
     for n in range(110):
         if n % 30 == 20:
             assert steady.waiting_count > 0
-            copied = learner_from(learner_state(copied))
-            write_state(learner_state(filed), tmp_path / "here.npz")
-            filed = learner_from(read_state(tmp_path / "here.npz"))
+            copied = Learner.from_state(copied.state())
+            write_state(filed.state(), tmp_path / "here.npz")
+            filed = Learner.from_state(read_state(tmp_path / "here.npz"))
         step([steady, copied, filed], draw)
     assert everything(copied) == everything(filed) == everything(steady)
 
@@ -124,7 +122,7 @@ def test_arms_that_join_and_leave_take_nothing_from_the_others(policy: Policy) -
         each.set_cost("far", 0.0)
     for _ in range(60):
         step([learner, twin], draw)
-    restored = learner_from(learner_state(learner))
+    restored = Learner.from_state(learner.state())
     for _ in range(30):
         step([learner, twin, restored], draw)
     assert everything(restored) == everything(twin) == everything(learner)
@@ -247,7 +245,7 @@ def whole() -> State:
     for _ in range(60):
         step([learner], draw)
     assert learner.waiting_count > 0
-    return learner_state(learner)
+    return learner.state()
 
 
 @pytest.mark.parametrize("case", DAMAGE)
@@ -255,8 +253,8 @@ def test_a_damaged_state_is_refused(case: str, whole: State) -> None:
     """Compiled code does not look where it reads: what is damaged must not get there."""
     for array, place, value in DAMAGE[case]:
         with pytest.raises(StateError, match="damaged"):
-            learner_from(damaged(whole, array, place, value))
-    learner_from(whole)
+            Learner.from_state(damaged(whole, array, place, value))
+    Learner.from_state(whole)
 
 
 @pytest.mark.parametrize("array", ["site", "cells", "rewards", "counts", "views", "waiting", "waiting_contexts"])
@@ -264,7 +262,7 @@ def test_an_array_of_another_shape_or_kind_is_refused(array: str, whole: State) 
     given = whole.arrays[array]
     for changed in (given[:-1], given[..., :-1], given[..., :1], given[None], given.ravel()[:0], given.astype("U9")):
         with pytest.raises(StateError, match="damaged"):
-            learner_from(State(whole.facts, {**whole.arrays, array: changed}))
+            Learner.from_state(State(whole.facts, {**whole.arrays, array: changed}))
 
 
 @pytest.mark.parametrize("name", ["views", "windows", "cubes"])
@@ -272,4 +270,4 @@ def test_a_state_does_not_fit_another_policy(name: str, whole: State) -> None:
     others = {"views": "ContextSelection", "windows": "ChangeAware rising", "cubes": "CellKLUCB"}
     facts = {**whole.facts, "policy": POLICIES[others[name]].facts()}
     with pytest.raises(StateError, match="damaged"):
-        learner_from(State(facts, whole.arrays))
+        Learner.from_state(State(facts, whole.arrays))

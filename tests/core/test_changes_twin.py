@@ -6,12 +6,14 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracle import lockstep, options
 from tests.oracle.changes_twin import ChangesTwin
 from tests.oracle.lockstep import Around, Network
+
+pytestmark = pytest.mark.compiled
 
 FEW_CELLS: list[tuple[str, dict[str, Any], int]] = [
     ("CoS", {"slices": 1, "exploration_exponent": 0.05}, 120),
@@ -36,7 +38,7 @@ def changes(network: Network) -> list[ChangesTwin]:
     lasting=options.lasting,
     seed=options.seeds,
 )
-@options.tries(35)
+@settings(max_examples=45)
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int],
     dimensions: int,
@@ -60,7 +62,7 @@ def test_core_and_twin_agree_on_random_networks(
     joining=st.booleans(),
     seed=options.seeds,
 )
-@options.tries(12)
+@settings(max_examples=15)
 def test_core_and_twin_agree_on_long_streams_whose_rewards_flip(
     sizes: list[int],
     policy: tuple[str, dict[str, Any]],
@@ -84,7 +86,7 @@ def test_core_and_twin_agree_on_long_streams_whose_rewards_flip(
     lasting=options.lasting,
     seed=options.seeds,
 )
-@options.tries(12)
+@settings(max_examples=15)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     sizes: list[int],
     policy: tuple[str, dict[str, Any]],
@@ -99,7 +101,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 
 @given(sizes=options.sizes, policy=options.policies, rising=st.booleans(), seed=options.seeds)
-@options.tries(12)
+@settings(max_examples=15)
 def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(
     sizes: list[int], policy: tuple[str, dict[str, Any]], rising: bool, seed: int
 ) -> None:

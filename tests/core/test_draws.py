@@ -8,6 +8,8 @@ import pytest
 from cosend.core.kernel import draws
 from tests.oracle import twin
 
+pytestmark = pytest.mark.compiled
+
 
 def test_mix_is_a_bijection_on_a_sample_and_never_overflows() -> None:
     words = np.random.default_rng(0).integers(0, 2**32, 20_000).tolist()

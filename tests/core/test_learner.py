@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, learner_from, learner_state
+from cosend import AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import bytes_per_estimate
 from cosend.core.learner.state import State
@@ -35,7 +35,7 @@ def alone(**options: Any) -> Learner:
 
 
 def snapshot(learner: Learner) -> tuple[Any, ...]:
-    facts, arrays = learner_state(learner)
+    facts, arrays = learner.state()
     return facts, {name: array.tolist() for name, array in arrays.items()}
 
 
@@ -85,7 +85,7 @@ def test_what_peers_told_is_forgotten_when_a_choice_fails(monkeypatch: pytest.Mo
     learner.choose(0.5)
     calls: dict[str, Callable[[], object]] = {
         "choose_one": lambda: learner.choose(0.5, {"b": LabelledData(0, 0)}),
-        "choose_many": lambda: learner.choose_many([0.5], {"b": LabelledData(0, 0)}),
+        "choose_many": lambda: learner.choose_many([0.5, 0.6], {"b": LabelledData(0, 0)}),
     }
     for verb, call in calls.items():
         with monkeypatch.context() as patch:
@@ -173,7 +173,7 @@ def test_a_label_of_an_earlier_phase_opens_no_cell() -> None:
     early = pick(learner, 0.49)  # the first partition has three slices, none of its later ones has a centre there
     for n in range(1_000):
         learner.learn(pick(learner, n / 1_000 if not 300 < n < 700 else 0.9).id, 1.0)
-    full = learner_from(learner_state(learner))  # a restored ledger has room for what it holds and no more
+    full = Learner.from_state(learner.state())  # a restored ledger has room for what it holds and no more
     rows = len(full.cells())
     assert rows == full.ledger.cells.shape[0]
     full.learn(early.id, 1.0)
@@ -338,15 +338,15 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 
 
 def test_a_state_of_another_version_or_damaged_is_refused() -> None:
-    state = learner_state(alone())
+    state = alone().state()
     with pytest.raises(StateError, match="version 99; this cosend reads version 4"):
-        learner_from(State({**state.facts, "version": 99}, state.arrays))
+        Learner.from_state(State({**state.facts, "version": 99}, state.arrays))
     with pytest.raises(StateError, match="damaged"):
-        learner_from(State(state.facts, {name: a for name, a in state.arrays.items() if name != "cells"}))
+        Learner.from_state(State(state.facts, {name: a for name, a in state.arrays.items() if name != "cells"}))
     with pytest.raises(StateError, match="needs at least one of its own"):
-        learner_from(State({**state.facts, "own": {}}, state.arrays))
+        Learner.from_state(State({**state.facts, "own": {}}, state.arrays))
     with pytest.raises(StateError, match="do not fit each other"):
-        learner_from(State({**state.facts, "last_id": 7}, state.arrays))
+        Learner.from_state(State({**state.facts, "last_id": 7}, state.arrays))
 
 
 def test_a_large_state_comes_back_whole() -> None:
@@ -354,7 +354,7 @@ def test_a_large_state_comes_back_whole() -> None:
     for n in range(100):
         pick_any = learner.choose((n + 0.5) / 100)
         assert isinstance(pick_any, Choice)
-    assert snapshot(learner_from(learner_state(learner))) == snapshot(learner)
+    assert snapshot(Learner.from_state(learner.state())) == snapshot(learner)
 
 
 @pytest.mark.parametrize("doubling", ["reset", "keep"])
@@ -368,3 +368,13 @@ def test_batches_reach_across_phases(doubling: Any) -> None:
     for choice in choices:
         single.learn(choice.id, 1.0)
     assert snapshot(batched) == snapshot(single)
+
+
+@pytest.mark.parametrize("contexts", [[1.5], [0.5, 1.5], [0.5, 0.5, math.nan]])
+@pytest.mark.parametrize("told", [{}, {"there": LabelledData(3, 1)}], ids=["told nothing", "told"])
+def test_points_outside_are_refused_before_anything_is_entered(contexts: list[float], told: Any) -> None:
+    learner = Learner("here", own={"a": 0.0}, peers={"there": 0.1}, policy=CoS(slices=2, exploration_exponent=0.01))
+    before = snapshot(learner)
+    with pytest.raises(ContextError, match=r"axis 0 of a context of site 'here' must be in \[0, 1\]"):
+        learner.decide(np.array(contexts)[:, None], told)
+    assert snapshot(learner) == before

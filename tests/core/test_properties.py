@@ -14,7 +14,7 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel.partition import keys_of, slices_for, slices_within
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
-from cosend.core.learner.state import State, learner_from, learner_state
+from cosend.core.learner.state import State
 from cosend.core.learner.values import AskPeer, Choice, LabelledData
 from cosend.core.policy.policies import CoS
 from cosend.errors import SettledDecision
@@ -48,7 +48,7 @@ def choose(learner: Learner, context: tuple[float, ...], arrivals: int = 2) -> C
 
 def everything(learner: Learner) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """Return the whole state in a form that compares."""
-    state = learner_state(learner)
+    state = learner.state()
     return state.facts, {name: array.tolist() for name, array in state.arrays.items()}
 
 
@@ -152,8 +152,8 @@ def test_saved_and_loaded_equals_never_stopped(
     saved = new_learner(policy, Patience(wait_limit=20))
     for n, context in enumerate(contexts):
         if n == cut:
-            state = learner_state(saved)
-            saved = learner_from(State(dict(state.facts), {k: v.copy() for k, v in state.arrays.items()}))
+            state = saved.state()
+            saved = Learner.from_state(State(dict(state.facts), {k: v.copy() for k, v in state.arrays.items()}))
         choice = choose(steady, context)
         assert choose(saved, context) == choice
         waiting = steady.registry.ids()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosend.core.learner.values import Phase
 from tests.oracle import lockstep, options
+
+pytestmark = pytest.mark.compiled
 
 
 @given(
@@ -19,7 +22,7 @@ from tests.oracle import lockstep, options
     delay=options.delays,
     seed=options.seeds,
 )
-@options.tries(35)
+@settings(max_examples=45)
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int], dimensions: int, chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
@@ -28,7 +31,7 @@ def test_core_and_twin_agree_on_random_networks(
 
 
 @given(sizes=options.sizes, chosen=options.cos(), delay=options.delays, seed=options.seeds)
-@options.tries(12)
+@settings(max_examples=15)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     sizes: list[int], chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
@@ -37,7 +40,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 
 @given(sizes=options.sizes, dimensions=st.integers(1, 3), chosen=options.keeping(), seed=options.seeds)
-@options.tries(12)
+@settings(max_examples=15)
 def test_core_and_twin_agree_on_labels_of_an_earlier_phase(
     sizes: list[int], dimensions: int, chosen: dict[str, Any], seed: int
 ) -> None:

@@ -6,11 +6,13 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosend.core.learner.values import Phase
 from tests.oracle import lockstep, options
+
+pytestmark = pytest.mark.compiled
 
 policies = st.one_of(
     st.tuples(st.just("Zooming"), options.zooming()), st.tuples(st.just("ZoomingKLUCB"), options.zooming_index())
@@ -24,7 +26,7 @@ policies = st.one_of(
     delay=options.delays,
     seed=options.seeds,
 )
-@options.tries(35)
+@settings(max_examples=45)
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int], dimensions: int, policy: tuple[str, dict[str, Any]], delay: int, seed: int
 ) -> None:
@@ -34,7 +36,7 @@ def test_core_and_twin_agree_on_random_networks(
 
 
 @given(sizes=options.sizes, policy=policies, delay=options.delays, seed=options.seeds)
-@options.tries(12)
+@settings(max_examples=15)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     sizes: list[int], policy: tuple[str, dict[str, Any]], delay: int, seed: int
 ) -> None:
@@ -44,7 +46,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 
 @given(sizes=options.sizes, policy=policies, seed=options.seeds)
-@options.tries(12)
+@settings(max_examples=15)
 def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(
     sizes: list[int], policy: tuple[str, dict[str, Any]], seed: int
 ) -> None:

@@ -30,6 +30,8 @@ from cosend.experiments.beyond.settings import (
 from cosend.experiments.beyond.windows import described
 from cosend.site.messages import Call, Forward, Question, Reply
 
+pytestmark = pytest.mark.compiled
+
 COS, KL_UCB = POLICIES[0], POLICIES[1]
 
 
@@ -251,7 +253,7 @@ def test_policies_are_those_of_the_paper_and_better_ones() -> None:
     assert built[1] == CellKLUCB(horizon=20_000, slices=12)
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_windows_have_both_classes_and_switch_rates_over_two_decades(kdd99_file: Path) -> None:
     """The rule by which they were chosen; a decade is a factor of ten."""
     found = described(Settings(data=kdd99_file))

@@ -11,6 +11,8 @@ import pytest
 from cosend.experiments.beyond.run import JOBS
 from cosend.experiments.beyond.settings import AXES, MAIN, STILL, TOGETHER, WINDOWS, Settings
 
+pytestmark = pytest.mark.claims
+
 SCENARIOS = ("S1", "S2")
 COLUMNS = list(product(SCENARIOS, AXES))
 MOST = {  # error in % of CellKLUCB
@@ -44,13 +46,11 @@ def field(kdd99_file: Path) -> dict[tuple[str, str | None, str], float]:
     return errors(kdd99_file, lambda place: place.kind == "field" and place.context in wanted, FIELD_SEEDS)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "context"), COLUMNS)
 def test_cell_kl_ucb_errs_at_most_as_much_as_was_promised(ours: Any, scenario: str, context: str) -> None:
     assert ours[scenario, context, "CellKLUCB"] <= MOST[scenario, context]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "context"), COLUMNS)
 def test_cell_kl_ucb_is_better_than_cos_and_boosting(ours: Any, scenario: str, context: str) -> None:
     for name in BEATEN:
@@ -58,7 +58,6 @@ def test_cell_kl_ucb_is_better_than_cos_and_boosting(ours: Any, scenario: str, c
         assert ours[scenario, context, "CellKLUCB"] < theirs, name
 
 
-@pytest.mark.slow
 def test_nobody_of_the_field_is_clearly_better_and_hardly_anybody_as_good(ours: Any, field: Any) -> None:
     better = 0
     for scenario, context in COLUMNS:
@@ -69,7 +68,6 @@ def test_nobody_of_the_field_is_clearly_better_and_hardly_anybody_as_good(ours: 
     assert better >= 5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("window", [window.name for window in WINDOWS])
 def test_selecting_the_context_is_nearly_as_good_as_knowing_it(kdd99_file: Path, window: str) -> None:
     """The candidates are the three contexts alone, and all together; the policy inside is the same."""
@@ -80,7 +78,6 @@ def test_selecting_the_context_is_nearly_as_good_as_knowing_it(kdd99_file: Path,
         assert selected <= (0.35 if window == MAIN.name else 1.3 * best), scenario
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["CellKLUCB", "ZoomingKLUCB"])
 def test_whoever_notices_a_change_is_back_sooner_and_loses_nothing_where_there_is_none(
     kdd99_file: Path, policy: str
@@ -99,7 +96,6 @@ def test_whoever_notices_a_change_is_back_sooner_and_loses_nothing_where_there_i
     assert found[aware, True]["error"] <= 1.1 * found[plain, True]["error"]
 
 
-@pytest.mark.slow
 def test_late_labels_do_not_find_everything_in_small_cubes(kdd99_file: Path) -> None:
     """All three contexts in S1: better than CoS, and by far where labels are very late."""
     jobs = [

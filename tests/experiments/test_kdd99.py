@@ -15,6 +15,8 @@ from cosend.cli.main import app
 from cosend.experiments.kdd99 import run as experiment
 from cosend.experiments.kdd99.settings import Settings, paper
 
+pytestmark = pytest.mark.compiled
+
 PRINTED = paper()
 CONTEXTS = ("previous_label", "src_bytes", "time")
 ORDERS = ("pseudocode", "random", "train_first")
@@ -45,7 +47,7 @@ def reproduce(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["reproduce", "kdd99", *map(str, arguments)])
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 @pytest.mark.parametrize(
     ("key", "number", "within"),
     [
@@ -75,7 +77,7 @@ def test_the_papers_numbers_are_those_of_the_issue() -> None:
     assert "Table 3" in PRINTED["source"]
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_own_functions_first_leaves_no_training_and_training_first_a_lot(results: Any) -> None:
     assert 65 <= row(results, "C2,S1,time", "train_first", "own_and_mine")["training"] <= 85
     for each in results["rows"]:
@@ -84,7 +86,7 @@ def test_own_functions_first_leaves_no_training_and_training_first_a_lot(results
         assert each["training"] + each["exploration"] <= 100 + 1e-9
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_the_functions_are_as_good_as_the_papers(results: Any) -> None:
     found = Counter((each["scenario"], each["learner"]) for each in results["functions"])
     assert found == dict.fromkeys(product(("S1", "S2"), (1, 2, 3, 4)), 2)
@@ -93,7 +95,7 @@ def test_the_functions_are_as_good_as_the_papers(results: Any) -> None:
         assert abs(each["error"] - each["paper_error"]) <= 1.5, each
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_results_have_the_shape_that_was_agreed(results: Any) -> None:
     """The keys of issue 3; beside them the window, and the context of baselines that use one."""
     assert set(results) == {"rows", "baselines", "functions", "window"}
@@ -108,14 +110,14 @@ def test_results_have_the_shape_that_was_agreed(results: Any) -> None:
         assert set(each) == {"learner", "name", "scenario", "error", "paper_error"}
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_every_combination_is_there_once(results: Any) -> None:
     keys = ("scenario", "parameters", "context", "order", "training_count")
     found = Counter(tuple(each[key] for key in keys) for each in results["rows"])
     assert found == dict.fromkeys(product(("S1", "S2"), ("C1", "C2"), CONTEXTS, ORDERS, COUNTS), 1)
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_every_baseline_is_there_and_has_the_papers_number_beside_it(results: Any) -> None:
     found = Counter((each["scenario"], each["name"], each["context"]) for each in results["baselines"])
     assert set(found.values()) == {1}
@@ -127,7 +129,7 @@ def test_every_baseline_is_there_and_has_the_papers_number_beside_it(results: An
         assert 0 <= each["error"] <= 100
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_baselines_keep_their_order(results: Any) -> None:
     """No function of its own beats the best fixed one, and no choice by cell the oracle."""
     for scenario in ("S1", "S2"):
@@ -140,7 +142,6 @@ def test_baselines_keep_their_order(results: Any) -> None:
             assert error["per_cell_oracle", context] <= error["epsilon_greedy", context]
 
 
-@pytest.mark.slow
 def test_the_command_writes_and_prints_everything(kdd99_file: Path, tmp_path: Path) -> None:
     result = reproduce("--data", kdd99_file, "--seeds", "1", "--out", tmp_path / "kdd99")
     assert result.exit_code == 0, result.output
@@ -151,7 +152,7 @@ def test_the_command_writes_and_prints_everything(kdd99_file: Path, tmp_path: Pa
     assert len(pictures) == 3
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
     printed = " ".join(result.stdout.split())
-    for remark in ("own functions first", "does not say how src_bytes was scaled"):
+    for remark in ("local functions first", "does not say how src_bytes was scaled"):
         assert remark in printed
         assert remark in tables
     assert "(0.7)" in tables
@@ -166,7 +167,7 @@ def test_another_window_has_no_numbers_of_the_paper(kdd99_file: Path, tmp_path: 
     assert written["window"]["rows"] == 500
     assert all(each["paper"] is None for each in written["rows"])
     assert all(each["paper_error"] is None for part in ("baselines", "functions") for each in written[part])
-    assert "own functions first" not in result.stdout
+    assert "local functions first" not in result.stdout
 
 
 @pytest.mark.parametrize(

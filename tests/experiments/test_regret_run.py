@@ -23,6 +23,8 @@ from cosend.experiments.regret.slopes import log_log_slope, over_seeds
 from cosend.simulation.problems import LipschitzProblem
 from cosend.theory.bounds import Setting
 
+pytestmark = pytest.mark.compiled
+
 ROW_KEYS = {"policy", "problem", "horizon", "seeds", "regret", "slope", "slope_ci", "bound", "exponent"}
 BY_NAME = {policy.name: policy for policy in POLICIES}
 PROBLEM = {problem.name: problem for problem in PROBLEMS}
@@ -294,7 +296,7 @@ def test_horizons_are_short_in_the_table(items: int, text: str) -> None:
     assert report.short(items) == text
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_the_slope_of_cos_is_below_the_exponent_once_it_stops_exploring() -> None:
     settings = Settings(seeds=2, problems=("line",), policies=("CoS",), items=3_000_000)
     (each,) = report.results(list(runs(settings)))["details"]
@@ -302,7 +304,7 @@ def test_the_slope_of_cos_is_below_the_exponent_once_it_stops_exploring() -> Non
     assert each["below_bound"]
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_the_slope_of_cell_klucb_is_below_its_exponent() -> None:
     settings = Settings(seeds=4, problems=("rough", "square", "cube"), policies=("CellKLUCB",), items=100_000)
     for each in report.results(list(runs(settings)))["details"]:

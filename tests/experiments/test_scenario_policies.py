@@ -12,6 +12,8 @@ from cosend.experiments.scenario.run import beside, run, slices_of
 from cosend.reports.page import write_report
 from tests.experiments.test_scenario_run import CONTEXTS, LOG, PREVIOUS, check_same, world_of
 
+pytestmark = pytest.mark.compiled
+
 # the table of a file -> the name in the results
 POLICIES = {
     'name = "CellKLUCB"\nslices = 3': "CellKLUCB",

@@ -26,6 +26,8 @@ from cosend.experiments.scenario.run import Outcome, run
 from cosend.experiments.scenario.world import World, build
 from cosend.streams.traffic import traffic
 
+pytestmark = pytest.mark.compiled
+
 SITES = """
 [[sites]]
 name = "north"

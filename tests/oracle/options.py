@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 sizes = st.lists(st.integers(1, 4), min_size=2, max_size=5)
 seeds = st.integers(0, 2**32)
 delays = st.sampled_from([0, 1, 5, 40])
-
-
-def tries(examples: int) -> settings:
-    """Return how hard to try: that many examples, fewer where Hypothesis is told to try less (tests/conftest.py)."""
-    return settings(max_examples=max(1, examples * settings().max_examples // 100))
 
 
 @st.composite

@@ -11,7 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.processes.saver import FRESH_EVERY
+
+pytestmark = pytest.mark.compiled
 
 ROOT = Path(__file__).parents[2]
 KILLS = 300

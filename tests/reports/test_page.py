@@ -10,6 +10,8 @@ import pytest
 from cosend.reports.page import COLUMNS, write_report
 from tests.reports import SITES, made_up
 
+pytestmark = pytest.mark.compiled
+
 PLOTS = {"error_over_time.png", "phases_over_time.png", "winners.png", "flows.png"}
 
 

@@ -12,6 +12,8 @@ from cosend.errors import CosendError
 from cosend.reports import plots
 from tests.reports import POLICIES, SITES, made_up
 
+pytestmark = pytest.mark.compiled
+
 if TYPE_CHECKING:
     from matplotlib.legend import Legend
 

@@ -9,6 +9,8 @@ from cosend import CoS, replay
 from cosend.simulation.problems import LipschitzProblem
 from cosend.theory.bounds import theorem_1
 
+pytestmark = pytest.mark.compiled
+
 PROBLEMS = [
     LipschitzProblem(functions=(2, 2, 2, 2)),
     LipschitzProblem(functions=(3, 1), alpha=0.5, call_cost=0.1),
@@ -29,7 +31,6 @@ def test_regret_stays_below_theorem_1_at_every_step(problem: LipschitzProblem, s
     assert (regret[steps - 1] <= bounds).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("functions", [(2,), (1, 1)], ids=["one site", "two sites"])
 def test_slope_of_regret_is_below_the_exponent_of_theorem_1(functions: tuple[int, ...]) -> None:
     """Theorem 1 is of order T^0.75 for alpha = d = 1.

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosend import Answer, AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, learner_state, replay
+from cosend import Answer, AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, replay
 from cosend.errors import CosendError, NetworkError
+
+pytestmark = pytest.mark.compiled
 
 SIZES = (2, 1, 3)
 NAMES = ("north", "east", "south")
@@ -109,7 +111,7 @@ def test_replay_equals_step_by_step(policy: CoS, delay: int, same_stream: bool, 
     columns = (trace.phases, trace.arms, trace.functions)
     assert [tuple(row) for row in np.stack([column.ravel() for column in columns], axis=1).tolist()] == expected
     for one, other in zip(compiled, single, strict=True):
-        ours, theirs = learner_state(one), learner_state(other)
+        ours, theirs = one.state(), other.state()
         assert ours.facts == theirs.facts
         for name, array in theirs.arrays.items():
             np.testing.assert_array_equal(ours.arrays[name], array)

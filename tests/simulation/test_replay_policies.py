@@ -15,6 +15,8 @@ from cosend.core.policy.parts import Policy
 from cosend.errors import NetworkError, SettingError
 from tests.policies import POLICIES, everything
 
+pytestmark = pytest.mark.compiled
+
 NAMES, SIZES, SLOTS = ("north", "east", "south"), (2, 1, 3), 90
 Array = npt.NDArray[Any]
 

@@ -79,10 +79,13 @@ def test_a_peer_that_is_dead_from_the_start_costs_few_attempts_and_no_item(polic
 
 def test_a_peer_that_dies_comes_back_by_itself_and_is_used_again_with_what_was_known_of_it() -> None:
     lab, _, line = wired(ZoomingKLUCB())
+    lab.add_classifier("never", always(None))
+    lab.remove("one")
+    lab.remove("zero")
     for item in items(200):
         lab.learn(lab.classify(item), high(item))
     known = {key: cell.estimates["hq"] for key, cell in lab.learner.cells().items()}
-    assert sum(each.reward_count for each in known.values()) > 50
+    assert sum(each.reward_count for each in known.values()) > 150
     line.error = ConnectionError("gone")
     for item in items(300, seed=2):
         lab.learn(lab.classify(item), high(item))
@@ -90,8 +93,8 @@ def test_a_peer_that_dies_comes_back_by_itself_and_is_used_again_with_what_was_k
     assert all(lab.learner.cells()[key].estimates["hq"] == each for key, each in known.items())
     line.error = None
     used = [lab.classify(item).arm for item in items(600, seed=3)]
-    assert used[-100:].count("hq") > 10
-    assert "hq" in used[:400]
+    assert used.index("hq") <= LONGEST
+    assert set(used[used.index("hq") :]) == {"hq"}
 
 
 def test_one_failing_arm_leaves_the_rest_of_a_batch_as_it_is() -> None:
@@ -252,7 +255,7 @@ def test_what_a_peer_could_not_be_told_is_told_when_it_is_back() -> None:
             break
         lab.learn(lab.classify(item), 1)
     assert_nothing_open(lab, hq)
-    assert lab.outbox == []
+    assert not lab.outbox
 
 
 def test_a_withdrawal_that_fails_does_not_fail_a_new_item() -> None:
@@ -265,7 +268,7 @@ def test_a_withdrawal_that_fails_does_not_fail_a_new_item() -> None:
     line.error = None
     for item in items(60):
         lab.learn(lab.classify(item), 1)
-    assert lab.outbox == []
+    assert not lab.outbox
     assert set(hq.open.values()) == set()
 
 

@@ -17,12 +17,14 @@ from cosend.errors import (
     SettingError,
     SettledDecision,
 )
+from cosend.site.batch import Batch
 from tests.site.test_site import (
     ONE_CELL,
     TRAINING_FIRST,
     always,
     assert_nothing_leaks,
     assert_nothing_open,
+    broken,
     everything,
     high,
     items,
@@ -212,3 +214,20 @@ def test_a_site_that_cannot_work_is_refused_when_it_is_built(
     good: dict[str, Any] = {"name": "lab", "classifiers": {"a": high}, "context": Context("x", range=(0, 1))}
     with pytest.raises(error, match=sentence):
         Site(**{**good, **bad})
+
+
+def test_an_item_is_counted_once_even_if_its_wait_was_over_before_its_arm_failed() -> None:
+    """With room for one to wait, all but the last of a batch are overdue when their arm fails: each is one item."""
+    site = Site(
+        "lab",
+        classifiers={"broken": broken, "one": always(1)},
+        context=Context("x", range=(0, 1)),
+        patience=Patience(max_waiting=1),
+    )
+    for _ in range(5):
+        points = site.rules.place([[0.1, 0.5, 0.9]])
+        batch = Batch(site, items(3), points)
+        batch.run()
+        assert [decision.label for decision in batch.decisions()] == [1, 1, 1]
+    assert site.learner.arrivals == 15
+    assert len(site.open) == 1

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import CoS, Learner, Patience, learner_from, learner_state, read_state, write_state
+from cosend import CoS, Learner, Patience, read_state, write_state
 from cosend.core.learner.state import State
 from cosend.core.learner.values import AskPeer, Choice, LabelledData
 from cosend.errors import SettingError, StateError
@@ -81,7 +81,7 @@ def same(one: State, other: State) -> bool:
 
 @cache
 def saved_bytes(folder: Path) -> bytes:
-    write_state(learner_state(a_learner()), folder / "whole.npz")
+    write_state(a_learner().state(), folder / "whole.npz")
     return (folder / "whole.npz").read_bytes()
 
 
@@ -93,10 +93,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.mark.parametrize("count", [0, 1, 40])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_state_comes_back_as_it_was(policy: str, count: int, tmp_path: Path) -> None:
-    state = learner_state(a_learner(policy, count))
+    state = a_learner(policy, count).state()
     write_state(state, tmp_path / "lab.npz")
     assert same(read_state(tmp_path / "lab.npz"), state)
-    assert same(learner_state(learner_from(read_state(str(tmp_path / "lab.npz")))), state)
+    assert same(Learner.from_state(read_state(str(tmp_path / "lab.npz"))).state(), state)
 
 
 @given(
@@ -112,15 +112,16 @@ def test_any_facts_and_numbers_come_back_as_they_were(
     assert same(read_state(path), state)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_state_loads_in_a_new_process_and_goes_on_with_identical_decisions(policy: str, tmp_path: Path) -> None:
     learner = a_learner(policy)
-    write_state(learner_state(learner), tmp_path / "lab.npz")
+    write_state(learner.state(), tmp_path / "lab.npz")
     program = (
         "import json, sys\n"
-        "from cosend import learner_from, read_state\n"
+        "from cosend import Learner, read_state\n"
         "from tests.stores.test_state_file import go_on\n"
-        "print(json.dumps(go_on(learner_from(read_state(sys.argv[1])), 80)))\n"
+        "print(json.dumps(go_on(Learner.from_state(read_state(sys.argv[1])), 80)))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "lab.npz")]
     done = subprocess.run(  # noqa: S603 - our own
@@ -131,7 +132,7 @@ def test_a_state_loads_in_a_new_process_and_goes_on_with_identical_decisions(pol
 
 def test_a_state_is_a_snapshot_that_later_events_do_not_touch() -> None:
     learner = a_learner()
-    state = learner_state(learner)
+    state = learner.state()
     before = json.dumps(state.facts), {name: array.copy() for name, array in state.arrays.items()}
     learner.set_cost("tree", 0.9)
     learner.add_own("new")
@@ -142,9 +143,9 @@ def test_a_state_is_a_snapshot_that_later_events_do_not_touch() -> None:
 
 
 def test_a_learner_does_not_touch_the_state_it_came_from() -> None:
-    state = learner_state(a_learner())
+    state = a_learner().state()
     before = json.dumps(state.facts), {name: array.copy() for name, array in state.arrays.items()}
-    learner = learner_from(state)
+    learner = Learner.from_state(state)
     learner.set_cost("tree", 0.9)
     go_on(learner, 20)
     assert json.dumps(state.facts) == before[0]
@@ -154,8 +155,8 @@ def test_a_learner_does_not_touch_the_state_it_came_from() -> None:
 def test_writing_replaces_what_was_there_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     target = tmp_path / "lab.npz"
     target.write_text("old")
-    write_state(learner_state(a_learner()), target)
-    write_state(learner_state(a_learner("keep")), target)
+    write_state(a_learner().state(), target)
+    write_state(a_learner("keep").state(), target)
     assert read_state(target).facts["policy"]["doubling"] == "keep"
     assert [path.name for path in tmp_path.iterdir()] == ["lab.npz"]
 
@@ -184,7 +185,7 @@ def test_a_flipped_bit_is_found_out_or_does_no_harm(whole: bytes, tmp_path: Path
         path.write_bytes(damaged)
         try:
             state = read_state(path)
-            learner_from(state)
+            Learner.from_state(state)
         except StateError:
             found += 1
         except Exception as error:  # collected, to show them all at once
@@ -286,29 +287,29 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [0, 3, 5, "4", None])
 def test_another_version_is_refused_with_both_versions_named(version: Any, tmp_path: Path) -> None:
-    state = learner_state(a_learner())
+    state = a_learner().state()
     state.facts["version"] = version
     write_state(state, tmp_path / "lab.npz")
     with pytest.raises(StateError, match=f"version {version!r}; this cosend reads version 4"):
-        learner_from(read_state(tmp_path / "lab.npz"))
+        Learner.from_state(read_state(tmp_path / "lab.npz"))
 
 
 @pytest.mark.parametrize("part", ["name", "own", "peers", "policy", "patience", "functions", "last_id", "seed"])
 def test_a_missing_fact_is_found_out(part: str) -> None:
-    state = learner_state(a_learner())
+    state = a_learner().state()
     del state.facts[part]
     with pytest.raises(StateError, match=f"damaged.*{part}"):
-        learner_from(state)
+        Learner.from_state(state)
 
 
 @pytest.mark.parametrize("part", ["site", "cells", "rewards", "counts", "waiting", "waiting_contexts"])
 def test_a_missing_or_misshapen_array_is_found_out(part: str) -> None:
-    state = learner_state(a_learner())
+    state = a_learner().state()
     with pytest.raises(StateError, match="damaged"):
-        learner_from(State(state.facts, {**state.arrays, part: state.arrays[part][:-1]}))
+        Learner.from_state(State(state.facts, {**state.arrays, part: state.arrays[part][:-1]}))
     del state.arrays[part]
     with pytest.raises(StateError, match=f"damaged.*{part}"):
-        learner_from(state)
+        Learner.from_state(state)
 
 
 @pytest.mark.parametrize("target", ["missing/lab.npz", "file/lab.npz", "folder"])
@@ -317,13 +318,13 @@ def test_a_state_that_cannot_be_written_raises_and_leaves_nothing_behind(target:
     (tmp_path / "file").write_text("a file")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(StateError, match="cannot be written"):
-        write_state(learner_state(a_learner()), tmp_path / target)
+        write_state(a_learner().state(), tmp_path / target)
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_facts_that_cannot_be_written_leave_the_old_file_whole(tmp_path: Path) -> None:
     target = tmp_path / "lab.npz"
-    state = learner_state(a_learner())
+    state = a_learner().state()
     write_state(state, target)
     with pytest.raises(StateError, match="not plain data"):
         write_state(State({**state.facts, "extra": object()}, state.arrays), target)
@@ -338,7 +339,7 @@ def test_what_is_no_path_is_refused(path: Any) -> None:
     with pytest.raises(SettingError, match="path must be the path of a file"):
         read_state(path)
     with pytest.raises(SettingError, match="path must be the path of a file"):
-        write_state(learner_state(a_learner()), path)
+        write_state(a_learner().state(), path)
 
 
 def test_what_is_no_state_is_not_written(tmp_path: Path) -> None:
@@ -360,5 +361,5 @@ def test_numbers_of_numpy_are_saved_like_all_others(tmp_path: Path) -> None:
     patience: Any = {"wait_limit": np.int64(3), "overdue": np.float32(0.1)}
     small: Any = np.float32(0.1)
     learner = Learner("lab", own={"tree": small}, policy=CoS(alpha=small), patience=Patience(**patience))
-    write_state(learner_state(learner), tmp_path / "lab.npz")
-    assert same(learner_state(learner_from(read_state(tmp_path / "lab.npz"))), learner_state(learner))
+    write_state(learner.state(), tmp_path / "lab.npz")
+    assert same(Learner.from_state(read_state(tmp_path / "lab.npz")).state(), learner.state())

@@ -107,7 +107,7 @@ def test_a_few_bad_values_among_numbers_are_named_by_place(tmp_path: Path, suffi
     error = failure(written(tmp_path, suffix, records))
     line = 5 if suffix.startswith("csv") else 4
     assert (error.line, error.column) == (line, "a")
-    assert "'x' is no finite number" in str(error)
+    assert "'x' is not a finite number" in str(error)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
@@ -129,8 +129,8 @@ def test_nan_infinity_and_null_are_named_by_place(tmp_path: Path, suffix: str, v
         ("a.csv", 'a,y\n"1\n2",3\n1,2,3\n', 4, None, "the row has 3 fields"),
         ("a.csv", 'a,y\n1,2\n"3,4\n', 3, None, "no valid CSV"),
         ("a.csv", b"a,y\n1,2\n\xe4,4\n", 3, None, "byte 0xe4 is not UTF-8"),
-        ("a.csv", "a,y\n1,2\nnan,4\n2,2\n", 3, "a", "'nan' is no finite number"),
-        ("a.csv", "a,y\n1,2\n2,inf\n2,2\n", 3, "y", "'inf' is no finite number"),
+        ("a.csv", "a,y\n1,2\nnan,4\n2,2\n", 3, "a", "'nan' is not a finite number"),
+        ("a.csv", "a,y\n1,2\n2,inf\n2,2\n", 3, "y", "'inf' is not a finite number"),
         ("a.csv", "a,y\n1,\n2,b\n", 2, "y", "every row needs one here"),
         ("a.jsonl", "", None, None, "the file is empty"),
         ("a.jsonl", '{"a": 1, "y": 1}\n{"a": 1,\n', 2, None, "no valid JSON"),

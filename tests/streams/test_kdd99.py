@@ -43,6 +43,7 @@ def changed(column: str, value: str) -> list[str]:
     return [*ROW[:place], value, *ROW[place + 1 :]]
 
 
+@pytest.mark.claims
 def test_the_real_file_has_494021_rows_in_file_order(kdd99_file: Path) -> None:
     table = kdd99(kdd99_file, labels="names")
     assert len(table) == 494_021

@@ -13,7 +13,7 @@ from cosend.cli import run as run_command
 
 app = typer.Typer(
     name="cosend",
-    help="Classify or send: sites that learn, for every item, whether to use an own classifier or a peer.",
+    help="Classify or send: sites that learn, for every item, whether to use a local classifier or a peer.",
     no_args_is_help=True,
     add_completion=False,
 )

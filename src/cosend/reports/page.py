@@ -64,7 +64,7 @@ SECTIONS = (
     Section(
         "winners",
         "Which arm wins in which cell",
-        "The context is cut into cells, and each site learns the best arm of each cell by itself: an own classifier, "
+        "The context is cut into cells, and each site learns the best arm of each cell by itself: a local classifier, "
         "or a peer to send the item to. Each letter is an arm; a number below it is how many items came to that "
         "cell. A cell of few items is not settled yet.",
         plots.winners,

@@ -47,6 +47,9 @@ class Network:
         for site in joining:
             self.add(site)
 
+    def __repr__(self) -> str:
+        return f"<Network of {', '.join(self.sites)}>"
+
     def add(self, site: Site) -> None:
         """Let a site join; it and all others become peers."""
         check_kind("a site of a network", site, Site, "a Site")

@@ -29,8 +29,9 @@ class ArmChanges(Transitions):
         waiting = [(entry.id, entry.arm, entry.kind) for entry in self.learner.registry.of_arm(number)]
         self._change(self.learner.arms.check_may_leave, name)
         forwards = self._gone(waiting)
+        asked = self.served.of_caller(name) if name in self.learner.arms.peers else []
         self.learner.remove(name)
-        self.learner.withdraw_many(asked := self.served.of_caller(name))
+        self.learner.withdraw_many(asked)
         self.served.forget(asked)
         self._write(events.ArmRemoved(name))
         return forwards

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-LONGEST: Final = 1024  # items; so an arm that has recovered is found out soon enough
+LONGEST: Final = 64  # items: so an arm that has recovered is soon found out
 NOBODY: Final[frozenset[str]] = frozenset()
 
 

@@ -7,6 +7,7 @@ last try among local classifiers only. An item is given up when no arm is left, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from cosend.core.kernel.bookkeeping import TRAIN
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import PHASES
 from cosend.core.learner.values import AskPeer, LabelledData
-from cosend.errors import ClassifierError, NetworkError, NoAnswer
+from cosend.errors import ClassifierError, NetworkError, NoAnswer, StateError
 from cosend.site.messages import Call, Decision, Question, Reply
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Batch(Tries):
         super().__init__(site)
         self.items, self.points = items, points
         self.contexts = site.rules.spell_all(points)
-        self.made: list[tuple[Any, ...]] = [()] * len(items)  # id, arm, kind, cell, propensity
+        self.made: list[tuple[Any, ...]] = [()] * len(items)  # id, arm, kind, cell, propensity, arrival
         self.labels: list[Any] = [None] * len(items)
         self.again: dict[int, int] = {}  # by place
         self.errors: dict[int, NoAnswer] = {}
@@ -79,7 +80,7 @@ class Batch(Tries):
 
     def decision(self, place: int) -> Decision:
         """Return the decision of an item."""
-        ticket, arm, kind, cell, propensity = self.made[place]
+        ticket, arm, kind, cell, propensity, _ = self.made[place]
         return Decision(ticket, self.labels[place], arm, PHASES[kind], cell, self.contexts[place], propensity)
 
     def _give_up(self, places: Iterable[int]) -> None:
@@ -100,7 +101,7 @@ class Batch(Tries):
             step = site.rules.choose(points, told=told, without=without, again=again)
             site.post(step.forwards)
             ids = range(step.first, step.first + len(step.arms))
-            rows = zip(ids, step.arms, step.kinds, step.cells, step.propensities, strict=True)
+            rows = zip(ids, step.arms, step.kinds, step.cells, step.propensities, step.arrivals, strict=True)
             for place, row in zip(places, rows, strict=False):
                 self.made[place] = row
             for arm, numbers in step.uses().items():
@@ -160,10 +161,9 @@ class Batch(Tries):
         if not good:
             self.site.arm_failed(arm)
         bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
-        ids = [self.made[place][0] for place, _ in bad]
-        arrivals, forwards = self.site.rules.fail(ids, arm, bad[0][1])
+        _, forwards = self.site.rules.fail([self.made[place][0] for place, _ in bad], arm, bad[0][1])
         self.site.post(forwards)
-        self.again.update((place, arrivals.get(ticket, 0)) for (place, _), ticket in zip(bad, ids, strict=True))
+        self.again.update((place, self.made[place][-1]) for place, _ in bad)  # also if its wait is over
         self.note_failures(arm, bad)
         return bool(good)
 
@@ -190,9 +190,16 @@ class Answering(Tries):
                         self._serve(together, without)
                 places, self.failing = self.failing, []
         except BaseException:
-            self.site.post(self.site.rules.withdraw([ticket for ticket in self.tickets if ticket]))
+            self._abandon()
             raise
         return self.replies
+
+    def _abandon(self) -> None:
+        """Take back what was answered: nobody was told. A journal that is behind rules that out."""
+        rules = self.site.rules
+        with suppress(StateError):
+            tickets = rules.served_tickets(self.caller, [question.request for question in self.questions])
+            self.site.post(rules.withdraw(tickets))
 
     def _give_up(self, places: Iterable[int]) -> None:
         for place in places:
@@ -202,7 +209,7 @@ class Answering(Tries):
         rules = self.site.rules
         serving = rules.serve(self.caller, [self.questions[place] for place in places], without)
         # Told at its own next step: the caller may be one of those it concerns, and has chosen for its whole batch.
-        self.site.outbox += serving.forwards
+        self.site.outbox.add(serving.forwards)
         uses: dict[str, list[int]] = {}
         for place, function, ticket in zip(places, serving.functions, serving.tickets, strict=True):
             self.tickets[place] = ticket

@@ -10,10 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.core.checks import as_list, is_number
-from cosend.errors import ContextError
+from cosend.errors import ContextError, listed
 
 DAY_S: Final = 86_400.0
-SHOWN: Final = 20  # features that an error names
 
 
 def as_rows(what: str, items: Any) -> list[Any]:
@@ -41,8 +40,7 @@ def feature_column(items: Sequence[Any], feature: str) -> list[Any]:
 def _described(item: Any) -> str:
     if not isinstance(item, Mapping):
         return f"no features: it is {item!r}"
-    names = [str(key) for key in item]
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return listed([str(key) for key in item])
 
 
 def number_column(items: Sequence[Any], feature: str) -> list[float]:

@@ -119,9 +119,8 @@ class Context(_Axis):
         check_one_of("outside", self.outside, get_args(Outside))
         check_whole("window", self.window)
         if self.range is None and (self.scale == "linear" or (self.scale == "rank" and self.outside != "error")):
-            raise SettingError(
-                "range", None, "given with scale='linear': (low, high); if it is not known, scale='rank'"
-            )
+            allowed = "(low, high); if that is not known, use scale='rank', and leave out outside"
+            raise SettingError("range", None, allowed)
         if self.range is not None and not self._range_makes_sense(self.range):
             allowed = "(low, high) with low < high" + (" and low >= 0" if self.scale == "log" else "")
             raise SettingError("range", self.range, allowed)

@@ -34,6 +34,7 @@ class Step(NamedTuple):
     kinds: list[int]  # TRAIN, EXPLORE, EXPLOIT or LOOK
     cells: list[int]
     propensities: list[float]
+    arrivals: list[int]  # the numbers of the items: what `choose` takes as `again` if an arm fails
     ask: AskPeer | None
     forwards: list[Forward]  # what became overdue: peers that wait for a label are told that none will come
 
@@ -111,7 +112,7 @@ class Open(NamedTuple):
 
     arm: str
     label: Any  # None while it is still being decided
-    caller: str | None  # the peer whose item it is, None for an own one
+    caller: str | None  # the peer whose item it is, None for a local one
     answered: bool
 
 
@@ -123,7 +124,7 @@ class Peer(Protocol):
         ...
 
     def serve(self, call: Call) -> list[Reply]:
-        """Label items with its own classifiers: a reply for each question."""
+        """Label items with its local classifiers: a reply for each question."""
         ...
 
     def teach(self, forward: Forward) -> None:

@@ -10,6 +10,10 @@
 A transition checks everything, then changes the state, writes its event to the journal, and returns what is needed
 next, all of it at once. None waits and none runs code of the user: classifiers, rewards and contexts belong to whoever
 drives the rules. So any number of items can be in flight, and the order of the transitions is that of the events.
+
+Whoever drives them with many items in flight sends the calls of a step before its forwards, and keeps their order on
+the way to a peer: one that hears that no label will come before it is asked would wait for it. For the same reason, an
+answer that `fail` does not return is not tried again. What is cancelled is withdrawn.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from cosend.core.learner.learner import NOBODY, Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import Answer, LabelledData
 from cosend.core.policy.parts import Policy
-from cosend.errors import SettingError, UnansweredDecision, UnknownDecision
+from cosend.errors import DecisionError, SettingError, UnansweredDecision, UnknownDecision
 from cosend.site import events
 from cosend.site.arm_changes import ArmChanges
 from cosend.site.context import Axis, Column, place_columns
@@ -129,12 +133,24 @@ class Rules(ArmChanges):
             [kind for kind, _, _, _ in made],
             [cell for _, _, cell, _ in made],
             [1.0 / candidates if candidates else math.nan for _, _, _, candidates in made],
+            self._arrivals(again[:count], count),
             None if ask is None else ask._replace(context=self.spell(points[count])),
             self.forget_overdue(),
         )
         if self.journal is not None:
             self._write_choices(step, points, told, tuple(without), tuple(again))
         return step
+
+    def _arrivals(self, again: Sequence[int], count: int) -> list[int]:
+        """Return the numbers of so many items that were chosen for just now; some were counted before."""
+        last = self.learner.arrivals
+        if not any(again):
+            return list(range(last - count + 1, last + 1))
+        number, numbers = last - again.count(0), []
+        for before in again:
+            number += before == 0
+            numbers.append(before or number)
+        return numbers
 
     def _write_choices(
         self,
@@ -145,15 +161,16 @@ class Rules(ArmChanges):
         again: tuple[int, ...],
     ) -> None:
         heard, count = {peer: (int(data[0]), int(data[1])) for peer, data in told.items()}, len(step.arms)
+        chosen, asked = None, None
         if count:
             contexts = tuple(self.spell_all(points[:count]))
             arms, kinds, propensities = tuple(step.arms), tuple(step.kinds), tuple(step.propensities)
-            self._write(events.Chosen(step.first, contexts, arms, kinds, propensities, heard, without, again[:count]))
+            chosen = events.Chosen(step.first, contexts, arms, kinds, propensities, heard, without, again[:count])
             heard = {}
         if step.ask is not None:
             number = again[count] if again else 0
-            self._write(events.Asked(step.ask.peer, step.ask.context, heard, without, number))
-        self._write(None)
+            asked = events.Asked(step.ask.peer, step.ask.context, heard, without, number)
+        self._write(chosen, asked)
 
     def complete(
         self,
@@ -214,6 +231,9 @@ class Rules(ArmChanges):
         for ticket, (_, kind, _) in zip(tickets, found, strict=True):
             if kind == TAUGHT:  # an answer to a peer: its label comes from there
                 raise UnknownDecision(self.name, ticket, self.learner.last_id)
+        return self._answers(tickets)
+
+    def _answers(self, tickets: Sequence[int]) -> list[Any]:
         notes = self.learner.registry.notes
         try:
             return [notes[ticket] for ticket in tickets]
@@ -230,6 +250,8 @@ class Rules(ArmChanges):
         """Learn the true labels of own decisions, which have been answered."""
         tickets, found = self.learner.look_up(ids)
         notes = self._notes(tickets, found)
+        if len(truths) != len(tickets):
+            raise SettingError("truths", len(truths), f"as many as decisions ({len(tickets)})")
         self._change(self.learner.settle, tickets, found, gains, costs)
         self._remember_newest(tickets, truths)
         if self.journal is not None:
@@ -271,6 +293,8 @@ class Rules(ArmChanges):
                 f"the requests of caller {caller!r}", [each.request for each in questions], "all different"
             )
         labelled = [each for each in questions if each.labelled or each.training]
+        unlabelled = [each.request for each in questions if not (each.labelled or each.training)]
+        before = self.served_tickets(caller, unlabelled)  # they are struck, and no other event says so
         answers, forwards = self._change(self._serve, caller, questions, without)
         tickets = [answer.ticket or 0 for answer in answers]
         event = None
@@ -285,7 +309,7 @@ class Rules(ArmChanges):
                 training=tuple(each.training for each in labelled),
                 without=tuple(without),
             )
-        self._write(event)
+        self._write(events.Withdrawn(tuple(before)) if before else None, event)
         return Serving([answer.function for answer in answers], tickets, forwards)
 
     def _serve(
@@ -327,9 +351,14 @@ class Rules(ArmChanges):
         self, caller: str, requests: Sequence[int], truths: Sequence[Any], gains: Sequence[float]
     ) -> list[Lesson]:
         """Learn the true labels of items that were answered for a peer, all of which must be awaited."""
-        tickets = self.served_tickets(caller, requests)
-        _, found = self.learner.look_up(tickets)
-        notes = [self.learner.registry.notes[ticket] for ticket in tickets]
+        for request in requests:
+            if self.served.ticket(caller, request) is None:
+                sentence = f"site {self.name!r} awaits no label for request {request!r} of caller {caller!r}"
+                raise DecisionError(self.name, request, sentence)
+        if len(truths) != len(requests):
+            raise SettingError("truths", len(truths), f"as many as requests ({len(requests)})")
+        tickets, found = self.learner.look_up(self.served_tickets(caller, requests))
+        notes = self._answers(tickets)
         self._change(self.learner.learn_many, tickets, gains)
         self.served.forget(tickets)
         if self.journal is not None:

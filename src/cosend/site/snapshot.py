@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from cosend.core.learner.state import State, learner_from, learner_state
+from cosend.core.learner.learner import Learner
+from cosend.core.learner.state import State
 from cosend.errors import StateError
 from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
@@ -15,7 +16,8 @@ from cosend.site.served import Served
 
 def rules_state(rules: Rules) -> State:
     """Return everything that the rules of a site need to go on as if they had never stopped."""
-    state = learner_state(rules.learner)
+    rules.check_written()
+    state = rules.learner.state()
     past, notes = rules.past, rules.learner.registry.notes
     waiting = [ticket for ticket in rules.learner.registry.ids() if ticket in notes]
     state.facts["site"] = {
@@ -38,7 +40,7 @@ def rules_state(rules: Rules) -> State:
 
 def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
     """Check that a state fits the rules of a site and return the function that puts it there, which cannot fail."""
-    learner = learner_from(state)
+    learner = Learner.from_state(state)
     try:
         saved = state.facts["site"]
         context, past = saved["context"], _past(saved["past"], len(rules.axes))

@@ -43,14 +43,20 @@ class Transitions:
 
     def _begin(self) -> None:
         """Begin a change, which ends with `_write`; raises if an earlier one was interrupted before that."""
-        if self._unwritten:
-            raise StateError(f"site {self.name!r} was stopped before it wrote its journal: fold the journal to go on")
+        self.check_written()
         self._unwritten = self.journal is not None
 
-    def _write(self, event: Event | None) -> None:
-        """Write the event of a change, if there is one; then the journal has caught up."""
-        if self.journal is not None and event is not None:
-            self.journal(event)
+    def check_written(self) -> None:
+        """Raise if the journal is behind the state."""
+        if self._unwritten:
+            raise StateError(f"site {self.name!r} was stopped before it wrote its journal: fold the journal to go on")
+
+    def _write(self, *happened: Event | None) -> None:
+        """Write the events of a change, if there are any; when all are written, the journal has caught up."""
+        if self.journal is not None:
+            for event in happened:
+                if event is not None:
+                    self.journal(event)
         self._unwritten = False
 
     def promised(self, arm: int, kind: int) -> bool:
@@ -78,7 +84,7 @@ class Transitions:
         point = list(context)
         for axis, codes in self.past.codes.items():
             if axis < len(point):
-                if not isinstance(point[axis], str | int | float | None):
+                if not isinstance(point[axis], str | int | float | None) or point[axis] != point[axis]:
                     raise ContextError(f"axis {axis} of a context of site {self.name!r} is no value: {point[axis]!r}")
                 point[axis] = float(code(codes, point[axis]))
         return tuple(point)

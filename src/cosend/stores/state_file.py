@@ -44,7 +44,7 @@ UNREADABLE: Final = (
 def write_state(state: State, path: str | os.PathLike[str]) -> None:
     """Write a state to a file, replacing what was there in one step."""
     check_path("path", path)
-    check_kind("state", state, State, "a State, for example from learner_state")
+    check_kind("state", state, State, "a State, for example from Learner.state()")
     try:
         facts = np.frombuffer(json.dumps(state.facts).encode(), np.uint8)
         with replacing(Path(path)) as file:

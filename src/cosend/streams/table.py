@@ -122,7 +122,9 @@ def as_column(values: Sequence[Any], blame: Blame) -> Column:
     blank = sum(isinstance(value, str) and not value.strip() for value in values)
     if 2 * sum(number is not None for number in parsed) > len(values) - blank:
         bad = next(n for n, number in enumerate(parsed) if number is None or not math.isfinite(number))
-        raise blame(bad, f"{shown(values[bad])} is no finite number", "most of the column is numbers, so all must be")
+        raise blame(
+            bad, f"{shown(values[bad])} is not a finite number", "most of the column is numbers, so all must be"
+        )
     return np.array([str(value) for value in values], np.str_)
 
 
@@ -153,7 +155,7 @@ def _from_decimal(value: Decimal) -> float:
 
 
 def _numbers(values: Sequence[Any], blame: Blame) -> Column | None:
-    """Return the values as one array of numbers, or None if one of them is no finite number."""
+    """Return the values as one array of numbers, or None if one of them is not a finite number."""
     kinds = set(map(type, values))
     if kinds == {bool}:
         return np.array(values, np.bool_)

@@ -49,7 +49,7 @@ class Setting:
 
     @property
     def arms(self) -> int:
-        """|K_i|, own classifiers and peers."""
+        """|K_i|, local classifiers and peers."""
         return self.own + self.peers
 
     @property

@@ -1,7 +1,7 @@
 """Who learns what: the one place where counts and means move.
 
     a choice of ...            at the moment of the choice            when its label comes
-    own classifier j           j waits; the cell has an arrival       count and mean of j
+    local classifier j           j waits; the cell has an arrival       count and mean of j
     peer k, explore/exploit    k waits; the cell has an arrival       count and mean of k
     peer k, training           training count of k; an arrival        my trainings of k, and nothing else of k
     own j, to answer a peer    j waits                                count and mean of j; the cell was taught
@@ -52,10 +52,10 @@ def may_be_chosen(ledger: Ledger, arm: int) -> bool:
 def enter_choice(ledger: Ledger, row: int, arm: int, phase: int, arrival: int, arrivals: int) -> None:
     """Enter a choice for an own item in a cell: as 1 arrival whatever arm is used, or 0 if it was counted before."""
     ledger.cells[row, col.CELL_ARRIVALS] += arrivals
-    if phase == TRAIN:
+    if phase == TRAIN:  # figure "Train": N_1 of the peer, and neither its mean nor its count
         ledger.counts[row, arm, col.TRAINING] += 1
         ledger.counts[row, arm, col.TRAINING_WAITING] += 1
-    else:
+    else:  # exactness.md, "Arithmetic": what waits counts from the moment of the choice
         ledger.counts[row, arm, col.WAITING] += 1
     if ledger.site[col.RISING]:
         # An item that is chosen for again may be older than the last one that the arm was given.
@@ -66,7 +66,7 @@ def enter_choice(ledger: Ledger, row: int, arm: int, phase: int, arrival: int, a
 def enter_report(ledger: Ledger, row: int, peer: int, arrivals: int, taught: int) -> None:
     """Refresh the cached training count of a peer from what it reports."""
     waiting = int(ledger.counts[row, peer, col.TRAINING_WAITING])
-    if ledger.site[col.COUNTS_MINE_ONLY]:
+    if ledger.site[col.COUNTS_MINE_ONLY]:  # exactness.md, "Asking and training"
         count = arrivals + int(ledger.counts[row, peer, col.MY_TRAINING]) + waiting
     else:
         # What waits was sent but has not been taught: without it a slow label would train the peer again and again.
@@ -82,7 +82,7 @@ def enter_reward(ledger: Ledger, row: int, arm: int, kind: int, gain: float, wai
         if waited:
             ledger.counts[row, arm, col.TRAINING_WAITING] -= 1
         return
-    if kind != LOOK:
+    if kind != LOOK:  # figures "Explore" and "Exploit": the sample mean of the arm in the cell
         reward_sum = ledger.rewards[row, arm, col.REWARD_SUM] + gain
         reward_count = ledger.rewards[row, arm, col.REWARD_COUNT] + 1
         ledger.rewards[row, arm, col.REWARD_SUM] = reward_sum

@@ -67,7 +67,7 @@ def restart_if_changed(known: Floats, longest: int) -> None:
     count, total = known[COUNT], known[SUM]
     if count < FEWEST:
         return
-    most, newer = 2.0 * math.log(count) + CAUTION, 0.0
+    most, newer = 2.0 * math.log(count) + CAUTION, 0.0  # exactness.md, "Arms that change"
     newer_count, newer_sum, length = 0.0, 0.0, 1.0
     for level in range(longest + 1):
         first = FIRST_LEVEL + level * PER_LEVEL

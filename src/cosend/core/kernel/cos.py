@@ -1,6 +1,6 @@
 """CoS, "classify or send": which arm an item gets. The figure "Pseudocode for the CoS algorithm".
 
-    1. an own classifier with count <= D1        -> explore it
+    1. a local classifier with count <= D1        -> explore it
     2. a peer with training count <= D2          -> ask it; if that is still so, train it
     3. a peer with count <= D3                   -> explore it
     4. otherwise                                 -> exploit the arm with the best mean
@@ -56,10 +56,13 @@ def lacks_training(ledger: Ledger, row: int, peer: int, quota: float) -> bool:
 @compiled
 def count_owed(ledger: Ledger, row: int, first: int, last: int, quota: float) -> int:
     """Return how many of the arms first .. last-1 have count <= quota."""
-    owed = 0
+    owed, still_owed = 0, 0
     for arm in range(first, last):
-        owed += lacks_samples(ledger, row, arm, quota)
-    return owed
+        owed += sample_count(ledger, row, arm) <= quota
+    if owed > 0:  # rarely: whether arms may be chosen is asked only then
+        for arm in range(first, last):
+            still_owed += lacks_samples(ledger, row, arm, quota)
+    return still_owed
 
 
 @compiled
@@ -91,7 +94,8 @@ def train_or_ask(ledger: Ledger, row: int, quota: float, asked: Asked) -> tuple[
         stale += lacks_training(ledger, row, peer, quota)
     if stale == 0:
         return EXPLOIT, EMPTY, 0
-    # A peer that was asked and is still stale is the one that was drawn: train it.
+    # Lines 9-13: the count of a drawn peer is refreshed by asking; if it is still <= D2 the peer is trained, else "go
+    # to line 15" means the next stale peer. One that was asked and is still stale is the one that was drawn.
     n = draw_one(ledger, draws.PEER_TRAINING + draws.PER_ASKED_PEER * asked_count, stale)
     drawn = EMPTY
     for peer in range(site[col.OWN_COUNT], site[col.ARM_COUNT]):
@@ -131,6 +135,7 @@ def nth_tie(ledger: Ledger, row: int, first: int, n: int) -> int:
 @compiled
 def best_arm(ledger: Ledger, row: int) -> tuple[int, int]:
     """Return the arm with the best mean, ties at random, and among how many it was drawn."""
+    # Lines 17-18, the equation "maximizer": the best mean net of its cost, ties at random (draw 4).
     first, ties = best_among(ledger, row, ledger.site[col.ARM_COUNT])
     return nth_tie(ledger, row, first, draw_one(ledger, draws.BEST_ARM, ties)), ties
 
@@ -140,18 +145,18 @@ def in_order(ledger: Ledger, row: int, explore_quota: float, train_quota: float,
     """Return what is owed a sample first in the order of the paper's figure, or with training first; else EXPLOIT."""
     own = ledger.site[col.OWN_COUNT]
     train_first = ledger.site[col.ORDER] == TRAIN_FIRST
-    if not train_first:
+    if not train_first:  # lines 6-7: a local function with N <= D1 is explored
         arm, owed = explore_among(ledger, row, 0, own, explore_quota, draws.OWN_EXPLORATION)
         if owed > 0:
             return EXPLORE, arm, owed
-    phase, peer, stale = train_or_ask(ledger, row, train_quota, asked)
+    phase, peer, stale = train_or_ask(ledger, row, train_quota, asked)  # lines 8-14
     if stale > 0:
         return phase, peer, stale
     if train_first:
         arm, owed = explore_among(ledger, row, 0, own, explore_quota, draws.OWN_EXPLORATION)
         if owed > 0:
             return EXPLORE, arm, owed
-    arms = ledger.site[col.ARM_COUNT]
+    arms = ledger.site[col.ARM_COUNT]  # lines 15-16: a peer with N <= D3 is explored
     arm, owed = explore_among(ledger, row, own, arms, explore_quota, draws.PEER_EXPLORATION)
     if owed > 0:
         return EXPLORE, arm, owed
@@ -169,6 +174,7 @@ def is_owed(ledger: Ledger, row: int, arm: int, explore_quota: float, train_quot
 @compiled
 def at_random(ledger: Ledger, row: int, explore_quota: float, train_quota: float, asked: Asked) -> tuple[int, int, int]:
     """Return one draw from everything that is owed a sample (the paper's prose), or EXPLOIT if nothing is."""
+    # The set S of the paper's prose; exactness.md, "Order random".
     arms = ledger.site[col.ARM_COUNT]
     owed, asked_count, drawn = 0, 0, EMPTY
     for arm in range(arms):

@@ -68,12 +68,23 @@ def inherit(ledger: Ledger, parent: int, child: int) -> None:
 
 
 @compiled
+def is_undivided(ledger: Ledger, row: int) -> bool:
+    """Tell whether all axes of a cube are categories: there is nothing to split."""
+    site = ledger.site
+    if site[col.CATEGORIES] == 0:
+        return False
+    view = ledger.views[ledger.cells[row, col.CELL_KEY] % site[col.VIEWS]]
+    return bool(view[col.VIEW_AXIS_COUNT] == 0.0 and view[col.VIEW_AXES] > 0.0)
+
+
+@compiled
 def split_if_due(ledger: Ledger, row: int) -> None:
     """Split a cube that is so well known that its size hides more than chance does."""
     site, known = ledger.site, ledger.parameters
     level = ledger.cells[row, col.CELL_LEVEL]
-    if site[col.ZOOMS] == NEVER or not 0 <= level < DEEPEST:
+    if site[col.ZOOMS] == NEVER or not 0 <= level < DEEPEST or is_undivided(ledger, row):
         return
+    # DCZA of the longer version: a cube of level p is split after A 2^(rho p) arrivals.
     enough = known[col.SPLIT_AFTER] * math.exp(known[col.SPLIT_RATE] * level)
     if site[col.ZOOMS] == BY_ARRIVALS:
         due = ledger.cells[row, col.CELL_ARRIVALS] >= enough
@@ -92,5 +103,6 @@ def unresolved(ledger: Ledger, row: int) -> bool:
         second = max(second, min(best, mean))
         best = max(best, mean)
     known = ledger.parameters
+    # exactness.md, "Cubes that split": the second best net mean is within 2 L 2^(-alpha p) of the best.
     within = known[col.STEEPNESS] * math.exp(-known[col.SIDE_RATE] * ledger.cells[row, col.CELL_LEVEL])
     return bool(second >= best - within)

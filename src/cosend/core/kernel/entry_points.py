@@ -44,6 +44,13 @@ def prepare(ledger: Ledger, waiting: Waiting, arrival: int, again: int) -> int:
 
 
 @compiled
+def arrival_of(ledger: Ledger, again: int) -> int:
+    """Return the number of an item's arrival; one that came in an earlier epoch is as the first of this one."""
+    site = ledger.site
+    return int(max(again, site[col.QUOTA_START] + 1) if again > 0 else site[col.ARRIVALS] + 1)
+
+
+@compiled
 def admit(ledger: Ledger, waiting: Waiting, context: Floats, row: int, arm: int, phase: int, again: int) -> None:
     """Enter a choice and let it wait for its label."""
     if again > 0:
@@ -65,14 +72,14 @@ def choose_one(arrays: Arrays, context: Floats, asked: Asked, again: int) -> tup
     bad = first_bad_axis(context, ledger.site[col.CATEGORIES])
     if bad >= 0:
         return BAD_CONTEXT, bad, 0, 0, 0
-    arrival = again if again > 0 else ledger.site[col.ARRIVALS] + 1
+    arrival = arrival_of(ledger, again)
     status = prepare(ledger, waiting, arrival, again)
     if status != READY:
         return status, EMPTY, 0, 0, 0
     phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
     if phase != ASK:
         admit(ledger, waiting, context, row, arm, phase, again)
-    return phase, arm, ledger.cells[row, col.CELL_KEY], candidates, ledger.site[col.TICKETS]
+    return phase, arm, int(ledger.cells[row, col.CELL_KEY]), candidates, int(ledger.site[col.TICKETS])
 
 
 @compiled
@@ -96,7 +103,7 @@ def enter_many(arrays: Arrays, contexts: Floats, arms: Ints, phases: Ints, again
     """Enter choices that were made before, from `first` on: (how far it came, READY or what must be done first)."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
     for n in range(first, contexts.shape[0]):
-        arrival = again[n] if again[n] > 0 else ledger.site[col.ARRIVALS] + 1
+        arrival = arrival_of(ledger, again[n])
         status = prepare(ledger, waiting, arrival, again[n])
         if status != READY:
             return n, status
@@ -109,7 +116,7 @@ def enter_many(arrays: Arrays, contexts: Floats, arms: Ints, phases: Ints, again
 def visit_one(arrays: Arrays, context: Floats, again: int) -> int:
     """Visit the cell of an item as `choose_one` does before a peer is asked: READY, or what must be done first."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
-    arrival = again if again > 0 else ledger.site[col.ARRIVALS] + 1
+    arrival = arrival_of(ledger, again)
     status = prepare(ledger, waiting, arrival, again)
     if status == READY:
         visit_cell(ledger, ledger.site[col.TRUSTED], context, arrival)
@@ -122,7 +129,7 @@ def hear_one(arrays: Arrays, context: Floats, peer: int, arrivals: int, taught: 
     ledger = Ledger(*arrays[:8])
     if not has_room(ledger):
         return False
-    hear(ledger, context, peer, arrivals, taught, again if again > 0 else ledger.site[col.ARRIVALS] + 1)
+    hear(ledger, context, peer, arrivals, taught, arrival_of(ledger, again))
     return True
 
 
@@ -194,12 +201,10 @@ def learn_many(arrays: Arrays, tickets: Ints, gains: Floats) -> None:
 
 @compiled
 def strike_many(arrays: Arrays, tickets: Ints) -> None:
-    """Strike out choices or answers: they no longer count, and wait no longer; an id that does not wait is nothing."""
+    """Strike out choices or answers, all of which must wait: they no longer count, and wait no longer."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
     for n in range(tickets.shape[0]):
-        slot = find_waiting(waiting.entries, tickets[n])
-        if slot != EMPTY:
-            strike_slot(ledger, waiting, slot)
+        strike_slot(ledger, waiting, find_waiting(waiting.entries, tickets[n]))
 
 
 @compiled
@@ -208,7 +213,7 @@ def look_one(entries: Ints, ticket: int) -> tuple[int, int, int]:
     slot = find_waiting(entries, ticket)
     if slot == EMPTY:
         return EMPTY, 0, 0
-    return entries[slot, col.WAIT_ARM], entries[slot, col.WAIT_KIND], entries[slot, col.WAIT_ARRIVAL]
+    return int(entries[slot, col.WAIT_ARM]), int(entries[slot, col.WAIT_KIND]), int(entries[slot, col.WAIT_ARRIVAL])
 
 
 @compiled

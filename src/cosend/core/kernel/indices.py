@@ -51,6 +51,7 @@ def kl_index(ledger: Ledger, row: int, arm: int, level: float, least: float) -> 
 
     An arm that was never tried comes before all others, the cheapest first. What waits counts as tried.
     """
+    # exactness.md, "Index policies".
     count, cost = sample_count(ledger, row, arm), ledger.costs[arm]
     if count == 0.0:
         return float(NEVER_TRIED - cost)

@@ -37,6 +37,7 @@ def learn_in_all_views(
         if kind != TRAIN and view < candidates:
             judge(ledger, view, row, arm, gain)
         if row != EMPTY:
+            # exactness.md, "Doubling" and "Cubes that split": where the cell of the choice was replaced.
             waited = ticket > ledger.cells[row, col.CELL_BORN]
             if waited or site[col.KEEPS]:
                 enter_reward(ledger, row, arm, kind, gain, waited)

@@ -1,6 +1,6 @@
 """What a site knows, as flat arrays.
 
-There is a row for each cell that the site has visited, and in every row one estimate for each arm: own classifiers
+There is a row for each cell that the site has visited, and in every row one estimate for each arm: local classifiers
 first, then peers. A cell that was never visited costs nothing: a hash table finds the row of a cell.
 
 A view is some of the axes of a context. Most sites have one, of all axes. One that selects its context has several, and

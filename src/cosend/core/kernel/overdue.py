@@ -15,7 +15,7 @@ from cosend.core.kernel.waiting import Waiting, can_wait, oldest_waiting, remove
 @compiled
 def drop_overdue(ledger: Ledger, waiting: Waiting, arrival: int) -> bool:
     """Drop what has waited too long when the `arrival`-th item comes; false if there is no place for the ids."""
-    limit = waiting.desk[col.WAIT_LIMIT]
+    limit = waiting.desk[col.WAIT_LIMIT]  # exactness.md, "Waiting"
     while waiting.desk[col.WAIT_COUNT] > 0 and arrival > limit:
         slot = oldest_waiting(waiting)
         if arrival - waiting.entries[slot, col.WAIT_ARRIVAL] <= limit:

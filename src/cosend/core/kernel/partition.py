@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Floats, Ints, Ledger
 
@@ -87,6 +87,15 @@ def first_bad_axis(context: Floats, categories: int) -> int:
 
 
 @compiled
+def first_bad_context(contexts: Floats, categories: int) -> int:
+    """Return the first of many contexts that has a bad axis, or -1."""
+    for n in range(contexts.shape[0]):
+        if first_bad_axis(contexts[n], categories) >= 0:
+            return n
+    return -1
+
+
+@compiled
 def slice_of(x: float, slices: int) -> int:
     """Return the slice of one axis that holds x; 1.0 belongs to the last."""
     return min(int(x * slices), slices - 1)
@@ -104,7 +113,7 @@ def place_on(ledger: Ledger, context: Floats, axis: int, arrival: int) -> float:
     site = ledger.site
     if axis < site[col.DIMENSIONS]:
         return float(context[axis])
-    # Functions that learn make time one more dimension, t/T (Theorem 2).
+    # Theorem 2: functions that learn make time one more dimension, t/T.
     step = max(1, arrival - site[col.EPOCH_START])
     return float(min(1.0, step / site[col.EPOCH_LENGTH]))
 
@@ -113,11 +122,25 @@ def place_on(ledger: Ledger, context: Floats, axis: int, arrival: int) -> float:
 def cell_of(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
     """Return the key of the equal cube of a view that holds an item."""
     site, seen = ledger.site, ledger.views[view]
-    axes, slices, categories = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES]), site[col.CATEGORIES]
+    if site[col.CATEGORIES]:
+        return mixed_cell_of(ledger, view, context, arrival)
+    axes, slices = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES])
     key = 0
     for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
         if (axes >> axis) & 1:
-            if (categories >> axis) & 1:
+            key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
+    return key * int(site[col.VIEWS]) + view
+
+
+@compiled_apart
+def mixed_cell_of(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
+    """Return what `cell_of` does where some axes are categories: the code of a value in place of a slice."""
+    site, seen = ledger.site, ledger.views[view]
+    axes, slices = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES])
+    key = 0
+    for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
+        if (axes >> axis) & 1:
+            if (site[col.CATEGORIES] >> axis) & 1:
                 key = key * MOST_CODES + int(context[axis])
             else:
                 key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)

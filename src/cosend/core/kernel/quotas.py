@@ -22,7 +22,7 @@ def exponent_for(alpha: float, dimensions: int) -> float:
 def exploration_quota(step: int, exponent: float) -> float:
     """Return D1(t) = D3(t) = t^z ln t; the power by way of the logarithm, which is needed anyway."""
     log_step = math.log(float(step))
-    return math.exp(exponent * log_step) * log_step
+    return math.exp(exponent * log_step) * log_step  # exactness.md, "Arithmetic": in this order
 
 
 @compiled
@@ -67,7 +67,8 @@ def quota_of(ledger: Ledger, row: int, step: int) -> float:
         return current_quota(ledger, step)
     level = ledger.cells[row, col.CELL_LEVEL] if row != EMPTY else 0
     if level < 0:
-        level = -1 - level
+        level = -1 - level  # a cube that was split and goes on serving
+    # DCZA of the longer version: D1 = 2^(2 alpha p) ln t.
     return math.exp(ledger.parameters[col.ZOOM_RATE] * level) * math.log(float(step))
 
 

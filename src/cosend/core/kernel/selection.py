@@ -21,6 +21,7 @@ LEAD: Final = 16.0
 @compiled
 def judge(ledger: Ledger, view: int, row: int, arm: int, gain: float) -> None:
     """Judge a view by a reward that is not entered yet: its loss is the logarithm of how unlikely it held it."""
+    # exactness.md, "Views": p = (sum + 1/2) / (count + 1), before the reward is entered.
     right, count = 0.0, 0.0
     if row != EMPTY:
         right, count = ledger.rewards[row, arm, col.REWARD_SUM], ledger.rewards[row, arm, col.REWARD_COUNT]

@@ -86,7 +86,7 @@ def enter_in_all_views(
 def named(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked) -> tuple[int, int, int]:
     """Return (phase, arm, candidates) that the rule of the site names for an item in a cell."""
     if ledger.site[col.RULE] == BY_QUOTA:
-        return by_quota(ledger, row, max(1, arrival - ledger.site[col.QUOTA_START]), asked)
+        return by_quota(ledger, row, arrival - ledger.site[col.QUOTA_START], asked)
     return named_by_index(ledger, row, context, arrival, asked)
 
 
@@ -118,7 +118,7 @@ def hear(ledger: Ledger, context: Floats, peer: int, arrivals: int, taught: int,
 def answer(
     ledger: Ledger, context: Floats, caller: int, request: int, training: bool, labelled: bool
 ) -> tuple[int, int]:
-    """Return the own function with which to answer a peer, and the row it is entered in.
+    """Return the local function with which to answer a peer, and the row it is entered in.
 
     In training it answers as if the item were its own: a function still owed samples, else its best. `labelled` says
     that the label will follow; without it nothing is entered. There must be room.
@@ -144,12 +144,12 @@ def enter_answer(ledger: Ledger, context: Floats, row: int, function: int) -> No
 
 @compiled
 def own_function(ledger: Ledger, row: int, caller: int, request: int, training: bool, labelled: bool) -> int:
-    """Return the own function with which to answer: if something is to be learnt, as for an own item, else the best."""
+    """Return the local function with which to answer: as for an own item if a label will follow, else the best."""
     site = ledger.site
     own = site[col.OWN_COUNT]
-    if labelled and site[col.RULE] != BY_QUOTA:
+    if labelled and site[col.RULE] != BY_QUOTA:  # docs/decisions/0001
         return own_function_by_index(ledger, row, caller, request)
-    if training:
+    if training:  # figure "Train": a peer in training answers as if the item were its own
         quota = quota_of(ledger, row, max(1, site[col.ARRIVALS] - site[col.QUOTA_START]))
         owed = count_owed(ledger, row, 0, own, quota)
         if owed > 0:
@@ -162,7 +162,7 @@ def own_function(ledger: Ledger, row: int, caller: int, request: int, training: 
 
 @compiled_apart
 def own_function_by_index(ledger: Ledger, row: int, caller: int, request: int) -> int:
-    """Return the own function that could be the best, to answer a call that will be followed by its label.
+    """Return the local function that could be the best, to answer a call that will be followed by its label.
 
     With its best so far a peer could be stuck: a label tells it nothing of a function that it did not use.
     """

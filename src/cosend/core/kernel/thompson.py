@@ -44,6 +44,7 @@ def sampled(ledger: Ledger, row: int, overall: int, arm: int, word: int) -> floa
         prior = (min(max(total, 0.0), count) + 1.0) / (count + 2.0)
     count = ledger.rewards[row, arm, col.REWARD_COUNT]
     right = min(max(ledger.rewards[row, arm, col.REWARD_SUM], 0.0), count)
+    # exactness.md, "Index policies": a Beta variable from two gammas, each of which goes on from the word of the last.
     one, word = gamma_draw(PRIOR_WEIGHT * prior + right, word)
     other, word = gamma_draw(PRIOR_WEIGHT * (1.0 - prior) + count - right, word)
     return one / (one + other)

@@ -116,10 +116,8 @@ def remove_waiting(waiting: Waiting, slot: int) -> None:
 
 @compiled
 def oldest_waiting(waiting: Waiting) -> int:
-    """Return the slot of the smallest id that waits, or EMPTY."""
+    """Return the slot of the smallest id that waits; something must."""
     desk = waiting.desk
-    if desk[col.WAIT_COUNT] == 0:
-        return EMPTY
     slot = find_waiting(waiting.entries, desk[col.WAIT_OLDEST])
     while slot == EMPTY:
         desk[col.WAIT_OLDEST] += 1

@@ -1,4 +1,4 @@
-"""The arms of a site: its own classifiers and its peers, with their costs, in the order of the ledger's columns."""
+"""The arms of a site: its local classifiers and its peers, with their costs, in the order of the ledger's columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cosend.errors import ArmError, SettingError
 
 
 class Arms:
-    """Own classifiers first, then peers; each in the order it joined."""
+    """Local classifiers first, then peers; each in the order it joined."""
 
     def __init__(self, site: str, own: Mapping[str, float], peers: Mapping[str, float]) -> None:
         for what, arms in (("own", own), ("peers", peers)):
@@ -53,7 +53,7 @@ class Arms:
         return max(self.functions.values(), default=1)
 
     def add_own(self, name: str, cost: float) -> int:
-        """Add an own classifier and return its column."""
+        """Add a local classifier and return its column."""
         self._check_new(name, cost)
         self.own[name] = float(cost)
         return self._renamed(name)

@@ -115,13 +115,8 @@ class LateLabels:
 
     def check_different(self, tickets: Sequence[int]) -> None:
         """Raise if an id stands among others twice."""
-        if len(set(tickets)) == len(tickets):
-            return
-        seen = set[int]()
-        for ticket in tickets:
-            if ticket in seen:
-                raise SettledDecision(self.name, ticket)
-            seen.add(ticket)
+        if len(set(tickets)) < len(tickets):
+            raise SettledDecision(self.name, next(each for n, each in enumerate(tickets) if each in tickets[:n]))
 
     def _rewards(
         self,

@@ -25,8 +25,9 @@ from cosend.core.learner.arms import Arms
 from cosend.core.learner.inspection import compare_views, look_inside
 from cosend.core.learner.late_labels import LateLabels
 from cosend.core.learner.memory import Memory
-from cosend.core.learner.points import PointLike, bad_context, read_point, read_points
+from cosend.core.learner.points import PointLike, bad_context, check_points, read_point, read_points
 from cosend.core.learner.registry import Patience
+from cosend.core.learner.state import State, restored, state_of
 from cosend.core.learner.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, View
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
@@ -163,10 +164,14 @@ class Learner(LateLabels):
 
         The ids of the choices are the last that were given out, in their order.
         """
+        self._check_told(told)
+        if not len(points):
+            return [], None
         out = self._numbers_out(without) if without or self.arms.paused else ()
+        if told or len(points) > 1:  # all of them before anything is entered; one alone is seen where it is used
+            check_points(self.name, points, self.categories)
         try:
             if told:
-                self._check_told(told)
                 self._context[:] = points[0]
                 self._hear(told, again[0] if again else 0)
             made = self._choose_one(points, out, again) if len(points) == 1 else self._choose_all(points, out, again)
@@ -181,6 +186,8 @@ class Learner(LateLabels):
     def _choose_one(self, points: Floats, out: Collection[int], again: Sequence[int]) -> list[Made]:
         number = again[0] if again else 0
         while (row := entry_points.choose_one(self.memory.without(out), points[0], self._asked, number))[0] < ASK:
+            if row[0] == entry_points.BAD_CONTEXT:
+                raise bad_context(self.name, points[0], row[1])
             self.memory.make_way(row[0])
         return [row[:4]]
 
@@ -248,7 +255,7 @@ class Learner(LateLabels):
     def answer(
         self, context: PointLike, *, caller: str, request: int, training: bool, labelled: bool = False
     ) -> Answer:
-        """Choose the own function with which to answer a peer's call.
+        """Choose the local function with which to answer a peer's call.
 
         `request` is the caller's decision id. `labelled` says that the label will follow, as after every training.
         """
@@ -296,7 +303,7 @@ class Learner(LateLabels):
     # Arms that join and leave, pause and resume
 
     def add_own(self, name: str, cost: float = 0.0) -> None:
-        """Add an own classifier; what is known of the other arms stays."""
+        """Add a local classifier; what is known of the other arms stays."""
         self._joined(self.arms.add_own(name, cost))
 
     def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
@@ -358,6 +365,17 @@ class Learner(LateLabels):
         done = 0
         while (done := entry_points.enter_answers(self.memory.arrays, points, functions, done)) < len(points):
             self.memory.make_way(entry_points.NO_ROOM)
+
+    # Saving
+
+    def state(self) -> State:
+        """Return everything it needs to go on as if it had never stopped."""
+        return state_of(self)
+
+    @classmethod
+    def from_state(cls, state: State) -> Learner:
+        """Return the learner that a state was taken from."""
+        return restored(cls, state)
 
     # Looking inside
 

@@ -85,6 +85,7 @@ class Memory:
         """Forget an arm and what waits for its reward; returns the ids of that."""
         gone = [entry.id for entry in self.registry.of_arm(number)]
         self.registry.forget(gone)
+        self.registry.forget_arm(number)
         self.registry.renumber(number + 1, -1)
         self._reshape(lambda array, axis: np.delete(array, number, axis))
         return gone

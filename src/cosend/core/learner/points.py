@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.core.kernel.ledger import Floats
-from cosend.core.kernel.partition import first_bad_axis
+from cosend.core.kernel.partition import first_bad_axis, first_bad_context
 from cosend.errors import ContextError
 
 PointLike = float | Sequence[float] | Floats
@@ -39,6 +39,13 @@ def read_points(site: str, contexts: Sequence[PointLike] | Floats, dimensions: i
         if axis >= 0:
             raise bad_context(site, points[n], axis, f"context {n} of the batch, ")
     return points
+
+
+def check_points(site: str, points: Floats, categories: int) -> None:
+    """Raise if one of many points leaves [0, 1]^d."""
+    n = first_bad_context(points, categories)
+    if n >= 0:
+        raise bad_context(site, points[n], first_bad_axis(points[n], categories))
 
 
 def bad_context(site: str, point: Floats, axis: int, where: str = "") -> ContextError:

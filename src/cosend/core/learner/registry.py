@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,9 @@ class Patience:
             if isinstance(self.overdue, str):
                 raise SettingError("overdue", self.overdue, "'drop' or a gain in [0, 1]")
             check_unit("overdue", self.overdue, "decisions whose label never comes")
+
+
+NOBODY: Final = -1  # the arm of what became overdue, when that arm is gone
 
 
 class Waits(NamedTuple):
@@ -149,3 +152,10 @@ class Registry:
         """Add to the numbers of all arms from `arm` on, because one has joined or left before them."""
         numbers = self.table.entries[:, col.WAIT_ARM]
         numbers[numbers >= arm] += by
+        self.collect_overdue()
+        self._overdue = [(ticket, old + by * (old >= arm), kind) for ticket, old, kind in self._overdue]
+
+    def forget_arm(self, arm: int) -> None:
+        """Forget of which arm something was that became overdue, because that arm is gone."""
+        self.collect_overdue()
+        self._overdue = [(ticket, NOBODY if old == arm else old, kind) for ticket, old, kind in self._overdue]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,13 @@ from cosend.core.kernel.changes import FIRST_LEVEL, PER_LEVEL, SAME_LENGTH
 from cosend.core.kernel.cubes import DEEPEST, NEVER, ROOTS
 from cosend.core.kernel.ledger import Ledger, grown, reindex
 from cosend.core.kernel.partition import bits_of, first_bad_axis
-from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import policy_from
 from cosend.errors import CosendError, StateError
+
+if TYPE_CHECKING:
+    from cosend.core.learner.learner import Learner
 
 VERSION: Final = 4
 LEDGER_ARRAYS: Final = ("site", "cells", "rewards", "counts", "views")
@@ -43,7 +45,7 @@ class State(NamedTuple):
     arrays: dict[str, npt.NDArray[Any]]
 
 
-def learner_state(learner: Learner) -> State:
+def state_of(learner: Learner) -> State:
     """Return everything a learner needs to go on as if it had never stopped."""
     ledger, arms = learner.ledger, learner.arms
     rows = int(ledger.site[col.ROWS])
@@ -74,11 +76,11 @@ def learner_state(learner: Learner) -> State:
     return State(facts, {name: array.copy() for name, array in arrays.items()})
 
 
-def learner_from(state: State) -> Learner:
+def restored(kind: type[Learner], state: State) -> Learner:
     """Return the learner that a state was taken from."""
     check_version(state.facts)
     try:
-        return _rebuilt(state.facts, state.arrays)
+        return _rebuilt(kind, state.facts, state.arrays)
     except StateError:
         raise
     except (CosendError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -91,8 +93,8 @@ def check_version(facts: dict[str, Any]) -> None:
         raise StateError(f"the saved state has version {facts.get('version')!r}; this cosend reads version {VERSION}")
 
 
-def _rebuilt(facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Learner:
-    learner = Learner(
+def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Learner:
+    learner = kind(
         facts["name"],
         own=facts["own"],
         peers=facts["peers"],

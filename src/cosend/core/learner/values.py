@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The own function with which a learner answers a peer, and the id under which it waits for the label."""
+    """The local function with which a learner answers a peer, and the id under which it waits for the label."""
 
     function: str
     ticket: int | None  # None: no label will follow

@@ -127,8 +127,8 @@ class Zooming(ByQuota, SplitCubes):
 class ZoomingKLUCB(ByIndex, SplitCubes):
     """An index policy in cubes that split where two arms are hard to tell apart; no horizon is needed.
 
-    lipschitz  how steep accuracies are in the context: |difference| <= lipschitz * distance^alpha, rather too large
-               than too small. `split_after` (labels, not items) and `inherit` are divided by its square
+    lipschitz  how steep accuracies are in the context: |difference| <= lipschitz * distance^alpha; if in doubt, too
+               large. `split_after` (labels, not items) and `inherit` are divided by its square
 
     The other options are those of `ByIndex`, `SplitCubes` and `BasePolicy`.
     """

@@ -87,7 +87,7 @@ def shuffled(settings: Settings, change: bool) -> list[Problem]:
     """Return the paper's window in random order, so that nothing changes but what is changed here.
 
     The change: in the second half every function does what its mirror in the list of all eight did before. The good
-    own function of learner 1 becomes useless, and two useless peers become good.
+    local function of learner 1 becomes useless, and two useless peers become good.
     """
     problems = []
     for seed, problem in enumerate(window_problems(settings, MAIN.start, "S1")):

@@ -137,7 +137,7 @@ def _numbers(rights: list[list[bool]], speed: float) -> Numbers:
         "seeds": len(rights),
         "error": float(np.mean(errors)),
         "error_by_seed": errors,
-        "regret": None,  # models that learn have no best one per cell that could be known beforehand
+        "regret": None,  # models that learn have no best one per cell that could be known in advance
         "decisions_per_second": speed,
     }
 

@@ -55,7 +55,7 @@ ABSENT: Final = "not there"
 OWN_AND_MINE: Final = NamedPolicy(
     "CoS, own_and_mine", lambda rows, axes: replace(cos(rows, axes), training_count="own_and_mine")
 )
-# Of the others it is not known beforehand what a useless arm is owed.
+# Of the others it is not known in advance what a useless arm is owed.
 WITH_A_PRICE: Final = ("CoS", "CellKLUCB", "ZoomingKLUCB")
 LIED_TO: Final = (*(policy for policy in POLICIES if policy.name in WITH_A_PRICE), OWN_AND_MINE)
 

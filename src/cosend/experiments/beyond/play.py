@@ -1,7 +1,7 @@
 """Play a problem with a policy, a baseline or a player of the field, and measure error, regret and speed.
 
 Error is in % of the items of learner 1. Regret is the reward, right minus paid, that learner 1 lost over the whole
-stream against the best function of every cell of all three axes together, twelve slices each, known beforehand: it is
+stream against the best function of every cell of all three axes together, twelve slices each, known in advance: it is
 the same yardstick for every row of a setting. Speed is all decisions that were made, divided by the time on one core.
 """
 

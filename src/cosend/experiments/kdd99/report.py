@@ -204,9 +204,9 @@ def _on_training(results: dict[str, Any]) -> str:
     best = [row for row in printed if (row["order"], row["training_count"]) == JUDGED[1]]
     near = sum(not far(row["training"], row["paper"]["training"]) for row in best)
     return (
-        "Training: with own functions first (order pseudocode) every learner has explored, and so seen, as much as its "
-        f"quota for training asks for, and nobody needs training: at most {max(first):.2f} % here. The paper prints "
-        "training shares above 0, which this order cannot give; they are not judged for it. train_first with "
+        "Training: with local functions first (order pseudocode) every learner has explored, and so seen, as much as "
+        f"its quota for training asks for, and nobody needs training: at most {max(first):.2f} % here. The paper "
+        "prints training shares above 0, which this order cannot give; they are not judged for it. train_first with "
         f"own_and_mine gives training, and {near} of its {len(best)} shares are not far from the paper's."
     )
 

@@ -1,0 +1,173 @@
+"""What waits for its label: one table that is filled and emptied with the choices, whatever comes in between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cosend import AskPeer, CellKLUCB, Choice, CoS, Learner, Patience, ZoomingKLUCB
+from cosend.core.kernel import columns as col
+from cosend.errors import ArmError, SettingError, SettledDecision, UnknownDecision
+
+
+def a_learner(**options: Any) -> Learner:
+    return Learner("here", own={"a": 0.0, "b": 0.1}, **options)
+
+
+def choice(made: Choice | AskPeer) -> Choice:
+    assert isinstance(made, Choice)
+    return made
+
+
+def test_ids_are_found_again_in_whatever_order_they_leave() -> None:
+    """Entries move up when one before them leaves: here thousands leave from a table that grows meanwhile."""
+    learner, draw = a_learner(policy=CellKLUCB(slices=3)), random.Random(1)
+    waiting: dict[int, float] = {}
+    for n in range(3_000):
+        context = draw.random()
+        waiting[choice(learner.choose(context)).id] = context
+        if n % 3 == 2 or len(waiting) > 400:
+            for ticket in draw.sample(sorted(waiting), min(len(waiting), draw.randint(1, 6))):
+                del waiting[ticket]
+                if draw.random() < 0.3:
+                    learner.withdraw(ticket)
+                else:
+                    learner.learn(ticket, 1.0)
+        assert learner.waiting_count == len(waiting)
+    assert learner.registry.ids() == sorted(waiting)
+    assert all(ticket in learner.registry for ticket in waiting)
+    learner.withdraw_many(list(waiting))
+    assert not learner.ledger.counts[..., [col.WAITING, col.TRAINING_WAITING]].any()
+
+
+def test_any_number_may_become_overdue_at_once() -> None:
+    """Two hundred answers wait with the same arrival: one item makes all of them overdue."""
+    learner = a_learner(patience=Patience(wait_limit=1), policy=CoS(slices=1))
+    learner.choose(0.5)
+    flags = [(True, True)] * 200
+    learner.answer_many([0.5] * 200, caller="there", requests=range(200), flags=flags)
+    assert learner.waiting_count == 201
+    learner.choose(0.5)
+    learner.choose(0.5)
+    assert learner.registry.ids() == [202, 203]
+    assert learner.take_overdue() == list(range(1, 202))
+    assert learner.take_overdue() == []
+
+
+def test_a_wait_that_overflows_drops_the_oldest_in_a_batch_as_one_by_one() -> None:
+    one, many = (a_learner(patience=Patience(max_waiting=3, overdue=0.5)) for _ in range(2))
+    contexts = [n / 100 for n in range(100)]
+    single = [choice(one.choose(context)) for context in contexts]
+    assert many.choose_many(contexts).choices == single
+    assert one.registry.ids() == many.registry.ids() == [98, 99, 100]
+    assert one.take_overdue() == many.take_overdue() == list(range(1, 98))
+
+
+def test_an_item_whose_arm_failed_is_chosen_for_again_and_counted_once() -> None:
+    learner = a_learner(policy=ZoomingKLUCB(split_after=4.0))
+    for n in range(40):
+        made = choice(learner.choose(n / 40))
+        again = learner.fail(made.id)
+        assert again == n + 1
+        other = choice(learner.choose(n / 40, without=[made.arm], again=again))
+        assert other.arm != made.arm
+        assert other.id == made.id + 1
+        learner.learn(other.id, 1.0)
+    assert learner.arrivals == 40
+    assert learner.last_id == 80
+    with pytest.raises(SettledDecision):
+        learner.fail(1)
+
+
+def test_notes_go_with_what_they_belong_to() -> None:
+    learner = a_learner()
+    for _ in range(4):
+        learner.registry.notes[choice(learner.choose(0.5)).id] = "noted"
+    learner.learn(1, 1.0)
+    learner.withdraw(2)
+    learner.learn_many([3], [0.5])
+    assert learner.registry.notes == {4: "noted"}
+    learner.remove("a")
+    assert learner.registry.notes.keys() == set(learner.registry.ids())
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2, 2**63, -(2**63), 2**70, True, 1.0, "1", None], ids=repr)
+def test_what_is_no_id_of_a_decision_that_waits_is_refused(bad: Any) -> None:
+    learner = a_learner()
+    learner.choose(0.5)
+    calls: list[Callable[[], object]] = [
+        lambda: learner.learn(bad, 1.0),
+        lambda: learner.learn_many([1, bad], [1.0, 1.0]),
+        lambda: learner.withdraw(bad),
+    ]
+    for call in calls:
+        with pytest.raises(UnknownDecision, match="ids run from 1 to 1"):
+            call()
+    assert bad not in learner.registry or bad is True
+    assert learner.waiting_count == 1
+    with pytest.raises(SettledDecision, match="decision 1 of site 'here'"):
+        learner.learn_many([1, 1], [1.0, 1.0])
+
+
+def test_a_choice_without_any_arm_is_refused_and_changes_nothing() -> None:
+    learner = a_learner()
+    learner.pause("a")
+    before = str(learner.state())
+    calls: list[Callable[[], object]] = [
+        lambda: learner.choose(0.5, without=["b"]),
+        lambda: learner.choose_many([0.5, 0.6], without=["b"]),
+        lambda: learner.answer_many([0.5], caller="x", requests=[1], flags=[(True, True)], without=["b"]),
+    ]
+    for call in calls:
+        with pytest.raises(ArmError, match="'here' has no arm left: a, b are paused or left out"):
+            call()
+    assert str(learner.state()) == before
+    with pytest.raises(ArmError, match="'here' has no arm 'c'"):
+        learner.choose(0.5, without=["c"])
+    assert choice(learner.choose(0.5)).arm == "b"
+
+
+def test_a_peer_that_announces_more_than_a_count_can_hold_is_refused_and_changes_nothing() -> None:
+    learner = a_learner()
+    before = str(learner.state())
+    for functions in (2**63, 2**31):
+        with pytest.raises(SettingError, match="functions must be at most 2147483647"):
+            learner.add_peer("there", functions=functions)
+    assert str(learner.state()) == before
+    learner.add_peer("there", functions=2**31 - 1)
+    learner.choose(0.5)
+
+
+@pytest.mark.parametrize("bad", [[1], [-1], ["0"], [0.0], [True]], ids=repr)
+def test_categories_that_are_no_axes_are_refused(bad: Any) -> None:
+    with pytest.raises(SettingError, match="categories must be numbers of axes, 0 to 0"):
+        a_learner(categories=bad)
+
+
+def test_categories_with_more_cells_than_there_are_keys_are_refused() -> None:
+    with pytest.raises(SettingError, match="cut into fewer cells: these are too many"):
+        a_learner(dimensions=6, categories=range(6), policy=CellKLUCB(slices=1))
+
+
+def test_a_learner_says_what_it_is() -> None:
+    learner = a_learner()
+    learner.choose(0.5)
+    assert repr(learner) == "<Learner 'here': 2 own, 0 peers, 1 items, 1 wait>"
+
+
+def test_a_state_comes_back_with_what_is_paused_and_more_that_waits_than_a_new_table_holds() -> None:
+    learner = a_learner(policy=CoS(slices=40), categories=[1], dimensions=2)
+    learner.pause("b")
+    for n in range(150):
+        learner.choose((n / 150, n % 7))
+    again = Learner.from_state(learner.state())
+    assert again.registry.ids() == learner.registry.ids()
+    assert again.arms.paused == {"b"}
+    for each in (again, learner):
+        each.resume("b")
+        each.learn_many(range(1, 151), [1.0] * 150)
+        each.choose((0.5, 3))
+    assert str(again.state()) == str(learner.state())

@@ -1,0 +1,159 @@
+"""Items in batches of every kind, read once and by column, to the same bits as one by one."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import Context, CoS, Network, Site
+from cosend.core.kernel.partition import MOST_CODES
+from cosend.errors import ContextError, SettingError
+from cosend.site.context import Axis, place_columns, read_columns
+from cosend.site.past import Codes, Past
+
+pandas: Any = importlib.import_module("pandas")
+AXES: list[Axis] = [
+    Context("size", scale="log", range=(0, 1e6)),
+    Context("age", range=(0, 100), outside="clip"),
+    Context("age", window=5),
+    Context.category("kind"),
+    Context.time(50),
+    Context.time_of_day("at"),
+    Context.function(lambda item: item["size"] / 1e6),
+]
+
+
+def rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
+    draw = random.Random(seed)
+    return [
+        {
+            "size": draw.choice([draw.random() * 1e6, draw.randrange(10**6)]),
+            "age": draw.choice([draw.uniform(-20, 120), draw.randrange(130)]),
+            "kind": draw.choice(["http", "smtp", 7, True, "7"]),
+            "at": draw.choice([datetime(2026, 1, 2, 3, 4, 5, 6, UTC), 1e9 * draw.random(), np.datetime64("now")]),
+        }
+        for _ in range(count)
+    ]
+
+
+def test_a_batch_is_read_to_the_same_bits_as_its_items_one_by_one() -> None:
+    items, together, single = rows(200), Past(), Past()
+    points = place_columns(AXES, read_columns(AXES, items), together, 0)
+    for n, item in enumerate(items):
+        (point,) = place_columns(AXES, read_columns(AXES, [item]), single, n)
+        assert point.tobytes() == points[n].tobytes()
+
+
+def counting(site: str, called: list[Any]) -> Site:
+    def half(item: Any) -> float:
+        called.append(item)
+        return 0.5
+
+    axis = Context.function(half)
+    return Site(site, classifiers={"one": lambda _: 1}, context=axis, policy=CoS(slices=1, order="train_first"))
+
+
+def test_a_context_function_of_the_user_is_called_once_for_an_item() -> None:
+    called: list[Any] = []
+    site = counting("lab", called)
+    Network([site, counting("hq", [])])
+    site.classify("a")
+    site.classify_many(["b", "c"])
+    assert called == ["a", "b", "c"]
+
+
+def a_site() -> Site:
+    models = {"old": lambda item: int(item["age"] > 50), "never": lambda _: 0}
+    return Site("lab", classifiers=models, context=[Context("age", range=(0, 100)), Context.category("kind")])
+
+
+def test_a_data_frame_and_an_array_with_names_are_items_too() -> None:
+    ages, kinds = [10, 60, 90, 20], ["a", "b", "a", "c"]
+    items = [{"age": age, "kind": kind} for age, kind in zip(ages, kinds, strict=True)]
+    expected = a_site().classify_many(items)
+    assert a_site().classify_many(pandas.DataFrame({"age": ages, "kind": kinds})) == expected
+    named = np.array(list(zip(ages, kinds, strict=True)), [("age", np.int64), ("kind", "U1")])
+    assert a_site().classify_many(named) == expected
+    assert a_site().classify_many([]) == []
+    with pytest.raises(SettingError, match="a list of items, a DataFrame, or an array with named fields"):
+        a_site().classify_many({"age": 10, "kind": "a"})
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "s", "m", "h"])
+def test_the_time_of_day_of_numpy_s_moments_is_read_in_their_own_unit(unit: str) -> None:
+    axis = Context.time_of_day("at")
+    moment = np.datetime64("1999-12-31T06:00").astype(f"datetime64[{unit}]")
+    assert list(axis.read([{"at": moment}])) == [0.25]
+    assert list(axis.read([{"at": np.datetime64("1969-07-20", "D")}])) == [0.0]
+    with pytest.raises(ContextError, match="'at' must be a moment"):
+        axis.read([{"at": np.datetime64("NaT")}])
+
+
+def test_a_feature_without_a_range_is_ranked_and_linear_without_one_says_what_to_give() -> None:
+    site = Site("lab", classifiers={"one": lambda _: 1}, context=Context("age"))
+    assert [site.classify({"age": age}).context for age in (40, 70, 10)] == [(0.5,), (1.0,), (0.0,)]
+    with pytest.raises(SettingError, match=r"range must be \(low, high\); if that is not known, use scale='rank'"):
+        Context("age", scale="linear")
+    with pytest.raises(SettingError, match="range must be"):
+        Context("age", outside="clip")
+
+
+def test_a_log_range_whose_ends_have_one_logarithm_is_refused() -> None:
+    with pytest.raises(SettingError, match="low < high"):
+        Context("x", scale="log", range=(1e16, 1e16 + 2))
+
+
+@pytest.mark.parametrize(
+    "bad", [math.nan, None, [1], np.datetime64("2026-01-01"), object()], ids=["nan", "none", "list", "moment", "object"]
+)
+def test_a_category_must_be_a_plain_value(bad: Any) -> None:
+    site = a_site()
+    with pytest.raises(ContextError, match="category 'kind' must be text, a truth value or a number"):
+        site.classify({"age": 1, "kind": bad})
+    assert site.learner.arrivals == 0
+
+
+def test_every_value_of_a_category_has_cells_of_its_own() -> None:
+    """What is right depends on the category and on nothing else: each value is learnt apart."""
+    right = {"http": "a", "smtp": "b", "ftp": "c"}
+    models = {name: (lambda _, name=name: name) for name in right.values()}
+    site = Site("lab", classifiers=models, context=Context.category("kind"))
+    draw = random.Random(1)
+    for _ in range(300):
+        kind = draw.choice(list(right))
+        site.learn(site.classify({"kind": kind}), right[kind])
+    made = [site.classify({"kind": kind}) for kind in right]
+    assert [decision.label for decision in made] == list(right.values())
+    assert [decision.context for decision in made] == [(kind,) for kind in right]
+    assert len({decision.cell for decision in made}) == 3
+    assert sorted(cell.axes for cell in site.learner.cells().values()) == [(0,), (1,), (2,)]
+
+
+def test_sites_understand_each_other_s_categories_whatever_came_first_at_each() -> None:
+    """At one site the code of "a" is 0, at the other 1: a call carries the value and not the code."""
+    axes: list[Axis] = [Context.category("kind"), Context("x", range=(0, 1))]
+    lab = Site("lab", classifiers={"poor": lambda _: None}, context=axes)
+    hq = Site("hq", classifiers={"a": lambda _: "a", "b": lambda _: "b"}, context=axes)
+    Network([lab, hq])
+    hq.learn(hq.classify({"kind": "b", "x": 0.5}), "b")
+    draw = random.Random(2)
+    for _ in range(200):
+        kind = draw.choice("ab")
+        lab.learn(lab.classify({"kind": kind, "x": draw.random()}), kind)
+    assert [lab.classify({"kind": kind, "x": 0.3}).label for kind in "ab"] == ["a", "b"]
+    assert lab.rules.past.codes[0].values != hq.rules.past.codes[0].values == ["b", "a"]
+    assert hq.report(("never seen", 0.5)) == (0, 0)
+
+
+def test_values_beyond_all_codes_share_the_last_one() -> None:
+    codes = Codes()
+    assert [codes.code(n) for n in range(MOST_CODES + 3)][-5:] == [4094, 4095, 4095, 4095, 4095]
+    assert (codes.code(3), codes.value(3), codes.value(MOST_CODES - 1)) == (3, 3, None)
+    assert codes.find("new") == MOST_CODES - 1
+    assert Codes(codes.values).values == codes.values

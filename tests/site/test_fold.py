@@ -1,0 +1,275 @@
+"""Events and what is made of them: the state to the last bit, the same decisions, or an error that says why not."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cosend import Context, CoS, Network, Patience, Policy, Rules, Site, fold, verify
+from cosend.errors import NetworkError, StateError
+from cosend.site import events
+from cosend.site.context import Axis
+from cosend.site.messages import Forward, Question
+from cosend.site.snapshot import restore_rules, rules_state
+from tests.policies import POLICIES
+from tests.site.test_failing_arms import Line
+from tests.site.test_site import always, high
+
+AXES: list[Axis] = [Context("x", range=(0, 1)), Context.category("kind")]
+RANKED: list[Axis] = [Context("x", window=7), Context.previous_label(0, 1)]
+Log = list[events.Event]
+
+
+def everything(rules: Rules) -> tuple[str, dict[str, bytes]]:
+    """Return the whole state, to the last bit, in a form that compares."""
+    state = rules_state(rules)
+    return json.dumps(state.facts, sort_keys=True), {name: array.tobytes() for name, array in state.arrays.items()}
+
+
+def played(policy: Policy, axes: list[Axis], items: int = 60, **options: Any) -> tuple[list[Site], list[Log]]:
+    """Play two sites with late labels, a line that fails, an arm that pauses and one that joins; return their logs."""
+    draw, logs = random.Random(4), list[Log]([[], []])
+    models = {"lab": {"one": always(1), "zero": always(0)}, "hq": {"high": high}}
+    sites = [
+        Site(name, classifiers=models[name], context=axes, policy=policy, journal=log.append, seed=3, **options)
+        for name, log in zip(models, logs, strict=True)
+    ]
+    lab, hq = sites
+    line = Line(hq)
+    lab.add_peer("hq", line, cost=0.05)
+    waiting = []
+    for n in range(items):
+        line.error = NetworkError("down") if n % 20 in (7, 8) else None
+        if n in (5, 35):
+            lab.pause("one")
+        if n == 20:
+            lab.resume("one")
+        if n == 30:
+            lab.add_classifier("late", always(1), cost=0.1)
+            lab.set_cost("zero", 0.2)
+        if n == 45:
+            lab.remove("one")
+        size = draw.choice([1, 1, 3])
+        batch = [{"x": draw.random(), "kind": draw.choice("abc")} for _ in range(size)]
+        waiting += list(zip(lab.classify_many(batch), batch, strict=True))
+        if n % 9 == 4:
+            hq.classify(batch[0])
+        draw.shuffle(waiting)
+        while len(waiting) > 4:
+            decision, item = waiting.pop()
+            if lab.waits(decision.id):
+                lab.learn(decision, high(item), cost=draw.choice([None, 0.3]))
+    return sites, logs
+
+
+@pytest.mark.parametrize("axes", [AXES, RANKED], ids=["category", "rank"])
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+def test_the_events_of_a_site_fold_to_its_state_byte_for_byte(policy: Policy, axes: list[Axis]) -> None:
+    sites, logs = played(policy, axes, patience=Patience(wait_limit=40, max_waiting=9, overdue=0.5))
+    for site, log in zip(sites, logs, strict=True):
+        assert everything(fold(log)) == everything(site.rules)
+        assert verify(log) == []
+
+
+def test_a_folded_site_goes_on_as_the_live_one_and_writes_its_own_journal() -> None:
+    sites, (log, _) = played(CoS(slices=2, exploration_exponent=0.1), RANKED)
+    written: Log = []
+    folded, live = fold(log, axes=RANKED, journal=written.append), sites[0].rules
+    before = len(log)
+    for x in (0.2, 0.8, 0.5):
+        steps = [each.choose(each.place([[x], [0.0]]), without=["hq"]) for each in (folded, live)]
+        assert steps[0] == steps[1]
+    assert written == log[before:]
+    assert everything(folded) == everything(live)
+    with pytest.raises(StateError, match="known from a log only: give the site its axes to go on"):
+        fold(log).axes[0].read([{"x": 1}])
+
+
+def test_verify_says_where_the_rules_would_decide_otherwise_and_goes_on_from_what_was_recorded() -> None:
+    _, (log, peer_log) = played(CoS(slices=2, exploration_exponent=0.1, order="train_first"), AXES)
+    chosen = [n for n, event in enumerate(log) if isinstance(event, events.Chosen) and set(event.arms) == {"hq"}]
+    asked = [n for n, event in enumerate(log) if isinstance(event, events.Asked)]
+    late = chosen[-1]
+    event = log[late]
+    assert isinstance(event, events.Chosen)
+    other = [*log[:late], replace(event, arms=("zero",) * len(event.arms), kinds=(2,) * len(event.kinds))]
+    (difference,) = verify(other)
+    assert (difference.number, difference.event) == (late, other[late])
+    assert difference.recorded[0] == ("zero",) * len(event.arms)
+    assert difference.now[0] == event.arms
+    question = log[asked[-1]]
+    assert isinstance(question, events.Asked)
+    strange = [*log[: asked[-1]], replace(question, without=("hq",))]
+    assert verify(strange)[0].recorded == ("hq",)
+    served = [n for n, event in enumerate(peer_log) if isinstance(event, events.Served)]
+    assert served
+    assert len(verify([*other, *[other[late]] * 30], most=3)) <= 3
+
+
+def a_rules(log: Log | None = None, **options: Any) -> Rules:
+    journal = None if log is None else log.append
+    return Rules("lab", local={"a": 0.0, "b": 0.1}, axes=[Context("x", range=(0, 1))], journal=journal, **options)
+
+
+def test_a_log_that_is_none_is_refused_with_the_event_that_is_wrong() -> None:
+    log: Log = []
+    rules = a_rules(log)
+    step = rules.choose(rules.place([[0.5]]))
+    rules.complete([step.first], [1])
+    started = log[0]
+    assert isinstance(started, events.Started)
+    wrong: dict[str, list[Any]] = {
+        "the log is empty: its first event must be Started": [],
+        "event 0 of the log, Chosen, cannot be applied: the first event must be Started": log[1:],
+        "event 1 of the log, Started, cannot be applied: a log has one start": [started, started],
+        "it has version 99 of the events; this cosend reads 1": [replace(started, version=99)],
+        "event 1 of the log, Labelled, cannot be applied": [started, events.Labelled((7,), (1,), (1.0,))],
+        "site 'lab' knows no event str": [started, "nonsense"],
+        "event 1 of the log, Chosen, cannot be applied: site 'lab' has no arm 'c'": [
+            started,
+            events.Chosen(1, ((0.5,),), ("c",), (3,), (1.0,)),
+        ],
+    }
+    for sentence, bad in wrong.items():
+        with pytest.raises(StateError, match=sentence):
+            fold(bad)
+    with pytest.raises(StateError, match="the log has the axes"):
+        fold(log, axes=[Context("y", range=(0, 1))])
+
+
+def test_a_change_that_was_not_written_is_the_last_until_the_journal_is_folded() -> None:
+    log: Log = []
+    stops = [False]
+
+    def write(event: events.Event) -> None:
+        if stops[0]:
+            raise KeyboardInterrupt
+        log.append(event)
+
+    rules = Rules("lab", local={"a": 0.0, "b": 0.1}, axes=[Context("x", range=(0, 1))], journal=write)
+    first = rules.choose(rules.place([[0.5]]))
+    stops[0] = True
+    with pytest.raises(KeyboardInterrupt):
+        rules.complete([first.first], [1])
+    stops[0] = False
+    for change in (lambda: rules.withdraw([1]), lambda: rules.pause("a"), lambda: rules.complete([1], [1])):
+        with pytest.raises(StateError, match="'lab' was stopped before it wrote its journal"):
+            change()
+    again = fold(log, axes=rules.axes, journal=log.append)
+    again.complete([first.first], [1])
+    again.settle([first.first], [1], [1.0])
+    assert everything(fold(log)) == everything(again)
+
+
+def test_a_refused_change_is_no_change_and_writes_nothing() -> None:
+    log: Log = []
+    rules = a_rules(log)
+    rules.add_peer("hq", 0.1, 2)
+    step = rules.choose(rules.place([[0.5]]))
+    before, written = everything(rules), len(log)
+    bad: list[Callable[[], object]] = [
+        lambda: rules.settle([step.first], [1], [1.0]),  # it is still being decided
+        lambda: rules.settle([99], [1], [1.0]),
+        lambda: rules.remove("nobody"),
+        lambda: rules.pause("nobody"),
+        lambda: rules.set_cost("a", 7),
+        lambda: rules.add_peer("far", 0.1, 2**63),
+        lambda: rules.choose(rules.place([[0.5]]), without=["a", "b", "hq"]),
+        lambda: rules.serve("hq", [Question(1, None, (0.5,), True, True)] * 2),
+        lambda: rules.serve("hq", [Question(1, None, (1.5,), True, True)]),
+        lambda: rules.serve("hq", [Question(1, None, (0.5,), True, True)], without=["a", "b"]),
+    ]
+    for change in bad:
+        with pytest.raises(Exception, match=r"lab|functions|hq|cost"):
+            change()
+        assert (everything(rules), len(log)) == (before, written)
+    rules.complete([step.first], [1])
+    assert rules.settle([step.first], [1], [1.0]).forwards == []
+
+
+def test_a_request_that_is_answered_twice_waits_for_one_label_and_a_label_twice_changes_nothing() -> None:
+    log: Log = []
+    rules = a_rules(log)
+    question = Question(7, None, (0.5,), True, True)
+    for _ in range(2):
+        (ticket,) = rules.serve("hq", [question]).tickets
+        rules.complete([ticket], [1])
+    assert list(rules.open()) == [ticket]
+    assert rules.served_tickets("hq", [7, 8]) == [ticket]
+    assert rules.teach("hq", [7], [1], [1.0]) == []
+    assert rules.teach("hq", [], [], []) == []
+    assert rules.open() == {}
+    assert rules.withdraw([ticket]) == []
+    assert everything(fold(log)) == everything(rules)
+
+
+def test_what_waits_is_withdrawn_at_the_peer_that_was_promised_its_label() -> None:
+    rules = Rules("lab", local={"a": 0.0}, axes=[Context("x", range=(0, 1))])
+    rules.add_peer("hq", 0.0)
+    step = rules.choose(rules.place([[0.5]]), without=["a"])
+    assert step.arms == ["hq"]
+    assert rules.withdraw([step.first]) == [Forward("hq", "lab", step.first, None, withdrawn=True)]
+    step = rules.choose(rules.place([[0.5]]), without=["a"])
+    arrivals, forwards = rules.fail([step.first, 99], "hq", "gone")
+    assert arrivals == {step.first: 2}
+    assert [forward.withdrawn for forward in forwards] == [True]
+    step = rules.choose(rules.place([[0.5]]), without=["a"])
+    assert [forward.request for forward in rules.remove("hq")] == [step.first]
+    assert rules.open() == {}
+
+
+def test_a_state_that_names_an_axis_or_a_value_that_is_none_is_refused() -> None:
+    rules = Rules("lab", local={"a": 0.0}, axes=RANKED)
+    state = rules_state(rules)
+    for key, bad in (("newest_labelled", None), ("recent", [[9, 7, []]]), ("codes", [[-1, []]]), ("recent", None)):
+        facts = {**state.facts, "site": {**state.facts["site"], "past": {**state.facts["site"]["past"], key: bad}}}
+        with pytest.raises(StateError, match="the saved state of site 'lab' is damaged"):
+            restore_rules(rules, state._replace(facts=facts))
+
+
+def test_a_site_saved_in_the_middle_goes_on_with_its_outbox(tmp_path: Any) -> None:
+    def two() -> tuple[Site, Site, Line]:
+        lab = Site("lab", classifiers={"one": always(None)}, context=AXES)
+        hq = Site("hq", classifiers={"high": high}, context=AXES)
+        line = Line(hq)
+        lab.add_peer("hq", line)
+        return lab, hq, line
+
+    lab, hq, line = two()
+    made = lab.classify_many([{"x": n / 20, "kind": "a"} for n in range(20)])
+    line.error = NetworkError("down")
+    lab.learn_many(made, [1] * 20)
+    assert lab.outbox
+    lab.save(tmp_path / "lab.npz")
+    hq.save(tmp_path / "hq.npz")
+    again, peer, line = two()
+    again.load(tmp_path / "lab.npz")
+    peer.load(tmp_path / "hq.npz")
+    assert list(again.outbox) == list(lab.outbox)
+    again.learn(again.classify({"x": 0.5, "kind": "b"}), 1)
+    assert (list(again.outbox), peer.open) == ([], {})
+    state = lab.state()
+    state.facts["site"]["outbox"] = [[1]]
+    with pytest.raises(StateError, match="damaged"):
+        again.restore(state)
+
+
+def test_a_network_of_sites_with_journals_is_the_same_as_one_without() -> None:
+    def run(*journals: Any) -> list[Any]:
+        draw = random.Random(5)
+        names = ("lab", "hq")
+        sites = [
+            Site(name, classifiers={f"{name}.one": always(1), f"{name}.high": high}, context=AXES, journal=journal)
+            for name, journal in zip(names, journals, strict=True)
+        ]
+        stream = [({"x": draw.random(), "kind": draw.choice("ab")}, draw.choice([0, 1])) for _ in range(60)]
+        return list(Network(sites, call_cost=0.1).run(dict.fromkeys(names, stream), label_delay=3))
+
+    log: Log = []
+    assert run(None, None) == run(log.append, [].append)
+    assert len(log) > 100

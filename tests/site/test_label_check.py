@@ -1,0 +1,79 @@
+"""True labels that no arm could have given: a warning once, or an error, and never silence."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import Context, SeesOnly, Site
+from cosend.errors import LabelError, LabelWarning
+
+UNIT = Context("x", range=(0, 1))
+
+
+def a_site(**options: Any) -> Site:
+    settings: dict[str, Any] = {"classifiers": {"one": lambda _: 1}, "context": UNIT, **options}
+    return Site("lab", **settings)
+
+
+def test_text_where_the_models_say_numbers_is_a_warning_once() -> None:
+    site = a_site()
+    made = site.classify_many([{"x": 0.1}] * 3)
+    with pytest.warns(
+        LabelWarning, match="'lab' could have given the true label '1': it is text, and the arms say a number"
+    ):
+        site.learn(made[0], "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        site.learn_many(made[1:], ["1", 1])
+    assert site.open == {}
+
+
+def test_a_strict_site_refuses_such_a_label_and_stays_as_it_was() -> None:
+    site = a_site(strict_labels=True)
+    made = site.classify_many([{"x": 0.1}] * 2)
+    before = str(site.state())
+    for _ in range(2):
+        with pytest.raises(LabelError, match="no arm of site 'lab' could have given the true label '1'"):
+            site.learn_many(made, [1, "1"])
+    assert str(site.state()) == before
+    site.learn_many(made, [1, 1])
+
+
+def fitted(labels: list[Any]) -> Any:
+    tree: Any = importlib.import_module("sklearn.tree")
+    return tree.DecisionTreeClassifier().fit([[n] for n in range(len(labels))], labels)
+
+
+def test_a_class_that_no_fitted_model_knows_is_found_out() -> None:
+    models = {"tree": fitted(["a", "b"]), "small": SeesOnly(fitted(["b", "c"]), ["x"])}
+    site = a_site(classifiers=models, strict_labels=True)
+    decision = site.classify({"x": 0.1})
+    with pytest.raises(LabelError, match="could have given the true label 'd': the arms can say 'a', 'b', 'c'"):
+        site.learn(decision, "d")
+    site.learn(decision, "c")
+
+
+def test_nothing_is_said_where_an_arm_could_have_given_the_label() -> None:
+    """A peer may know more classes, a model may learn new ones, and a reward of the user may compare anything."""
+    bayes = importlib.import_module("river.naive_bayes").GaussianNB()
+    learning = a_site(classifiers={"bayes": bayes, "tree": fitted(["a", "b"])}, strict_labels=True)
+    learning.learn(learning.classify({"x": 0.5}), "c")
+    rewarded = a_site(reward=lambda label, truth: 0.5, strict_labels=True)
+    rewarded.learn(rewarded.classify({"x": 0.5}), "anything")
+    asking = a_site(classifiers={"tree": fitted(["a", "b"])}, strict_labels=True)
+    asking.add_peer("hq", a_site())
+    asking.learn(asking.classify({"x": 0.5}), "c")
+    numbers = a_site(classifiers={"one": lambda _: True, "two": lambda _: np.float64(1)}, strict_labels=True)
+    for truth in (1, 1.0, True, np.int64(1)):
+        numbers.learn(numbers.classify({"x": 0.5}), truth)
+
+
+def test_a_label_that_cannot_be_hashed_is_none_of_the_classes() -> None:
+    site = a_site(classifiers={"tree": fitted([0, 1])}, strict_labels=True)
+    with pytest.raises(LabelError, match="a list"):
+        site.learn(site.classify({"x": 0.1}), [1])
