@@ -74,6 +74,8 @@ class CubesTwin(Twin):
         return child
 
     def _after_choice(self, cell: TwinCell) -> None:
+        if self._settings.categories and self._axes == 0:  # nothing to cut (exactness: Categories)
+            return
         needed = self._per_steepness(self._settings.split_after) * math.exp((self._rate() * LN2) * cell.level)
         if cell.level < MAX_LEVEL and self._evidence(cell) >= needed and self._is_unresolved(cell):
             cell.is_split = True
