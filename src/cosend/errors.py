@@ -16,7 +16,7 @@
     │   └── SomeUnanswered  the same for items of a batch; the others have their decisions
     ├── ScenarioError       a scenario file with mistakes
     ├── StreamError         a stream, or the file it comes from, that cannot be used
-    └── StateError          a saved state that cannot be read
+    └── StateError          a saved state or a log that cannot be used
 
 Each says what was wrong, where, and what is allowed. Whatever raises one has left its state as it was. However long a
 value or a list of names is, the sentence stays readable: `shown` and `listed` cut them, `CosendError` cuts the rest.
@@ -55,6 +55,11 @@ def listed(names: Collection[Any]) -> str:
     """Return names as they stand in a sentence: the first ones, and how many more there are."""
     first = ", ".join(shown(name) for name in islice(names, MOST_NAMES)) or "none"
     return first if len(names) <= MOST_NAMES else f"{first} and {len(names) - MOST_NAMES:,} more"
+
+
+def reason_of(error: BaseException) -> str:
+    """Return in one line why something has failed."""
+    return cut(" ".join(f"{type(error).__name__}: {error}".split()), LONGEST_VALUE)
 
 
 class CosendError(Exception):
@@ -195,4 +200,4 @@ class ScenarioError(CosendError, ValueError):
 
 
 class StateError(CosendError, ValueError):
-    """A saved state that cannot be read."""
+    """A saved state or a log that cannot be used, or a state that is ahead of its journal."""

@@ -148,7 +148,7 @@ def test_categories_that_are_no_axes_are_refused(bad: Any) -> None:
 
 
 def test_categories_with_more_cells_than_there_are_keys_are_refused() -> None:
-    with pytest.raises(SettingError, match="cut into fewer cells: these are too many"):
+    with pytest.raises(SettingError, match="there are not enough keys for their cells"):
         a_learner(dimensions=6, categories=range(6), policy=CellKLUCB(slices=1))
 
 

@@ -178,7 +178,7 @@ def test_whenever_the_journal_stops_nothing_goes_on_but_what_is_folded_from_it(
         kinds.add(type(complete[at]))
         goes_on = partial(rules.withdraw, [1]), partial(rules.set_cost, "a", 0.5), partial(rules.complete, [1], [1])
         for act in goes_on:
-            with pytest.raises(StateError, match="fold the journal"):
+            with pytest.raises(StateError, match="recover from the journal"):
                 act()
         assert journal.log == complete[: at + written]
         assert verify(journal.log) == []
@@ -195,7 +195,7 @@ def test_what_the_journal_does_not_know_is_not_saved() -> None:
     assert whole(restored(rules)) == whole(rules)
     with pytest.raises(OSError, match="disk full"):
         rules.set_cost("a", 0.4)
-    with pytest.raises(StateError, match="fold the journal"):
+    with pytest.raises(StateError, match="recover from the journal"):
         whole(rules)
 
 

@@ -329,12 +329,11 @@ def test_a_peer_that_fails_to_learn_is_reported_after_all_labels_are_settled() -
     hq = Site("hq", classifiers={"one": always(1)}, context=Context("x", range=(0, 1)), reward=lambda *_: 7.0)
     Network([lab, hq])
     made = lab.classify_many(items(2))
-    before = everything(hq)
+    assert hq.open
     with pytest.raises(RewardError, match="site 'hq'"):
         lab.learn_many([decision.id for decision in made], [1, 1])
-    assert lab.open == {}
-    assert lab.learner.waiting_count == 0
-    assert everything(hq) == before
+    assert_nothing_open(lab, hq)
+    assert all(cell.estimates["one"].reward_count == 0 for cell in hq.learner.cells().values())
 
 
 POLICIES = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from copy import copy
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from cosend.core.kernel.bookkeeping import TRAIN
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import PHASES
 from cosend.core.learner.values import AskPeer, LabelledData
-from cosend.errors import ClassifierError, NetworkError, NoAnswer, StateError
+from cosend.errors import ClassifierError, NetworkError, NoAnswer, StateError, reason_of
 from cosend.site.messages import Call, Decision, Question, Reply
 
 if TYPE_CHECKING:
@@ -122,10 +123,12 @@ class Batch(Tries):
     def _ask(self, ask: AskPeer, told: dict[str, LabelledData]) -> bool:
         """Ask a peer how much labelled data it has; false if it does not say."""
         try:
-            told[ask.peer] = self.site.peers[ask.peer].report(ask.context)
+            report = self.site.peers[ask.peer].report(ask.context)
+            self.site.learner.check_told({ask.peer: report})
+            told[ask.peer] = report
         except Exception as error:  # whatever keeps a peer from answering
             self.site.rules.fail([], ask.peer, reason_of(error))
-            self.site.arm_failed(ask.peer)
+            self.site.arm_failed(ask.peer, reason_of(error))
             return False
         return True
 
@@ -151,16 +154,16 @@ class Batch(Tries):
         good = [(place, reply.label) for place, reply in zip(places, replies, strict=True) if reply.failed is None]
         if good:
             labels = [label for _, label in good]
-            items = [self.items[place] for place, _ in good] if keeps else []
+            items = [copy(self.items[place]) for place, _ in good] if keeps else []
             self.site.rules.complete([self.made[place][0] for place, _ in good], labels, items)
             self.site.arm_worked(arm, labels)
             for place, label in good:
                 self.labels[place] = label
         if len(good) == len(places):
             return True
-        if not good:
-            self.site.arm_failed(arm)
         bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
+        if not good:
+            self.site.arm_failed(arm, bad[0][1])
         _, forwards = self.site.rules.fail([self.made[place][0] for place, _ in bad], arm, bad[0][1])
         self.site.post(forwards)
         self.again.update((place, self.made[place][-1]) for place, _ in bad)  # also if its wait is over
@@ -208,8 +211,7 @@ class Answering(Tries):
     def _serve(self, places: list[int], without: frozenset[str]) -> None:
         rules = self.site.rules
         serving = rules.serve(self.caller, [self.questions[place] for place in places], without)
-        # Told at its own next step: the caller may be one of those it concerns, and has chosen for its whole batch.
-        self.site.outbox.add(serving.forwards)
+        self.site.post(serving.forwards)
         uses: dict[str, list[int]] = {}
         for place, function, ticket in zip(places, serving.functions, serving.tickets, strict=True):
             self.tickets[place] = ticket
@@ -228,13 +230,13 @@ class Answering(Tries):
             self.replies[place] = reply
         waiting = [(self.tickets[place], place, label) for place, label in good if self.tickets[place]]
         if waiting:
-            items = [self.questions[place].item for _, place, _ in waiting] if keeps else []
+            items = [copy(self.questions[place].item) for _, place, _ in waiting] if keeps else []
             labels = [label for *_, label in waiting]
             self.site.rules.complete([ticket for ticket, *_ in waiting], labels, items)
         if good:
             self.site.arm_worked(function, [label for _, label in good])
         elif bad:
-            self.site.arm_failed(function)
+            self.site.arm_failed(function, bad[0][1])
         if bad:
             self.site.rules.fail([self.tickets[place] for place, _ in bad if self.tickets[place]], function, bad[0][1])
             self.note_failures(function, bad)
@@ -261,8 +263,3 @@ def called(call: Callable[[], Any], count: int) -> Replies:
     except Exception as error:  # of the peer, of the way to it, or of what it sent
         return [Reply(None, reason_of(error))] * count
     return replies
-
-
-def reason_of(error: BaseException) -> str:
-    """Return in one line why an arm has failed."""
-    return f"{type(error).__name__}: {error}"

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.core.checks import as_list, is_number
-from cosend.errors import ContextError, listed
+from cosend.errors import ContextError, SettingError, listed, shown
 
 DAY_S: Final = 86_400.0
 
@@ -18,12 +18,20 @@ DAY_S: Final = 86_400.0
 def as_rows(what: str, items: Any) -> list[Any]:
     """Return the items of a batch one by one: of a list, a DataFrame, or a NumPy array with named fields."""
     if isinstance(items, np.ndarray) and items.dtype.names is not None:
-        names = items.dtype.names
-        return [dict(zip(names, row, strict=True)) for row in np.atleast_1d(items).tolist()]
+        return _named_rows(what, items)
     if hasattr(items, "to_dict") and hasattr(items, "columns"):
         rows: list[Any] = items.to_dict("records")
         return rows
     return as_list(what, items, "a list of items, a DataFrame, or an array with named fields")
+
+
+def _named_rows(what: str, items: np.ndarray[Any, Any]) -> list[Any]:
+    """Return the rows of an array with named fields; moments stay what they are, and do not become numbers."""
+    if items.ndim > 1:
+        raise SettingError(what, f"an array of shape {items.shape}", "an array with named fields and one row an item")
+    names, rows = items.dtype.names or (), np.atleast_1d(items)
+    columns = [list(rows[name]) if rows[name].dtype.kind in "mM" else rows[name].tolist() for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def feature_column(items: Sequence[Any], feature: str) -> list[Any]:
@@ -39,7 +47,7 @@ def feature_column(items: Sequence[Any], feature: str) -> list[Any]:
 
 def _described(item: Any) -> str:
     if not isinstance(item, Mapping):
-        return f"no features: it is {item!r}"
+        return f"no features: it is {shown(item)}"
     return listed([str(key) for key in item])
 
 
@@ -53,7 +61,7 @@ def number_column(items: Sequence[Any], feature: str) -> list[float]:
 
 def _number(feature: str, value: Any) -> float:
     if not is_number(value):
-        raise ContextError(f"feature {feature!r} must be a finite number, got {value!r}")
+        raise ContextError(f"feature {feature!r} must be a finite number, got {shown(value)}")
     return float(value)
 
 
@@ -62,7 +70,7 @@ def time_of_day(feature: str, moment: Any) -> float:
     if isinstance(moment, np.datetime64):
         seconds = (moment - moment.astype("datetime64[D]")) / np.timedelta64(1, "s")
         if math.isnan(seconds):
-            raise ContextError(f"feature {feature!r} must be a moment, got {moment!r}")
+            raise ContextError(f"feature {feature!r} must be a moment, got {shown(moment)}")
         return float(seconds) / DAY_S
     if isinstance(moment, datetime) and moment == moment:  # pandas' NaT is a datetime too, and equals nothing
         seconds = moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6

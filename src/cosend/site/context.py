@@ -22,9 +22,10 @@ from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
+from cosend.classifiers.adapters import plain
 from cosend.core.checks import check_callable, check_kind, check_one_of, check_text, check_whole, is_number
 from cosend.core.kernel.ledger import Floats
-from cosend.errors import ContextError, SettingError
+from cosend.errors import ContextError, SettingError, shown
 from cosend.site.columns import feature_column, number_column, time_of_day
 from cosend.site.past import Codes, Past, RecentValues
 
@@ -149,7 +150,7 @@ class Context(_Axis):
         elif values and not low <= min(values) <= max(values) <= high:
             value = next(value for value in values if not low <= value <= high)
             raise ContextError(
-                f"feature {self.feature!r} must be in [{low:g}, {high:g}], got {value!r}: "
+                f"feature {self.feature!r} must be in [{low:g}, {high:g}], got {shown(value)}: "
                 f"give the context another range, or outside='clip'"
             )
         if self.scale == "log":  # NumPy's log1p may differ from this one in the last bit
@@ -203,10 +204,12 @@ class Category(_Axis):
 
     def read(self, items: Sequence[Any]) -> list[Any]:
         """Return the value of every item."""
-        values = feature_column(items, self.feature)
+        values = [plain(value) for value in feature_column(items, self.feature)]
         for value in values:
             if not isinstance(value, str | int | float) or value != value:
-                raise ContextError(f"category {self.feature!r} must be text, a truth value or a number, got {value!r}")
+                raise ContextError(
+                    f"category {self.feature!r} must be text, a truth value or a number, got {shown(value)}"
+                )
         return values
 
 
@@ -242,7 +245,7 @@ class PreviousLabel(_Axis):
             known = False
         if not known:
             named = ", ".join(repr(each) for each in self.classes)
-            raise ContextError(f"the label {label!r} is none of the classes of the context: {named}")
+            raise ContextError(f"the label {shown(label)} is none of the classes of the context: {named}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +308,7 @@ class FromFunction(_Axis):
         except Exception as error:  # a user's function may raise anything
             raise ContextError(f"context {self.name!r} failed: {type(error).__name__}: {error}") from error
         if not is_number(value) or not 0.0 <= value <= 1.0:
-            raise ContextError(f"context {self.name!r} must be in [0, 1], its function returned {value!r}")
+            raise ContextError(f"context {self.name!r} must be in [0, 1], its function returned {shown(value)}")
         return float(value)
 
 

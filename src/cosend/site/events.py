@@ -112,7 +112,6 @@ class Labelled:
     truths: tuple[Any, ...]
     gains: tuple[float, ...]
     costs: tuple[float | None, ...] = ()  # what they really cost, where that is known; empty if nowhere
-    scores: tuple[Mapping[str, float], ...] = ()  # gains of the other local classifiers that were scored; else empty
 
 
 @dataclass(frozen=True, slots=True)

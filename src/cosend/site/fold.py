@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cosend.core.checks import check_kind
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import LabelledData
@@ -63,6 +64,7 @@ def fold(
     journal  what later events are written to
     """
     rules = None
+    check_kind("log", log, Iterable, "a list of events")
     for number, event in enumerate(log):
         rules = _applied(rules, event, number, axes)
     if rules is None:
@@ -76,6 +78,7 @@ def verify(log: Iterable[events.Event], *, most: int = 10) -> list[Difference]:
 
     After a difference it goes on from what was recorded; it ends when it has found so many.
     """
+    check_kind("log", log, Iterable, "a list of events")
     past: list[events.Event] = []
     rules, differences = None, list[Difference]()
     for number, event in enumerate(log):
@@ -142,6 +145,7 @@ def _(event: events.Placed, rules: Rules) -> None:
 
 @apply.register
 def _(event: events.Chosen, rules: Rules) -> None:
+    _check_next(rules, event.first)
     points, learner = _points(rules, event.contexts), rules.learner
     again = event.again or (0,) * len(points)
     if event.told:
@@ -173,6 +177,7 @@ def _(event: events.Failed, rules: Rules) -> None:
 
 @apply.register
 def _(event: events.Served, rules: Rules) -> None:
+    _check_next(rules, event.first)
     rules.strike_served(event.caller, event.requests)
     points = _points(rules, event.contexts, Codes.code)
     functions = np.array([rules.learner.arms.number(name) for name in event.functions], np.int64)
@@ -225,6 +230,12 @@ def _(event: events.CostChanged, rules: Rules) -> None:
     rules.set_cost(event.arm, event.cost)
 
 
+def _check_next(rules: Rules, first: int) -> None:
+    """Raise unless an event gives out the next id: else something is missing in the log."""
+    if first != rules.learner.last_id + 1:
+        raise StateError(f"it begins with id {first}, the next one is {rules.learner.last_id + 1}")
+
+
 def _points(rules: Rules, contexts: Sequence[Sequence[Any]], code: Callable[[Codes, Any], int] = Codes.find) -> Floats:
     """Return the contexts of an event as points."""
     return np.array([rules.understand(context, code) for context in contexts], np.float64)
@@ -249,4 +260,5 @@ def _decided_again(
         return (event.peer,), (None if step.ask is None else step.ask.peer,)
     points = _points(rules, event.contexts)
     step = rules.choose(points, told=_heard(event.told), without=event.without, again=event.again)
-    return (event.arms, event.kinds), (tuple(step.arms), tuple(step.kinds))
+    recorded = (event.arms, event.kinds, tuple(map(repr, event.propensities)))  # one that is not known equals nothing
+    return recorded, (tuple(step.arms), tuple(step.kinds), tuple(map(repr, step.propensities)))

@@ -8,7 +8,7 @@ from numbers import Number
 from typing import Any
 
 from cosend.classifiers.adapters import Classifier, known_labels
-from cosend.errors import LabelError, LabelWarning
+from cosend.errors import LabelError, LabelWarning, shown
 
 
 def kind_of(kind: type) -> str:
@@ -64,7 +64,7 @@ class LabelCheck:
         return f"the arms can say {', '.join(sorted(map(repr, known)))}"
 
     def _complain(self, truth: Any, wrong: str) -> None:
-        sentence = f"no arm of site {self.site!r} could have given the true label {truth!r}: {wrong}"
+        sentence = f"no arm of site {self.site!r} could have given the true label {shown(truth)}: {wrong}"
         if self.strict:
             raise LabelError(sentence)
         self._warned = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from cosend.errors import CosendError, NetworkError
+from cosend.errors import CosendError, NetworkError, StateError, reason_of
 from cosend.site.messages import Forward, Peer
 
 
@@ -14,6 +14,7 @@ class Outbox:
 
     def __init__(self, forwards: Iterable[Forward] = ()) -> None:
         self._queues: dict[str, deque[Forward]] = {}
+        self._delivers = False
         self.add(forwards)
 
     def __iter__(self) -> Iterator[Forward]:
@@ -35,31 +36,38 @@ class Outbox:
         self._queues.pop(peer, None)
 
     def deliver(
-        self, peers: Mapping[str, Peer], silent: Collection[str], failed: Callable[[str], None]
+        self, peers: Mapping[str, Peer], silent: Collection[str], failed: Callable[[str, str], None]
     ) -> list[CosendError]:
         """Tell peers what waits for them, but for those that are silent; one that cannot be reached keeps its queue.
 
         Returns what went wrong at peers that were told.
         """
         errors: list[CosendError] = []
-        for name in [name for name in self._queues if name not in silent]:
-            if name not in peers or self._deliver(name, peers[name], errors):
-                self.forget(name)
-            else:
-                failed(name)
+        if self._delivers:  # whoever was told something tells us something: it is delivered when we are done
+            return errors
+        self._delivers = True
+        try:
+            for name in [name for name in self._queues if name not in silent]:
+                reason = self._deliver(name, peers[name], errors) if name in peers else None
+                if reason is None:
+                    self.forget(name)
+                else:
+                    failed(name, reason)
+        finally:
+            self._delivers = False
         return errors
 
-    def _deliver(self, name: str, peer: Peer, errors: list[CosendError]) -> bool:
-        """Tell a peer all that waits for it; false if it cannot be reached."""
+    def _deliver(self, name: str, peer: Peer, errors: list[CosendError]) -> str | None:
+        """Tell a peer all that waits for it; returns why it cannot be reached, None if it can."""
         queue = self._queues[name]
         while queue:
             try:
                 peer.teach(queue[0])
-            except NetworkError:
-                return False
+            except (NetworkError, StateError) as error:  # it cannot be reached, or cannot take anything now
+                return reason_of(error)
             except CosendError as error:  # it was told, and could not learn from it
                 errors.append(error)
-            except Exception:  # whatever lies between here and there
-                return False
+            except Exception as error:  # whatever lies between here and there
+                return reason_of(error)
             queue.popleft()
-        return True
+        return None

@@ -24,13 +24,16 @@ from dataclasses import asdict
 from itertools import repeat
 from typing import Any, Final
 
+import numpy as np
+
+from cosend.core.checks import check_text
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY, Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import Answer, LabelledData
 from cosend.core.policy.parts import Policy
-from cosend.errors import DecisionError, SettingError, UnansweredDecision, UnknownDecision
+from cosend.errors import ContextError, DecisionError, SettingError, UnansweredDecision, UnknownDecision
 from cosend.site import events
 from cosend.site.arm_changes import ArmChanges
 from cosend.site.context import Axis, Column, place_columns
@@ -98,6 +101,8 @@ class Rules(ArmChanges):
 
     def place(self, columns: Sequence[Column]) -> Floats:
         """Return the contexts of new items, [item, axis], from what the axes have read off them."""
+        if len(columns) != len(self.axes):
+            raise SettingError("columns", len(columns), f"as many as axes ({len(self.axes)})")
         if not self.past.codes and not self._ranked:  # nothing is remembered of the items
             return place_columns(self.axes, columns, self.past, self.learner.arrivals)
         known = {axis: len(codes.values) for axis, codes in self.past.codes.items()}
@@ -125,6 +130,7 @@ class Rules(ArmChanges):
         what `fail` returned for items that are chosen for once more.
         """
         learner = self.learner
+        self._check_points(points, again)
         made, ask = self._change(learner.decide, points, told, without, again)
         names, count = learner.arms.names, len(made)
         step = Step(
@@ -140,6 +146,15 @@ class Rules(ArmChanges):
         if self.journal is not None:
             self._write_choices(step, points, told, tuple(without), tuple(again))
         return step
+
+    def _check_points(self, points: Floats, again: Sequence[int]) -> None:
+        """Raise unless compiled code may walk through these."""
+        if points.ndim != 2 or points.shape[1] != len(self.axes) or points.dtype != np.float64:
+            raise ContextError(
+                f"contexts of site {self.name!r} must be [item, {len(self.axes)} axes], as `place` gives"
+            )
+        if len(again) not in (0, len(points)) or not all(0 <= number <= self.learner.arrivals for number in again):
+            raise SettingError("again", again, "the arrival of each item as `choose` gave it, or 0 for a new one")
 
     def _arrivals(self, again: Sequence[int], count: int) -> list[int]:
         """Return the numbers of so many items that were chosen for just now; some were counted before."""
@@ -184,6 +199,9 @@ class Rules(ArmChanges):
         `items` are kept for classifiers that learn, None where they do not; `others` is what other local classifiers
         said. What waits no longer, because it became overdue or its arm has left, is left alone.
         """
+        for what, given in (("labels", labels), ("items", items or labels), ("others", others or labels)):
+            if len(given) != len(ids):
+                raise SettingError(what, len(given), f"as many as ids ({len(ids)})")
         rows = zip(ids, labels, items or repeat(None), others or repeat(NOTHING), strict=False)
         answered = [row for row, (arm, _, _) in zip(rows, self.learner.find(ids), strict=True) if arm >= 0]
         self._begin()
@@ -201,6 +219,7 @@ class Rules(ArmChanges):
         Returns for each id that still waited what `choose` takes as `again`, and what peers are to be told, because an
         answer may have been lost on its way. Without ids it is only written down.
         """
+        check_text("the arm that failed", arm)
         waiting = self.learner.still_waiting(ids)
         forwards, arrivals = self._strike(waiting)
         self._write(events.Failed(tuple(waiting), arm, reason))

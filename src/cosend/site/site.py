@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +11,6 @@ from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
 from cosend.core.checks import as_list, check_callable, check_kind, check_unit, check_whole
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
-from cosend.core.learner.state import State
 from cosend.core.learner.values import LabelledData, View
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ContextSelection
@@ -30,12 +28,11 @@ from cosend.site.batch import Answering, Batch
 from cosend.site.columns import as_rows
 from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
+from cosend.site.kept import Kept
 from cosend.site.label_check import LabelCheck
 from cosend.site.messages import Call, Decision, Forward, Lesson, Open, Peer, Reply
 from cosend.site.outbox import Outbox
 from cosend.site.rules import Rules
-from cosend.site.snapshot import restore_rules, rules_state
-from cosend.stores.state_file import read_state, write_state
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -45,7 +42,7 @@ def right_or_wrong(label: Any, truth: Any) -> float:
     return 1.0 if label == truth else 0.0
 
 
-class Site:
+class Site(Kept):
     """Decides for every item which local classifier or peer labels it, and learns from the truth which was best.
 
     classifiers    name -> scikit-learn or river model, or a function from item to label
@@ -87,6 +84,8 @@ class Site:
         check_callable(f"the reward of site {name!r}", reward, "a function (label, truth) -> gain in [0, 1]")
         check_whole("retries", retries, least=0)
         check_kind("strict_labels", strict_labels, bool, "True or False")
+        if journal is not None:
+            check_callable("journal", journal, "a function that takes an event, for example log.append")
         unknown = [arm for arm in costs if arm not in classifiers]
         if unknown:
             raise ArmError(f"site {name!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
@@ -137,7 +136,7 @@ class Site:
         return batch.decision(0)
 
     def classify_many(self, items: Any) -> list[Decision]:
-        """Label many items at once, with the same result as one by one.
+        """Label many items at once, with the same result as one by one as long as no arm fails.
 
         `items` may be a list, a DataFrame, or a NumPy array with named fields. If no arm can label some of them,
         `SomeUnanswered` is raised when all others have their decisions, and has these.
@@ -146,8 +145,10 @@ class Site:
         columns = read_columns(self.axes, rows)
         if not rows:
             return []
-        if len(rows) > 1 and self.learner.registry.may_overflow(len(rows), self.learner.arrivals):
-            # Peers must be told of what becomes overdue before the next item, as they would one by one.
+        if len(rows) > 1 and any(
+            site.may_drop(len(rows)) for site in (self, *self.peers.values()) if isinstance(site, Site)
+        ):
+            # What becomes overdue here or at a peer is told around before the next item, as it would be one by one.
             parts = [([row], [column[n : n + 1] for column in columns]) for n, row in enumerate(rows)]
         else:
             parts = [(rows, columns)]
@@ -220,9 +221,13 @@ class Site:
         for error in [*self._let_models_learn(settled.lessons), *self.post(())]:
             raise error
 
-    def waits(self, decision: int) -> bool:
+    def may_drop(self, items: int) -> bool:
+        """Tell whether anything here could become overdue while so many items come or are answered."""
+        return self.learner.registry.may_overflow(items, self.learner.arrivals)
+
+    def waits(self, decision: int | Decision) -> bool:
         """Tell whether a decision waits for its label."""
-        return decision in self.learner.registry
+        return (decision.id if isinstance(decision, Decision) else decision) in self.learner.registry
 
     def trust(self) -> dict[str, View]:
         """Return by name the parts of the context that may be trusted, and how each of them fares."""
@@ -241,6 +246,8 @@ class Site:
         """Add a peer that announces this many classifiers."""
         if name == self.name:
             raise NetworkError(f"site {name!r} cannot be its own peer")
+        for verb in ("report", "serve", "teach"):
+            check_callable(f"{verb} of peer {name!r}", getattr(peer, verb, None), "a method of the peer, as of a Site")
         self.rules.add_peer(name, cost, functions)
         self.peers[name] = peer
 
@@ -251,6 +258,7 @@ class Site:
         self.post(forwards)
         self.peers.pop(name, None)
         self.outbox.forget(name)
+        self._backoff.worked(name)  # a new arm of that name starts afresh
 
     def set_cost(self, arm: str, cost: float) -> None:
         """Change the cost of a local classifier or of calling a peer, from now on."""
@@ -264,6 +272,10 @@ class Site:
         """Let a local classifier or a peer be used again, with what was known of it."""
         self.rules.resume(arm)
 
+    def resting(self) -> dict[str, str]:
+        """Return the arms that have failed and are left alone for a while, and why each failed the last time."""
+        return {arm: self._backoff.reason(arm) for arm in self._backoff.resting(self._items)}
+
     # Being a peer
 
     def report(self, context: tuple[Any, ...]) -> LabelledData:
@@ -273,7 +285,7 @@ class Site:
     def serve(self, call: Call) -> list[Reply]:
         """Answer a peer's call with local classifiers; one that fails is replaced by another."""
         questions = call.questions
-        if len(questions) > 1 and self.learner.registry.may_overflow(len(questions), self.learner.arrivals):
+        if len(questions) > 1 and self.may_drop(len(questions)):
             return [reply for question in questions for reply in self.serve(call._replace(questions=[question]))]
         self._items += len(questions)
         return Answering(self, call.caller, questions).run()
@@ -285,9 +297,13 @@ class Site:
             return
         note = self.learner.registry.notes.get(ticket)
         if forward.withdrawn or note is None:  # without an answer there is nothing to learn from
-            self.outbox.add(self.rules.withdraw([ticket]))  # not posted: whoever tells this is just posting
+            self.rules.withdraw([ticket])
             return
-        gains = self._gains([ticket], [note[0]], [forward.truth])
+        try:
+            gains = self._gains([ticket], [note[0]], [forward.truth])
+        except CosendError:
+            self.rules.withdraw([ticket])  # nothing can be learnt from this label, and there will be no other
+            raise
         lessons = self.rules.teach(forward.caller, [forward.request], [forward.truth], gains)
         for error in self._let_models_learn(lessons):
             raise error
@@ -313,9 +329,9 @@ class Site:
         self._backoff.worked(arm)
         self._labels.gave(labels)
 
-    def arm_failed(self, arm: str) -> None:
-        """Take note that an arm has failed, and leave it alone for a while."""
-        self._backoff.failed(arm, self._items)
+    def arm_failed(self, arm: str, reason: str) -> None:
+        """Take note that an arm has failed, and why, and leave it alone for a while."""
+        self._backoff.failed(arm, self._items, reason)
 
     def post(self, forwards: Sequence[Forward]) -> list[CosendError]:
         """Tell peers what they are to be told. What cannot be delivered is kept and tried again with the next.
@@ -352,36 +368,3 @@ class Site:
                 except CosendError as error:
                     errors.append(error)
         return errors
-
-    # Saving
-
-    def state(self) -> State:
-        """Return everything it needs, beside its classifiers, to go on as if it had never stopped."""
-        state = rules_state(self.rules)
-        state.facts["site"]["outbox"] = [list(forward) for forward in self.outbox]
-        return state
-
-    def restore(self, state: State) -> Callable[[], None]:
-        """Check that a state fits and return the function that puts it there, which cannot fail."""
-        commit_rules = restore_rules(self.rules, state)
-        try:
-            outbox = Outbox([Forward(*forward) for forward in state.facts["site"]["outbox"]])
-        except (KeyError, TypeError) as error:
-            raise StateError(f"the saved state of site {self.name!r} is damaged: {error!r}") from error
-
-        def commit() -> None:
-            commit_rules()
-            self.outbox = outbox
-
-        return commit
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save what it knows to a file; its classifiers are not saved."""
-        write_state(self.state(), path)
-
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Go on from what `save` has written for a site of the same name, classifiers, peers and context.
-
-        What was saved (costs, policy, patience, seed) wins over what the site was built with.
-        """
-        self.restore(read_state(path))()

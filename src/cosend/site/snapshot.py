@@ -8,7 +8,7 @@ from typing import Any
 
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.state import State
-from cosend.errors import StateError
+from cosend.errors import StateError, shown
 from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
 from cosend.site.served import Served
@@ -50,10 +50,8 @@ def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
             served.add(str(caller), int(request), int(ticket))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StateError(f"the saved state of site {learner.name!r} is damaged: {error!r}") from error
-    _check_fits("name", learner.name, rules.name)
-    _check_fits("classifiers", sorted(learner.arms.own), sorted(rules.learner.arms.own))
-    _check_fits("peers", sorted(learner.arms.peers), sorted(rules.learner.arms.peers))
-    _check_fits("context", context, [axis.description for axis in rules.axes])
+    check_fits(learner, rules)
+    _check_same("context", context, [axis.description for axis in rules.axes])
 
     def commit() -> None:
         rules.learner, rules.past, rules.served = learner, past, served
@@ -81,9 +79,18 @@ def _check_survives(site: str, value: Any) -> None:
     except (TypeError, ValueError):
         same = False
     if not same:
-        raise StateError(f"site {site!r} cannot be saved: labels and kept items must be plain values, got {value!r}")
+        raise StateError(
+            f"site {site!r} cannot be saved: labels and kept items must be plain values, got {shown(value)}"
+        )
 
 
-def _check_fits(what: str, saved: object, given: object) -> None:
+def check_fits(learner: Learner, rules: Rules) -> None:
+    """Raise unless a learner has the name and the arms of a site."""
+    _check_same("name", learner.name, rules.name)
+    _check_same("classifiers", sorted(learner.arms.own), sorted(rules.learner.arms.own))
+    _check_same("peers", sorted(learner.arms.peers), sorted(rules.learner.arms.peers))
+
+
+def _check_same(what: str, saved: object, given: object) -> None:
     if saved != given:
         raise StateError(f"the saved state has the {what} {saved!r}, the site has {given!r}")

@@ -35,10 +35,11 @@ class Transitions:
         anything changed.
         """
         self._begin()
+        before = self.learner.last_id
         try:
             return change(*arguments, **options)
         except CosendError:
-            self._unwritten = False
+            self._unwritten = self._unwritten and self.learner.last_id != before
             raise
 
     def _begin(self) -> None:
@@ -49,7 +50,7 @@ class Transitions:
     def check_written(self) -> None:
         """Raise if the journal is behind the state."""
         if self._unwritten:
-            raise StateError(f"site {self.name!r} was stopped before it wrote its journal: fold the journal to go on")
+            raise StateError(f"site {self.name!r} was stopped before it wrote its journal: recover from the journal")
 
     def _write(self, *happened: Event | None) -> None:
         """Write the events of a change, if there are any; when all are written, the journal has caught up."""

@@ -103,7 +103,7 @@ def slice_of(x: float, slices: int) -> int:
 
 @compiled
 def epoch_is_over(site: Ints) -> bool:
-    """Tell whether the next item of a site starts a new phase; only a guessed horizon ends one."""
+    """Tell whether the next item of a site starts a new epoch; only a guessed horizon ends one."""
     return bool(site[col.DOUBLING] and site[col.ARRIVALS] - site[col.EPOCH_START] >= site[col.EPOCH_LENGTH])
 
 

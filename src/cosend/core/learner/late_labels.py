@@ -85,9 +85,6 @@ class LateLabels:
     def look_up(self, decisions: Sequence[int]) -> tuple[list[int], list[Waited]]:
         """Return ids, and (arm, kind, arrival) of what waits under each, or raise if one does not wait."""
         tickets = [int(each) if isinstance(each, np.integer) else each for each in decisions]
-        for ticket in tickets:
-            if type(ticket) is not int or not 0 < ticket <= LARGEST:  # 1.0 and True equal 1, but are no ids
-                raise self.no_label_wanted(ticket)
         found = self.find(tickets)
         for ticket, (arm, _, _) in zip(tickets, found, strict=True):
             if arm < 0:
@@ -101,6 +98,9 @@ class LateLabels:
     def find(self, tickets: Sequence[int]) -> list[Waited]:
         """Return (arm, kind, arrival) of what waits under each id; the arm is -1 where nothing does."""
         entries = self.memory.arrays[WAITING_ENTRIES]
+        for ticket in tickets:
+            if type(ticket) is not int or not 0 < ticket <= LARGEST:  # 1.0 and True equal 1, but are no ids
+                raise self.no_label_wanted(ticket)
         if len(tickets) == 1:
             return [entry_points.look_one(entries, tickets[0])]
         found = np.empty((len(tickets), 3), np.int64)

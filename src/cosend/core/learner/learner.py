@@ -164,7 +164,7 @@ class Learner(LateLabels):
 
         The ids of the choices are the last that were given out, in their order.
         """
-        self._check_told(told)
+        self.check_told(told)
         if not len(points):
             return [], None
         out = self._numbers_out(without) if without or self.arms.paused else ()
@@ -211,7 +211,8 @@ class Learner(LateLabels):
             raise ArmError(f"site {self.name!r} has no arm left: {', '.join(self.arms.names)} are paused or left out")
         return out
 
-    def _check_told(self, told: Mapping[str, LabelledData]) -> None:
+    def check_told(self, told: Mapping[str, LabelledData]) -> None:
+        """Raise unless this is what peers may tell."""
         if not told:
             return
         check_kind(f"what site {self.name!r} was told", told, Mapping, "a mapping from peers to LabelledData")
@@ -229,7 +230,7 @@ class Learner(LateLabels):
         axis = first_bad_axis(self._context, self.categories)
         if axis >= 0:
             raise bad_context(self.name, self._context, axis)
-        self._check_told(told)
+        self.check_told(told)
         for peer, data in told.items():
             number, arrivals, taught = self.arms.number(peer), min(data.arrivals, MOST), min(data.taught, MOST)
             while not entry_points.hear_one(self.memory.arrays, self._context, number, arrivals, taught, again):
@@ -375,6 +376,7 @@ class Learner(LateLabels):
     @classmethod
     def from_state(cls, state: State) -> Learner:
         """Return the learner that a state was taken from."""
+        check_kind("state", state, State, "a State, as `state()` gives it")
         return restored(cls, state)
 
     # Looking inside

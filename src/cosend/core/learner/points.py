@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cosend.core.kernel.ledger import Floats
 from cosend.core.kernel.partition import first_bad_axis, first_bad_context
-from cosend.errors import ContextError
+from cosend.errors import ContextError, shown
 
 PointLike = float | Sequence[float] | Floats
 
@@ -19,10 +19,10 @@ def read_point(site: str, context: PointLike, dimensions: int) -> Floats:
     """Return a context as so many numbers; whether they are in [0, 1] is seen where they are used."""
     point = np.atleast_1d(_numbers(context))
     if point.dtype.kind not in "biuf":
-        raise ContextError(f"a context of site {site!r} must be numbers, got {context!r}")
+        raise ContextError(f"a context of site {site!r} must be numbers, got {shown(context)}")
     if point.shape != (dimensions,):
         wanted = f"{dimensions} numbers" if dimensions > 1 else "1 number"
-        raise ContextError(f"a context of site {site!r} must be {wanted}, got {context!r}")
+        raise ContextError(f"a context of site {site!r} must be {wanted}, got {shown(context)}")
     return point.astype(np.float64)
 
 
@@ -30,7 +30,7 @@ def read_points(site: str, contexts: Sequence[PointLike] | Floats, dimensions: i
     """Return many contexts as points of [0, 1]^d: [context, axis]."""
     points = _numbers(contexts)
     if points.ndim == 0:  # one thing, not a sequence of them
-        raise ContextError(f"contexts of site {site!r} must be a sequence of contexts, got {contexts!r}")
+        raise ContextError(f"contexts of site {site!r} must be a sequence of contexts, got {shown(contexts)}")
     if points.dtype.kind not in "biuf" or points.size != len(contexts) * dimensions:
         points = np.array([read_point(site, context, dimensions) for context in contexts])  # says which one it is
     points = np.ascontiguousarray(points.astype(np.float64).reshape(len(contexts), dimensions))

@@ -76,7 +76,9 @@ class Registry:
         return int(self.table.desk[col.WAIT_COUNT])
 
     def __contains__(self, ticket: object) -> bool:
-        return isinstance(ticket, int) and 0 < ticket < 2**63 and find_waiting(self.table.entries, ticket) >= 0
+        if not isinstance(ticket, int | np.integer) or not 0 < ticket < 2**63:
+            return False
+        return find_waiting(self.table.entries, int(ticket)) >= 0
 
     def ids(self) -> list[int]:
         """Return the ids of all that waits, the oldest first."""

@@ -14,6 +14,7 @@ from cosend.core.kernel.cubes import DEEPEST, NEVER, ROOTS
 from cosend.core.kernel.ledger import Ledger, grown, reindex
 from cosend.core.kernel.partition import bits_of, first_bad_axis
 from cosend.core.learner.registry import Patience
+from cosend.core.policy.epochs import cut_for
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import policy_from
 from cosend.errors import CosendError, StateError
@@ -156,11 +157,10 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id
 
 def _fits_views(views: npt.NDArray[Any], ledger: Ledger, policy: Policy, horizon: int) -> bool:
     """Tell whether views are those of the policy, cut as it cuts them for this horizon."""
-    slices = [policy.slices_at(horizon, int(count)) for count in ledger.views[:, col.VIEW_AXIS_COUNT]]
     return (
         views.shape == ledger.views.shape
         and np.array_equal(views[:, : col.VIEW_SLICES], ledger.views[:, : col.VIEW_SLICES])
-        and np.array_equal(views[:, col.VIEW_SLICES], slices)
+        and np.array_equal(views[:, col.VIEW_SLICES], cut_for(ledger, policy, horizon))
     )
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from itertools import product
 from typing import Final
 
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Ledger, clear, grown, row_for
-from cosend.core.kernel.partition import LARGEST_KEY, axes_of, bits_of, finer_slices, key_of, radices_of
+from cosend.core.kernel.partition import (
+    LARGEST_KEY,
+    MOST_CODES,
+    axes_of,
+    bits_of,
+    finer_slices,
+    key_of,
+    radices_of,
+    slices_within,
+)
 from cosend.core.policy.parts import Policy
 from cosend.errors import SettingError
 
@@ -41,12 +49,20 @@ def next_epoch(ledger: Ledger, policy: Policy) -> Ledger:
 
 
 def _cut(ledger: Ledger, policy: Policy) -> None:
-    horizon = int(ledger.site[col.EPOCH_LENGTH])
+    ledger.views[:, col.VIEW_SLICES] = cut_for(ledger, policy, int(ledger.site[col.EPOCH_LENGTH]))
+
+
+def cut_for(ledger: Ledger, policy: Policy, horizon: int) -> list[int]:
+    """Return the slices per axis of every view for a horizon: as the policy wants, but no more than there are keys."""
+    slices = []
     for view in ledger.views:
-        view[col.VIEW_SLICES] = policy.slices_at(horizon, int(view[col.VIEW_AXIS_COUNT]))
-    for number in range(len(ledger.views)):
-        if math.prod(radices(ledger, number)) > LARGEST_KEY:
-            raise SettingError("the context", radices(ledger, number), "cut into fewer cells: these are too many")
+        codes = (int(view[col.VIEW_AXES]) & int(ledger.site[col.CATEGORIES])).bit_count()
+        axes, cells = int(view[col.VIEW_AXIS_COUNT]), LARGEST_KEY // MOST_CODES**codes
+        if cells == 0:
+            raise SettingError("categories", codes, "fewer: there are not enough keys for their cells")
+        wanted = policy.slices_at(horizon, axes)
+        slices.append(min(wanted, slices_within(cells, axes)) if codes and axes else wanted)
+    return slices
 
 
 def radices(ledger: Ledger, view: int, slices: int | None = None) -> list[int]:

@@ -70,7 +70,7 @@ class Policy(ABC):
     @property
     @abstractmethod
     def first_horizon(self) -> int:
-        """The horizon of the first phase; 0 if there is none."""
+        """The horizon of the first epoch; 0 if there is none."""
 
     @abstractmethod
     def views(self, dimensions: int) -> tuple[int, ...]:

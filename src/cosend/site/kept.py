@@ -1,0 +1,75 @@
+"""What a site keeps: saved to a file and loaded again, or made anew of the events in its journal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from cosend.core.learner.state import State
+from cosend.errors import StateError
+from cosend.site.backoff import Backoff
+from cosend.site.context import Axis
+from cosend.site.events import Event, Journal
+from cosend.site.fold import fold
+from cosend.site.messages import Forward
+from cosend.site.outbox import Outbox
+from cosend.site.rules import Rules
+from cosend.site.snapshot import check_fits, restore_rules, rules_state
+from cosend.stores.state_file import read_state, write_state
+
+
+class Kept:
+    """The part of a site that outlives its process; its classifiers are the user's to keep."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    rules: Rules
+    outbox: Outbox
+    _backoff: Backoff
+    _items: int
+
+    def state(self) -> State:
+        """Return everything it needs, beside its classifiers, to go on as if it had never stopped."""
+        state = rules_state(self.rules)
+        state.facts["site"]["outbox"] = [list(forward) for forward in self.outbox]
+        state.facts["site"]["items"] = self._items
+        state.facts["site"]["resting"] = self._backoff.rows()
+        return state
+
+    def restore(self, state: State) -> Callable[[], None]:
+        """Check that a state fits and return the function that puts it there, which cannot fail."""
+        if self.rules.journal is not None:
+            raise StateError(f"site {self.name!r} has a journal, which a saved state is no part of: recover from it")
+        commit_rules = restore_rules(self.rules, state)
+        try:
+            saved = state.facts["site"]
+            outbox = Outbox([Forward(*forward) for forward in saved["outbox"]])
+            backoff, items = Backoff(saved["resting"]), int(saved["items"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"the saved state of site {self.name!r} is damaged: {error!r}") from error
+
+        def commit() -> None:
+            commit_rules()
+            self.outbox, self._backoff, self._items = outbox, backoff, items
+
+        return commit
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save what it knows to a file; its classifiers are not saved."""
+        write_state(self.state(), path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Go on from what `save` has written for a site of the same name, classifiers, peers and context.
+
+        What was saved (costs, policy, patience, seed) wins over what the site was built with.
+        """
+        self.restore(read_state(path))()
+
+    def recover(self, log: Iterable[Event], journal: Journal | None = None) -> None:
+        """Go on from the events that a journal got, for a site of the same name, classifiers, peers and context.
+
+        `journal` gets the events from now on. What peers had not been told yet is not in a log.
+        """
+        rules = fold(log, axes=self.axes, journal=journal)
+        check_fits(rules.learner, self.rules)
+        self.rules = rules

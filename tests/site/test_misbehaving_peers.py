@@ -1,0 +1,124 @@
+"""Peers that answer, but with nonsense, and sites that are restarted while a peer is down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cosend import CellKLUCB, Context, CoS, LabelledData, Learner, Network, Policy, Site, ZoomingKLUCB, fold
+from cosend.errors import NetworkError, RewardError, SettingError, StateError
+from cosend.site import events
+from tests.site.test_failing_arms import UNIT, Line, wired
+from tests.site.test_site import always, assert_nothing_leaks, assert_nothing_open, high, items
+
+TRAINED = [CoS(horizon=1000, order="train_first"), ZoomingKLUCB(peer_training=2)]
+
+
+@pytest.mark.parametrize("report", [None, (5, 2), LabelledData(-1, 0), LabelledData(2**70, 0), "much"], ids=repr)
+@pytest.mark.parametrize("policy", TRAINED, ids=["CoS", "ZoomingKLUCB"])
+def test_a_peer_that_reports_nonsense_is_an_arm_that_failed(policy: Policy, report: Any) -> None:
+    lab, hq, line = wired(policy)
+
+    class Nonsense(Line):
+        def report(self, context: tuple[float, ...]) -> Any:
+            self.attempts += 1
+            return report
+
+    lab.peers["hq"] = nonsense = Nonsense(hq)
+    for item in items(100):
+        lab.learn(lab.classify(item), high(item))
+    assert 0 < nonsense.attempts <= 12
+    assert line.attempts == 0
+    assert_nothing_leaks(lab, hq)
+
+
+def test_what_is_no_peer_is_refused_at_once() -> None:
+    nothing: Any = None
+    lab, _, _ = wired()
+    with pytest.raises(SettingError, match="report of peer 'far' must be a method of the peer"):
+        lab.add_peer("far", nothing)
+    assert "far" not in lab.learner.arms.peers
+
+
+def test_a_label_that_a_peer_cannot_score_ends_its_wait() -> None:
+    def reward(*_: Any) -> float:
+        raise ZeroDivisionError
+
+    lab = Site("lab", classifiers={"poor": always(None)}, context=UNIT)
+    hq = Site("hq", classifiers={"high": high}, context=UNIT, reward=reward)
+    Network([lab, hq])
+    for item in items(30):
+        decision = lab.classify(item)
+        if decision.arm == "hq":
+            with pytest.raises(RewardError, match="site 'hq'"):
+                lab.learn(decision, high(item))
+        else:
+            lab.learn(decision, high(item))
+    assert_nothing_open(lab, hq)
+
+
+def test_a_site_says_which_arms_it_leaves_alone_and_why() -> None:
+    lab, _, _ = wired(ZoomingKLUCB(), NetworkError("the line is cut"))
+    assert lab.resting() == {}
+    for item in items(30):
+        lab.learn(lab.classify(item), high(item))
+    assert lab.resting() == {"hq": "NetworkError: the line is cut"}
+    lab.remove("hq")
+    assert lab.resting() == {}
+
+
+def test_a_restart_while_a_peer_is_down_changes_no_decision() -> None:
+    def run(restart: bool) -> list[Any]:
+        made, (lab, _, line) = [], wired(ZoomingKLUCB(), NetworkError("down"))
+        for n, item in enumerate(items(120)):
+            if restart and n in (20, 21, 70):
+                state = lab.state()
+                lab, _, line = wired(ZoomingKLUCB(), NetworkError("down"))
+                lab.restore(state)()
+            line.error = NetworkError("down") if n < 90 else None
+            made.append(lab.classify(item))
+            lab.learn(made[-1], high(item))
+        return made
+
+    assert run(restart=True) == run(restart=False)
+
+
+def test_a_site_recovers_from_its_journal_and_refuses_to_load_beside_it(tmp_path: Any) -> None:
+    log: list[events.Event] = []
+    lab, _, _ = wired(ZoomingKLUCB(), journal=log.append)
+    made = [lab.classify(item) for item in items(40)]
+    lab.learn_many(made[:30], [1] * 30)
+    lab.save(tmp_path / "lab.npz")
+    again, _, _ = wired(ZoomingKLUCB())
+    again.recover(log, journal=log.append)
+    again.learn_many(made[30:], [1] * 10)
+    assert fold(log).learner.waiting_count == 0
+    with pytest.raises(StateError, match="'lab' has a journal, which a saved state is no part of"):
+        again.load(tmp_path / "lab.npz")
+    other = Site("lab", classifiers={"another": always(1)}, context=UNIT)
+    with pytest.raises(StateError, match="the saved state has the classifiers"):
+        other.recover(log)
+    no_function: Any = []
+    with pytest.raises(SettingError, match="journal must be a function that takes an event"):
+        Site("lab", classifiers={"one": always(1)}, context=UNIT, journal=no_function)
+
+
+def test_many_categories_and_doubling_end_in_coarser_cells_and_not_in_an_error() -> None:
+    learner = Learner("here", own={"a": 0.0}, dimensions=8, categories=range(4), policy=CellKLUCB())
+    for n in range(20):
+        batch = [(k % 3, 0, 1, 2, (n * 500 + k) % 97 / 97, 0.5, k / 500, 0.1) for k in range(500)]
+        choices = learner.choose_many(batch).choices
+        learner.learn_many([choice.id for choice in choices], [1.0] * 500)
+    assert learner.arrivals == 10_000
+    assert str(Learner.from_state(learner.state()).state()) == str(learner.state())
+
+
+def test_moments_in_an_array_with_names_keep_their_unit() -> None:
+    numpy = pytest.importorskip("numpy")
+    site = Site("lab", classifiers={"one": always(1)}, context=Context.time_of_day("t"))
+    for unit in ("ns", "s", "m"):
+        rows = numpy.array([("2020-01-01T06:00",)], dtype=[("t", f"datetime64[{unit}]")])
+        assert site.classify_many(rows)[0].context == (0.25,)
+    with pytest.raises(SettingError, match="one row an item"):
+        site.classify_many(rows.reshape(1, 1))
