@@ -103,11 +103,11 @@ def _check_needs(model: str, classifier: Classifier, features: Sequence[str] | N
     seen = None if features is None else {*features, *map(as_skl2onnx, features)}
     missing = [name for name in needs if name in hide or (seen is not None and name not in seen)]
     if missing:
-        key = "hide takes them away" if hide else f"features has only {listed(features or [])}"
-        raise ModelError(model, f"it was fitted with {listed(missing)}", f"{key}; it needs {listed(needs)}")
+        why = "hide takes away" if hide else "features does not name"
+        raise ModelError(model, f"it needs {listed(missing)}, which {why}", f"its features are {listed(needs)}")
     width = getattr(getattr(classifier, "model", None), "n_features_in_", None)
     if not needs and features is not None and isinstance(width, int) and width != len(features):
-        raise ModelError(model, f"it takes {width} features", f"features names {len(features)}: {listed(features)}")
+        raise ModelError(model, f"it takes {width} features and features names {len(features)}: {listed(features)}")
 
 
 def needed_features(classifier: Classifier) -> list[str]:

@@ -8,7 +8,7 @@ of its own.
 
 What the callable is follows from what it can do:
 
-    has predict_one or predict      a river or scikit-learn model, or a classifier of cosend
+    has predict_one or predict      a river or scikit-learn model, or a classifier of cosend; copied if it learns
     takes one argument              a function from an item to a label
     takes no argument, or a class   makes one of the above; called once, here
 """
@@ -23,6 +23,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -42,7 +43,8 @@ def first_on_the_path(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.path.remove(entry)
+        if entry in sys.path:  # the user's code may have changed it too
+            sys.path.remove(entry)
 
 
 def from_module(model: str, folder: Path) -> Any:
@@ -79,7 +81,7 @@ def _imported(model: str, name: str, folder: Path) -> ModuleType:
 def _from_file(name: str, file: Path) -> ModuleType:
     own_name = f"{name}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
     for known in (sys.modules.get(name), sys.modules.get(own_name)):
-        if known is not None and getattr(known, "__file__", None) == str(file):
+        if known is not None and Path(getattr(known, "__file__", None) or "").resolve() == file:
             return known
     chosen = own_name if name in sys.modules else name
     spec = importlib.util.spec_from_file_location(chosen, file)
@@ -98,7 +100,7 @@ def _made(model: str, found: Any) -> Any:
     """Return what was found, or what it makes if it is there to make something."""
     is_class = isinstance(found, type)
     if not is_class and (not callable(found) or any(hasattr(found, verb) for verb in ("predict", "predict_one"))):
-        return found
+        return _own(model, found)
     if inspect.iscoroutinefunction(found):
         raise ModelError(model, "it is an async function", "a model is a plain function from an item to a label")
     needs = _needed_arguments(found)
@@ -111,6 +113,16 @@ def _made(model: str, found: Any) -> Any:
         return found()
     except USERS_ERRORS as error:
         raise _blame(model, error, "it takes no argument, so it was called to make a model, and failed") from error
+
+
+def _own(model: str, found: Any) -> Any:
+    """Return a model for this classifier alone if it learns: what one site is taught must not reach another."""
+    if not (hasattr(found, "learn_one") or getattr(found, "learns", False)):
+        return found
+    try:
+        return deepcopy(found)
+    except Exception as error:  # a user's model may raise anything
+        raise _blame(model, error, "it learns, so every classifier needs a copy, and copying it failed") from error
 
 
 def _needed_arguments(found: Any) -> int:

@@ -144,8 +144,13 @@ def _as_kind(values: npt.NDArray[Any], tensor: Any) -> npt.NDArray[Any]:
         good, allowed = values.dtype.kind in "biuf", "numbers"
     if not good:
         raise ClassifierError(f"input {tensor.name!r} of the model takes {allowed}, got {shown(values.tolist())}")
-    with np.errstate(over="raise"):
-        return values.astype(KINDS[tensor.type])
+    try:
+        with np.errstate(over="raise"):
+            return values.astype(KINDS[tensor.type])
+    except FloatingPointError as error:
+        raise ClassifierError(
+            f"input {tensor.name!r} of the model takes 32 bits, got {shown(values.tolist())}"
+        ) from error
 
 
 def _width(tensor: Any) -> int | None:
