@@ -115,7 +115,8 @@ class ClassifierConformance:
                 said = str(error).removeprefix("classifier 'yours' failed: ").partition(": ")
                 _holds(bool(said[0] and (said[2] or " " in said[0])), f"the error says nothing: {error}")
             else:
-                raise AssertionError(f"the wrong item {shown(wrong)} was labelled {shown(labels[-1])}")
+                hint = "give one that it cannot label, def wrong_item(self), or set takes_anything = True"
+                raise AssertionError(f"the wrong item {shown(wrong)} was labelled {shown(labels[-1])}; {hint}")
             after = classifier.predict(items)
             _holds(after == expected, f"after a wrong item, items get {shown(after)} instead of {shown(expected)}")
 

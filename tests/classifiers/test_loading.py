@@ -44,6 +44,8 @@ def test_paths_are_relative_to_the_folder_or_absolute_and_endings_may_be_in_capi
 def test_hidden_columns_do_not_reach_a_model(tmp_path: Path) -> None:
     classifier = load_model(models.write_skops(tmp_path, models.logistic()), tmp_path, hide=["station"])
     assert classifier.predict([{"station": 3, **ITEMS[0]}, {**ITEMS[-1], "station": 3}]) == ["setosa", "virginica"]
+    classifier = load_model("old.skops", tmp_path, features=FEATURES, hide=["station"])
+    assert classifier.predict([{"station": 3, **ITEMS[0]}]) == ["setosa"]
 
 
 class Ruins:
@@ -110,8 +112,9 @@ def test_missing_empty_and_corrupt_files_and_folders_are_named(tmp_path: Path, e
         ("empty", r"cannot be loaded \(EOFError|is not a readable (skops|ONNX) file"),
         ("corrupt", r"cannot be loaded \(ValueError|is not a readable (skops|ONNX) file"),
         ("folder", "cannot be read .*Is a directory"),
+        ("long" * 100, "cannot be read .*File name too long"),
     ):
-        with pytest.raises(ModelError, match=f"^model '{name}.{ending}': .*({said})") as caught:
+        with pytest.raises(ModelError, match=f"^model '{name[:50]}.*{ending}': .*({said})") as caught:
             load_model(f"{name}.{ending}", tmp_path, trusted=True)
         assert "\n" not in str(caught.value)
 
@@ -158,7 +161,7 @@ def test_what_is_no_text_or_no_path_is_refused(tmp_path: Path, model: Any) -> No
         ({"features": [1]}, "features must be a list of names, each of them once"),
         ({"features": ["a", "a"]}, "features must be a list of names, each of them once"),
         ({"hide": "age"}, "hide must be a list of names"),
-        ({"features": ["a"], "hide": ["b"]}, "hide must be left out"),
+        ({"features": ["a", "b"], "hide": ["b", "c"]}, "hide must be without 'b', which features names too"),
         ({"features": FEATURES[:3]}, r"it needs 'petal width \(cm\)', which features does not name; its features are"),
         ({"hide": FEATURES[3:]}, r"it needs 'petal width \(cm\)', which hide takes away"),
     ],

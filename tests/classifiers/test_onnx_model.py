@@ -26,9 +26,10 @@ CONNECTION: dict[str, Any] = {"service": "http", "src_bytes": 300.0, "serror_rat
 
 def write(folder: Path, inputs: list[Any], outputs: list[Any], nodes: list[Any] | None = None) -> str:
     """Write a graph of a few nodes; without any, the output is a copy of the first input."""
-    copy = helper.make_node("Identity", [inputs[0][0]], [outputs[0][0]])
     values = [[helper.make_tensor_value_info(*each) for each in side] for side in (inputs, outputs)]
-    graph = helper.make_graph(nodes or [copy], "graph", *values)
+    graph = helper.make_graph(
+        nodes or [helper.make_node("Identity", [inputs[0][0]], [outputs[0][0]])], "graph", *values
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     (folder / "made.onnx").write_bytes(model.SerializeToString())
     return "made.onnx"
@@ -140,6 +141,27 @@ def test_values_are_never_bent_into_the_type_of_an_input(
     for value in bad:
         with pytest.raises(ClassifierError, match="input 'x' of the model takes"):
             classifier.predict([{"x": value}])
+
+
+def test_the_only_feature_may_have_any_name(tmp_path: Path) -> None:
+    made = write(tmp_path, [("X", FLOAT, [None, 1])], [("label", FLOAT, [None, 1])])
+    assert load_model(made, tmp_path, features=["age"]).predict([{"age": 3, "size": 4}]) == [3.0]
+    with pytest.raises(ClassifierError, match="no feature 'X'; it has 'age', 'size'"):
+        load_model(made, tmp_path).predict([{"age": 3, "size": 4}])
+
+
+def test_a_model_that_takes_nothing_is_refused(tmp_path: Path) -> None:
+    constant = helper.make_node("Constant", [], ["label"], value_ints=[1])
+    with pytest.raises(ModelError, match="it has no inputs"):
+        load_model(write(tmp_path, [], [("label", INT64, [1])], [constant]), tmp_path)
+
+
+def test_any_number_of_features_is_taken_if_the_file_says_so(tmp_path: Path) -> None:
+    largest = helper.make_node("ArgMax", ["x"], ["best"], axis=1, keepdims=0)
+    made = write(tmp_path, [("x", FLOAT, [None, None])], [("best", INT64, [None])], [largest])
+    assert load_model(made, tmp_path, features=["a", "b"]).predict([{"a": 1, "b": 2}]) == [1]
+    with pytest.raises(ClassifierError, match="takes a row of features for every item"):
+        load_model(made, tmp_path).predict([1, 2])
 
 
 def test_inputs_and_labels_may_be_plain_rows(tmp_path: Path) -> None:

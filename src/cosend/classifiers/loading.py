@@ -34,7 +34,8 @@ def load_model(
 ) -> Classifier:
     """Return the classifier that a file in this folder names.
 
-    `trusted` lets a pickle run. The model sees only `features`, in this order, or else all but those of `hide`.
+    `trusted` lets a pickle run; it changes nothing for other files. The model sees only `features`, in this order, or
+    else all but those of `hide`.
     """
     check_text("model", model)
     check_path("model", model)
@@ -93,8 +94,8 @@ def _check_features(features: Any, hide: Any) -> None:
             raise SettingError(setting, names, "a list of names, each of them once")
     if features is not None and not features:
         raise SettingError("features", features, "a list of at least one name")
-    if features and hide:
-        raise SettingError("hide", hide, "left out where features says already what the model sees")
+    if both := set(features or ()) & set(hide):
+        raise SettingError("hide", hide, f"without {listed(sorted(both))}, which features names too")
 
 
 def _check_needs(model: str, classifier: Classifier, features: Sequence[str] | None, hide: Sequence[str]) -> None:
@@ -113,5 +114,5 @@ def _check_needs(model: str, classifier: Classifier, features: Sequence[str] | N
 def needed_features(classifier: Classifier) -> list[str]:
     """Return the features that a model was fitted with, or none if it does not say."""
     if isinstance(classifier, OnnxColumns):
-        return classifier.names
+        return classifier.names if len(classifier.names) > 1 else []
     return (classifier.features or []) if isinstance(classifier, SklearnModel) else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,12 +63,10 @@ def from_pickle(model: str, path: Path, trusted: bool) -> Any:
             "loading a pickle runs whatever code is in it",
             f"set trusted = true if you know who wrote it, or use skops: {TO_SKOPS}",
         )
-    if not path.is_file():
-        contents(model, path)  # says what is wrong
+    data = contents(model, path)
     joblib = needed(model, "joblib", "models") if path.suffix.lower() == ".joblib" else None
     try:
-        with path.open("rb") as file, first_on_the_path(path.parent):
-            fitted = joblib.load(file) if joblib else pickle.load(file)  # noqa: S301 - the user has said so
+        with first_on_the_path(path.parent):  # of the user's own classes
+            return joblib.load(BytesIO(data)) if joblib else pickle.loads(data)  # noqa: S301 - the user has said so
     except Exception as error:  # a pickle runs code, which may raise anything
         raise ModelError(model, f"{path} cannot be loaded ({in_one_line(error)})") from error
-    return fitted

@@ -3,7 +3,8 @@
 Two kinds of inputs, which is what skl2onnx makes of scikit-learn models:
 
     one tensor of all features      [items, features]; read as `SklearnModel` reads items: by the names of the first
-    one tensor for every feature    [items, 1] each, by name; skl2onnx writes "sepal length (cm)" as sepal_length__cm_
+    one tensor for every feature    [items, 1] each, by name; skl2onnx writes "sepal length (cm)" as sepal_length__cm_.
+                                    If there is only one, and an item has only one feature, it may have any name
 
 The label is the output named label or output_label, or else the first. A file that was exported for one item at a time
 is asked item by item.
@@ -48,6 +49,8 @@ def from_onnx(model: str, path: Path) -> Classifier:
         raise ModelError(model, f"{path} is not a readable ONNX file ({in_one_line(error)})") from error
     output = _label_output(model, session.get_outputs())
     inputs = session.get_inputs()
+    if not inputs:
+        raise ModelError(model, "it has no inputs", "a model takes the features of an item")
     if len(inputs) == 1 and _width(inputs[0]) != 1:
         _check_input(model, inputs[0], NUMBERS)
         return SklearnModel(OnnxTable(session, inputs[0], output))
@@ -99,6 +102,8 @@ class OnnxColumns:
     def _names_in(self, item: Item) -> list[str]:
         if not isinstance(item, Mapping) or all(name in item for name in self.names):
             return self.names
+        if len(self.names) == len(item) == 1:
+            return list(item)
         written: dict[str, list[str]] = {}
         for name in item:
             written.setdefault(as_skl2onnx(name), []).append(name)
