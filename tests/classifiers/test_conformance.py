@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cosend import SeesOnly
@@ -125,22 +126,28 @@ class Broken:
         self.calls += 1
         if self.rule == "empty" and not items:
             raise IndexError("list index out of range")
+        if self.rule == "empty later" and not items and self.calls > 1:
+            return [None]
         if self.rule == "change":
             for item in items:
                 item["seen"] = True
         labels = [self._label(item, len(items)) for item in items]
         if self.rule == "count":
             return labels[1:]
+        if self.rule == "order" and len(items) > 1 and items[0]["size"] > 2:
+            return [9 for _ in items]
         return tuple(labels) if self.rule == "list" else labels
 
     def _label(self, item: Any, count: int) -> Any:
         if not isinstance(item, dict):
             self.hurt = True
-            if self.rule == "refuse":
+            if self.rule == "refuse" or (self.rule == "refuse in a batch" and count > 1):
                 return 0
             raise ValueError("" if self.rule == "says nothing" else "no mapping")
         if self.rule == "json":
             return (1,)
+        if self.rule == "type":
+            return np.float64(1.0)
         if self.rule == "nan":
             return float("nan")
         if self.rule == "batch":
@@ -192,14 +199,18 @@ def test_a_classifier_that_breaks_no_rule_passes_every_check() -> None:
         ("list", "test_gives_a_list_with_a_label_for_every_item", "must return a list"),
         ("count", "test_gives_a_list_with_a_label_for_every_item", "2 labels for 3 items"),
         ("json", "test_labels_are_plain_values_that_survive_json", r"comes back from JSON as \[1\]"),
+        ("type", "test_labels_are_plain_values_that_survive_json", r"np.float64\(1.0\) comes back from JSON as 1.0"),
         ("nan", "test_labels_are_plain_values_that_survive_json", "cannot be written as JSON"),
         ("batch", "test_says_the_same_of_an_item_alone_and_in_a_batch", r"\[3, 3, 3\], one by one \[1, 1, 1\]"),
+        ("order", "test_says_the_same_of_an_item_alone_and_in_a_batch", r"in the opposite order \[9, 9, 9\]"),
+        ("empty later", "test_gives_no_labels_for_no_items", r"got \[None\] later"),
         ("empty", "test_gives_no_labels_for_no_items", "IndexError"),
         ("change", "test_leaves_the_items_as_they_are", "predict has changed the items"),
         ("change in learn", "test_leaves_the_items_as_they_are", "learn has changed the items"),
         ("learn", "test_learns_from_every_item_if_it_learns", "failed to learn: KeyError"),
         ("learns", "test_learns_from_every_item_if_it_learns", "true or false, is 'yes'"),
         ("refuse", "test_refuses_an_item_that_it_cannot_label_and_goes_on", "None was labelled 0"),
+        ("refuse in a batch", "test_refuses_an_item_that_it_cannot_label_and_goes_on", "None was labelled 0"),
         ("says nothing", "test_refuses_an_item_that_it_cannot_label_and_goes_on", "the error says nothing"),
         ("usable", "test_refuses_an_item_that_it_cannot_label_and_goes_on", "after a wrong item"),
     ],
