@@ -11,7 +11,7 @@ pytestmark = pytest.mark.compiled
 
 def test_benchmarks_run_at_small_size() -> None:
     measured = {row.what: row.measured for row in rows(0.001)}
-    assert len(measured) == 5
+    assert len(measured) == 7
     assert all(measured.values())
 
 

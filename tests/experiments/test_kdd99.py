@@ -152,7 +152,7 @@ def test_the_command_writes_and_prints_everything(kdd99_file: Path, tmp_path: Pa
     assert len(pictures) == 3
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
     printed = " ".join(result.stdout.split())
-    for remark in ("own functions first", "does not say how src_bytes was scaled"):
+    for remark in ("local functions first", "does not say how src_bytes was scaled"):
         assert remark in printed
         assert remark in tables
     assert "(0.7)" in tables
@@ -167,7 +167,7 @@ def test_another_window_has_no_numbers_of_the_paper(kdd99_file: Path, tmp_path: 
     assert written["window"]["rows"] == 500
     assert all(each["paper"] is None for each in written["rows"])
     assert all(each["paper_error"] is None for part in ("baselines", "functions") for each in written[part])
-    assert "own functions first" not in result.stdout
+    assert "local functions first" not in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ class ChangesTwin(Twin):
     def enter_choice(self, place: Place, pick: Pick) -> TwinChoice:
         """Note when the arm was used last."""
         phase, arm, _ = pick
-        self._cells[place[1]].arms[arm].last = self._arrivals
+        used = self._cells[place[1]].arms[arm]
+        used.last = max(used.last, self._number())
         self.looks += phase == "look"
         return super().enter_choice(place, pick)
 
@@ -61,7 +62,7 @@ class LooksTwin(ChangesTwin, IndexTwin):
         for arm in arms.values():
             errors += arm.errors
             look_errors += arm.look_errors
-        tried = [name for name, arm in arms.items() if arm.reward_count > 0]
+        tried = [name for name, arm in arms.items() if arm.reward_count > 0 and not self._is_out(name)]
         if not self._settings.rising or not look_errors + 1 <= LOOK_SHARE * errors or not tried:
             return None
         return "look", min(tried, key=lambda name: arms[name].last), 1  # the first of equals

@@ -49,13 +49,13 @@ class IndexTwin(Twin):
             return super().pick_answer(place, caller, request, training)
         cell = self._look(place[1])
         seen = cell.arrivals + cell.taught
-        indices = {name: self._index(seen, cell.arms[name]) - cost for name, cost in self._own.items()}
+        indices = {name: self._index(seen, cell.arms[name]) - cost for name, cost in self._in(self._own).items()}
         largest = max(indices.values())
         candidates = [name for name, index in indices.items() if index == largest]
         return self._one_of(candidates, ANSWER_OWED, request, hash_words(caller)[0])
 
     def _pick_by_index(self, cell: TwinCell) -> Pick:
-        costs = {**self._own, **self._peers}
+        costs = self._in(self._own, self._peers)
         indices = {name: self._index(cell.arrivals, cell.arms[name]) - cost for name, cost in costs.items()}
         largest = max(indices.values())
         candidates = [name for name, index in indices.items() if index == largest]
@@ -74,7 +74,7 @@ class IndexTwin(Twin):
         return max(0.0, mean_of(arm)), count_of(arm)
 
     def _phase_of(self, cell: TwinCell, arm: str) -> str:
-        is_best = arm in self._best(cell, {**self._own, **self._peers})
+        is_best = arm in self._best(cell, self._in(self._own, self._peers))
         return "exploit" if is_best and count_of(cell.arms[arm]) > 0 else "explore"
 
     def _training_quota(self, cell: TwinCell) -> float:

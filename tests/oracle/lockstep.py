@@ -3,145 +3,51 @@
 from __future__ import annotations
 
 import math
-import random
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
 
-from cosend.core.kernel import columns as col
-from cosend.core.learner.learner import Learner
-from cosend.core.learner.registry import Patience
-from cosend.core.learner.values import AskPeer, Cell, Choice, LabelledData
-from cosend.core.policy.policies import POLICIES, ChangeAware, ContextSelection
-from cosend.errors import SettledDecision
-from tests.oracle.changes_twin import (
-    ChangesThompsonTwin,
-    ChangesTwin,
-    ChangesZoomingIndexTwin,
-    ChangesZoomingTwin,
-    LooksTwin,
-)
-from tests.oracle.index_twin import IndexTwin, IndexTwinSettings
-from tests.oracle.thompson_twin import ThompsonTwin
-from tests.oracle.twin import Twin
-from tests.oracle.twin_values import TwinArm, TwinCell, TwinSettings, net_mean
-from tests.oracle.views_twin import Axes, ViewsTwin, candidates_of
-from tests.oracle.zooming_twin import ZoomingIndexTwin, ZoomingIndexTwinSettings, ZoomingTwin
+import pytest
 
-MAIN_ONLY = {"wait_limit", "max_waiting", "default_reward"}
-TWINS: dict[str, tuple[type[Twin], type[Twin], type[TwinSettings]]] = {
-    "CoS": (Twin, ChangesTwin, TwinSettings),
-    "CellKLUCB": (IndexTwin, LooksTwin, IndexTwinSettings),
-    "CellThompson": (ThompsonTwin, ChangesThompsonTwin, IndexTwinSettings),
-    "Zooming": (ZoomingTwin, ChangesZoomingTwin, TwinSettings),
-    "ZoomingKLUCB": (ZoomingIndexTwin, ChangesZoomingIndexTwin, ZoomingIndexTwinSettings),
-}
+from cosend.core.learner.values import Answer, AskPeer, Choice, LabelledData
+from cosend.errors import ArmError, SettledDecision
+from tests.oracle.comparison import compare_ledgers
+from tests.oracle.networks import Around, Due, Failure, Network, build
+from tests.oracle.trouble import is_left, pause_or_resume, some_out, some_silent
 
+__all__ = ["Around", "Network", "agree", "arrive", "build", "change", "compare_ledgers", "deliver", "learn", "play"]
+__all__ += ["train_all"]
 
-class Around(NamedTuple):
-    """What is around a policy: `ChangeAware` unless `rising` is None, `ContextSelection` unless there are no views."""
-
-    rising: bool | None = None
-    candidates: Literal["auto"] | tuple[Axes, ...] | None = None
-    changes_outside: bool = False  # which of the two is around the other
-
-    def wrap(self, policy: Any) -> Any:
-        """Put both around a policy."""
-        for is_changes in (not self.changes_outside, self.changes_outside):
-            if is_changes and self.rising is not None:
-                policy = ChangeAware(policy, rising=self.rising)
-            elif not is_changes and self.candidates is not None:
-                policy = ContextSelection(policy, candidates=self.candidates)
-        return policy
-
-    def twin(self, policy: str, told: dict[str, Any]) -> Twin | ViewsTwin:
-        """Make the twin of a policy with both around it."""
-        bare, changing, settings_class = TWINS[policy]
-        inside = bare if self.rising is None else changing
-        settings = settings_class(**told, rising=bool(self.rising))
-        if self.candidates is None:
-            return inside(settings)
-        auto = candidates_of(settings.dimensions)
-        return ViewsTwin(inside, settings, auto if self.candidates == "auto" else self.candidates)
-
-
-ALONE = Around()
-
-
-class Due(NamedTuple):
-    """A label that is on its way."""
-
-    slot: int
-    site: str
-    decision: int
-    gain: float
-    cost: float | None
-    forward: tuple[str, int] | None  # the peer that was called, and its ticket
-
-
-@dataclass
-class Network:
-    """What a scenario has made so far."""
-
-    draw: random.Random
-    functions: dict[str, list[str]]
-    learners: dict[str, Learner] = field(default_factory=dict)
-    twins: dict[str, Twin | ViewsTwin] = field(default_factory=dict)
-    due: list[Due] = field(default_factory=list)
-    history: list[tuple[str, Choice]] = field(default_factory=list)
-    lasting: int | None = None  # slots until good arms become bad and bad ones good; None: never
-    axis: int | None = None  # the axis whose upper half makes good arms bad and bad ones good; None: none does
-    told: tuple[Any, ...] = ()  # for who reads a failing network
-    chance_of_change: float = 0.5  # that an arm joins, leaves or costs something else, in a slot
-
-
-def build(
-    draw: random.Random,
-    sizes: list[int],
-    dimensions: int,
-    options: dict[str, Any],
-    policy: str = "CoS",
-    around: Around = ALONE,
-) -> Network:
-    """Build learners and twins with the same settings: site i has sizes[i] functions."""
-    names = [f"site{i}" for i in range(len(sizes))]
-    network = Network(
-        draw, {name: [f"{name}.f{j}" for j in range(size)] for name, size in zip(names, sizes, strict=True)}
-    )
-    seed = draw.randrange(2**40)
-    network.told = (policy, options, around, dimensions)
-    limits = {key: options[key] for key in MAIN_ONLY & options.keys()}
-    rule = around.wrap(POLICIES[policy](**{key: value for key, value in options.items() if key not in MAIN_ONLY}))
-    for name in names:
-        own = {function: draw.choice([0.0, 0.0, 0.1, 0.25]) for function in network.functions[name]}
-        peers = {peer: draw.choice([0.0, 0.05, 0.5]) for peer in names if peer != name}
-        patience = Patience(
-            wait_limit=limits.get("wait_limit"),
-            max_waiting=limits.get("max_waiting", 1_000_000),
-            overdue="drop" if limits.get("default_reward") is None else limits["default_reward"],
-        )
-        network.learners[name] = Learner(
-            name, own=own, peers=peers, dimensions=dimensions, policy=rule, patience=patience, seed=seed
-        )
-        told = {"name": name, "seed": seed, "own": own, "peers": peers, "dimensions": dimensions, **options}
-        network.twins[name] = around.twin(policy, told)
-    return network
+NOBODY: frozenset[str] = frozenset()
 
 
 def play(network: Network, slots: int, max_delay: int, changes: bool = False) -> None:
     """Let an item arrive at every site in every slot, with labels that come late, in any order, or never."""
-    dimensions = next(iter(network.learners.values())).dimensions
     for slot in range(slots):
-        deliver(network, slot)
-        if changes and network.draw.random() < network.chance_of_change:
-            change(network, network.draw.choice(list(network.learners)))
-        for site in network.learners:
-            # Coarse contexts hit edges of cells, 0 and 1 too.
-            context = tuple(
-                network.draw.choice([network.draw.random(), network.draw.randrange(9) / 8]) for _ in range(dimensions)
-            )
-            arrive(network, slot, site, context, max_delay)
-    deliver(network, slots + max_delay + 1)
+        play_slot(network, slot, max_delay, changes)
+    while network.due or network.failing:  # what is chosen again at the end has a label too
+        slots += max_delay + 1
+        deliver(network, slots)
     compare_ledgers(network)
+
+
+def play_slot(network: Network, slot: int, max_delay: int, changes: bool = False) -> None:
+    """Deliver what is due, and let an item arrive at every site."""
+    deliver(network, slot)
+    if changes and network.draw.random() < network.chance_of_change:
+        change(network, network.draw.choice(list(network.learners)))
+    for site in network.learners:
+        if network.has_trouble:
+            pause_or_resume(network, site)
+        arrive(network, slot, site, some_context(network), max_delay)
+
+
+def some_context(network: Network) -> tuple[float, ...]:
+    """Draw a context. Coarse ones hit edges of cells, 0 and 1 too."""
+    draw, dimensions = network.draw, next(iter(network.learners.values())).dimensions
+    return tuple(
+        float(draw.choice([0, 0, 1, 2, 4095]))
+        if axis in network.categories
+        else draw.choice([draw.random(), draw.randrange(9) / 8])
+        for axis in range(dimensions)
+    )
 
 
 def change(network: Network, site: str) -> None:
@@ -169,26 +75,100 @@ def change(network: Network, site: str) -> None:
 
 def arrive(network: Network, slot: int, site: str, context: tuple[float, ...], max_delay: int) -> None:
     """Let one item arrive at both networks and compare what is decided."""
+    if network.has_trouble and not is_left(network, site):
+        with pytest.raises(ArmError, match="has no arm left"):
+            network.learners[site].choose(context)
+        return
+    give(network, slot, site, context, max_delay)
+
+
+def give(
+    network: Network,
+    slot: int,
+    site: str,
+    context: tuple[float, ...],
+    max_delay: int,
+    failed: frozenset[str] = NOBODY,
+    again: int = 0,
+) -> None:
+    """Choose for an item, call the peer that it goes to, and let its label, or a failure, come in a later slot."""
     draw = network.draw
-    choice = agree(network, site, context)
+    choice = agree(network, site, context, some_out(network, site, failed), again)
     network.history.append((site, choice))
     forward = None
     if choice.arm in network.learners:
-        training = choice.phase.name == "TRAIN"
-        answer = network.learners[choice.arm].answer(
-            context,
-            caller=site,
-            request=choice.id,
-            training=training,
-            labelled=training or network.twins[choice.arm].shares_all(),
-        )
-        twin_answer = network.twins[choice.arm].answer(context, site, choice.id, training)
-        assert (answer.function, answer.ticket) == (twin_answer.function, twin_answer.ticket)
+        answer = call(network, site, choice, context)
+        if answer is None:
+            try_again(network, slot, Failure(slot, site, choice.id, failed | {choice.arm}, context, None), max_delay)
+            return
         forward = (choice.arm, answer.ticket) if answer.ticket is not None else None
-    if draw.random() < 0.95:
+    if network.has_trouble and draw.random() < 0.2:
+        later = slot + draw.randint(0, max_delay)
+        network.failing.append(Failure(later, site, choice.id, failed | {choice.arm}, context, forward))
+    elif draw.random() < 0.95:
         cost = draw.choice([None, None, None, draw.random()])
         gain = reward_of(network, slot, choice.arm, context)
         network.due.append(Due(slot + draw.randint(0, max_delay), site, choice.id, gain, cost, forward))
+
+
+def call(network: Network, site: str, choice: Choice, context: tuple[float, ...]) -> Answer | None:
+    """Let a peer answer; None if it has no function left for it."""
+    training = choice.phase.name == "TRAIN"
+    labelled = training or network.twins[choice.arm].shares_all()
+    return answer_both(network, choice.arm, site, choice.id, context, training, labelled)
+
+
+def answer_both(
+    network: Network,
+    site: str,
+    caller: str,
+    request: int,
+    context: tuple[float, ...],
+    training: bool,
+    labelled: bool,
+) -> Answer | None:
+    """Let both answer, and compare what they answered."""
+    learner, out = network.learners[site], NOBODY
+    if network.has_trouble:
+        if all(name in learner.arms.paused for name in learner.arms.own):
+            with pytest.raises(ArmError, match="left"):
+                learner.answer(context, caller=caller, request=request, training=training, labelled=labelled)
+            return None
+        out = some_out(network, site, frozenset(learner.arms.peers))
+    (answer,) = learner.answer_many(
+        [context], caller=caller, requests=[request], flags=[(training, labelled)], without=out
+    )
+    expected = network.twins[site].answer(context, caller, request, training, out)
+    assert (answer.function, answer.ticket) == (expected.function, expected.ticket)
+    return answer
+
+
+def try_again(network: Network, slot: int, failure: Failure, max_delay: int) -> None:
+    """Take a choice back in both, and choose for its item again if an arm is left."""
+    learner, twin = network.learners[failure.site], network.twins[failure.site]
+    try:
+        again = learner.fail(failure.decision)
+    except SettledDecision:
+        with pytest.raises(KeyError):
+            twin.fail(failure.decision)
+        return
+    assert twin.fail(failure.decision) == again
+    if failure.forward is not None:
+        withdraw(network, *failure.forward)
+    failed = failure.failed.intersection(learner.arms.names)  # some may have left
+    if is_left(network, failure.site, failed):
+        give(network, slot, failure.site, failure.context, max_delay, failed, again)
+
+
+def withdraw(network: Network, site: str, ticket: int) -> None:
+    """Take an answer back in both, if it still waits."""
+    try:
+        network.learners[site].withdraw(ticket)
+    except SettledDecision:
+        with pytest.raises(KeyError):
+            network.twins[site].withdraw(ticket)
+    else:
+        network.twins[site].withdraw(ticket)
 
 
 def reward_of(network: Network, slot: int, arm: str, context: tuple[float, ...]) -> float:
@@ -202,10 +182,15 @@ def reward_of(network: Network, slot: int, arm: str, context: tuple[float, ...])
     return float(draw.random() < (0.95 if is_good else 0.05))
 
 
-def agree(network: Network, site: str, context: tuple[float, ...]) -> Choice:
+def agree(
+    network: Network, site: str, context: tuple[float, ...], out: frozenset[str] = NOBODY, again: int = 0
+) -> Choice:
     """Let both choose, and compare what they chose, how likely it was and in which cell."""
-    choice = choose(network, site, context)
-    expected = network.twins[site].choose(context, lambda peer: network.twins[peer].report(context))
+    silent = some_silent(network, site, out)
+    choice = choose(network, site, context, out, silent, again)
+    expected = network.twins[site].choose(
+        context, lambda peer: None if peer in silent else network.twins[peer].report(context), out, again
+    )
     assert (choice.id, choice.phase.name.lower(), choice.arm) == (expected.id, expected.phase, expected.arm)
     if expected.candidates is None:
         assert math.isnan(choice.propensity)
@@ -216,17 +201,22 @@ def agree(network: Network, site: str, context: tuple[float, ...]) -> Choice:
     return choice
 
 
-def choose(network: Network, site: str, context: tuple[float, ...]) -> Choice:
-    """Choose, asking peers as the rule wants."""
+def choose(
+    network: Network, site: str, context: tuple[float, ...], out: frozenset[str], silent: frozenset[str], again: int
+) -> Choice:
+    """Choose, asking peers as the rule wants; one that is silent is left out from then on."""
     told: dict[str, LabelledData] = {}
-    while isinstance(need := network.learners[site].choose(context, told), AskPeer):
-        assert need.peer not in told
-        told[need.peer] = network.learners[need.peer].report(need.context)
+    while isinstance(need := network.learners[site].choose(context, told, without=out, again=again), AskPeer):
+        assert need.peer not in {*told, *out}
+        if need.peer in silent:
+            out |= {need.peer}
+        else:
+            told[need.peer] = network.learners[need.peer].report(need.context)
     return need
 
 
 def deliver(network: Network, slot: int) -> None:
-    """Deliver the labels that are due, in an order of their own."""
+    """Deliver the labels that are due, in an order of their own, and then the failures."""
     now = [due for due in network.due if due.slot <= slot]
     network.due = [due for due in network.due if due.slot > slot]
     network.draw.shuffle(now)
@@ -234,6 +224,10 @@ def deliver(network: Network, slot: int) -> None:
         learn(network, due.site, due.decision, due.gain, due.cost)
         if due.forward is not None:
             learn(network, *due.forward, due.gain, None)
+    failing = [failure for failure in network.failing if failure.slot <= slot]
+    network.failing = [failure for failure in network.failing if failure.slot > slot]
+    for failure in failing:
+        try_again(network, slot, failure, max_delay=2)
 
 
 def learn(network: Network, site: str, decision: int, gain: float, cost: float | None) -> None:
@@ -254,83 +248,11 @@ def learn(network: Network, site: str, decision: int, gain: float, cost: float |
 
 def train_all(network: Network, requests: int) -> None:
     """Let a stranger train every site again and again; every third label never comes."""
-    dimensions = next(iter(network.learners.values())).dimensions
     for request in range(1, requests):
-        context = tuple(network.draw.random() for _ in range(dimensions))
-        for site, learner in network.learners.items():
-            answer = learner.answer(context, caller="stranger", request=request, training=True, labelled=True)
-            expected = network.twins[site].answer(context, "stranger", request, True)
-            assert (answer.function, answer.ticket) == (expected.function, expected.ticket)
-            assert answer.ticket is not None
-            if request % 3:
+        context = some_context(network)
+        for site in network.learners:
+            answer = answer_both(network, site, "stranger", request, context, training=True, labelled=True)
+            if answer is not None and request % 3:
+                assert answer.ticket is not None
                 learn(network, site, answer.ticket, network.draw.choice([0.0, 1.0]), None)
     compare_ledgers(network)
-
-
-def compare_ledgers(network: Network) -> None:
-    """Compare everything that was learnt, number by number."""
-    for site, learner in network.learners.items():
-        twin = network.twins[site]
-        views = twin.views()
-        overall = len(views)  # the view of the one cell that holds the rewards over all cells
-        cells = [view.cells() for view in views]
-        costs = {arm: twin.cost(arm) for arm in learner.arms.names}
-        seen: list[tuple[int, int, tuple[int, ...]]] = []
-        for row, cell in enumerate(learner.cells().values()):
-            seen.append((cell.view, cell.slices, cell.axes))
-            if cell.view == overall:
-                compare_overall(learner, row, views)
-            else:
-                compare_cell(learner, row, cell, cells[cell.view][cell.slices, cell.axes], costs)
-        expected = [(number, *key) for number in range(len(views)) for key in cells[number]]
-        has_overall = isinstance(views[0], ThompsonTwin) and len(expected) > 0
-        assert sorted(key for key in seen if key[0] < overall) == sorted(expected)
-        assert sum(key[0] == overall for key in seen) == has_overall
-        compare_views(learner, twin)
-
-
-def compare_cell(learner: Learner, row: int, cell: Cell, expected: TwinCell, costs: dict[str, float]) -> None:
-    """Compare one cell of a learner with that of the twin of its view."""
-    assert cell.labelled == (expected.arrivals, expected.taught)
-    assert not learner.ledger.site[col.ZOOMS] or learner.ledger.cells[row, col.CELL_LABELS] == expected.labels
-    for number, arm in enumerate(learner.arms.names):
-        numbers = expected.arms[arm]
-        assert core_numbers(learner, row, number) == twin_numbers(numbers)
-        if numbers.reward_count > 0:
-            assert cell.estimates[arm].mean_reward == net_mean(numbers, costs[arm])
-
-
-def compare_overall(learner: Learner, row: int, views: list[Twin]) -> None:
-    """Compare the rewards over all cells, which are the same for every view."""
-    for view in views:
-        assert isinstance(view, ThompsonTwin)
-        overall = view.overall()
-        for number, arm in enumerate(learner.arms.names):
-            assert core_numbers(learner, row, number)[:2] == twin_numbers(overall[arm])[:2]
-
-
-def compare_views(learner: Learner, twin: Twin | ViewsTwin) -> None:
-    """Compare which view is trusted, and how much."""
-    if not isinstance(twin, ViewsTwin):
-        return
-    assert [view.axes for view in learner.views()] == twin.axes()
-    for number, view in enumerate(learner.views()):
-        assert (view.trusted, view.decided) == (number == twin.trusted, twin.decided[number])
-        assert math.isclose(view.share, twin.share(number), rel_tol=0, abs_tol=1e-9)
-
-
-def core_numbers(learner: Learner, row: int, number: int) -> list[float]:
-    """Return what a learner keeps of one arm in one cell."""
-    return [*learner.ledger.rewards[row, number, :2].tolist(), *learner.ledger.counts[row, number].tolist()]
-
-
-def twin_numbers(arm: TwinArm) -> list[float]:
-    """Return the same of a twin, in the same order."""
-    return [
-        arm.reward_sum,
-        arm.reward_count,
-        arm.waiting_count,
-        arm.training_count,
-        arm.my_training_count,
-        arm.training_waiting_count,
-    ]

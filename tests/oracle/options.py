@@ -120,6 +120,11 @@ def few_cells(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return policy, chosen
 
 
+def categories(dimensions: int) -> st.SearchStrategy[frozenset[int]]:
+    """Draw the axes that have codes: one at least, all at most."""
+    return st.frozensets(st.integers(0, dimensions - 1), min_size=1)
+
+
 @st.composite
 def candidates(draw: st.DrawFn, dimensions: int) -> Any:
     """Draw some sets of axes, each once; none of the axes is a view too."""

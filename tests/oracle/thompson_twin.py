@@ -78,6 +78,8 @@ class ThompsonTwin(IndexTwin):
     def _pick_by_index(self, cell: TwinCell) -> Pick:
         samples: dict[str, float] = {}
         for place, (name, cost) in enumerate({**self._own, **self._peers}.items()):
+            if self._is_out(name):
+                continue
             words = Words(draw(self._keys, 0, self._next_id, PER_ARM + PER_ARM * place))
             samples[name] = sample(cell.arms[name], self._overall[name], words) - cost
         arm = max(samples, key=lambda name: samples[name])  # the first of equals

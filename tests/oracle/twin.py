@@ -5,22 +5,12 @@ import math
 from collections.abc import Iterable
 from copy import deepcopy
 
-from tests.oracle.twin_clock import TwinClock
-from tests.oracle.twin_draws import (
-    ANSWER_OWED,
-    ANSWER_TIE,
-    ANYTHING_OWED,
-    BEST_TIE,
-    OWN_OWED,
-    PEER_OWED,
-    PEER_UNTRAINED,
-    PER_ASKED,
-    draw,
-    hash_words,
-)
+from tests.oracle.twin_draws import ANSWER_OWED, ANSWER_TIE, draw, hash_words
+from tests.oracle.twin_rule import TwinRule
 from tests.oracle.twin_values import (
     Ask,
     CellKey,
+    Codes,
     Context,
     Pick,
     Place,
@@ -30,45 +20,43 @@ from tests.oracle.twin_values import (
     TwinChoice,
     TwinSettings,
     Waiting,
-    cell_of,
-    count_of,
-    net_mean,
 )
 
 __all__ = ["Twin", "draw"]
 
 
-class Twin(TwinClock):
+class Twin(TwinRule):
     """One learner, followed literally."""
 
     def __init__(self, settings: TwinSettings) -> None:
         """Start with no item seen and no cell visited."""
         super().__init__(settings)
         self.siblings: list[Twin] = [self]  # the twins of all views, this one among them
-        self._own = dict(settings.own)
-        self._peers = dict(settings.peers)
-        self._announced = dict.fromkeys(settings.peers, 1)  # how many functions a peer says it has
-        self._keys = hash_words(f"{settings.seed}/{settings.name}")
         self._keeps_late_labels = settings.doubling == "keep"  # those whose cell is no longer in use
         self._cells: dict[CellKey, TwinCell] = {}
         self._waiting: dict[int, Waiting] = {}
-        self._next_id = 1
         self._slices = self._slices_now()
 
-    def choose(self, context: Context, ask: Ask) -> TwinChoice:
-        """Decide which arm the next own item goes to."""
-        self.begin_arrival()
-        for id in self.overdue_ids():
-            self.overdue(id)
-        self.begin_era()
+    def choose(self, context: Context, ask: Ask, without: Iterable[str] = (), again: int = 0) -> TwinChoice:
+        """Decide which arm the next own item goes to, or one that came before."""
+        self.begin_choice(again)
+        self.left_out = set(without)
+        if not again:
+            for id in self.overdue_ids():
+                self.overdue(id)
+            self.begin_era()
         place = self.enter(context)
         pick = self.pick(place, ask)
         choice = self.enter_choice(place, pick)
+        self.end_choice()
         self._limit_waiting()
         return choice
 
-    def answer(self, context: Context, caller: str, request: int, training: bool) -> TwinAnswer:
+    def answer(
+        self, context: Context, caller: str, request: int, training: bool, without: Iterable[str] = ()
+    ) -> TwinAnswer:
         """Answer a peer's call from the own functions only."""
+        self.left_out = set(without)
         is_labelled = training or self.shares_all()
         place = self.enter(context) if is_labelled else self.look_up(context)
         function = self.pick_answer(place, caller, request, training)
@@ -89,13 +77,20 @@ class Twin(TwinClock):
         if self._is_wanted(waited):
             self._apply_label(self._cells.get(self._find(waited.point)), waited, self.reward(waited, gain, cost))
 
-    def cost(self, arm: str) -> float:
-        """Return what an arm costs now."""
-        return self._group_of(arm)[arm]
+    def fail(self, id: int) -> int:
+        """Take a decision back; return the arrival number of its item."""
+        arrival = self._waiting[id].arrival
+        self.withdraw(id)
+        return arrival
 
-    def set_cost(self, arm: str, cost: float) -> None:
-        """Change what an arm costs from now on."""
-        self._group_of(arm)[arm] = cost
+    def withdraw(self, id: int) -> None:
+        """Wait no longer: the choice no longer counts, nor does the training in the cached count."""
+        waited = self._waiting.pop(id)
+        if self._is_in_its_cell(waited):  # other cells know nothing of it as waiting
+            cell = self._cells[waited.cell]
+            self._count_waiting(cell, waited, -1)
+            if waited.kind == "training":
+                cell.arms[waited.arm].training_count -= 1
 
     def add_own(self, name: str, cost: float) -> None:
         """Let an own function join, after the other own ones."""
@@ -109,6 +104,7 @@ class Twin(TwinClock):
     def remove(self, arm: str) -> None:
         """Let an arm leave; what waits on it is forgotten, nothing else is lost."""
         del self._group_of(arm)[arm]
+        self._paused.discard(arm)
         self._announced.pop(arm, None)
         for cell in self._cells.values():
             del cell.arms[arm]
@@ -121,6 +117,14 @@ class Twin(TwinClock):
     def cell_count(self) -> int:
         """Return how many cells were visited."""
         return len(self._cells)
+
+    def arrivals(self) -> int:
+        """Return how many items have come."""
+        return self._arrivals
+
+    def waiting_arrivals(self) -> dict[int, int]:
+        """Return the arrival number of all that waits, by id."""
+        return {id: waited.arrival for id, waited in self._waiting.items()}
 
     def views(self) -> "list[Twin]":
         """Return the twins that look at some of the axes each: this one looks at all of them."""
@@ -150,107 +154,28 @@ class Twin(TwinClock):
         """Count what was chosen and wait for its label."""
         phase, arm, candidates = pick
         cell = self._cells[place[1]]
-        cell.arrivals += 1  # whatever arm is used (SPEC 2)
+        cell.arrivals += 0 if self._again else 1  # whatever arm is used (SPEC 2)
         if phase == "train":
             cell.arms[arm].training_count += 1
         decision = self.wait_for({"train": "training", "look": "look"}.get(phase, "own"), arm, place)
-        self._after_choice(cell)
+        if not self._again:
+            self._after_choice(cell)
         return TwinChoice(decision, "explore" if phase == "look" else phase, arm, place[1], candidates)
 
     def pick_answer(self, place: Place, caller: str, request: int, training: bool) -> str:
         """Choose the own function that answers."""
         cell = self._look(place[1])
         owed = self._owed(cell, self._own) if training else []
-        candidates, purpose = (owed, ANSWER_OWED) if owed else (self._best(cell, self._own), ANSWER_TIE)
+        candidates, purpose = (owed, ANSWER_OWED) if owed else (self._best(cell, self._in(self._own)), ANSWER_TIE)
         return self._one_of(candidates, purpose, request, hash_words(caller)[0])
 
     def enter_report(self, place: Place, peer: str, told: tuple[int, int]) -> None:
         """Take what a peer told about the item that was entered there."""
         self._refresh(self._cells[place[1]], peer, told)
 
-    # The choice (SPEC 2; exactness: Order `random`)
-
-    def _pick(self, cell: TwinCell, ask: Ask) -> Pick:
-        if self._settings.order == "random":
-            pick = self._pick_random(cell, ask)
-        elif self._settings.order == "train_first":
-            pick = self._train(cell, ask) or self._explore(cell, self._own, OWN_OWED)
-        else:
-            pick = self._explore(cell, self._own, OWN_OWED) or self._train(cell, ask)
-        # In order `random` an empty draw leaves no peer owed either, so the next line only exploits.
-        return pick or self._explore(cell, self._peers, PEER_OWED) or self._exploit(cell)
-
-    def _owed(self, cell: TwinCell, group: Iterable[str]) -> list[str]:
-        """Rewards received plus choices that still wait count against D1 or D3 (exactness: Arithmetic)."""
-        return [name for name in group if count_of(cell.arms[name]) <= self._quota(cell)]
-
-    def _explore(self, cell: TwinCell, group: dict[str, float], purpose: int) -> Pick | None:
-        owed = self._owed(cell, group)
-        return ("explore", self._one_of(owed, purpose, self._next_id), len(owed)) if owed else None
-
-    def _train(self, cell: TwinCell, ask: Ask) -> Pick | None:
-        asked = 0
-        # A peer that was asked is either trained at once or no longer in the list: never asked twice.
-        while stale := [name for name in self._peers if self._is_untrained(cell, name)]:
-            peer = self._one_of(stale, PEER_UNTRAINED + PER_ASKED * asked, self._next_id)
-            self._refresh(cell, peer, ask(peer))
-            asked += 1
-            if self._is_untrained(cell, peer):
-                return "train", peer, len(stale)
-        return None
-
-    def _exploit(self, cell: TwinCell) -> Pick:
-        best = self._best(cell, {**self._own, **self._peers})
-        return "exploit", self._one_of(best, BEST_TIE, self._next_id), len(best)
-
-    def _pick_random(self, cell: TwinCell, ask: Ask) -> Pick | None:
-        asked = 0
-        arms = {**self._own, **self._peers}
-        while owed := [arm for arm in arms if self._owed(cell, [arm]) or self._is_untrained(cell, arm)]:
-            arm = self._one_of(owed, ANYTHING_OWED + PER_ASKED * asked, self._next_id)
-            if self._is_untrained(cell, arm):
-                self._refresh(cell, arm, ask(arm))
-                asked += 1
-                if self._is_untrained(cell, arm):
-                    return "train", arm, len(owed)
-            if self._owed(cell, [arm]):
-                return "explore", arm, len(owed)
-        return None
-
-    def _is_untrained(self, cell: TwinCell, arm: str) -> bool:
-        return arm in self._peers and cell.arms[arm].training_count <= self._training_quota(cell)
-
-    def _refresh(self, cell: TwinCell, peer: str, told: tuple[int, int]) -> None:
-        """Replace the cached training count (exactness: Asking and training)."""
-        arrivals, taught = told
-        arm = cell.arms[peer]
-        mine = taught if self._settings.training_count == "reported" else arm.my_training_count
-        arm.training_count = arrivals + mine + arm.training_waiting_count
-
-    def _best(self, cell: TwinCell, costs: dict[str, float]) -> list[str]:
-        means = {name: net_mean(cell.arms[name], cost) for name, cost in costs.items()}
-        largest = max(means.values())
-        return [name for name, mean in means.items() if mean == largest]
-
-    def _one_of(self, candidates: list[str], purpose: int, number: int, word: int = 0) -> str:
-        if len(candidates) == 1:
-            return candidates[0]
-        return candidates[(draw(self._keys, word, number, purpose) * len(candidates)) >> 32]
-
-    # Quotas and cells (exactness: Arithmetic)
-
-    def _training_quota(self, cell: TwinCell) -> float:
-        """D2."""
-        return self._max_peer_functions() * self._quota(cell)
-
-    def _max_peer_functions(self) -> int:
-        if self._settings.max_peer_functions is not None:
-            return self._settings.max_peer_functions
-        return max(self._announced.values(), default=1)
-
     def _find(self, point: Context) -> CellKey:
         """Return the cell that holds a point, visited or not."""
-        return cell_of(point, self._slices)
+        return self._cell_of(point, self._slices)
 
     def _look(self, key: CellKey) -> TwinCell:
         """Return the cell, or a blank one that is not kept: being asked is no visit."""
@@ -268,12 +193,6 @@ class Twin(TwinClock):
     def _blank(self) -> TwinCell:
         return TwinCell(arms={name: TwinArm() for name in (*self._own, *self._peers)})
 
-    def _group_of(self, arm: str) -> dict[str, float]:
-        for group in (self._own, self._peers):
-            if arm in group:
-                return group
-        raise KeyError(arm)
-
     def _join(self, group: dict[str, float], name: str, cost: float) -> None:
         group[name] = cost
         for cell in self._cells.values():
@@ -286,7 +205,7 @@ class Twin(TwinClock):
         point, key = place
         id = self._next_id
         self._next_id += 1
-        self._waiting[id] = Waiting(kind, arm, point, key, self._arrivals, self._era)
+        self._waiting[id] = Waiting(kind, arm, point, key, self._number(), self._era)
         self._count_waiting(self._cells[key], self._waiting[id], 1)
         return id
 
@@ -354,19 +273,16 @@ class Twin(TwinClock):
         if default is not None:
             self.learn(id, default)
             return
-        waited = self._waiting.pop(id)
-        if self._is_in_its_cell(waited):  # other cells know nothing of it as waiting
-            cell = self._cells[waited.cell]
-            self._count_waiting(cell, waited, -1)
-            if waited.kind == "training":
-                cell.arms[waited.arm].training_count -= 1
+        self.withdraw(id)
 
     # Arrivals and doubling (exactness: Waiting, Doubling)
 
     def overdue_ids(self) -> list[int]:
-        """Return what has waited for too long by now."""
+        """Return what has waited for too long by now: in the order of ids, up to the first that has not."""
         limit = math.inf if self._settings.wait_limit is None else self._settings.wait_limit
-        return [id for id in sorted(self._waiting) if self._arrivals - self._waiting[id].arrival > limit]
+        return list(
+            itertools.takewhile(lambda id: self._arrivals - self._waiting[id].arrival > limit, sorted(self._waiting))
+        )
 
     def begin_era(self) -> None:
         """Start the next phase if the last one is over."""
@@ -380,9 +296,21 @@ class Twin(TwinClock):
         self._cells, self._slices = {}, self._slices_now()
         if self._settings.doubling == "reset":
             return
-        for axes in itertools.product(range(self._slices), repeat=self._axes):
-            source = cell_of(tuple((index + 0.5) / self._slices for index in axes), old_slices)
+        for codes in {self._codes_of(key) for key in old_cells}:
+            self._keep_cells(codes, old_cells, old_slices)
+
+    def _keep_cells(self, codes: Codes, old_cells: dict[CellKey, TwinCell], old_slices: int) -> None:
+        """Begin the cells with these codes whose centres lie in visited cells of the old partition."""
+        for centre in itertools.product(
+            [(index + 0.5) / self._slices for index in range(self._slices)], repeat=self._axes
+        ):
+            code, number = iter(codes), iter(centre)
+            point = tuple(
+                float(next(code)) if axis in self._settings.categories else next(number)
+                for axis in range(len(codes) + self._axes)
+            )
+            source = self._cell_of(point, old_slices)
             if source in old_cells:
-                cell = self._cells[self._slices, axes] = deepcopy(old_cells[source])
+                cell = self._cells[self._cell_of(point, self._slices)] = deepcopy(old_cells[source])
                 for arm in cell.arms.values():
                     arm.waiting_count = arm.training_waiting_count = 0

@@ -1,6 +1,5 @@
 """What the slow twins are told, what they keep and what they say."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -9,7 +8,8 @@ from tests.oracle.window import Window
 Context = tuple[float, ...]
 CellKey = tuple[int, tuple[int, ...]]  # slices on every axis, and the index on every axis
 Place = tuple[Context, CellKey]  # a context, with the time if that is an axis, and the cell it is entered in
-Ask = Callable[[str], tuple[int, int]]
+Codes = tuple[int, ...]  # of the categories among the axes, in their order
+Ask = Callable[[str], tuple[int, int] | None]  # what a peer tells; None: it cannot be asked now
 # Phase ("look" is told as "explore"), arm, number of candidates (None: how likely it was is not known).
 Pick = tuple[str, str, int | None]
 
@@ -23,6 +23,7 @@ class TwinSettings:
     own: dict[str, float]
     peers: dict[str, float]
     dimensions: int
+    categories: frozenset[int] = frozenset()  # the axes that have codes
     horizon: int | None = None
     alpha: float = 1.0
     slices: int | None = None
@@ -43,7 +44,7 @@ class TwinSettings:
     max_waiting: int = 1_000_000
     default_reward: float | None = None
     rising: bool = False
-    all_axes: int | None = None  # of all views together, if this is one of several (exactness: Views)
+    all_axes: int | None = None  # that are cut, of all views together, if this is one of several (exactness: Views)
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,3 @@ def mean_of(arm: TwinArm) -> float:
 def net_mean(arm: TwinArm, cost: float) -> float:
     """Return the mean reward minus the cost."""
     return mean_of(arm) - cost
-
-
-def cell_of(point: Context, slices: int) -> CellKey:
-    """Return the cell of the partition into so many slices (exactness: Arithmetic)."""
-    return slices, tuple(min(math.floor(slices * x), slices - 1) for x in point)

@@ -1,6 +1,7 @@
 """The slow twin of `ContextSelection`: one twin for every view, of which one is trusted (exactness: Views)."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tests.oracle.twin import Twin
@@ -30,31 +31,44 @@ class ViewsTwin:
         self.decided = [0 for _ in candidates]
         self.trusted = 0
 
-    def choose(self, context: Context, ask: Ask) -> TwinChoice:
-        """Decide which arm the next own item goes to."""
-        for view in self._views:
-            view.begin_arrival()
-        for id in self._views[0].overdue_ids():
-            self._overdue(id)
-        for view in self._views:
-            view.begin_era()
+    def choose(self, context: Context, ask: Ask, without: Iterable[str] = (), again: int = 0) -> TwinChoice:
+        """Decide which arm the next own item goes to, or one that came before."""
+        self._begin_choice(set(without), again)
         places = self._enter(context)
 
-        def ask_for_all(peer: str) -> tuple[int, int]:
+        def ask_for_all(peer: str) -> tuple[int, int] | None:
             told = ask(peer)
-            for view, place in zip(self._views, places, strict=True):
-                view.enter_report(place, peer, told)
+            if told is not None:
+                for view, place in zip(self._views, places, strict=True):
+                    view.enter_report(place, peer, told)
             return told
 
         number = self.trusted
         pick = self._views[number].pick(places[number], ask_for_all)
-        self.decided[number] += 1
+        self.decided[number] += 0 if again else 1
         choices = [view.enter_choice(place, pick) for view, place in zip(self._views, places, strict=True)]
+        for view in self._views:
+            view.end_choice()
         self._limit_waiting()
         return replace(choices[number], view=number)
 
-    def answer(self, context: Context, caller: str, request: int, training: bool) -> TwinAnswer:
+    def _begin_choice(self, left_out: set[str], again: int) -> None:
+        for view in self._views:
+            view.begin_choice(again)
+            view.left_out = left_out  # the same set for all: a peer that does not tell is left out by all
+        if again:
+            return
+        for id in self._views[0].overdue_ids():
+            self._overdue(id)
+        for view in self._views:
+            view.begin_era()
+
+    def answer(
+        self, context: Context, caller: str, request: int, training: bool, without: Iterable[str] = ()
+    ) -> TwinAnswer:
         """Answer a peer's call from the own functions only."""
+        for view in self._views:
+            view.left_out = set(without)
         is_labelled = training or self.shares_all()
         places: list[Place] = (
             [*self._enter(context)] if is_labelled else [view.look_up(seen) for view, seen in self._seen(context)]
@@ -109,6 +123,26 @@ class ViewsTwin:
         for view in self._views:
             view.set_cost(arm, cost)
 
+    def pause(self, arm: str) -> None:
+        """Leave an arm out until it is resumed."""
+        for view in self._views:
+            view.pause(arm)
+
+    def resume(self, arm: str) -> None:
+        """Leave an arm out no longer."""
+        for view in self._views:
+            view.resume(arm)
+
+    def fail(self, id: int) -> int:
+        """Take a decision back; return the arrival number of its item."""
+        (arrival,) = {view.fail(id) for view in self._views}
+        return arrival
+
+    def withdraw(self, id: int) -> None:
+        """Wait for a label no longer."""
+        for view in self._views:
+            view.withdraw(id)
+
     def add_own(self, name: str, cost: float) -> None:
         """Let an own function join, after the other own ones."""
         for view in self._views:
@@ -155,9 +189,10 @@ class ViewsTwin:
 
 
 def settings_of(settings: TwinSettings, axes: Axes) -> TwinSettings:
-    """Return what a view is told: some of the axes, but how many there are of all."""
-    all_axes = settings.dimensions + (1 if settings.time_dimension else 0)
-    return replace(settings, dimensions=len(axes), all_axes=all_axes)
+    """Return what a view is told: some of the axes, but how many there are of all that are cut."""
+    all_axes = settings.dimensions - len(settings.categories) + (1 if settings.time_dimension else 0)
+    categories = frozenset(place for place, axis in enumerate(axes) if axis in settings.categories)
+    return replace(settings, dimensions=len(axes), categories=categories, all_axes=all_axes)
 
 
 def loss(cell: TwinCell | None, arm: str, reward: float) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tests.oracle.index_twin import IndexTwin
 from tests.oracle.twin import Twin
-from tests.oracle.twin_values import CellKey, Context, TwinArm, TwinCell, TwinSettings, cell_of, mean_of, net_mean
+from tests.oracle.twin_values import CellKey, Context, TwinArm, TwinCell, TwinSettings, mean_of, net_mean
 
 LN2 = math.log(2)
 MAX_LEVEL = 50
@@ -44,9 +44,9 @@ class CubesTwin(Twin):
     def _find(self, point: Context) -> CellKey:
         """Return the smallest visited cube that holds a point, split or not; the root if none was visited."""
         level = 0
-        while cell_of(point, 2 ** (level + 1)) in self._cells:
+        while self._cell_of(point, 2 ** (level + 1)) in self._cells:
             level += 1
-        return cell_of(point, 2**level)
+        return self._cell_of(point, 2**level)
 
     def _enter(self, point: Context) -> CellKey:
         """Return the cube that a point belongs to, which may be a child begun for it."""
@@ -55,7 +55,7 @@ class CubesTwin(Twin):
         limit = math.inf if self._settings.max_cells is None else self._settings.max_cells
         if not parent.is_split or sum(twin.cell_count() for twin in self.siblings) >= limit:
             return key
-        child = cell_of(point, 2 ** (parent.level + 1))
+        child = self._cell_of(point, 2 ** (parent.level + 1))
         self._cells[child] = self._begin_child(parent)
         return child
 
@@ -74,6 +74,8 @@ class CubesTwin(Twin):
         return child
 
     def _after_choice(self, cell: TwinCell) -> None:
+        if self._settings.categories and self._axes == 0:  # nothing to cut (exactness: Categories)
+            return
         needed = self._per_steepness(self._settings.split_after) * math.exp((self._rate() * LN2) * cell.level)
         if cell.level < MAX_LEVEL and self._evidence(cell) >= needed and self._is_unresolved(cell):
             cell.is_split = True
@@ -100,7 +102,7 @@ class ZoomingIndexTwin(CubesTwin, IndexTwin):
         return cell.labels + 1 if cell.labels > 0 else -math.inf
 
     def _is_unresolved(self, cell: TwinCell) -> bool:
-        costs = {**self._own, **self._peers}
+        costs = self._in(self._own, self._peers)
         means = sorted((net_mean(cell.arms[name], cost) for name, cost in costs.items()), reverse=True)
         width = 2 * self._settings.lipschitz * math.exp((-self._settings.alpha * LN2) * cell.level)
         return len(means) > 1 and means[1] >= means[0] - width

@@ -255,7 +255,7 @@ def test_what_a_peer_could_not_be_told_is_told_when_it_is_back() -> None:
             break
         lab.learn(lab.classify(item), 1)
     assert_nothing_open(lab, hq)
-    assert lab.outbox == []
+    assert not lab.outbox
 
 
 def test_a_withdrawal_that_fails_does_not_fail_a_new_item() -> None:
@@ -268,7 +268,7 @@ def test_a_withdrawal_that_fails_does_not_fail_a_new_item() -> None:
     line.error = None
     for item in items(60):
         lab.learn(lab.classify(item), 1)
-    assert lab.outbox == []
+    assert not lab.outbox
     assert set(hq.open.values()) == set()
 
 

@@ -208,7 +208,8 @@ class Answering(Tries):
     def _serve(self, places: list[int], without: frozenset[str]) -> None:
         rules = self.site.rules
         serving = rules.serve(self.caller, [self.questions[place] for place in places], without)
-        self.site.post(serving.forwards)
+        # Told at its own next step: the caller may be one of those it concerns, and has chosen for its whole batch.
+        self.site.outbox.add(serving.forwards)
         uses: dict[str, list[int]] = {}
         for place, function, ticket in zip(places, serving.functions, serving.tickets, strict=True):
             self.tickets[place] = ticket

@@ -32,6 +32,7 @@ from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
 from cosend.site.label_check import LabelCheck
 from cosend.site.messages import Call, Decision, Forward, Lesson, Open, Peer, Reply
+from cosend.site.outbox import Outbox
 from cosend.site.rules import Rules
 from cosend.site.snapshot import restore_rules, rules_state
 from cosend.stores.state_file import read_state, write_state
@@ -96,7 +97,7 @@ class Site:
             policy = ContextSelection() if policy is None else ContextSelection(policy)
         self.classifiers: dict[str, Classifier] = {arm: as_classifier(model) for arm, model in classifiers.items()}
         self.peers: dict[str, Peer] = {}
-        self.outbox: list[Forward] = []  # what peers could not be told yet
+        self.outbox = Outbox()
         self.rules = Rules(
             name,
             local={arm: costs.get(arm, 0.0) for arm in classifiers},
@@ -150,7 +151,12 @@ class Site:
             parts = [([row], [column[n : n + 1] for column in columns]) for n, row in enumerate(rows)]
         else:
             parts = [(rows, columns)]
-        batches = [self._decided(*part) for part in parts]
+        first = self.learner.last_id + 1
+        try:
+            batches = [self._decided(*part) for part in parts]
+        except BaseException:
+            self._abandon(first)
+            raise
         if not any(batch.errors for batch in batches):
             return [decision for batch in batches for decision in batch.decisions()]
         raise self._some_unanswered(batches)
@@ -210,7 +216,7 @@ class Site:
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
             self._labels.check(truths, self.classifiers, peers=bool(self.peers))
         settled = self.rules.settle(ids, truths, gains, costs)
-        self.outbox += settled.forwards  # so that they are not lost if Ctrl-C comes while a model learns
+        self.outbox.add(settled.forwards)  # so that they are not lost if Ctrl-C comes while a model learns
         for error in [*self._let_models_learn(settled.lessons), *self.post(())]:
             raise error
 
@@ -244,7 +250,7 @@ class Site:
         self.classifiers.pop(name, None)
         self.post(forwards)
         self.peers.pop(name, None)
-        self.outbox = [forward for forward in self.outbox if forward.peer != name]
+        self.outbox.forget(name)
 
     def set_cost(self, arm: str, cost: float) -> None:
         """Change the cost of a local classifier or of calling a peer, from now on."""
@@ -279,7 +285,7 @@ class Site:
             return
         note = self.learner.registry.notes.get(ticket)
         if forward.withdrawn or note is None:  # without an answer there is nothing to learn from
-            self.post(self.rules.withdraw([ticket]))
+            self.outbox.add(self.rules.withdraw([ticket]))  # not posted: whoever tells this is just posting
             return
         gains = self._gains([ticket], [note[0]], [forward.truth])
         lessons = self.rules.teach(forward.caller, [forward.request], [forward.truth], gains)
@@ -316,34 +322,15 @@ class Site:
 
         Returns what went wrong at peers that were told.
         """
-        if not forwards and not self.outbox:
+        self.outbox.add(forwards)
+        if not self.outbox:
             return []
-        waiting, self.outbox = [*self.outbox, *forwards], []
-        silent, errors = set(self._backoff.resting(self._items)), list[CosendError]()
-        for n, forward in enumerate(waiting):
-            try:
-                if forward.peer in silent:
-                    self.outbox.append(forward)
-                elif forward.peer in self.peers:
-                    self.peers[forward.peer].teach(forward)
-            except BaseException as error:
-                if not isinstance(error, Exception):  # Ctrl-C: nothing is lost
-                    self.outbox += waiting[n:]
-                    raise
-                if isinstance(error, CosendError) and not isinstance(error, NetworkError):
-                    errors.append(error)  # it was told, and could not learn from it
-                    continue
-                self.outbox.append(forward)  # whatever lies between here and there
-                self.arm_failed(forward.peer)
-                silent.add(forward.peer)
-        return errors
+        return self.outbox.deliver(self.peers, self._backoff.resting(self._items), self.arm_failed)
 
     def _gains(self, ids: Sequence[int], labels: Sequence[Any], truths: Sequence[Any]) -> list[float]:
         if self.reward is right_or_wrong:
-            try:
+            with suppress(Exception):  # a comparison of arrays, say: found again below, with the decision it is for
                 return [1.0 if label == truth else 0.0 for label, truth in zip(labels, truths, strict=True)]
-            except Exception:  # noqa: S110 - a comparison of arrays, say: found again below, with the decision it is for
-                pass
         return [self._gain(*each) for each in zip(ids, labels, truths, strict=True)]
 
     def _gain(self, ticket: int, label: Any, truth: Any) -> float:
@@ -378,7 +365,7 @@ class Site:
         """Check that a state fits and return the function that puts it there, which cannot fail."""
         commit_rules = restore_rules(self.rules, state)
         try:
-            outbox = [Forward(*forward) for forward in state.facts["site"]["outbox"]]
+            outbox = Outbox([Forward(*forward) for forward in state.facts["site"]["outbox"]])
         except (KeyError, TypeError) as error:
             raise StateError(f"the saved state of site {self.name!r} is damaged: {error!r}") from error
 

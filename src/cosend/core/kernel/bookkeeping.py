@@ -58,7 +58,8 @@ def enter_choice(ledger: Ledger, row: int, arm: int, phase: int, arrival: int, a
     else:  # exactness.md, "Arithmetic": what waits counts from the moment of the choice
         ledger.counts[row, arm, col.WAITING] += 1
     if ledger.site[col.RISING]:
-        ledger.rewards[row, arm, LAST_USE] = arrival
+        # An item that is chosen for again may be older than the last one that the arm was given.
+        ledger.rewards[row, arm, LAST_USE] = max(ledger.rewards[row, arm, LAST_USE], float(arrival))
 
 
 @compiled
