@@ -7,12 +7,14 @@ import pytest
 from cosend.errors import (
     LONGEST_SENTENCE,
     CosendError,
+    ModelError,
     NetworkError,
     RewardError,
     ScenarioError,
     SettingError,
     StreamError,
     UnknownDecision,
+    in_one_line,
     listed,
     shown,
 )
@@ -27,6 +29,7 @@ LONG = "x" * 1_000_000
         RewardError("cost", LONG, "arm 'a'"),
         UnknownDecision("here", LONG, 3),
         StreamError(LONG, "nothing", file="a.csv", column=LONG),
+        ModelError(LONG, f"it says {in_one_line(ValueError(LONG))}", "no more"),
         NetworkError(f"there is a stream for {LONG!r}, which is no site of the network"),
         ScenarioError("my.toml", [f"{n}: {LONG}" for n in range(1_000)]),
     ],
@@ -43,8 +46,17 @@ def test_a_message_stays_short_and_keeps_its_beginning_and_its_end(error: Cosend
         "a.csv",
         "there is",
         "my.toml has 1000 mistakes",
+        "model 'xxx",
     )
-    end = ("xxx'", "for arm 'a'", "ids run from 1 to 3", "; nothing", "no site of the network", "and 980 more")
+    end = (
+        "xxx'",
+        "for arm 'a'",
+        "ids run from 1 to 3",
+        "; nothing",
+        "no site of the network",
+        "and 980 more",
+        "; no more",
+    )
     assert said.startswith(beginning)
     assert said.endswith(end)
 

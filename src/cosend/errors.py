@@ -12,6 +12,7 @@
     │   └── SettledDecision
     ├── LabelError          a true label that no arm could have given
     ├── ClassifierError     a classifier that failed on an item
+    ├── ModelError          a model that cannot be loaded: its file, its module, or what is in them
     ├── NoAnswer            an item that no arm could label
     │   └── SomeUnanswered  the same for items of a batch; the others have their decisions
     ├── ScenarioError       a scenario file with mistakes
@@ -49,6 +50,12 @@ def shown(value: object) -> str:
         return cut(repr(value), LONGEST_VALUE)
     except Exception:  # the repr of a user's object may raise anything, and Python's own refuses very long numbers
         return f"a value of type {type(value).__name__} that cannot be printed"
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return an error of someone else's code as it stands in a sentence: its type and what it says."""
+    said = " ".join(str(error).split())
+    return cut(f"{type(error).__name__}: {said}" if said else type(error).__name__, 2 * LONGEST_VALUE)
 
 
 def listed(names: Collection[Any]) -> str:
@@ -145,6 +152,14 @@ class LabelWarning(UserWarning):
 
 class ClassifierError(CosendError, RuntimeError):
     """A classifier that failed on an item."""
+
+
+class ModelError(CosendError, ValueError):
+    """A model that cannot be loaded; `model` is what was said to load."""
+
+    def __init__(self, model: str, wrong: str, allowed: str = "") -> None:
+        self.model, self.wrong, self.allowed = model, wrong, allowed
+        super().__init__(f"model {shown(model)}: {wrong}" + (f"; {allowed}" if allowed else ""))
 
 
 class NoAnswer(CosendError, RuntimeError):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cosend import SeesOnly
-from cosend.classifiers.adapters import Classifier, as_classifier, predictions
+from cosend.classifiers.adapters import Classifier, SeesAllBut, as_classifier, known_labels, predictions
 from cosend.errors import ClassifierError, SettingError
 
 DecisionTree: Any = importlib.import_module("sklearn.tree").DecisionTreeClassifier
@@ -212,6 +212,17 @@ def test_sees_only_learns_from_what_it_sees() -> None:
     assert set(model.gaussians[1]) == {"noise"}
 
 
+def test_sees_all_but_hides_the_named_features_from_predicting_and_learning() -> None:
+    model = river_bayes.GaussianNB()
+    view = SeesAllBut(model, ["noise", "absent"])
+    view.learn(ROWS[3], 1)
+    assert view.learns
+    assert set(model.gaussians[1]) == {"size"}
+    hidden = SeesAllBut(DecisionTree(random_state=0).fit(TABLE[:, :1], LABELS), ["noise"])
+    assert hidden.predict(ROWS) == LABELS
+    assert known_labels(hidden) == frozenset({0, 1})
+
+
 def fails(_: Any) -> Any:
     raise ZeroDivisionError("no way")
 
@@ -223,8 +234,15 @@ def fails(_: Any) -> Any:
         (DecisionTree(), ROWS, "NotFittedError"),
         (fitted_on_array(), [{"size": 1.0}], "ValueError"),
         (fitted_on_array(), [{"size": "large", "noise": 1.0}], "ValueError"),
-        (fitted_on_frame(), [{"size": 1.0}], "KeyError: 'noise'"),
-        (SeesOnly(fitted_on_array(), ["size", "colour"]), ROWS, "KeyError: 'colour'"),
+        (fitted_on_frame(), [{"size": 1.0}], "an item has no feature 'noise'; it has 'size'"),
+        (
+            SeesOnly(fitted_on_array(), ["size", "colour"]),
+            ROWS,
+            "an item has no feature 'colour'; it has 'size', 'noise'",
+        ),
+        (SeesOnly(fitted_on_array(), ["size", "noise"]), [None], "an item must be a mapping"),
+        (SeesAllBut(fitted_on_array(), ["id"]), [None], "an item must be a mapping"),
+        (fitted_on_array(), [ROWS[0], None], "an item must be a mapping"),
         (river_linear.LogisticRegression(), ["no mapping"], "Error"),
     ],
 )

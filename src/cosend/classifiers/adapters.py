@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from cosend.errors import ClassifierError, SettingError
+from cosend.errors import ClassifierError, SettingError, listed, shown
 
 Item: TypeAlias = Any  # usually a mapping from feature to value; whatever the site's models and contexts understand
 Label: TypeAlias = Any  # anything that compares: text, a number, a truth value
@@ -85,7 +85,7 @@ class SklearnModel:
             return np.asarray(items)
         if self.features is None:
             return np.array([_in_order(item, order or []) for item in items])
-        rows = [[item[name] for name in self.features] for item in items]
+        rows = [by_name(item, self.features) for item in items]
         try:
             return importlib.import_module("pandas").DataFrame(rows, columns=self.features)
         except ImportError:  # scikit-learn takes an array too, and says that it misses the names
@@ -94,11 +94,24 @@ class SklearnModel:
 
 def _in_order(item: Mapping[Any, Any], order: Sequence[Any]) -> list[Any]:
     """Return the values of an item by the names of the first one, or raise if its names are others."""
+    if not isinstance(item, Mapping):
+        raise ClassifierError(f"an item must be a mapping from feature to value, got {shown(item)}")
     if len(item) == len(order) and all(name in item for name in order):
         return [item[name] for name in order]
     wrong = [f"has no feature {name!r}" for name in order if name not in item]
     wrong += [f"has a feature {name!r} that the first item had not" for name in item if name not in order]
     raise ClassifierError(f"an item {wrong[0]}; allowed are, in any order, {', '.join(map(repr, order))}")
+
+
+def by_name(item: Item, names: Sequence[str]) -> list[Any]:
+    """Return the values of an item by their names, or raise with the one that it has not."""
+    try:
+        return [item[name] for name in names]
+    except KeyError as error:
+        has = f"; it has {listed(item)}" if isinstance(item, Mapping) else ""
+        raise ClassifierError(f"an item has no feature {error.args[0]!r}{has}") from error
+    except TypeError as error:
+        raise ClassifierError(f"an item must be a mapping from feature to value, got {shown(item)}") from error
 
 
 class RiverModel:
@@ -137,8 +150,7 @@ class SeesOnly:
     """A model that sees only some of the features, in the order they are named: vertically distributed data."""
 
     def __init__(self, model: Any, features: Sequence[str]) -> None:
-        if isinstance(features, str | bytes) or not isinstance(features, Iterable):
-            raise SettingError("the features that a model sees", features, "a list of names")
+        check_names("the features that a model sees", features)
         self.classifier = as_classifier(model)
         self.features = list(features)
         self.learns = self.classifier.learns
@@ -152,12 +164,41 @@ class SeesOnly:
         self.classifier.learn(self._view(item), label)
 
     def _view(self, item: Item) -> Item:
-        return {name: item[name] for name in self.features}
+        return dict(zip(self.features, by_name(item, self.features), strict=True))
+
+
+class SeesAllBut:
+    """A model that does not see some of the features: context columns that are nothing to classify by."""
+
+    def __init__(self, model: Any, hidden: Sequence[str]) -> None:
+        check_names("the features that a model does not see", hidden)
+        self.classifier = as_classifier(model)
+        self.hidden = frozenset(hidden)
+        self.learns = self.classifier.learns
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return a label for every item, from the features that the model may see."""
+        return self.classifier.predict([self._view(item) for item in items])
+
+    def learn(self, item: Item, label: Label) -> None:
+        """Learn from the features that the model may see."""
+        self.classifier.learn(self._view(item), label)
+
+    def _view(self, item: Item) -> Item:
+        if not isinstance(item, Mapping):
+            raise ClassifierError(f"an item must be a mapping from feature to value, got {shown(item)}")
+        return {name: value for name, value in item.items() if name not in self.hidden}
+
+
+def check_names(setting: str, names: object) -> None:
+    """Raise unless this is a list of names; text is one too for Python, letter by letter."""
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise SettingError(setting, names, "a list of names")
 
 
 def known_labels(classifier: Classifier) -> frozenset[Label] | None:
     """Return all labels that a classifier can give, or None if that is not known: a fitted one knows its classes."""
-    if isinstance(classifier, SeesOnly):
+    if isinstance(classifier, SeesOnly | SeesAllBut):
         return known_labels(classifier.classifier)
     classes = getattr(classifier.model, "classes_", None) if isinstance(classifier, SklearnModel) else None
     try:

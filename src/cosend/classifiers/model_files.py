@@ -1,0 +1,72 @@
+"""Models in files that Python wrote: skops, and the pickles that only who trusts them may load."""
+
+from __future__ import annotations
+
+import pickle
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+
+from cosend.classifiers.modules import first_on_the_path
+from cosend.errors import ModelError, in_one_line, listed
+
+PICKLES: Final = (".joblib", ".pkl", ".pickle")
+TO_SKOPS: Final = "skops.io.dump(fitted, 'file.skops') writes a file that runs nothing"
+
+
+def contents(model: str, path: Path) -> bytes:
+    """Return what is in the file of a model."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelError(model, f"there is no file {path}", "paths are relative to the folder of the file") from error
+    except OSError as error:
+        raise ModelError(model, f"{path} cannot be read ({in_one_line(error)})") from error
+
+
+def needed(model: str, module: str, extra: str) -> Any:
+    """Return a module that only this kind of model needs, or say what to install."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ModelError(
+            model, f"it needs {package}, which is not installed", f"pip install 'cosend[{extra}]'"
+        ) from error
+
+
+def from_skops(model: str, path: Path) -> Any:
+    """Return the model of a skops file, if it is made of nothing but types that skops trusts by itself."""
+    data = contents(model, path)
+    skops = needed(model, "skops.io", "models")
+    try:
+        unknown = skops.get_untrusted_types(data=data)
+        fitted = None if unknown else skops.loads(data)
+    except Exception as error:  # a file that anyone may have written: whatever does not fit in it raises anything
+        raise ModelError(model, f"{path} is not a readable skops file ({in_one_line(error)})") from error
+    if unknown:
+        load = f"skops.io.load(path, trusted=[{listed(unknown)}])"
+        raise ModelError(
+            model,
+            f"{path} has types that skops does not trust: {listed(unknown)}",
+            f"if you trust the file, load it in a module with {load} and name that, as in model = 'models:old'",
+        )
+    return fitted
+
+
+def from_pickle(model: str, path: Path, trusted: bool) -> Any:
+    """Return the model of a pickle, if it is trusted."""
+    if trusted is not True:
+        raise ModelError(
+            model,
+            "loading a pickle runs whatever code is in it",
+            f"set trusted = true if you know who wrote it, or use skops: {TO_SKOPS}",
+        )
+    data = contents(model, path)
+    joblib = needed(model, "joblib", "models") if path.suffix.lower() == ".joblib" else None
+    try:
+        with first_on_the_path(path.parent):  # of the user's own classes
+            return joblib.load(BytesIO(data)) if joblib else pickle.loads(data)  # noqa: S301 - the user has said so
+    except Exception as error:  # a pickle runs code, which may raise anything
+        raise ModelError(model, f"{path} cannot be loaded ({in_one_line(error)})") from error
