@@ -64,11 +64,6 @@ def listed(names: Collection[Any]) -> str:
     return first if len(names) <= MOST_NAMES else f"{first} and {len(names) - MOST_NAMES:,} more"
 
 
-def reason_of(error: BaseException) -> str:
-    """Return in one line why something has failed."""
-    return cut(" ".join(f"{type(error).__name__}: {error}".split()), LONGEST_VALUE)
-
-
 class CosendError(Exception):
     """Anything that cosend raises on purpose."""
 

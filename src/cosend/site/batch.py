@@ -17,7 +17,7 @@ from cosend.core.kernel.bookkeeping import TRAIN
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import PHASES
 from cosend.core.learner.values import AskPeer, LabelledData
-from cosend.errors import ClassifierError, NetworkError, NoAnswer, StateError, reason_of
+from cosend.errors import ClassifierError, NetworkError, NoAnswer, StateError, in_one_line
 from cosend.site.messages import Call, Decision, Question, Reply
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ class Batch(Tries):
             self.site.learner.check_told({ask.peer: report})
             told[ask.peer] = report
         except Exception as error:  # whatever keeps a peer from answering
-            self.site.rules.fail([], ask.peer, reason_of(error))
-            self.site.arm_failed(ask.peer, reason_of(error))
+            self.site.rules.fail([], ask.peer, in_one_line(error))
+            self.site.arm_failed(ask.peer, in_one_line(error))
             return False
         return True
 
@@ -261,5 +261,5 @@ def called(call: Callable[[], Any], count: int) -> Replies:
         if len(replies) != count:
             raise NetworkError(f"it gave {len(replies)} replies to {count} questions")
     except Exception as error:  # of the peer, of the way to it, or of what it sent
-        return [Reply(None, reason_of(error))] * count
+        return [Reply(None, in_one_line(error))] * count
     return replies

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from cosend.errors import CosendError, NetworkError, StateError, reason_of
+from cosend.errors import CosendError, NetworkError, StateError, in_one_line
 from cosend.site.messages import Forward, Peer
 
 
@@ -64,10 +64,10 @@ class Outbox:
             try:
                 peer.teach(queue[0])
             except (NetworkError, StateError) as error:  # it cannot be reached, or cannot take anything now
-                return reason_of(error)
+                return in_one_line(error)
             except CosendError as error:  # it was told, and could not learn from it
                 errors.append(error)
             except Exception as error:  # whatever lies between here and there
-                return reason_of(error)
+                return in_one_line(error)
             queue.popleft()
         return None
