@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 import random
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from decimal import Decimal
 from enum import IntEnum
+from importlib import import_module
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -18,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend import Context, Patience, Policy, Rules, fold, verify
-from cosend.errors import StateError
+from cosend.errors import CosendError, StateError
 from cosend.site import events
 from cosend.site.context import Axis
 from cosend.site.wire import DEEPEST, KINDS, decode, encode
@@ -84,6 +87,22 @@ def test_a_log_that_was_bytes_folds_to_the_same_state_byte_for_byte(policy: Poli
         assert repr(again) == repr(log)
         assert everything(fold(again)) == everything(site.rules)
         assert verify(again) == []
+
+
+def test_without_msgspec_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    monkeypatch.delitem(sys.modules, "cosend.site.wire")
+    with pytest.raises(CosendError, match=r"events as bytes need msgspec: pip install 'cosend\[service\]'"):
+        import_module("cosend.site.wire")
+
+
+@pytest.mark.compiled
+def test_cosend_is_imported_without_what_only_a_service_needs() -> None:
+    program = "import sys, cosend; print(*sorted({'msgspec', 'sqlite3'} & set(sys.modules)))"
+    done = subprocess.run(  # noqa: S603 - our own
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
 
 
 def test_numbers_of_numpy_become_plain_ones() -> None:

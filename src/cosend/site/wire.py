@@ -31,7 +31,7 @@ from cosend.site import events
 
 try:
     import msgspec
-except ImportError as error:  # pragma: no cover - it is there wherever the tests run
+except ImportError as error:
     raise CosendError("events as bytes need msgspec: pip install 'cosend[service]'") from error
 
 VERSION: Final = 1  # of the encoding
