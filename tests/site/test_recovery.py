@@ -167,7 +167,7 @@ def test_other_axes_and_broken_events_are_refused_by_name_and_not_taken_for_a_da
 ) -> None:
     with with_snapshots(tmp_path, happened, 40) as log:
         prune(log, 40)
-        with pytest.raises(StateError, match="^event 0 of the log, Started, cannot be applied: the log has the axes"):
+        with pytest.raises(StateError, match=r"^event 0 of the log, Started, cannot be applied: the log has"):
             recover(log, AXES)
         log.append([encode(events.ArmPaused("nobody"))])
         with pytest.raises(StateError, match=f"event {len(happened)} of the log, ArmPaused, cannot be applied"):

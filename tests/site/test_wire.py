@@ -98,7 +98,10 @@ def test_without_msgspec_the_error_says_what_to_install(monkeypatch: pytest.Monk
 
 @pytest.mark.compiled
 def test_cosend_is_imported_without_what_only_a_service_needs() -> None:
-    program = "import sys, cosend; print(*sorted({'msgspec', 'cosend.site.wire', 'cosend.stores.event_log'} & set(sys.modules)))"
+    program = (
+        "import sys, cosend\n"
+        "print(*sorted({'msgspec', 'cosend.site.wire', 'cosend.stores.event_log'} & set(sys.modules)))\n"
+    )
     done = subprocess.run(  # noqa: S603 - our own
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
