@@ -56,16 +56,26 @@ class RecordedAxis:
 
 
 def fold(
-    log: Iterable[events.Event], *, axes: Sequence[Axis] | None = None, journal: events.Journal | None = None
+    log: Iterable[events.Event],
+    *,
+    axes: Sequence[Axis] | None = None,
+    journal: events.Journal | None = None,
+    onto: Rules | None = None,
+    first: int = 0,
 ) -> Rules:
     """Return the rules of a site in the state that the events of its log lead to.
 
     axes     to go on with; without them, no new item can be read
     journal  what later events are written to
+    onto     the rules as they were before these events, in place of a log that begins with Started; they are changed
+             and returned with their own axes, and of no use if this fails
+    first    the number of the first event in the whole log
     """
-    rules = None
     check_kind("log", log, Iterable, "a list of events")
-    for number, event in enumerate(log):
+    rules = onto
+    if rules is not None:
+        rules.journal = None  # these events are in the log already
+    for number, event in enumerate(log, first):
         rules = _applied(rules, event, number, axes)
     if rules is None:
         raise StateError("the log is empty: its first event must be Started")

@@ -1,0 +1,123 @@
+"""The state of a site from its folder: the newest good snapshot, and the events that came after it.
+
+    with EventLog(folder, site="north") as log:
+        rules, position = recover(log, axes)
+        ...                                      events are encoded and appended, then acknowledged
+        snapshot(log, rules, log.position)       now and then
+        prune(log, before)
+
+The log stays open from `recover` on, and with it the lock: nobody else can append between what was read and what is
+written next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from cosend.core.learner.state import State
+from cosend.errors import CosendError, StateError
+from cosend.site import events
+from cosend.site.context import Axis
+from cosend.site.fold import fold
+from cosend.site.rules import Rules
+from cosend.site.snapshot import restore_rules, rules_state
+from cosend.site.wire import decode
+from cosend.stores.event_log import EventLog
+from cosend.stores.snapshots import read_snapshots, write_snapshot
+
+
+def snapshot(log: EventLog, rules: Rules, position: int) -> None:
+    """Save the state of a site, to which the events before `position` lead; they must have been appended."""
+    if rules.name != log.site:
+        raise StateError(f"{log.folder}: the folder of site {log.site!r}, not of {rules.name!r}")
+    write_snapshot(log, rules_state(rules), position)
+
+
+def recover(log: EventLog, axes: Sequence[Axis] | None = None) -> tuple[Rules, int]:
+    """Return the rules of a site as its log has them, without a journal, and the position of the log.
+
+    axes  to go on with; without them, no new item can be read
+    """
+    rules, covered = _newest(log, axes)
+    tail = (event for _, event in read_events(log, covered))
+    return fold(tail, axes=axes, onto=rules, first=covered), log.position
+
+
+def read_events(log: EventLog, start: int = 0) -> Iterator[tuple[int, events.Event]]:
+    """Read the events of a log from a number on, each with its number."""
+    for number, data in log.read(start):
+        yield number, _decoded(log, number, data)
+
+
+def prune(log: EventLog, before: int) -> None:
+    """Remove the events before a number, except the first; a good snapshot must cover them.
+
+    Only as far back as the events reach can an older snapshot replace a damaged one.
+    """
+    problems: list[str] = []
+    newest = _usable(log, None, problems)
+    covered = 0 if newest is None else newest[1]
+    if before > covered:
+        why = "; ".join(problems) or f"the newest is of position {covered}"
+        raise StateError(f"{log.folder}: no snapshot covers the events before number {before}: {why}")
+    log.remove(before)
+
+
+def _newest(log: EventLog, axes: Sequence[Axis] | None) -> tuple[Rules | None, int]:
+    """Return the rules of the newest good snapshot and its position; None and 0 if the whole log must be folded."""
+    problems: list[str] = []
+    found = _usable(log, axes, problems)
+    if found is not None:
+        return found
+    if log.oldest > 1:
+        why = "; ".join(problems) or "there is none"
+        raise StateError(
+            f"{log.folder}: its events before number {log.oldest} were removed, and it has no good snapshot: {why}"
+        )
+    return None, 0
+
+
+def _usable(log: EventLog, axes: Sequence[Axis] | None, problems: list[str]) -> tuple[Rules, int] | None:
+    """Return the rules of the newest snapshot that the events of the log can be added to, and its position."""
+    for position, state in read_snapshots(log, problems):
+        if position > log.position:
+            raise StateError(
+                f"{log.file}: has lost its end: it is at {log.position}, and a snapshot was taken at {position}"
+            )
+        if position < log.oldest:
+            problems.append(f"the snapshot of position {position} is older than the events that are left")
+            continue
+        start = _decoded(log, 0, log.first())
+        if not isinstance(start, events.Started):
+            raise StateError(f"{log.file}: its first event must be Started, it is {type(start).__name__}")
+        try:
+            return _rules(start, state, axes), position
+        except _Damaged as error:
+            problems.append(f"the snapshot of position {position}: {error}")
+    return None
+
+
+class _Damaged(Exception):
+    """A state that is not that of rules."""
+
+
+def _rules(start: events.Started, state: State, axes: Sequence[Axis] | None) -> Rules:
+    """Return rules with a state; their settings are those of the start, their arms those of the state."""
+    fold([start], axes=axes)  # what is wrong with the start or the axes is not the state's fault
+    facts = state.facts
+    try:
+        rules = fold([replace(start, local=facts["own"])], axes=axes)
+        for peer, cost in facts["peers"].items():
+            rules.add_peer(peer, cost, facts["functions"][peer])
+        restore_rules(rules, state)()
+    except (CosendError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _Damaged(str(error)) from error
+    return rules
+
+
+def _decoded(log: EventLog, number: int, data: bytes) -> events.Event:
+    try:
+        return decode(data)
+    except StateError as error:
+        raise StateError(f"{log.file}: event {number}: {error}") from error

@@ -1,0 +1,223 @@
+"""Events as bytes, and back exactly: one byte for the version of the encoding, then msgpack.
+
+    encoded event = version | [number of the kind, field, field, ...]
+
+The fields stand in the order of `site/events.py`, which is also their schema: bytes that are not an event are refused
+with the place that is wrong. A number of a kind is never given to another kind, and a new field is the last of its
+event and has a default, so that old logs stay readable. Of ids, which mostly follow each other, the differences are
+written: one byte for each in place of five.
+
+Labels, items and values of categories are the user's. They come back as they were: a tuple is no list, 1 is neither 1.0
+nor True. Numbers of NumPy become Python's own. What msgpack cannot carry is refused when it is encoded, which is before
+anything is written, and so is whatever could not be decoded again.
+
+It stands beside the events and not in `stores/`, which lies below them: the log there keeps bytes and knows no event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from functools import partial
+from itertools import accumulate, chain
+from operator import attrgetter, sub
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from cosend.errors import CosendError, StateError, shown
+from cosend.site import events
+
+try:
+    import msgspec
+except ImportError as error:
+    raise CosendError("events as bytes need msgspec: pip install 'cosend[service]'") from error
+
+VERSION: Final = 1  # of the encoding
+KINDS: Final[dict[int, type[Any]]] = {
+    1: events.Started,
+    2: events.Placed,
+    3: events.Chosen,
+    4: events.Asked,
+    5: events.Answered,
+    6: events.Failed,
+    7: events.Served,
+    8: events.Labelled,
+    9: events.Taught,
+    10: events.Withdrawn,
+    11: events.ArmAdded,
+    12: events.ArmRemoved,
+    13: events.ArmPaused,
+    14: events.ArmResumed,
+    15: events.CostChanged,
+}
+FOLLOWING: Final = ("ids", "requests")  # fields of which the differences are written
+SCALARS: Final = frozenset((NoneType, bool, int, float, str, bytes))
+DEEPEST: Final = 32  # levels of a label or item
+TUPLE: Final = 1  # the number of msgpack's extension for a tuple inside a label or item
+ALLOWED: Final = (
+    f"None, True, False, numbers of at most 64 bits, text, bytes, and lists, tuples and dicts of them, "
+    f"at most {DEEPEST} levels deep"
+)
+
+Prepare = Callable[[Any], Any]
+_PREFIX: Final = bytes([VERSION])
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=lambda value: _plain(value, DEEPEST))
+
+
+class _Unfit(Exception):
+    """A value that msgpack cannot carry."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(f"{shown(value)} is a {type(value).__name__}; allowed are {ALLOWED}")
+
+
+def encode(event: events.Event) -> bytes:
+    """Return an event as bytes; raises StateError if `decode` could not give it back."""
+    try:
+        kind = _BY_EVENT[type(event)]
+    except KeyError:
+        raise StateError(f"{shown(event)} is not an event and cannot be logged") from None
+    try:
+        data = _PREFIX + _ENCODER.encode(kind.packed(event))
+        decode(data)  # a log that cannot be read again would be found out when it is too late
+    except (_Unfit, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
+        raise StateError(f"{type(event).__name__} cannot be logged: {error}") from error
+    return data
+
+
+def decode(data: bytes) -> events.Event:
+    """Return the event that was encoded; raises StateError if the bytes are none."""
+    if data[:1] != _PREFIX:
+        found = f"version {data[0]}" if data else "no version"
+        raise StateError(f"the bytes of an event have {found} of the encoding; this cosend reads version {VERSION}")
+    try:
+        packed = _DECODER.decode(memoryview(data)[1:])
+    except (msgspec.DecodeError, ValueError, TypeError, RecursionError) as error:
+        raise StateError(f"the bytes are not an event: {error}") from error
+    event: events.Event = _BY_STRUCT[type(packed)].unpacked(packed)
+    return event
+
+
+def _plain(value: Any, levels: int) -> Any:
+    """Return a value of the user's in the form in which msgpack carries it."""
+    kind = type(value)
+    if kind in SCALARS:
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+        if type(value) in SCALARS:
+            return value
+    elif levels and kind is list:
+        return [_plain(each, levels - 1) for each in value]
+    elif levels and kind is tuple:
+        return msgspec.msgpack.Ext(TUPLE, _ENCODER.encode([_plain(each, levels - 1) for each in value]))
+    elif levels and kind is dict:
+        return {_key(key): _plain(each, levels - 1) for key, each in value.items()}
+    raise _Unfit(value)
+
+
+def _key(key: Any) -> Any:
+    if isinstance(key, tuple | list | dict):  # msgpack could not tell which of them it was
+        raise _Unfit(key)
+    return _plain(key, 0)
+
+
+def _extension(code: int, data: memoryview) -> tuple[Any, ...]:
+    if code != TUPLE:
+        raise ValueError(f"it has the unknown extension {code}")
+    return tuple(_VALUES.decode(data))
+
+
+_VALUES: Final = msgspec.msgpack.Decoder(list[Any], ext_hook=_extension)
+
+
+def _prepare(hint: Any) -> Prepare | None:
+    """Return what makes the values of a field fit for msgpack; None if they are by their type."""
+    if hint is Any:
+        return partial(_plain, levels=DEEPEST)
+    origin, arguments = get_origin(hint), get_args(hint)
+    inner = _prepare(arguments[-1] if origin is Mapping else arguments[0]) if origin in (tuple, Mapping) else None
+    if inner is None:
+        return None
+    return partial(_prepare_values if origin is Mapping else _prepare_column, inner)
+
+
+def _prepare_column(prepare: Prepare, column: tuple[Any, ...]) -> Any:
+    return column if SCALARS.issuperset(map(type, column)) else [prepare(value) for value in column]
+
+
+def _prepare_values(prepare: Prepare, values: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: prepare(value) for key, value in values.items()}
+
+
+def _differences(numbers: tuple[int, ...]) -> list[int]:
+    return list(map(sub, numbers, chain((0,), numbers)))
+
+
+def _schema(hint: Any) -> Any:
+    """Return the type of a field as msgspec checks it: a whole number in place of a float stays one."""
+    if hint is float:
+        return int | float
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return Union[tuple(_schema(each) for each in arguments)]  # noqa: UP007 - the parts are known only here
+    return hint if origin is None else origin[tuple(each if each is ... else _schema(each) for each in arguments)]
+
+
+class _Kind:
+    """How events of one kind are packed into a struct of msgspec."""
+
+    def __init__(self, number: int, event: type[Any]) -> None:
+        self.event = event
+        hints, named = get_type_hints(event), fields(event)
+        self.names = [each.name for each in named]
+        self.struct = msgspec.defstruct(
+            event.__name__,
+            [_struct_field(each, hints) for each in named],
+            array_like=True,
+            tag=number,
+            forbid_unknown_fields=True,
+        )
+        self.following = [n for n, name in enumerate(self.names) if name in FOLLOWING]
+        prepared = [(n, _prepare(hints[name])) for n, name in enumerate(self.names)]
+        prepared += [(n, _differences) for n in self.following]
+        self.prepares = [(n, prepare) for n, prepare in prepared if prepare is not None]
+        self.values = attrgetter(*self.names) if len(named) > 1 else self._only_value
+
+    def _only_value(self, event: Any) -> tuple[Any]:
+        return (getattr(event, self.names[0]),)
+
+    def packed(self, event: Any) -> Any:
+        """Return the struct of an event."""
+        values = list(self.values(event))
+        for n, prepare in self.prepares:
+            try:
+                values[n] = prepare(values[n])
+            except _Unfit as error:
+                raise ValueError(f"in `{self.names[n]}`, {error}") from None
+        return self.struct(*values)
+
+    def unpacked(self, packed: Any) -> Any:
+        """Return the event of a struct."""
+        values = list(self.values(packed))
+        for n in self.following:
+            values[n] = tuple(accumulate(values[n]))
+        return self.event(*values)
+
+
+def _struct_field(field: Field[Any], hints: Mapping[str, Any]) -> Any:
+    schema = _schema(hints[field.name])
+    if field.default_factory is not MISSING:
+        return field.name, schema, msgspec.field(default_factory=field.default_factory)
+    return (field.name, schema) if field.default is MISSING else (field.name, schema, field.default)
+
+
+_KINDS: Final = [_Kind(number, event) for number, event in KINDS.items()]
+_BY_EVENT: Final = {kind.event: kind for kind in _KINDS}
+_BY_STRUCT: Final = {kind.struct: kind for kind in _KINDS}
+_DECODER: Final = msgspec.msgpack.Decoder(
+    Union[tuple(_BY_STRUCT)],  # noqa: UP007 - they are made above
+    ext_hook=_extension,
+)

@@ -1,0 +1,259 @@
+"""The durable log of a site: events as bytes in one SQLite file, each under its number.
+
+    folder/events.sqlite    the log; SQLite keeps events.sqlite-wal and -shm beside it while it is open
+    folder/lock             held by the process that has the log open; a killed one lets go of it by itself
+
+Whatever `append` has returned for is on the disk, whole: many events are one transaction (WAL, synchronous=FULL).
+Numbers follow each other from 0, and a position is the number of the next event, so a log at position n has had n
+events. Every event carries a checksum, because SQLite has none. `remove` drops old events but never event 0, which says
+what the log is of.
+
+A log is made under another name and then renamed, so one that is there is always a whole one: nothing that cannot be
+read is ever taken for a new log and written over.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from threading import RLock
+from typing import IO, Any, Final, Self
+from uuid import uuid4
+
+from cosend.core.checks import check_path, check_text, check_whole
+from cosend.errors import StateError
+from cosend.stores.whole_file import sync_folder
+
+FILE: Final = "events.sqlite"
+VERSION: Final = 1
+MARK: Final = 0x636F7364  # "cosd": tells our files from other SQLite files
+CHUNK: Final = 1_000  # events that are read at once
+CHECKSUM: Final = 4  # bytes
+LONGEST_WAL: Final = 2**24  # bytes that SQLite leaves of a WAL that a large transaction has made longer
+SCHEMA: Final = f"""
+PRAGMA application_id = {MARK};
+PRAGMA user_version = {VERSION};
+CREATE TABLE about (site TEXT NOT NULL, identity TEXT NOT NULL, oldest INTEGER NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE events (number INTEGER PRIMARY KEY, event BLOB NOT NULL);
+"""
+
+
+class EventLog:
+    """The log of one site, open for this process alone.
+
+    folder  of the site; it is made if it is not there
+    site    its name: the log of another one is refused
+
+    Any thread may use it; they wait for each other. Close it, or use it in a `with`.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, site: str) -> None:
+        check_path("folder", folder)
+        check_text("site", site)
+        self.folder, self.site = Path(folder), site
+        self.file = self.folder / FILE
+        self._guard = RLock()
+        self._lock = _locked(self.folder)
+        try:
+            if not self.file.exists():
+                _make(self.file, site)
+            self._open()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _open(self) -> None:
+        """Open the file for reading first: what is damaged must not be touched, and SQLite tidies up when it writes."""
+        with _told(self.file, "cannot be opened"):
+            _check_ours(self.file)
+            with closing(_connected(self.file, "ro")) as connection:
+                self.identity = _checked_identity(self.file, connection, self.site)
+            self._connection = _connected(self.file, "rw")
+            try:
+                self._connection.execute("PRAGMA synchronous = FULL")
+                self._connection.execute(f"PRAGMA journal_size_limit = {LONGEST_WAL}")
+                self._find_ends()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _find_ends(self) -> None:
+        """Find out which events there are."""
+        query = "SELECT oldest, (SELECT MAX(number) FROM events) FROM about"
+        self.oldest, last = self._connection.execute(query).fetchone()
+        self.position: int = max(self.oldest, 0 if last is None else last + 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the log and let go of its folder."""
+        with self._guard:
+            self._connection.close()
+            self._lock.close()
+
+    def append(self, events: Sequence[bytes]) -> int:
+        """Write events, all of them or none, and return the new position; what is written is on the disk then."""
+        if not all(type(event) is bytes for event in events):
+            raise StateError(f"{self.file}: only bytes can be appended")
+        with self._guard:
+            rows = [(n, event + _checksum(n, event)) for n, event in enumerate(events, self.position)]
+            with self._transaction("cannot be written"):
+                self._connection.executemany("INSERT INTO events VALUES (?, ?)", rows)
+            self.position += len(rows)
+            return self.position
+
+    def read(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Read the events from a number on, each with its number, up to where the log ends when it gets there."""
+        check_whole("start", start, least=0)
+        if 0 < start < self.oldest or (start == 0 and self.oldest > 1):
+            raise StateError(f"{self.file}: the events before number {self.oldest} have been removed")
+        return self._read(start)
+
+    def _read(self, number: int) -> Iterator[tuple[int, bytes]]:
+        while rows := self._chunk(number):
+            for found, data in rows:
+                if found != number:
+                    raise StateError(f"{self.file}: damaged, event {number} is missing")
+                yield number, self._checked(number, data)
+                number += 1
+        if number < self.position:
+            raise StateError(f"{self.file}: damaged, event {number} is missing")
+
+    def _chunk(self, start: int) -> list[tuple[int, Any]]:
+        query = "SELECT number, event FROM events WHERE number >= ? ORDER BY number LIMIT ?"
+        with self._guard, _told(self.file, f"cannot be read from event {start} on"):
+            return self._connection.execute(query, (start, CHUNK)).fetchall()
+
+    def first(self) -> bytes:
+        """Return event 0, which is never removed."""
+        rows = self._chunk(0)
+        if not rows or rows[0][0] != 0:
+            raise StateError(f"{self.file}: has no first event")
+        return self._checked(*rows[0])
+
+    def _checked(self, number: int, data: object) -> bytes:
+        if isinstance(data, bytes):
+            event = data[:-CHECKSUM]
+            if data[-CHECKSUM:] == _checksum(number, event):
+                return event
+        raise StateError(f"{self.file}: damaged, event {number} is not what was written")
+
+    def remove(self, before: int) -> None:
+        """Remove the events before a number, except the first; whoever calls it has a state that covers them."""
+        check_whole("before", before, least=0, most=self.position)
+        with self._guard:
+            oldest = max(self.oldest, before)
+            with self._transaction("cannot be written"):
+                self._connection.execute("DELETE FROM events WHERE number > 0 AND number < ?", (oldest,))
+                about = _about(self.site, self.identity, oldest)
+                self._connection.execute("UPDATE about SET site = ?, identity = ?, oldest = ?, checksum = ?", about)
+            self.oldest = oldest
+
+    @contextmanager
+    def _transaction(self, what: str) -> Iterator[None]:
+        """Commit what is done inside, or nothing of it; afterwards the ends of the log are known either way."""
+        with _told(self.file, what):
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+                    self._find_ends()
+                raise
+
+
+def _checksum(number: int, event: bytes) -> bytes:
+    """Return the checksum of an event in its place."""
+    return zlib.crc32(event, zlib.crc32(number.to_bytes(8))).to_bytes(CHECKSUM)
+
+
+@contextmanager
+def _told(file: Path, what: str) -> Iterator[None]:
+    """Tell errors of SQLite and of the system as ours."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise StateError(f"{file}: {what} ({error})") from error
+
+
+def _locked(folder: Path) -> IO[bytes]:
+    """Make a folder ours alone; where the system has no such lock, go on without."""
+    with _told(folder, "cannot be used as the folder of a site"):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("ab")
+    try:
+        with suppress(ImportError):
+            fcntl = import_module("fcntl")
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise StateError(f"{folder}: in use by another process, which must stop first ({error})") from error
+    return lock
+
+
+def _connected(file: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{file.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+
+
+def _check_ours(file: Path) -> None:
+    """Raise unless a file was written by a version that this one can read; the first 72 bytes say so."""
+    with file.open("rb") as opened:
+        head = opened.read(72)
+    if len(head) < 72 or head[:16] != b"SQLite format 3\0" or int.from_bytes(head[68:]) != MARK:
+        raise StateError(f"{file}: not an event log of cosend, or damaged")
+    version = int.from_bytes(head[60:64])
+    if version != VERSION:
+        raise StateError(f"{file}: has version {version} of the log; this cosend reads version {VERSION}")
+
+
+def _about(site: str, identity: str, oldest: int) -> tuple[str, str, int, bytes]:
+    """Return the row that says whose log it is."""
+    return site, identity, oldest, _checksum(oldest, f"{identity}{site}".encode(errors="surrogatepass"))
+
+
+def _checked_identity(file: Path, connection: sqlite3.Connection, site: str) -> str:
+    """Return the identity of a log; raises if it is damaged or of another site."""
+    ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if found != "ok":
+        raise StateError(f"{file}: damaged ({found})")
+    about = connection.execute("SELECT site, identity, oldest, checksum FROM about").fetchall()
+    if len(about) != 1 or about[0] != _about(*about[0][:3]):
+        raise StateError(f"{file}: damaged, it does not say whose log it is")
+    owner: str
+    identity: str
+    owner, identity, *_ = about[0]
+    if owner != site:
+        raise StateError(f"{file}: the log of site {owner!r}, not of {site!r}")
+    return identity
+
+
+def _make(file: Path, site: str) -> None:
+    """Make an empty log, which is there as a whole or not at all."""
+    left = sorted(path.name for path in (*file.parent.glob(f"{FILE}-*"), *file.parent.glob("state-*.npz")))
+    if left:
+        raise StateError(f"{file}: no such file, but {left[0]} of a log is beside it; a new log needs another folder")
+    new = file.with_name("new-" + FILE)
+    with _told(file, "cannot be made"):
+        for path in file.parent.glob(new.name + "*"):
+            path.unlink()  # of a process that was killed before its log was whole
+        new.touch()
+        with closing(_connected(new, "rw")) as connection:
+            connection.executescript(SCHEMA)
+            connection.execute("INSERT INTO about VALUES (?, ?, ?, ?)", _about(site, uuid4().hex, 0))
+            connection.execute("PRAGMA journal_mode = WAL")
+        new.rename(file)
+        sync_folder(file.parent)
+        sync_folder(file.parent.parent)

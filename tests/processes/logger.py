@@ -1,0 +1,169 @@
+"""A process that starts others, which run a site and log it, kills each of them, and looks at what is left.
+
+It is started as `python -m tests.processes.logger FOLDER KILLS` and prints what it has seen as JSON. The others are
+forked from this one, so that what takes long, importing and compiling, is done once. They acknowledge each commit
+through a pipe: the position of its first event, and the events.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cosend import Context, Patience, Rules, fold
+from cosend.site import events
+from cosend.site.context import Axis
+from cosend.site.recovery import prune, recover, snapshot
+from cosend.site.wire import decode, encode
+from cosend.stores.event_log import EventLog
+from tests.site.test_fold import everything
+
+LONGEST_LIFE_S = 0.15
+SLOWEST_START_S = 60
+SNAPSHOT_EVERY, PRUNE_EVERY = 7, 21  # cycles
+AXES: list[Axis] = [Context("x", range=(0, 1)), Context.category("kind")]
+
+Acknowledge = Callable[[int, list[bytes]], object]
+
+
+def commit(log: EventLog, cycle: list[events.Event], acknowledge: Acknowledge) -> None:
+    """Log the events of a cycle, and say so."""
+    first, data = log.position, [encode(event) for event in cycle]
+    log.append(data)
+    acknowledge(first, data)
+    cycle.clear()
+
+
+def opened(log: EventLog, cycle: list[events.Event], acknowledge: Acknowledge) -> Rules:
+    """Return the rules of a log, or of a new one."""
+    if log.position:
+        rules, _ = recover(log, AXES)
+        rules.journal = cycle.append
+    else:
+        patience = Patience(wait_limit=200)
+        rules = Rules("lab", local={"a": 0, "b": 0.1}, axes=AXES, patience=patience, journal=cycle.append, seed=5)
+        commit(log, cycle, acknowledge)
+    return rules
+
+
+def one_cycle(rules: Rules, draw: random.Random) -> None:
+    """Decide on a few items, and learn some labels of those that wait."""
+    count = draw.randint(1, 5)
+    step = rules.choose(rules.place([[draw.random() for _ in range(count)], draw.choices("abc", k=count)]))
+    ids = range(step.first, step.first + count)
+    rules.complete(ids, [arm == "a" for arm in step.arms], [{"x": n} for n in ids])
+    waiting = [ticket for ticket, entry in rules.open().items() if entry.answered]
+    late = draw.sample(waiting, len(waiting) // 2)
+    rules.settle(late, [True] * len(late), [float(draw.random() < 0.7) for _ in late])
+
+
+def run(folder: Path, acknowledge: Acknowledge, cycles: int) -> None:
+    """Run a site for some cycles; after some of them, take a snapshot and remove what it covers."""
+    cycle: list[events.Event] = []
+    with EventLog(folder, site="lab") as log:
+        rules = opened(log, cycle, acknowledge)
+        draw = random.Random(log.position)
+        for n in range(1, cycles + 1):
+            one_cycle(rules, draw)
+            commit(log, cycle, acknowledge)
+            if n % SNAPSHOT_EVERY == 0:
+                snapshot(log, rules, log.position)
+            if n % PRUNE_EVERY == 0:
+                prune(log, log.position)
+
+
+def forked(folder: Path) -> tuple[int, int]:
+    """Start a process that runs the site for ever; returns its id, and where to read what it acknowledges."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
+    try:
+        os.close(reading)
+
+        def acknowledge(first: int, data: list[bytes]) -> None:
+            os.write(writing, json.dumps([first, [event.hex() for event in data]]).encode() + b"\n")
+
+        run(folder, acknowledge, 10**9)
+    finally:
+        os._exit(1)
+
+
+def killed(folder: Path, life_s: float, *, at_work: bool) -> dict[int, bytes]:
+    """Kill a process that runs the site after some time, which begins with its first commit if it is to be at work.
+
+    Returns the events that it acknowledged.
+    """
+    child, pipe = forked(folder)
+    os.set_blocking(pipe, False)
+    end, told = time.monotonic() + life_s, b""
+    while time.monotonic() < end or (at_work and not told and time.monotonic() < end + SLOWEST_START_S):
+        if at_work and not told and (told := drained(pipe)):
+            end = time.monotonic() + life_s
+        told += drained(pipe)
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
+        raise RuntimeError(f"the process ended by itself: {status}")
+    told += drained(pipe)
+    os.close(pipe)
+    lines = [json.loads(line) for line in told.split(b"\n")[:-1]]  # a kill may have cut the last one
+    return {first + n: bytes.fromhex(event) for first, data in lines for n, event in enumerate(data)}
+
+
+def drained(pipe: int) -> bytes:
+    """Return all that is in a pipe."""
+    told = b""
+    try:
+        while more := os.read(pipe, 2**16):
+            told += more
+    except BlockingIOError:
+        pass
+    return told
+
+
+def look(folder: Path, known: dict[int, bytes], acknowledged: dict[int, bytes]) -> dict[str, Any]:
+    """Return what is in the log of a process that was killed; `known` is what was in it before, and is completed."""
+    with EventLog(folder, site="lab") as log:
+        there = dict(log.read(log.oldest))
+        position, oldest = log.position, log.oldest
+        changed = sum(there[number] != event for number, event in known.items() if number in there)
+        known |= acknowledged | there
+        lost = [n for n, event in acknowledged.items() if n >= position or known[n] != event]
+        same = position == 0 or everything(recover(log)[0]) == everything(
+            fold(decode(known[n]) for n in range(position))
+        )
+    return {
+        "acknowledged": len(acknowledged),
+        "lost": len(lost),
+        "changed": changed,
+        "gaps": len(set(range(position)) - known.keys()),
+        "position": position,
+        "oldest": oldest,
+        "same": same,
+    }
+
+
+def main(folder: Path, kills: int) -> None:
+    draw, known = random.Random(7), dict[int, bytes]()
+    run(folder / "warm", lambda first, data: None, 2 * SNAPSHOT_EVERY)  # compiles whatever the others will need
+    found = []
+    for n in range(kills):
+        acknowledged = killed(folder / "lab", draw.uniform(0.0, LONGEST_LIFE_S), at_work=n % 2 == 1)
+        found.append(look(folder / "lab", known, acknowledged))
+    went_on: dict[int, bytes] = {}
+    run(folder / "lab", lambda first, data: went_on.update(enumerate(data, first)), PRUNE_EVERY)
+    json.dump({"found": found, "after": look(folder / "lab", known, went_on)}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,215 @@
+"""Snapshot and tail: from whatever is left of a folder comes the state of the whole log, or an error."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosend import Context, CoS, Patience, Policy, Rules, ZoomingKLUCB, fold
+from cosend.core.learner.state import State
+from cosend.errors import StateError
+from cosend.site import events
+from cosend.site.context import Axis
+from cosend.site.recovery import prune, read_events, recover, snapshot
+from cosend.site.wire import encode
+from cosend.stores.event_log import FILE, EventLog
+from cosend.stores.state_file import read_state, write_state
+from tests.policies import POLICIES
+from tests.site.test_fold import AXES, RANKED, everything, played
+
+PATIENCE = Patience(wait_limit=40, max_waiting=9, overdue=0.5)
+
+
+def log_of(folder: Path, happened: list[events.Event], site: str = "lab") -> EventLog:
+    log = EventLog(folder, site=site)
+    log.append([encode(event) for event in happened])
+    return log
+
+
+def snapshots(folder: Path) -> list[Path]:
+    return sorted(folder.glob("state-*.npz"))
+
+
+@pytest.fixture(scope="module")
+def happened() -> list[events.Event]:
+    return played(CoS(slices=2, exploration_exponent=0.1), RANKED, patience=PATIENCE)[1][0]
+
+
+def with_snapshots(folder: Path, happened: list[events.Event], *positions: int) -> EventLog:
+    log = log_of(folder, happened)
+    for position in positions:
+        snapshot(log, fold(happened[:position]), position)
+    return log
+
+
+@pytest.mark.parametrize("axes", [AXES, RANKED], ids=["category", "rank"])
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+def test_a_snapshot_and_its_tail_are_the_state_of_the_whole_log(
+    policy: Policy, axes: list[Axis], tmp_path: Path
+) -> None:
+    sites, logs = played(policy, axes, items=40, patience=PATIENCE)
+    live, log = sites[0].rules, logs[0]
+    with log_of(tmp_path, log) as kept:
+        for position in (1, len(log) // 3, len(log) - 5, len(log)):
+            snapshot(kept, fold(log[:position]), position)
+            for given in (None, axes):
+                rules, at = recover(kept, given)
+                assert at == len(log)
+                assert everything(rules) == everything(live)
+            prune(kept, position)
+        assert kept.oldest == len(log)
+        assert [event for _, event in read_events(kept, len(log))] == []
+
+
+def test_a_recovered_site_goes_on_as_the_live_one(tmp_path: Path) -> None:
+    sites, (log, _) = played(CoS(slices=2, exploration_exponent=0.1), RANKED, patience=PATIENCE)
+    live, written = sites[0].rules, list[events.Event]()
+    with with_snapshots(tmp_path, log, len(log) - 20) as kept:
+        prune(kept, len(log) - 20)
+        rules, position = recover(kept, RANKED)
+        assert rules.journal is None
+        rules.journal = written.append
+        for x in (0.2, 0.8, 0.5):
+            steps = [each.choose(each.place([[x], [0.0]]), without=["hq"]) for each in (rules, live)]
+            assert steps[0] == steps[1]
+        assert written == log[position:]
+        kept.append([encode(event) for event in written])
+        assert everything(recover(kept)[0]) == everything(live)
+
+
+def test_without_a_snapshot_the_whole_log_is_folded(tmp_path: Path, happened: list[events.Event]) -> None:
+    with log_of(tmp_path, happened) as log:
+        assert everything(recover(log)[0]) == everything(fold(happened))
+        with pytest.raises(StateError, match="no snapshot covers the events before number 5: the newest is of pos"):
+            prune(log, 5)
+        assert log.oldest == 0
+    with EventLog(tmp_path / "new", site="lab") as log, pytest.raises(StateError, match="the log is empty"):
+        recover(log)
+
+
+def damaged(path: Path, how: str) -> None:
+    """Damage a snapshot."""
+    data = path.read_bytes()
+    state = read_state(path)
+    if how == "missing":
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif how == "bits":
+        path.write_bytes(data[:900] + bytes(50) + data[950:])
+    elif how == "another log":
+        write_state(State({**state.facts, "log": ["another", state.facts["log"][1]]}, state.arrays), path)
+    elif how == "no log":
+        write_state(State({key: fact for key, fact in state.facts.items() if key != "log"}, state.arrays), path)
+    else:
+        write_state(State({**state.facts, "own": {"a": "b"}}, state.arrays), path)
+
+
+HOW = ["missing", "cut", "bits", "another log", "no log", "other arms"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_damaged_snapshot_is_replaced_by_an_older_one_or_by_the_log(
+    how: str, tmp_path: Path, happened: list[events.Event]
+) -> None:
+    with with_snapshots(tmp_path, happened, 40, 80) as log:
+        prune(log, 40)
+        damaged(snapshots(tmp_path)[1], how)
+        assert everything(recover(log)[0]) == everything(fold(happened))
+        with pytest.raises(StateError, match="no snapshot covers the events before number 41"):
+            prune(log, 41)
+        damaged(snapshots(tmp_path)[0], how)
+        with pytest.raises(StateError, match="before number 40 were removed, and it has no good snapshot: "):
+            recover(log)
+    with with_snapshots(tmp_path / "whole", happened, 40, 80) as log:
+        for path in snapshots(tmp_path / "whole"):
+            damaged(path, how)
+        assert everything(recover(log)[0]) == everything(fold(happened))
+
+
+def test_a_snapshot_older_than_the_events_that_are_left_is_of_no_use(
+    tmp_path: Path, happened: list[events.Event]
+) -> None:
+    with with_snapshots(tmp_path, happened, 40, 80) as log:
+        prune(log, 80)
+        damaged(snapshots(tmp_path)[1], "cut")
+        with pytest.raises(StateError, match="position 40 is older than the events that are left"):
+            recover(log)
+
+
+def test_two_snapshots_are_kept(tmp_path: Path, happened: list[events.Event]) -> None:
+    with log_of(tmp_path, happened) as log:
+        (tmp_path / "state-of-the-art.npz").write_text("not ours")
+        for position in (10, 9, 30, 20):
+            snapshot(log, fold(happened[:position]), position)
+        names = [path.name for path in snapshots(tmp_path)]
+        assert names == ["state-000000000020.npz", "state-000000000030.npz", "state-of-the-art.npz"]
+
+
+def test_a_snapshot_ahead_of_the_log_is_refused_on_both_sides(tmp_path: Path, happened: list[events.Event]) -> None:
+    rules = fold(happened)
+    with with_snapshots(tmp_path, happened, len(happened)) as log:
+        for position in (0, -1, len(happened) + 1):
+            with pytest.raises(StateError, match=f"no snapshot of position {position} of a log that is at"):
+                snapshot(log, rules, position)
+        with pytest.raises(StateError, match="the folder of site 'lab', not of 'hq'"):
+            snapshot(log, Rules("hq", local={"a": 0.0}, axes=AXES), 1)
+        log._connection.execute(f"DELETE FROM events WHERE number >= {len(happened) - 3}")  # noqa: S608 - our own
+    with EventLog(tmp_path, site="lab") as log, pytest.raises(StateError, match="has lost its end: it is at"):
+        recover(log)
+
+
+def test_other_axes_and_broken_events_are_refused_by_name_and_not_taken_for_a_damaged_snapshot(
+    tmp_path: Path, happened: list[events.Event]
+) -> None:
+    with with_snapshots(tmp_path, happened, 40) as log:
+        prune(log, 40)
+        with pytest.raises(StateError, match=r"^event 0 of the log, Started, cannot be applied: the log has"):
+            recover(log, AXES)
+        log.append([encode(events.ArmPaused("nobody"))])
+        with pytest.raises(StateError, match=f"event {len(happened)} of the log, ArmPaused, cannot be applied"):
+            recover(log)
+        log.append([b"nonsense"])
+        with pytest.raises(StateError, match=f"{FILE}: event {len(happened) + 1}: the bytes of an event have version"):
+            list(read_events(log, len(happened) + 1))
+    with log_of(tmp_path / "b", happened[1:]) as log:
+        snapshot(log, fold(happened), 40)
+        with pytest.raises(StateError, match="its first event must be Started"):
+            recover(log)
+
+
+def test_fold_goes_on_from_rules_and_writes_nothing_twice(happened: list[events.Event]) -> None:
+    written: list[events.Event] = []
+    before = fold(happened[:50], journal=written.append)
+    rules = fold(happened[50:], onto=before, journal=written.append, first=50)
+    assert rules is before
+    assert written == []
+    assert everything(rules) == everything(fold(happened))
+    assert rules.journal is not None
+    with pytest.raises(StateError, match="event 50 of the log, Started, cannot be applied: a log has one start"):
+        fold(happened[:1], onto=before, first=50)
+    assert everything(fold([], onto=fold(happened))) == everything(fold(happened))
+
+
+def test_a_commit_that_fails_is_gone_and_the_state_is_folded_from_the_log(tmp_path: Path) -> None:
+    """The driver's part in small: memory is ahead of the log, so it is thrown away and the log is folded."""
+    axes: list[Axis] = [Context("x", range=(0, 1))]
+    draw, cycle = random.Random(2), list[events.Event]()
+    rules = Rules("lab", local={"a": 0.0, "b": 0.1}, axes=axes, policy=ZoomingKLUCB(), journal=cycle.append)
+    unfit: Any = {1, 2}
+    with EventLog(tmp_path, site="lab") as log:
+        for n in range(30):
+            step = rules.choose(rules.place([[draw.random()]]))
+            rules.complete([step.first], [unfit if n % 10 == 9 else 1])
+            try:
+                log.append([encode(event) for event in cycle])
+            except StateError:
+                rules, position = recover(log, axes)
+                assert position == log.position
+                rules.journal = cycle.append
+            cycle.clear()
+            assert everything(recover(log)[0]) == everything(rules)
+        assert rules.learner.arrivals == 27
