@@ -33,6 +33,7 @@ def written(kdd99_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return folder, result.stdout
 
 
+@pytest.mark.claims
 def test_results_have_error_regret_and_speed_in_every_row(written: Any) -> None:
     results = json.loads((written[0] / "results.json").read_text())
     assert set(results) == {"rows", "windows", "settings"}
@@ -46,6 +47,7 @@ def test_results_have_error_regret_and_speed_in_every_row(written: Any) -> None:
         assert (row["regret"] is None) == (row["part"] == "learning")
 
 
+@pytest.mark.claims
 def test_tables_and_plots_are_written_and_printed(written: Any) -> None:
     folder, printed = written
     tables = (folder / "tables.md").read_text()

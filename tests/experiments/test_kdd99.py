@@ -142,6 +142,7 @@ def test_baselines_keep_their_order(results: Any) -> None:
             assert error["per_cell_oracle", context] <= error["epsilon_greedy", context]
 
 
+@pytest.mark.claims
 def test_the_command_writes_and_prints_everything(kdd99_file: Path, tmp_path: Path) -> None:
     result = reproduce("--data", kdd99_file, "--seeds", "1", "--out", tmp_path / "kdd99")
     assert result.exit_code == 0, result.output

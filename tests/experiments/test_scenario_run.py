@@ -335,6 +335,7 @@ def test_a_classifier_whose_training_rows_have_one_label_gives_that_label(tmp_pa
     assert [world.classes[number] for number in set(said.tolist())] == [labels[0]]
 
 
+@pytest.mark.claims
 def test_the_default_run_is_the_same_twice_in_another_process_and_without_the_compiler(tmp_path: Path) -> None:
     arguments = ["run", "--items", "300", "--json", "--out", str(tmp_path)]
     first, second = (CliRunner().invoke(app, arguments) for _ in range(2))

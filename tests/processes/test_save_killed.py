@@ -22,6 +22,7 @@ KILLS = 300
 PATIENCE_S = 240  # on a slow machine, with nothing compiled yet
 
 
+@pytest.mark.claims
 def test_after_300_kills_every_load_was_one_whole_save(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.processes.saver", str(tmp_path), str(KILLS)]
     done = subprocess.run(  # noqa: S603 - our own
