@@ -68,9 +68,19 @@ def played(policy: Policy, axes: list[Axis], items: int = 60, **options: Any) ->
     return sites, logs
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("axes", [AXES, RANKED], ids=["category", "rank"])
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
 def test_the_events_of_a_site_fold_to_its_state_byte_for_byte(policy: Policy, axes: list[Axis]) -> None:
+    assert_folds(policy, axes)
+
+
+@pytest.mark.parametrize("policy", ["CoS doubling", "Zooming concentrated", "ContextSelection doubling"])
+def test_they_do_so_without_the_compiler(policy: str) -> None:
+    assert_folds(POLICIES[policy], AXES)
+
+
+def assert_folds(policy: Policy, axes: list[Axis]) -> None:
     sites, logs = played(policy, axes, patience=Patience(wait_limit=40, max_waiting=9, overdue=0.5))
     for site, log in zip(sites, logs, strict=True):
         assert everything(fold(log)) == everything(site.rules)

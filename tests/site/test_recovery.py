@@ -45,6 +45,7 @@ def with_snapshots(folder: Path, happened: list[events.Event], *positions: int) 
     return log
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("axes", [AXES, RANKED], ids=["category", "rank"])
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
 def test_a_snapshot_and_its_tail_are_the_state_of_the_whole_log(
