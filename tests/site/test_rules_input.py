@@ -25,8 +25,16 @@ REFUSED: dict[str, Refused] = {
     "again for one of two": (lambda r: r.choose(TWO, again=[1]), SettingError, "again must be the arrival of each"),
     "again of the future": (lambda r: r.choose(TWO, again=[1, 10**9]), SettingError, "again must be the arrival"),
     "columns": (lambda r: r.place([]), SettingError, r"columns must be as many as axes \(2\), got 0"),
-    "too few labels": (lambda r: r.complete([1, 2], ["x"]), SettingError, r"labels must be as many as ids \(2\)"),
-    "too few items": (lambda r: r.complete([1, 2], [1, 1], [{}]), SettingError, r"items must be as many as ids \(2\)"),
+    "too few labels": (
+        lambda r: r.complete([1, 2], ["x"]),
+        SettingError,
+        r"must be as many as ids \(2\), or none, got .1, 0 and 0",
+    ),
+    "too few items": (
+        lambda r: r.complete([1, 2], [1, 1], [{}]),
+        SettingError,
+        r"must be as many as ids \(2\), or none, got .2, 1 and 0",
+    ),
     "a text as id": (lambda r: r.complete(TEXT, ["x"]), UnknownDecision, "never made a decision 'q'"),
     "a huge id": (lambda r: r.withdraw([2**70]), UnknownDecision, "never made a decision"),
     "a truth value as id": (lambda r: r.fail([True], "a", "x"), UnknownDecision, "never made a decision True"),

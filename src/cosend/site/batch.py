@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from cosend.classifiers.adapters import Classifier, predictions
 from cosend.core.kernel.bookkeeping import TRAIN
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cosend.site.site import Site
 
 Replies = list[Reply]
+NO_ARMS: Final[frozenset[str]] = frozenset()
 
 
 class Tries:
@@ -37,7 +38,7 @@ class Tries:
     def by_failures(self, places: Iterable[int]) -> dict[frozenset[str], list[int]]:
         """Return the places together that may be chosen for together: the same arms have failed for them."""
         if not self.reasons:
-            return {frozenset(): list(places)}
+            return {NO_ARMS: list(places)}
         groups: dict[frozenset[str], list[int]] = {}
         for place in places:
             groups.setdefault(frozenset(self.reasons.get(place, ())), []).append(place)
@@ -100,13 +101,13 @@ class Batch(Tries):
             again = [self.again.get(place, 0) for place in places] if self.again else []
             points = self.points if len(places) == len(self.items) else self.points[places]
             step = site.rules.choose(points, told=told, without=without, again=again)
-            site.post(step.forwards)
+            if step.forwards:
+                site.post(step.forwards)
             ids = range(step.first, step.first + len(step.arms))
             rows = zip(ids, step.arms, step.kinds, step.cells, step.propensities, step.arrivals, strict=True)
             for place, row in zip(places, rows, strict=False):
                 self.made[place] = row
-            for arm, numbers in step.uses().items():
-                uses.setdefault(arm, []).extend([places[n] for n in numbers])
+                uses.setdefault(row[1], []).append(place)
             places, told = places[len(step.arms) :], {} if step.arms else told
             if step.ask is not None:
                 peer, works = step.ask.peer, True
@@ -151,7 +152,7 @@ class Batch(Tries):
 
     def _enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> bool:
         """Enter what an arm has answered, and take back what it has not; false if it has answered nothing."""
-        good = [(place, reply.label) for place, reply in zip(places, replies, strict=True) if reply.failed is None]
+        good = [(place, label) for place, (label, failed) in zip(places, replies, strict=True) if failed is None]
         if good:
             labels = [label for _, label in good]
             items = [copy(self.items[place]) for place, _ in good] if keeps else []

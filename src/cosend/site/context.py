@@ -328,6 +328,8 @@ def place_columns(axes: Sequence[Axis], columns: Sequence[Column], past: Past, a
             places.append([codes.code(value) for value in column])
         else:
             places.append(axis.place(column, past, arrivals))
+    if len(places) == 1:
+        return np.array(places[0], np.float64)[:, None]
     return np.array(list(zip(*places, strict=True)), np.float64)
 
 

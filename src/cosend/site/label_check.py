@@ -18,7 +18,7 @@ def kind_of(kind: type) -> str:
     return "a number" if issubclass(kind, Number) else f"a {kind.__name__}"
 
 
-def _all_labels(classifiers: Mapping[str, Classifier]) -> frozenset[Any] | None:
+def all_labels(classifiers: Mapping[str, Classifier]) -> frozenset[Any] | None:
     """Return all labels that classifiers can give, or None if that is not known of one of them."""
     labels: frozenset[Any] = frozenset()
     for classifier in classifiers.values():
@@ -44,11 +44,10 @@ class LabelCheck:
         """Remember which kinds of labels arms give."""
         self._types.update(map(type, labels))
 
-    def check(self, truths: Sequence[Any], classifiers: Mapping[str, Classifier], *, peers: bool) -> None:
+    def check(self, truths: Sequence[Any], known: frozenset[Any] | None) -> None:
         """Warn or raise if a true label is of a kind that no arm has given, or none of all that they can give."""
         if self._warned and not self.strict:
             return
-        known = None if peers else _all_labels(classifiers)
         for truth in () if self._types.issuperset(map(type, truths)) and known is None else truths:
             wrong = self._wrong(truth, known)
             if wrong is not None:

@@ -153,14 +153,14 @@ class Rules(ArmChanges):
             raise ContextError(
                 f"contexts of site {self.name!r} must be [item, {len(self.axes)} axes], as `place` gives"
             )
-        if len(again) not in (0, len(points)) or not all(0 <= number <= self.learner.arrivals for number in again):
+        if again and (len(again) != len(points) or not 0 <= min(again) <= max(again) <= self.learner.arrivals):
             raise SettingError("again", again, "the arrival of each item as `choose` gave it, or 0 for a new one")
 
     def _arrivals(self, again: Sequence[int], count: int) -> list[int]:
         """Return the numbers of so many items that were chosen for just now; some were counted before."""
         last = self.learner.arrivals
-        if not any(again):
-            return list(range(last - count + 1, last + 1))
+        if not again:
+            return [*range(last - count + 1, last + 1)]
         number, numbers = last - again.count(0), []
         for before in again:
             number += before == 0
@@ -199,15 +199,15 @@ class Rules(ArmChanges):
         `items` are kept for classifiers that learn, None where they do not; `others` is what other local classifiers
         said. What waits no longer, because it became overdue or its arm has left, is left alone.
         """
-        for what, given in (("labels", labels), ("items", items or labels), ("others", others or labels)):
-            if len(given) != len(ids):
-                raise SettingError(what, len(given), f"as many as ids ({len(ids)})")
+        if not len(ids) == len(labels) == len(items or labels) == len(others or labels):
+            lengths = f"{len(labels)}, {len(items)} and {len(others)}"
+            raise SettingError("labels, items and others", lengths, f"as many as ids ({len(ids)}), or none")
         rows = zip(ids, labels, items or repeat(None), others or repeat(NOTHING), strict=False)
         answered = [row for row, (arm, _, _) in zip(rows, self.learner.find(ids), strict=True) if arm >= 0]
         self._begin()
         notes, event = self.learner.registry.notes, None
-        for ticket, *note in answered:
-            notes[ticket] = tuple(note)
+        for row in answered:
+            notes[row[0]] = row[1:]
         if self.journal is not None and answered:
             tickets, given, kept, said = zip(*answered, strict=True)
             event = events.Answered(tickets, given, kept if items else (), said if others else ())
@@ -279,9 +279,9 @@ class Rules(ArmChanges):
         return Settled(self._forwards(tickets, found, truths), self._lessons(notes, found, truths))
 
     def _remember_newest(self, tickets: Sequence[int], truths: Sequence[Any]) -> None:
-        newest = max(tickets, default=0)
-        if newest > self.past.newest_labelled:
-            self.past.newest_labelled, self.past.newest_label = newest, truths[tickets.index(newest)]
+        past, newest = self.past, max(tickets, default=0)
+        if newest > past.newest_labelled:
+            past.newest_labelled, past.newest_label = newest, truths[tickets.index(newest)]
 
     def _lessons(self, notes: Sequence[Any], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Lesson]:
         names = self.learner.arms.names

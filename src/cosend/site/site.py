@@ -29,7 +29,7 @@ from cosend.site.columns import as_rows
 from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
 from cosend.site.kept import Kept
-from cosend.site.label_check import LabelCheck
+from cosend.site.label_check import LabelCheck, all_labels
 from cosend.site.messages import Call, Decision, Forward, Lesson, Open, Peer, Reply
 from cosend.site.outbox import Outbox
 from cosend.site.rules import Rules
@@ -40,6 +40,14 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 def right_or_wrong(label: Any, truth: Any) -> float:
     """Return 1 for a right label and 0 for a wrong one."""
     return 1.0 if label == truth else 0.0
+
+
+def all_right_or_wrong(labels: Sequence[Any], truths: Sequence[Any]) -> list[float] | None:
+    """Return the gain of every label, or None if one cannot be compared: an array, say."""
+    try:
+        return [1.0 if label == truth else 0.0 for label, truth in zip(labels, truths, strict=True)]
+    except Exception:  # whatever a user's label does when it is compared
+        return None
 
 
 class Site(Kept):
@@ -107,6 +115,7 @@ class Site(Kept):
             journal=journal,
         )
         self._labels = LabelCheck(name, strict=strict_labels)
+        self._known_labels = all_labels(self.classifiers)
         self._backoff = Backoff()
         self._items = 0  # that came or were answered for peers
 
@@ -166,7 +175,8 @@ class Site(Kept):
         """Decide for items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
         first = self.learner.last_id + 1
         self._items += len(items)
-        self.post(())  # a peer that cannot be told anything yet is not called either
+        if self.outbox:
+            self.post(())  # a peer that cannot be told anything yet is not called either
         try:
             batch = Batch(self, items, self.rules.place(columns))
             batch.run()
@@ -215,11 +225,12 @@ class Site(Kept):
                 axis.check_label(truth)
         gains = self._gains(ids, labels, truths)
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
-            self._labels.check(truths, self.classifiers, peers=bool(self.peers))
+            self._labels.check(truths, None if self.peers else self._known_labels)
         settled = self.rules.settle(ids, truths, gains, costs)
-        self.outbox.add(settled.forwards)  # so that they are not lost if Ctrl-C comes while a model learns
-        for error in [*self._let_models_learn(settled.lessons), *self.post(())]:
-            raise error
+        if settled.forwards or settled.lessons:
+            self.outbox.add(settled.forwards)  # so that they are not lost if Ctrl-C comes while a model learns
+            for error in [*self._let_models_learn(settled.lessons), *self.post(())]:
+                raise error
 
     def may_drop(self, items: int) -> bool:
         """Tell whether anything here could become overdue while so many items come or are answered."""
@@ -241,6 +252,7 @@ class Site(Kept):
         classifier = as_classifier(model)
         self.rules.add_local(name, cost)
         self.classifiers[name] = classifier
+        self._known_labels = all_labels(self.classifiers)
 
     def add_peer(self, name: str, peer: Peer, cost: float = 0.0, functions: int = 1) -> None:
         """Add a peer that announces this many classifiers."""
@@ -255,6 +267,7 @@ class Site(Kept):
         """Remove a local classifier or a peer; decisions that wait for its reward are dropped, and answers to it."""
         forwards = self.rules.remove(name)
         self.classifiers.pop(name, None)
+        self._known_labels = all_labels(self.classifiers)
         self.post(forwards)
         self.peers.pop(name, None)
         self.outbox.forget(name)
@@ -344,10 +357,8 @@ class Site(Kept):
         return self.outbox.deliver(self.peers, self._backoff.resting(self._items), self.arm_failed)
 
     def _gains(self, ids: Sequence[int], labels: Sequence[Any], truths: Sequence[Any]) -> list[float]:
-        if self.reward is right_or_wrong:
-            with suppress(Exception):  # a comparison of arrays, say: found again below, with the decision it is for
-                return [1.0 if label == truth else 0.0 for label, truth in zip(labels, truths, strict=True)]
-        return [self._gain(*each) for each in zip(ids, labels, truths, strict=True)]
+        gains = all_right_or_wrong(labels, truths) if self.reward is right_or_wrong else None
+        return gains or [self._gain(*each) for each in zip(ids, labels, truths, strict=True)]
 
     def _gain(self, ticket: int, label: Any, truth: Any) -> float:
         where = f"decision {ticket} of site {self.name!r}"

@@ -34,6 +34,8 @@ class Transitions:
         Nothing may go on then: the state must be folded from the journal. An error of ours was found by a check, before
         anything changed.
         """
+        if self.journal is None:  # there is nothing that could be behind
+            return change(*arguments, **options)
         self._begin()
         before = self.learner.last_id
         try:
@@ -44,8 +46,9 @@ class Transitions:
 
     def _begin(self) -> None:
         """Begin a change, which ends with `_write`; raises if an earlier one was interrupted before that."""
-        self.check_written()
-        self._unwritten = self.journal is not None
+        if self.journal is not None:
+            self.check_written()
+            self._unwritten = True
 
     def check_written(self) -> None:
         """Raise if the journal is behind the state."""
