@@ -10,7 +10,7 @@ import numpy as np
 
 from cosend import Context, Decision, Site, ZoomingKLUCB
 
-CLASSIFIERS = 5
+CLASSIFIERS = 3
 
 
 def said(label: int, _: Any) -> int:

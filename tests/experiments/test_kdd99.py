@@ -160,6 +160,7 @@ def test_the_command_writes_and_prints_everything(kdd99_file: Path, tmp_path: Pa
     assert "(0.7)" in printed
 
 
+@pytest.mark.claims
 def test_another_window_has_no_numbers_of_the_paper(kdd99_file: Path, tmp_path: Path) -> None:
     result = reproduce("--data", kdd99_file, "--seeds", "1", "--out", tmp_path, "--start", "100000", "--rows", "500")
     assert result.exit_code == 0, result.output

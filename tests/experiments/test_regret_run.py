@@ -42,6 +42,7 @@ def found(short: list[Run]) -> Any:
     return json.loads(json.dumps(report.results(short)))
 
 
+@pytest.mark.claims
 def test_every_single_run_is_below_its_bound(short: list[Run]) -> None:
     judged = 0
     for run in short:
@@ -54,6 +55,7 @@ def test_every_single_run_is_below_its_bound(short: list[Run]) -> None:
     assert {run.policy for run in proven} == {"CoS", "CellKLUCB"}
 
 
+@pytest.mark.claims
 def test_rows_have_the_agreed_keys_one_for_every_policy_problem_and_horizon(found: Any) -> None:
     assert all(set(row) == ROW_KEYS for row in found["rows"])
     names = [(row["policy"], row["problem"], row["horizon"]) for row in found["rows"]]
@@ -63,6 +65,7 @@ def test_rows_have_the_agreed_keys_one_for_every_policy_problem_and_horizon(foun
         assert row["slope_ci"][0] <= row["slope"] <= row["slope_ci"][1]
 
 
+@pytest.mark.claims
 def test_the_parts_add_up_to_the_regret(short: list[Run]) -> None:
     for run in short:
         assert set(run.parts) == set(PARTS)
@@ -85,6 +88,7 @@ def test_the_problems_cover_what_was_asked_for() -> None:
     assert max(named.horizon for named in PROBLEMS) == 10**7
 
 
+@pytest.mark.claims
 def test_cos_is_said_to_be_exploring_where_the_horizon_is_too_short(found: Any) -> None:
     verdicts = {(each["policy"], each["problem"]): each["verdict"] for each in found["details"]}
     assert verdicts["CoS", "line"] == verdicts["CoS", "many"] == "exploring"
@@ -93,6 +97,7 @@ def test_cos_is_said_to_be_exploring_where_the_horizon_is_too_short(found: Any) 
     assert any("It is loose" in remark for remark in report.remarks(found))
 
 
+@pytest.mark.claims
 def test_only_training_teaches_peers_that_see_other_items(found: Any) -> None:
     """On the problem `apart` CoS trains; CellKLUCB does not, and its theorem does not apply."""
     details = {each["policy"]: each for each in found["details"] if each["problem"] == "apart"}
@@ -102,6 +107,7 @@ def test_only_training_teaches_peers_that_see_other_items(found: Any) -> None:
     assert details["CellKLUCB"]["bound_curve"] is None
 
 
+@pytest.mark.claims
 def test_results_of_a_stop_have_the_seeds_that_are_done(short: list[Run]) -> None:
     line = [run for run in short if run.problem == "line" and run.policy in ("CoS", "CellKLUCB")]
     stopped = report.results(line[:-3])  # the second seed lacks its longest horizons
@@ -114,6 +120,7 @@ def test_results_of_a_stop_have_the_seeds_that_are_done(short: list[Run]) -> Non
     assert all(len(line) == len(report.table(stopped)[1]) for line in report.table(stopped)[2])
 
 
+@pytest.mark.claims
 def test_a_run_is_the_same_again(short: list[Run]) -> None:
     problem = PROBLEM["rough"]._replace(horizon=4_000)
     again = measured(problem, BY_NAME["CoS"], drawn(problem, 1, 4_000), 4_000)
@@ -241,6 +248,7 @@ def test_verdicts(ends: list[float] | None, exponent: float | None, exploited: f
     assert word in report.VERDICTS
 
 
+@pytest.mark.claims
 def test_a_bound_that_does_not_hold_is_named(found: Any) -> None:
     broken = {**found, "details": [{**each, "below_bound": each["problem"] != "rough"} for each in found["details"]]}
     (remark,) = [remark for remark in report.remarks(broken) if remark.startswith("The bound")]
@@ -279,6 +287,7 @@ def test_the_order_of_zooming_is_that_of_its_split_rate(dimensions: int, rate: f
     assert Zooming().split_rate(dimensions) == pytest.approx(rate)
 
 
+@pytest.mark.claims
 def test_what_is_not_proven_is_a_dash_in_the_table_and_null_in_the_results(found: Any) -> None:
     _, heading, lines = report.table(found)
     for line in lines:

@@ -17,7 +17,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosend import Context, Patience, Policy, Rules, fold, verify
@@ -68,6 +68,7 @@ def events_of(kind: type[Any]) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: str(kind.__name__))
+@settings(max_examples=40)
 @given(data=st.data())
 def test_an_event_of_every_kind_comes_back_exactly(kind: type[Any], data: st.DataObject) -> None:
     event = data.draw(events_of(kind))
