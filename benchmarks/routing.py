@@ -10,7 +10,7 @@ import numpy as np
 
 from cosend import Context, Decision, Site, ZoomingKLUCB
 
-CLASSIFIERS = 3
+CLASSIFIERS = 5
 
 
 def said(label: int, _: Any) -> int:
