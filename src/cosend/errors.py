@@ -17,7 +17,8 @@
     │   └── SomeUnanswered  the same for items of a batch; the others have their decisions
     ├── ScenarioError       a scenario file with mistakes
     ├── StreamError         a stream, or the file it comes from, that cannot be used
-    └── StateError          a saved state or a log that cannot be used
+    ├── StateError          a saved state or a log that cannot be used
+    └── Unavailable         a running site that cannot answer now, but may if asked again
 
 Each says what was wrong, where, and what is allowed. Whatever raises one has left its state as it was. However long a
 value or a list of names is, the sentence stays readable: `shown` and `listed` cut them, `CosendError` cuts the rest.
@@ -211,3 +212,7 @@ class ScenarioError(CosendError, ValueError):
 
 class StateError(CosendError, ValueError):
     """A saved state or a log that cannot be used, or a state that is ahead of its journal."""
+
+
+class Unavailable(CosendError, RuntimeError):
+    """A running site that cannot answer now: it starts, stops, or has too much to do. Asking again may help."""

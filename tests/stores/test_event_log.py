@@ -170,7 +170,7 @@ def sql(*statements: str) -> Callable[[Path], None]:
         (lambda file: file.write_bytes(b""), "not an event log of cosend, or damaged"),
         (lambda file: file.write_text("a diary" * 1_000), "not an event log of cosend, or damaged"),
         (sql("CREATE TABLE mine (a)"), "not an event log of cosend, or damaged"),
-        (rewritten(60, (2).to_bytes(4)), "has version 2 of the log; this cosend reads version 1"),
+        (rewritten(60, (3).to_bytes(4)), "has version 3 of the log; this cosend reads version 2"),
         (sql("UPDATE about SET site = 'south'"), "damaged, it does not say whose log it is"),
         (sql("DELETE FROM about"), "damaged, it does not say whose log it is"),
         (sql("DROP TABLE about"), "cannot be opened .*no such table"),

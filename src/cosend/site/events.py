@@ -169,6 +169,22 @@ class CostChanged:
     cost: float
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Clients have given decisions names of their own; the rules do not know them."""
+
+    ids: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModeChanged:
+    """Decisions are applied from now on, or only observed while a classifier answers; the rules go on as ever."""
+
+    mode: str  # apply or observe
+    classifier: str = ""  # that answers while decisions are only observed
+
+
 Event: TypeAlias = (
     Started
     | Placed
@@ -185,5 +201,7 @@ Event: TypeAlias = (
     | ArmPaused
     | ArmResumed
     | CostChanged
+    | Named
+    | ModeChanged
 )
 Journal: TypeAlias = Callable[[Event], object]  # what events are written to: `list.append`, for example

@@ -21,7 +21,7 @@ from cosend.core.policy.policies import policy_from
 from cosend.errors import CosendError, StateError
 from cosend.site import events
 from cosend.site.context import Axis, Column, rank_all
-from cosend.site.messages import Question
+from cosend.site.messages import Lesson, Question
 from cosend.site.past import Codes, Past
 from cosend.site.rules import Rules
 
@@ -62,6 +62,7 @@ def fold(
     journal: events.Journal | None = None,
     onto: Rules | None = None,
     first: int = 0,
+    lessons: Callable[[Sequence[Lesson]], object] | None = None,
 ) -> Rules:
     """Return the rules of a site in the state that the events of its log lead to.
 
@@ -70,13 +71,16 @@ def fold(
     onto     the rules as they were before these events, in place of a log that begins with Started; they are changed
              and returned with their own axes, and of no use if this fails
     first    the number of the first event in the whole log
+    lessons  what gets the lessons of classifiers that learn, in the order in which they were taught
     """
     check_kind("log", log, Iterable, "a list of events")
     rules = onto
     if rules is not None:
         rules.journal = None  # these events are in the log already
     for number, event in enumerate(log, first):
-        rules = _applied(rules, event, number, axes)
+        rules, taught = _applied(rules, event, number, axes)
+        if taught and lessons is not None:
+            lessons(taught)
     if rules is None:
         raise StateError("the log is empty: its first event must be Started")
     rules.journal = journal
@@ -94,7 +98,7 @@ def verify(log: Iterable[events.Event], *, most: int = 10) -> list[Difference]:
     for number, event in enumerate(log):
         past.append(event)
         if rules is None or not isinstance(event, events.Chosen | events.Asked | events.Served):
-            rules = _applied(rules, event, number, None)
+            rules, _ = _applied(rules, event, number, None)
             continue
         recorded, now = _decided_again(rules, event)
         if recorded != now:
@@ -105,18 +109,19 @@ def verify(log: Iterable[events.Event], *, most: int = 10) -> list[Difference]:
     return differences
 
 
-def _applied(rules: Rules | None, event: events.Event, number: int, axes: Sequence[Axis] | None) -> Rules:
+def _applied(
+    rules: Rules | None, event: events.Event, number: int, axes: Sequence[Axis] | None
+) -> tuple[Rules, Sequence[Lesson]]:
     try:
         if isinstance(event, events.Started):
             if rules is not None:
                 raise StateError("a log has one start")
-            return _started(event, axes)
+            return _started(event, axes), ()
         if rules is None:
             raise StateError("the first event must be Started")
-        apply(event, rules)
+        return rules, apply(event, rules) or ()
     except (CosendError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise StateError(f"event {number} of the log, {type(event).__name__}, cannot be applied: {error}") from error
-    return rules
 
 
 def _started(event: events.Started, axes: Sequence[Axis] | None) -> Rules:
@@ -139,8 +144,8 @@ def _started(event: events.Started, axes: Sequence[Axis] | None) -> Rules:
 
 
 @singledispatch
-def apply(event: events.Event, rules: Rules) -> None:
-    """Change the state as an event says."""
+def apply(event: events.Event, rules: Rules) -> Sequence[Lesson] | None:
+    """Change the state as an event says, and return what classifiers were taught."""
     raise StateError(f"site {rules.name!r} knows no event {type(event).__name__}")
 
 
@@ -198,13 +203,13 @@ def _(event: events.Served, rules: Rules) -> None:
 
 
 @apply.register
-def _(event: events.Labelled, rules: Rules) -> None:
-    rules.settle(event.ids, event.truths, event.gains, event.costs or None)
+def _(event: events.Labelled, rules: Rules) -> Sequence[Lesson]:
+    return rules.settle(event.ids, event.truths, event.gains, event.costs or None).lessons
 
 
 @apply.register
-def _(event: events.Taught, rules: Rules) -> None:
-    rules.teach(event.caller, event.requests, event.truths, event.gains)
+def _(event: events.Taught, rules: Rules) -> Sequence[Lesson]:
+    return rules.teach(event.caller, event.requests, event.truths, event.gains)
 
 
 @apply.register
@@ -238,6 +243,12 @@ def _(event: events.ArmResumed, rules: Rules) -> None:
 @apply.register
 def _(event: events.CostChanged, rules: Rules) -> None:
     rules.set_cost(event.arm, event.cost)
+
+
+@apply.register(events.Named)
+@apply.register(events.ModeChanged)
+def _(event: events.Event, rules: Rules) -> None:
+    """Change nothing: what a site shows to others is none of its rules' business."""
 
 
 def _check_next(rules: Rules, first: int) -> None:

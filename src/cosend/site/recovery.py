@@ -39,7 +39,7 @@ def recover(log: EventLog, axes: Sequence[Axis] | None = None) -> tuple[Rules, i
 
     axes  to go on with; without them, no new item can be read
     """
-    rules, covered = _newest(log, axes)
+    rules, covered, _ = newest(log, axes)
     tail = (event for _, event in read_events(log, covered))
     return fold(tail, axes=axes, onto=rules, first=covered), log.position
 
@@ -64,8 +64,11 @@ def prune(log: EventLog, before: int) -> None:
     log.remove(before)
 
 
-def _newest(log: EventLog, axes: Sequence[Axis] | None) -> tuple[Rules | None, int]:
-    """Return the rules of the newest good snapshot and its position; None and 0 if the whole log must be folded."""
+def newest(log: EventLog, axes: Sequence[Axis] | None) -> tuple[Rules | None, int, State | None]:
+    """Return the rules of the newest good snapshot, its position and all that is in it.
+
+    If there is none, the whole log must be folded: None, 0 and None.
+    """
     problems: list[str] = []
     found = _usable(log, axes, problems)
     if found is not None:
@@ -75,10 +78,10 @@ def _newest(log: EventLog, axes: Sequence[Axis] | None) -> tuple[Rules | None, i
         raise StateError(
             f"{log.folder}: its events before number {log.oldest} were removed, and it has no good snapshot: {why}"
         )
-    return None, 0
+    return None, 0, None
 
 
-def _usable(log: EventLog, axes: Sequence[Axis] | None, problems: list[str]) -> tuple[Rules, int] | None:
+def _usable(log: EventLog, axes: Sequence[Axis] | None, problems: list[str]) -> tuple[Rules, int, State] | None:
     """Return the rules of the newest snapshot that the events of the log can be added to, and its position."""
     for position, state in read_snapshots(log, problems):
         if position > log.position:
@@ -92,7 +95,7 @@ def _usable(log: EventLog, axes: Sequence[Axis] | None, problems: list[str]) -> 
         if not isinstance(start, events.Started):
             raise StateError(f"{log.file}: its first event must be Started, it is {type(start).__name__}")
         try:
-            return _rules(start, state, axes), position
+            return _rules(start, state, axes), position, state
         except _Damaged as error:
             problems.append(f"the snapshot of position {position}: {error}")
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.state import State
@@ -13,14 +13,20 @@ from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
 from cosend.site.served import Served
 
+SURVIVES: Final = (str, int, bool, type(None))  # a float may be none, and then it equals nothing
+
 
 def rules_state(rules: Rules) -> State:
     """Return everything that the rules of a site need to go on as if they had never stopped."""
+    return frozen_state(rules)()
+
+
+def frozen_state(rules: Rules) -> Callable[[], State]:
+    """Take the state of a site, quickly, and return what makes plain data of it, which another thread may do."""
     rules.check_written()
-    state = rules.learner.state()
-    past, notes = rules.past, rules.learner.registry.notes
-    waiting = [ticket for ticket in rules.learner.registry.ids() if ticket in notes]
-    state.facts["site"] = {
+    state, name = rules.learner.state(), rules.name
+    past, notes, ids = rules.past, rules.learner.registry.notes.copy(), rules.learner.registry.ids()
+    facts: dict[str, Any] = {
         "context": [axis.description for axis in rules.axes],
         "past": {
             "newest_labelled": past.newest_labelled,
@@ -28,14 +34,19 @@ def rules_state(rules: Rules) -> State:
             "recent": [[axis, recent.window, list(recent.values)] for axis, recent in sorted(past.recent.items())],
             "codes": [[axis, list(codes.values)] for axis, codes in sorted(past.codes.items())],
         },
-        "answers": [[ticket, *notes[ticket]] for ticket in waiting],
         "served": rules.served.rows(),
     }
-    _check_survives(rules.name, past.newest_label)
-    for ticket in waiting:
-        for value in notes[ticket]:
-            _check_survives(rules.name, value)
-    return state
+
+    def finish() -> State:
+        facts["answers"] = [[ticket, *notes[ticket]] for ticket in ids if ticket in notes]
+        _check_survives(name, facts["past"]["newest_label"])
+        for _, *note in facts["answers"]:
+            for value in note:
+                _check_survives(name, value)
+        state.facts["site"] = facts
+        return state
+
+    return finish
 
 
 def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
@@ -74,6 +85,8 @@ def _note(label: Any, item: Any, others: dict[str, Any]) -> tuple[Any, Any, dict
 
 def _check_survives(site: str, value: Any) -> None:
     """Raise unless a label or item comes back from JSON as it was: a tuple would come back as a list."""
+    if type(value) in SURVIVES:
+        return
     try:
         same = json.loads(json.dumps(value)) == value
     except (TypeError, ValueError):

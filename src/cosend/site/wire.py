@@ -51,6 +51,8 @@ KINDS: Final[dict[int, type[Any]]] = {
     13: events.ArmPaused,
     14: events.ArmResumed,
     15: events.CostChanged,
+    16: events.Named,
+    17: events.ModeChanged,
 }
 FOLLOWING: Final = ("ids", "requests")  # fields of which the differences are written
 SCALARS: Final = frozenset((NoneType, bool, int, float, str, bytes))

@@ -17,20 +17,22 @@ from __future__ import annotations
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from threading import RLock
-from typing import IO, Any, Final, Self
+from time import time
+from typing import IO, Any, Final, Self, TypeAlias
 from uuid import uuid4
 
 from cosend.core.checks import check_path, check_text, check_whole
 from cosend.errors import StateError
+from cosend.stores.decisions import SCHEMA as DECISIONS
 from cosend.stores.whole_file import sync_folder
 
 FILE: Final = "events.sqlite"
-VERSION: Final = 1
+VERSION: Final = 2
 MARK: Final = 0x636F7364  # "cosd": tells our files from other SQLite files
 CHUNK: Final = 1_000  # events that are read at once
 CHECKSUM: Final = 4  # bytes
@@ -39,8 +41,11 @@ SCHEMA: Final = f"""
 PRAGMA application_id = {MARK};
 PRAGMA user_version = {VERSION};
 CREATE TABLE about (site TEXT NOT NULL, identity TEXT NOT NULL, oldest INTEGER NOT NULL, checksum BLOB NOT NULL);
-CREATE TABLE events (number INTEGER PRIMARY KEY, event BLOB NOT NULL);
+CREATE TABLE events (number INTEGER PRIMARY KEY, at REAL NOT NULL, event BLOB NOT NULL);
 """
+
+
+Rows: TypeAlias = tuple[str, Sequence[Sequence[Any]]]  # a statement, and what it is executed with, again and again
 
 
 class EventLog:
@@ -48,14 +53,15 @@ class EventLog:
 
     folder  of the site; it is made if it is not there
     site    its name: the log of another one is refused
+    durable wait for the disk at every `append`; else a crash of the machine, not of the process, can lose the newest
 
     Any thread may use it; they wait for each other. Close it, or use it in a `with`.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, site: str) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, site: str, durable: bool = True) -> None:
         check_path("folder", folder)
         check_text("site", site)
-        self.folder, self.site = Path(folder), site
+        self.folder, self.site, self._durable = Path(folder), site, durable
         self.file = self.folder / FILE
         self._guard = RLock()
         self._lock = _locked(self.folder)
@@ -75,7 +81,7 @@ class EventLog:
                 self.identity = _checked_identity(self.file, connection, self.site)
             self._connection = _connected(self.file, "rw")
             try:
-                self._connection.execute("PRAGMA synchronous = FULL")
+                self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}")
                 self._connection.execute(f"PRAGMA journal_size_limit = {LONGEST_WAL}")
                 self._find_ends()
             except BaseException:
@@ -100,16 +106,32 @@ class EventLog:
             self._connection.close()
             self._lock.close()
 
-    def append(self, events: Sequence[bytes]) -> int:
-        """Write events, all of them or none, and return the new position; what is written is on the disk then."""
+    def append(self, events: Sequence[bytes], also: Iterable[Rows] = ()) -> int:
+        """Write events, all of them or none, and return the new position; what is written is on the disk then.
+
+        `also` are rows of other tables that are written with them, or not at all.
+        """
         if not all(type(event) is bytes for event in events):
             raise StateError(f"{self.file}: only bytes can be appended")
         with self._guard:
-            rows = [(n, event + _checksum(n, event)) for n, event in enumerate(events, self.position)]
+            now = time()
+            rows = [(n, now, event + _checksum(n, event)) for n, event in enumerate(events, self.position)]
             with self._transaction("cannot be written"):
-                self._connection.executemany("INSERT INTO events VALUES (?, ?)", rows)
+                self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
+                for statement, others in also:
+                    self._connection.executemany(statement, others)
             self.position += len(rows)
             return self.position
+
+    def probe(self) -> None:
+        """Raise if nothing can be written now."""
+        with self._guard, self._transaction("cannot be written"):
+            self._connection.execute("UPDATE about SET oldest = oldest")
+
+    def reader(self) -> sqlite3.Connection:
+        """Return a connection that only reads, and waits for no writer; whoever takes it closes it."""
+        with _told(self.file, "cannot be opened"):
+            return _connected(self.file, "ro")
 
     def read(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """Read the events from a number on, each with its number, up to where the log ends when it gets there."""
@@ -251,7 +273,7 @@ def _make(file: Path, site: str) -> None:
             path.unlink()  # of a process that was killed before its log was whole
         new.touch()
         with closing(_connected(new, "rw")) as connection:
-            connection.executescript(SCHEMA)
+            connection.executescript(SCHEMA + DECISIONS)
             connection.execute("INSERT INTO about VALUES (?, ?, ?, ?)", _about(site, uuid4().hex, 0))
             connection.execute("PRAGMA journal_mode = WAL")
         new.rename(file)

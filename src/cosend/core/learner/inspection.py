@@ -14,10 +14,20 @@ from cosend.core.learner.values import Cell, Estimate, LabelledData, View
 from cosend.core.policy.epochs import radices
 
 
-def look_inside(ledger: Ledger, costs: Mapping[str, float]) -> dict[int, Cell]:
-    """Return what is known of every visited cell, by the cell's key; `costs` are those of the arms, in their order."""
-    rows = range(int(ledger.site[col.ROWS]))
+def look_inside(ledger: Ledger, costs: Mapping[str, float], rows: range | None = None) -> dict[int, Cell]:
+    """Return what is known of every visited cell, by the cell's key; `costs` are those of the arms, in their order.
+
+    `rows` are the places of some of them, in the order in which they were first visited.
+    """
+    visited = range(int(ledger.site[col.ROWS]))
+    rows = visited if rows is None else visited[rows.start : rows.stop]
     return {int(ledger.cells[row, col.CELL_KEY]): _cell(ledger, row, costs) for row in rows}
+
+
+def look_at(ledger: Ledger, costs: Mapping[str, float], key: int) -> Cell | None:
+    """Return what is known of one cell; None if it is not there, or no longer."""
+    found = np.flatnonzero(ledger.cells[: int(ledger.site[col.ROWS]), col.CELL_KEY] == key)
+    return _cell(ledger, int(found[-1]), costs) if len(found) else None
 
 
 def _cell(ledger: Ledger, row: int, costs: Mapping[str, float]) -> Cell:

@@ -82,7 +82,8 @@ class Registry:
 
     def ids(self) -> list[int]:
         """Return the ids of all that waits, the oldest first."""
-        return [entry.id for entry in self.entries()]
+        ids: list[int] = self.arrays()[0][:, col.WAIT_ID].tolist()
+        return ids
 
     def entries(self) -> list[Waits]:
         """Return all that waits, the oldest first."""

@@ -1,0 +1,131 @@
+"""Events on their way to the disk: nobody is answered before what they were told of is there.
+
+While one transaction is being written, in a thread of its own, the events of all that happens meanwhile gather for the
+next. So the busier a site is, the more share a commit. Once one has failed, the state in memory is ahead of the log,
+and nothing here goes on: the site must be made anew from its log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any
+
+from cosend.errors import Unavailable, in_one_line
+from cosend.site.events import Event
+from cosend.site.wire import encode
+from cosend.stores.decisions import ADD, FORGET, LABEL, SET
+from cosend.stores.event_log import EventLog
+
+Waiters = list[tuple["asyncio.Future[Any]", Any]]  # with what each gets when it is done
+Together = tuple[list[Event], dict[str, list[Sequence[Any]]], Waiters]
+
+
+class Commits:
+    """Gathers events and rows, writes them together, and tells who waits; all but the writing in the loop's thread."""
+
+    def __init__(self, log: EventLog, broken: Callable[[str], None]) -> None:
+        self.log, self._broken = log, broken
+        self.position = log.position  # with what is still on its way
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[Together | None] = SimpleQueue()
+        self._fresh()
+        self._busy = self._scheduled = False
+        self._error: str | None = None
+        self._thread = threading.Thread(target=self._write_all, name="commits", daemon=True)
+        self._thread.start()
+
+    def _fresh(self) -> None:
+        self._events: list[Event] = []
+        self._rows: dict[str, list[Sequence[Any]]] = {ADD: [], LABEL: [], SET: [], FORGET: []}
+        self._waiters: Waiters = []
+
+    def event(self, event: Event) -> None:
+        """Take an event: this is the journal of the rules."""
+        self._events.append(event)
+        self.position += 1
+        self._wake()
+
+    def also(self, statement: str, row: Sequence[Any]) -> None:
+        """Take a row that is written with the events."""
+        self._rows[statement].append(row)
+        self._wake()
+
+    def when_done(self, future: asyncio.Future[Any], result: Any = None) -> None:
+        """Give a future its result when all that was taken so far is on the disk."""
+        if self._error is not None:
+            _fail([(future, result)], self._error)
+            return
+        self._waiters.append((future, result))
+        self._wake()
+
+    async def done(self) -> None:
+        """Wait until all that was taken so far is on the disk."""
+        future = self._loop.create_future()
+        self.when_done(future)
+        await future
+
+    def _wake(self) -> None:
+        if not self._busy and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._scheduled = False
+        if self._busy or self._error is not None:
+            return
+        together = self._events, self._rows, self._waiters
+        self._fresh()
+        if together[0] or any(together[1].values()):
+            self._busy = True
+            self._queue.put(together)
+        else:
+            _resolve(together[2])
+
+    def _write_all(self) -> None:
+        while (together := self._queue.get()) is not None:
+            events, rows, waiters = together
+            error = None
+            try:
+                self.log.append([encode(event) for event in events], rows.items())
+            except Exception as failure:  # whatever it is, the log is behind now
+                error = in_one_line(failure)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                self._loop.call_soon_threadsafe(self._written, waiters, error)
+
+    def _written(self, waiters: Waiters, error: str | None) -> None:
+        self._busy = False
+        if error is None:
+            _resolve(waiters)
+            if self._events or self._waiters:
+                self._send()
+            return
+        self.fail(error, waiters)
+        self._broken(error)
+
+    def fail(self, error: str, waiters: Waiters = []) -> None:  # noqa: B006 - it is only read
+        """Take nothing any more, and tell all who wait that it cannot be known what was written."""
+        self._error = error
+        waiting = [*waiters, *self._waiters]
+        self._fresh()
+        _fail(waiting, error)
+
+    def close(self) -> None:
+        """End the thread when it has written what it was given."""
+        self._queue.put(None)
+        self._thread.join()
+
+
+def _resolve(waiters: Waiters) -> None:
+    for future, result in waiters:
+        if not future.done():
+            future.set_result(result)
+
+
+def _fail(waiters: Waiters, error: str) -> None:
+    for future, _ in waiters:
+        if not future.done():
+            future.set_exception(Unavailable(f"it could not be written down, so nothing is promised: {error}"))

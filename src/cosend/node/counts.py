@@ -1,0 +1,52 @@
+"""What a running site has done since it was started: numbers for metrics, summaries and logs."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from cosend.node.flight import PHASE_NAMES
+
+LOG: Final = logging.getLogger("cosend.node")
+RECENT: Final = 0.001  # weight of the newest label in the running error and reward
+
+
+@dataclass
+class Counts:
+    """Counted since the process started, not since the site was made."""
+
+    decisions: Counter[tuple[str, str]] = field(default_factory=Counter)  # by arm and phase
+    failures: Counter[str] = field(default_factory=Counter)  # by arm
+    openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
+    labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired
+    unanswered: int = 0
+    rebuilt: int = 0
+    error: float | None = None  # of the last thousand labels or so
+    reward: float | None = None
+    last_failures: dict[str, str] = field(default_factory=dict)
+
+    def decided(self, arm: str, kind: int) -> None:
+        """Count a decision."""
+        self.decisions[arm, PHASE_NAMES[kind]] += 1
+
+    def failed(self, arm: str, count: int, reason: str) -> None:
+        """Count failures of an arm."""
+        self.failures[arm] += count
+        if self.last_failures.get(arm) != reason:  # the same one again and again would only fill the log
+            LOG.warning("arm failed", extra={"arm": arm, "reason": reason})
+        self.last_failures[arm] = reason
+
+    def opened(self, arm: str, reason: str) -> None:
+        """Count that the breaker of an arm has opened."""
+        self.openings[arm] += 1
+        LOG.warning("arm left out for a while", extra={"arm": arm, "reason": reason})
+
+    def learnt(self, gain: float, cost: float) -> None:
+        """Count what a decision gained and cost."""
+        weight = max(RECENT, 1 / (self.labels["learnt"] + 1))
+        self.labels["learnt"] += 1
+        for name, value in (("error", 1.0 - gain), ("reward", gain - cost)):
+            before = getattr(self, name) or 0.0
+            setattr(self, name, before + weight * (value - before))

@@ -1,0 +1,356 @@
+"""A site that runs: it decides, learns, keeps what it knows in its folder, and starts again from there.
+
+All of it happens in the thread of one event loop, which alone touches the rules; models and the disk have threads of
+their own. Whoever is answered can rely on it: what they were told is on the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from cosend.errors import ArmError, CosendError, DecisionError, NoAnswer, SettingError, StateError, Unavailable
+from cosend.node.breaker import Breakers
+from cosend.node.commits import Commits
+from cosend.node.counts import Counts
+from cosend.node.deciding import Deciding
+from cosend.node.flight import Decided, read_answer
+from cosend.node.labelling import Given, Heard, Labelling, number_of
+from cosend.node.setup import LIMIT_S, THREADS, Setup
+from cosend.node.store import COSTS, Recovered, Store, pickled
+from cosend.node.workers import Worker
+from cosend.site.events import ModeChanged
+from cosend.site.recovery import prune
+from cosend.site.snapshot import frozen_state
+from cosend.stores.decisions import FORGET, SET, first_since
+
+LOG: Final = logging.getLogger("cosend.node")
+TICK_S: Final = 0.05
+SNAPSHOT_EVERY: Final = 20_000  # events
+PRUNE_EVERY_S: Final = 60.0
+FIRST_REST_S, LONGEST_REST_S = 0.5, 30.0  # between attempts to start again from the log
+Mode = Literal["apply", "observe"]
+
+
+class Node:
+    """One running site.
+
+    folder   where it keeps what it knows
+    durable  wait for the disk before answering; else a crash of the machine can lose the newest
+    """
+
+    def __init__(self, setup: Setup, folder: Path, *, durable: bool = True) -> None:
+        self.setup, self.folder, self._durable = setup, folder, durable
+        self.counts, self.started_at = Counts(), time.time()
+        self.breakers = Breakers(time.monotonic)
+        self._not_ready: str | None = "it is starting"
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._snapshots = [0, 0]  # the positions of the last two: the older is there if the newer is damaged
+        self._one_snapshot = asyncio.Lock()
+        self._rebuilding = False
+
+    # Starting and stopping
+
+    async def start(self) -> None:
+        """Start from what is in the folder."""
+        self.store = await asyncio.to_thread(Store, self.folder, self.setup, durable=self._durable)
+        try:
+            self._begin(await asyncio.to_thread(self.store.recover))
+            await self.commits.done()
+        except BaseException:
+            self.store.close()
+            raise
+        gc.collect()
+        gc.freeze()  # what is here stays: a collection need not look at it again
+        self._not_ready = None
+        self._do(self._tick())
+        self._do(self._tidy())
+
+    def _begin(self, recovered: Recovered) -> None:
+        """Go on with a site as its folder has it."""
+        rules = recovered.rules
+        self.commits = Commits(self.store.log, self._broken)
+        if self.commits.position:
+            rules.journal = self.commits.event
+        else:
+            rules = self.setup.new_rules(self.commits.event)
+        self.rules = rules
+        self.workers = {arm: self._worker(arm, model) for arm, model in recovered.classifiers.items()}
+        self.deciding = Deciding(self.setup, rules, self.commits, self.workers, self.breakers, self.counts)
+        self.deciding.observer = recovered.observer
+        self.labelling = Labelling(self.deciding, self.store.decisions)
+        self.deciding.names_taken = self._is_taken
+        self._snapshots = [0, recovered.covered]
+        self._tidy_up_after_the_last_run()
+
+    def _worker(self, arm: str, model: Any) -> Worker:
+        threads = 1 if model.learns else self.setup.threads.get(arm, THREADS)
+        return Worker(arm, model, self.setup.limits_s.get(arm, LIMIT_S), threads)
+
+    def _tidy_up_after_the_last_run(self) -> None:
+        """Take back what nobody was told of, and follow the file where it has changed since the last start."""
+        rules, setup = self.rules, self.setup
+        own = rules.learner.arms.own
+        for arm in [arm for arm in setup.classifiers if arm not in own]:
+            rules.add_local(arm, setup.cost(arm))
+        for arm in [arm for arm in own if arm not in setup.classifiers]:
+            rules.remove(arm)
+        costs, before = {arm: setup.cost(arm) for arm in setup.classifiers}, self.store.costs_of_the_file()
+        for arm, cost in costs.items():
+            if arm in before and before[arm] != cost:
+                rules.set_cost(arm, cost)
+        if costs != before:
+            self.commits.also(SET, (COSTS, msgspec.msgpack.encode(costs)))
+        rules.withdraw([ticket for ticket, entry in rules.open().items() if not entry.answered])
+        if self.deciding.observer not in setup.classifiers and self.deciding.observer is not None:
+            self._set_mode("apply", "")
+
+    async def stop(self, patience_s: float = 5.0) -> None:
+        """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
+        self._not_ready = "it is stopping"
+        until = time.monotonic() + patience_s
+        while self.deciding.in_flight and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        for task in self._tasks:
+            task.cancel()
+        self.deciding.close("it is stopping")
+        try:
+            await asyncio.wait_for(self.commits.done(), patience_s)
+            await asyncio.wait_for(self.snapshot(), patience_s)
+        except (CosendError, TimeoutError) as error:
+            LOG.warning("no snapshot was left: the next start takes longer", extra={"reason": str(error)})
+        for worker in self.workers.values():
+            worker.close()
+        await asyncio.to_thread(self.commits.close)
+        self.store.close()
+
+    def _do(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # What clients call
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can decide and learn now."""
+        return self._not_ready is None
+
+    def check_ready(self) -> None:
+        """Raise if it cannot decide and learn now."""
+        if self._not_ready is not None:
+            raise Unavailable(f"site {self.setup.name!r} cannot answer now: {self._not_ready}")
+
+    async def classify(
+        self, items: Sequence[Any], names: Sequence[str | None] | None = None
+    ) -> list[Decided | NoAnswer]:
+        """Label items; `names` are their client's own ids, None where it gave none.
+
+        One that was decided before under its name gets the same answer again.
+        """
+        self.check_ready()
+        if not names or not any(name is not None for name in names):
+            return await self.deciding.take(items, names or [None] * len(items)).done
+        return await self._classify_named(items, names)
+
+    async def _classify_named(self, items: Sequence[Any], names: Sequence[str | None]) -> list[Decided | NoAnswer]:
+        given = list(dict.fromkeys(name for name in names if name is not None))
+        flying = {name: self.deciding.flying[name] for name in given if name in self.deciding.flying}
+        known = self.store.decisions.named([name for name in given if name not in flying])
+        self._check_names([name for name in given if name not in known and name not in flying])
+        fresh = {name: place for place, name in reversed([*enumerate(names)]) if name is not None}
+        places = [
+            place
+            for place, name in enumerate(names)
+            if name is None or (name not in known and name not in flying and fresh[name] == place)
+        ]
+        results: dict[str | int, Decided | NoAnswer] = {}
+        kept = self.store.decisions.get([number for number, _ in known.values()])
+        results.update((name, read_answer(kept[number])[0]) for name, (number, _) in known.items())
+        if places:
+            request = self.deciding.take([items[n] for n in places], [names[n] for n in places])
+            for place, result in zip(places, await request.done, strict=True):
+                results[names[place] or place] = result
+        for name, other in flying.items():
+            answers = await asyncio.shield(other.done)
+            results[name] = answers[list(other.names).index(name)]
+        return [results[names[place] or place] for place in range(len(items))]
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        """Raise if a client's new id is that of a decision to which another client gave none."""
+        numbers = {number_of(name): name for name in names if number_of(name)}
+        if not numbers:
+            return
+        taken = [number for number in numbers if number <= self.rules.learner.last_id]
+        for number in self.store.decisions.unnamed(taken) if taken else ():
+            raise SettingError(f"the id {numbers[number]!r}", numbers[number], "one that no other decision has")
+        hashed = [name for name in numbers.values() if name.startswith("#")]
+        if hashed:
+            raise SettingError("an id", hashed[0], "not a number after '#': these are the site's own")
+        self.labelling.has_numbers_as_names = True
+
+    def _is_taken(self, number: int) -> bool:
+        """Tell whether a client has named a decision by this number."""
+        if not self.labelling.has_numbers_as_names:
+            return False
+        name = str(number)
+        return name in self.deciding.flying or bool(self.store.decisions.named([name]))
+
+    async def label(self, given: Sequence[Given]) -> Heard:
+        """Learn true labels; they may come in any order, again and late."""
+        self.check_ready()
+        return await self.labelling.take(given)
+
+    # What an operator calls
+
+    async def change_arm(self, arm: str, *, cost: float | None = None, paused: bool | None = None) -> None:
+        """Change what an arm costs, or whether it may be chosen."""
+        self.check_ready()
+        self.rules.learner.arms.number(arm)  # raises if there is none
+        if cost is not None:
+            self.rules.set_cost(arm, cost)
+        if paused is not None:
+            (self.rules.pause if paused else self.rules.resume)(arm)
+        await self.commits.done()
+
+    async def set_mode(self, mode: Mode, classifier: str = "") -> None:
+        """Apply decisions, or only observe them while a classifier answers."""
+        self.check_ready()
+        if mode == "observe" and classifier not in self.setup.classifiers:
+            has = ", ".join(self.setup.classifiers)
+            raise ArmError(f"site {self.setup.name!r} has no classifier {classifier!r} that could answer: it has {has}")
+        self._set_mode(mode, classifier if mode == "observe" else "")
+        await self.commits.done()
+
+    def _set_mode(self, mode: Mode, classifier: str) -> None:
+        self.deciding.observer = classifier or None
+        self.commits.event(ModeChanged(mode, classifier))
+
+    @property
+    def observer(self) -> str | None:
+        """The classifier that answers while decisions are only observed."""
+        return self.deciding.observer
+
+    async def decision(self, name: str) -> Any:
+        """Return what is kept of a decision, by the id that its client knows."""
+        found = self.labelling.find([name])
+        kept = self.store.decisions.get([number for number, _ in found.values()])
+        if not kept:
+            raise DecisionError(self.setup.name, name, f"site {self.setup.name!r} knows no decision {name!r:.100}")
+        return next(iter(kept.values()))
+
+    # Now and then
+
+    async def _tick(self) -> None:
+        """Give up calls of models that take too long."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            for worker in self.workers.values():
+                worker.give_up_late()
+
+    async def _tidy(self) -> None:
+        """Leave a snapshot when enough has happened since the last one, and remove what is too old."""
+        pruned = time.monotonic()
+        while True:
+            await asyncio.sleep(1.0)
+            try:
+                if self.is_ready and self.commits.position - self._snapshots[1] >= SNAPSHOT_EVERY:
+                    await self.snapshot()
+                if self.is_ready and time.monotonic() - pruned > PRUNE_EVERY_S:
+                    pruned = time.monotonic()
+                    await self.prune()
+            except CosendError as error:
+                LOG.error("tidying up failed", extra={"reason": str(error)})
+
+    async def snapshot(self) -> None:
+        """Leave a snapshot in the folder."""
+        async with self._one_snapshot:
+            commits, position = self.commits, self.commits.position
+            finish, node = frozen_state(self.rules), {"observer": self.observer}
+            learning = {arm: worker for arm, worker in self.workers.items() if worker.classifier.learns}
+            pickles = [self._pickled(worker) for worker in learning.values()]
+            await commits.done()
+            models = dict(zip(learning, await asyncio.gather(*pickles), strict=True))
+            await asyncio.to_thread(self.store.write_snapshot, finish, models, node, position)
+            self._snapshots = [self._snapshots[1], position]
+
+    def _pickled(self, worker: Worker) -> asyncio.Future[bytes]:
+        """Let the thread of a model pickle it, after all that it was taught before and nothing later."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bytes] = loop.create_future()
+
+        def done(result: Any) -> None:
+            give = future.set_exception if isinstance(result, Exception) else future.set_result
+            loop.call_soon_threadsafe(lambda: future.done() or give(result))
+
+        worker.do(lambda: pickled(worker.name, worker.classifier), done)
+        return future
+
+    async def prune(self) -> None:
+        """Remove events and decisions that are too old; what still waits for its label is kept."""
+        since = time.time() - self.setup.keep_s
+        oldest = self.store.decisions.first_since(since)
+        self.labelling.oldest = max(oldest, self.labelling.oldest)
+        old = await asyncio.to_thread(self._old, oldest)
+        registry = self.rules.learner.registry
+        for number, labelled in old:
+            if labelled or number not in registry:
+                self.commits.also(FORGET, (number,))
+        await self.commits.done()
+        await asyncio.to_thread(self._remove_events, since)
+
+    def _old(self, oldest: int) -> list[tuple[int, bool]]:
+        reader = self.store.log.reader()
+        try:
+            query = "SELECT id, truth IS NOT NULL FROM decisions WHERE id < ?"
+            return [(number, bool(labelled)) for number, labelled in reader.execute(query, (oldest,))]
+        finally:
+            reader.close()
+
+    def _remove_events(self, since: float) -> None:
+        reader = self.store.log.reader()
+        try:
+            before = min(first_since(reader, "events", "number", since), self._snapshots[0])
+        finally:
+            reader.close()
+        if before > max(1, self.store.log.oldest):
+            prune(self.store.log, before)
+
+    # When the disk has failed
+
+    def _broken(self, error: str) -> None:
+        """Stop answering: memory is ahead of the log. Start again from the log, as soon as that works."""
+        self._not_ready = f"its log could not be written ({error}); it starts again from there"
+        LOG.error("the log could not be written", extra={"reason": error})
+        self.deciding.close(self._not_ready)
+        if not self._rebuilding:
+            self._rebuilding = True
+            self._do(self._rebuild())
+
+    async def _rebuild(self) -> None:
+        rest_s = FIRST_REST_S
+        while True:
+            await asyncio.sleep(rest_s)
+            rest_s = min(LONGEST_REST_S, 2 * rest_s)
+            try:
+                self.store.log.probe()
+                recovered = await asyncio.to_thread(self.store.recover)
+                await asyncio.to_thread(self.commits.close)
+                for worker in self.workers.values():
+                    worker.close()
+                self._begin(recovered)
+                await self.commits.done()
+            except (StateError, Unavailable) as error:
+                LOG.error("the site could not be started again from its log", extra={"reason": str(error)})
+                continue
+            self.counts.rebuilt += 1
+            self._rebuilding, self._not_ready = False, None
+            LOG.info("the site has started again from its log")
+            return

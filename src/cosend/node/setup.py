@@ -1,0 +1,62 @@
+"""What a site that runs is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from cosend.classifiers.adapters import Classifier
+from cosend.core.learner.registry import Patience
+from cosend.core.policy.parts import Policy
+from cosend.site.context import Axis
+from cosend.site.rules import Rules
+from cosend.site.site import right_or_wrong
+
+LIMIT_S: Final = 1.0
+THREADS: Final = 4
+DAY_S: Final = 86_400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """A site: what `Site` takes, and what only matters when it runs.
+
+    limits_s      by classifier: how long a call of it may take; 1 s unless given
+    threads       by classifier: in how many threads it runs at once; 4 unless given, always 1 if it learns
+    learns_from   "used": a classifier that learns does so from the labels of what it answered; "all": of every item
+    keep_s        how long decisions are remembered after they were made: as long, the same id gets the same answer
+    most_flights  items that may be on their way at once; more are refused until some are answered
+    """
+
+    name: str
+    classifiers: Mapping[str, Classifier]
+    axes: Sequence[Axis]
+    policy: Policy | None = None
+    costs: Mapping[str, float] = field(default_factory=dict)
+    reward: Callable[[Any, Any], float] = right_or_wrong
+    patience: Patience | None = None
+    seed: int = 0
+    retries: int = 3
+    strict_labels: bool = False
+    learns_from: Literal["used", "all"] = "used"
+    limits_s: Mapping[str, float] = field(default_factory=dict)
+    threads: Mapping[str, int] = field(default_factory=dict)
+    keep_s: float = 7 * DAY_S
+    most_flights: int = 100_000
+
+    def cost(self, arm: str) -> float:
+        """Return what a classifier costs."""
+        return self.costs.get(arm, 0.0)
+
+    def new_rules(self, journal: Callable[[Any], object] | None) -> Rules:
+        """Return the rules of a site that knows nothing yet."""
+        return Rules(
+            self.name,
+            local={arm: self.cost(arm) for arm in self.classifiers},
+            axes=self.axes,
+            policy=self.policy,
+            patience=self.patience,
+            seed=self.seed,
+            journal=journal,
+        )

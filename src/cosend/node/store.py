@@ -1,0 +1,157 @@
+"""The folder of a running site: how it starts from there, and what it leaves there now and then.
+
+    folder/events.sqlite             events, and the decisions that someone was told (stores/event_log.py)
+    folder/state-000000001200.npz    snapshots: the state, and the models that learn as they were then
+    folder/lock                      held while the site runs
+
+A site starts from its newest snapshot and the events after it. A model that learns is in the snapshot as a pickle,
+which is read from nowhere but this folder, and is taught the labels after it once more, in their order: it is then what
+it would be if the site had never stopped.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from cosend.classifiers.adapters import Classifier, teach
+from cosend.core.learner.state import State
+from cosend.errors import CosendError, StateError, in_one_line
+from cosend.node.setup import Setup
+from cosend.site.events import Event, ModeChanged
+from cosend.site.fold import fold
+from cosend.site.messages import Lesson
+from cosend.site.recovery import newest, read_events
+from cosend.site.rules import Rules
+from cosend.stores.decisions import Decisions
+from cosend.stores.event_log import EventLog
+from cosend.stores.snapshots import write_snapshot
+
+MODEL: Final = "model."  # before the name of a model, among the arrays of a snapshot
+NODE: Final = "node"  # the facts of a snapshot that are not the rules'
+COSTS: Final = "costs"  # the setting that says what the network file said when the site was last started
+
+
+@dataclass
+class Recovered:
+    """A site as its folder has it."""
+
+    rules: Rules
+    classifiers: dict[str, Classifier]
+    observer: str | None = None  # the classifier that answers while decisions are only observed
+    covered: int = 0  # the position of the snapshot it was started from
+
+
+class Store:
+    """The folder of one site, which belongs to this process while it is open."""
+
+    def __init__(self, folder: Path, setup: Setup, *, durable: bool = True) -> None:
+        self.setup = setup
+        self.log = EventLog(folder, site=setup.name, durable=durable)
+        try:
+            self.decisions = Decisions(self.log.reader())
+        except BaseException:
+            self.log.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self.decisions.close()
+        self.log.close()
+
+    def recover(self) -> Recovered:
+        """Return the site as it was, or a new one if the folder is empty; its rules have no journal yet."""
+        models = {arm: _copy(arm, model) for arm, model in self.setup.classifiers.items()}
+        if not self.log.position:
+            return Recovered(self.setup.new_rules(None), models)
+        rules, covered, state = newest(self.log, self.setup.axes)
+        recovered = Recovered(rules or self.setup.new_rules(None), models, covered=covered)
+        if state is not None:
+            _restore(recovered, state)
+        tail = self._watched(recovered, covered)
+        lessons = _teaching(recovered.classifiers, self.setup.learns_from)
+        recovered.rules = fold(tail, axes=self.setup.axes, onto=rules, first=covered, lessons=lessons)
+        self._check_same(recovered.rules)
+        return recovered
+
+    def _watched(self, recovered: Recovered, start: int) -> Iterator[Event]:
+        for _, event in read_events(self.log, start):
+            if isinstance(event, ModeChanged):
+                recovered.observer = event.classifier or None
+            yield event
+
+    def _check_same(self, rules: Rules) -> None:
+        """Raise if the file now says something that cannot be changed under what was learnt."""
+        fresh, known = self.setup.new_rules(None).learner, rules.learner
+        for what, now, then in (
+            ("policy", fresh.policy.facts(), known.policy.facts()),
+            ("patience", fresh.patience, known.patience),
+            ("seed", fresh.seed, known.seed),
+        ):
+            if now != then:
+                raise StateError(
+                    f"{self.log.folder}: was made with the {what} {then}, and the site now has {now}; "
+                    f"go on with that one, or start anew in another folder"
+                )
+
+    def costs_of_the_file(self) -> dict[str, float]:
+        """Return what the network file said of costs when the site was last started."""
+        saved = self.decisions.setting(COSTS)
+        return {} if saved is None else msgspec.msgpack.decode(saved, type=dict[str, float])
+
+    def write_snapshot(self, finish: Callable[[], State], models: dict[str, bytes], node: Any, position: int) -> None:
+        """Write a snapshot; its events must be on the disk. Another thread may do this."""
+        state = finish()
+        arrays = {MODEL + arm: np.frombuffer(pickled, np.uint8) for arm, pickled in models.items()}
+        write_snapshot(self.log, State({**state.facts, NODE: node}, {**state.arrays, **arrays}), position)
+
+
+def pickled(name: str, classifier: Classifier) -> bytes:
+    """Return a model that learns as bytes, for the folder of its own site."""
+    try:
+        return pickle.dumps(classifier)
+    except Exception as error:  # whatever a user's model does when it is pickled
+        raise StateError(f"classifier {name!r} learns, and cannot be kept: {in_one_line(error)}") from error
+
+
+def _copy(name: str, classifier: Classifier) -> Classifier:
+    """Return a model as it was when the process started: if it learns, the site starts from that more than once."""
+    if not classifier.learns:
+        return classifier
+    copy: Classifier = pickle.loads(pickled(name, classifier))  # noqa: S301 - it was pickled here and now
+    return copy
+
+
+def _restore(recovered: Recovered, state: State) -> None:
+    """Put models as they were when the snapshot was taken in place of fresh ones."""
+    recovered.observer = state.facts.get(NODE, {}).get("observer")
+    for arm, classifier in recovered.classifiers.items():
+        if classifier.learns and MODEL + arm in state.arrays:
+            try:
+                model = pickle.loads(state.arrays[MODEL + arm].tobytes())  # noqa: S301 - of this site's own folder
+            except Exception as error:  # whatever unpickling a user's model raises
+                raise StateError(
+                    f"classifier {arm!r} cannot be read from the snapshot: {in_one_line(error)}"
+                ) from error
+            recovered.classifiers[arm] = model
+
+
+def _teaching(classifiers: dict[str, Classifier], learns_from: str) -> Callable[[Sequence[Lesson]], None]:
+    learning = [arm for arm, classifier in classifiers.items() if classifier.learns]
+
+    def again(lessons: Sequence[Lesson]) -> None:
+        for lesson in lessons:
+            for arm in learning if learns_from == "all" else [lesson.classifier]:
+                if arm in learning:
+                    try:
+                        teach(arm, classifiers[arm], lesson.item, lesson.truth)
+                    except CosendError:  # it failed the first time too
+                        continue
+
+    return again

@@ -1,0 +1,174 @@
+"""Where the models of a site run: each in threads of its own, so that a slow one keeps no other waiting.
+
+A model that learns has one thread: what it is asked and taught reaches it in the order in which it was written down. A
+model that takes longer than its limit has failed that call. Its thread cannot be ended, so another takes its place, but
+for a model that learns, which nobody else may touch before it is back.
+
+Threads are daemons: a model that hangs does not keep the process from ending, as those of `concurrent.futures` would.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cosend.classifiers.adapters import Classifier
+from cosend.errors import CosendError, in_one_line
+from cosend.site.batch import replies_of
+from cosend.site.messages import Reply
+
+SHARE_OF_LIMIT: Final = 0.25  # of the time limit that a call should take: so many items are given to a model at once
+MOST_ITEMS: Final = 4_096
+FIRST_ITEMS: Final = 256  # before it is known how fast a model is
+MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is given no more
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """Something that a model does in its thread, and who hears of it; `count` items are predicted."""
+
+    work: Callable[[], Any]
+    done: Callable[[Any], None]  # called in the thread
+    count: int = 0
+    started: float = 0.0
+    is_over: bool = False  # it was given up, or has ended; whoever sets it tells
+
+
+@dataclass(eq=False)
+class Worker:
+    """The threads of one model."""
+
+    name: str
+    classifier: Classifier
+    limit_s: float
+    threads: int
+    seconds_per_item: float = 0.0
+    _jobs: deque[Job] = field(default_factory=deque)
+    _running: set[Job] = field(default_factory=set)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _idle: int = 0
+    _started: int = 0
+    _stuck: int = 0
+    _closed: bool = False
+
+    def predict(self, items: Sequence[Any], done: Callable[[int, list[Reply]], None]) -> None:
+        """Let the model label items; `done` gets the place of the first and the replies, for some of them at a time."""
+        size = self._call_size()
+        for start in range(0, len(items), size):
+            part = items[start : start + size]
+            self._put(Job(self._prediction(part), _told_from(done, start, len(part)), len(part)))
+
+    def _prediction(self, items: Sequence[Any]) -> Callable[[], list[Reply]]:
+        return lambda: replies_of(self.name, self.classifier, items)
+
+    def do(self, work: Callable[[], Any], done: Callable[[Any], None] = lambda _: None) -> None:
+        """Let the thread of the model do something else, in its turn; `done` gets the result or the error."""
+        self._put(Job(work, done))
+
+    def _call_size(self) -> int:
+        if not self.seconds_per_item:
+            return FIRST_ITEMS
+        return max(1, min(MOST_ITEMS, int(SHARE_OF_LIMIT * self.limit_s / self.seconds_per_item)))
+
+    def _put(self, job: Job) -> None:
+        with self._changed:
+            self._jobs.append(job)
+            if not self._idle and self._started < self.threads:
+                self._start()
+            self._changed.notify()
+
+    def _start(self) -> None:
+        self._started += 1
+        threading.Thread(target=self._run, name=f"model {self.name}", daemon=True).start()
+
+    def _run(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                result = job.work()
+            except CosendError as error:
+                result = error
+            except BaseException as error:  # a user's model may raise anything, SystemExit too
+                result = CosendError(f"classifier {self.name!r} failed: {in_one_line(error)}")
+            if not self._ended(job, result):
+                return
+
+    def _next(self) -> Job | None:
+        with self._changed:
+            self._idle += 1
+            while not self._jobs and not self._closed:
+                self._changed.wait()
+            self._idle -= 1
+            if not self._jobs:
+                return None
+            job = self._jobs.popleft()
+            job.started = time.monotonic()
+            self._running.add(job)
+            return job
+
+    def _ended(self, job: Job, result: Any) -> bool:
+        """Tell who waits; returns whether this thread goes on, or has been replaced meanwhile."""
+        with self._changed:
+            self._running.discard(job)
+            late, job.is_over = job.is_over, True
+            if job.count:
+                spent = (time.monotonic() - job.started) / job.count
+                self.seconds_per_item = spent if not self.seconds_per_item else (self.seconds_per_item + spent) / 2
+        if not late:
+            job.done(result)
+            return True
+        with self._changed:
+            self._stuck -= 1
+            self._started -= not self._learns  # the one thread of a model that learns was not replaced
+            return self._learns
+
+    @property
+    def _learns(self) -> bool:
+        return self.classifier.learns
+
+    def give_up_late(self) -> None:
+        """Fail the predictions that take longer than the limit, and what waits behind them if no thread is left."""
+        now, given_up = time.monotonic(), list[Job]()
+        with self._changed:
+            for job in self._running:
+                if not job.is_over and job.count and now - job.started > self.limit_s:
+                    job.is_over = True
+                    given_up.append(job)
+                    self._stuck += 1
+                    if not self._learns and self._stuck <= MOST_STUCK:
+                        self._start()
+            if self._stuck and (self._learns or self._stuck > MOST_STUCK):
+                given_up += self._take_waiting()
+        for job in given_up:
+            job.done(CosendError(f"classifier {self.name!r} took longer than {self.limit_s:g} s"))
+
+    def _take_waiting(self) -> list[Job]:
+        """Take all predictions off the queue; lessons stay, they must not be lost."""
+        waiting = [job for job in self._jobs if job.count]
+        self._jobs = deque(job for job in self._jobs if not job.count)
+        for job in waiting:
+            job.is_over = True
+        return waiting
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is running or waits to be run."""
+        return bool(self._jobs or self._running)
+
+    def close(self) -> None:
+        """Let the threads end when they have nothing left to do."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+def _told_from(done: Callable[[int, list[Reply]], None], start: int, count: int) -> Callable[[Any], None]:
+    """Return what tells the replies of a part; an error is a failed reply for every item of it."""
+
+    def tell(result: Any) -> None:
+        done(start, [Reply(None, str(result))] * count if isinstance(result, Exception) else result)
+
+    return tell
