@@ -19,6 +19,7 @@ class Counts:
 
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)  # by arm and phase
     failures: Counter[str] = field(default_factory=Counter)  # by arm
+    failures_by_kind: Counter[tuple[str, str]] = field(default_factory=Counter)  # by arm, and error, label or time
     openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
     labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired
     unanswered: int = 0
@@ -34,6 +35,7 @@ class Counts:
     def failed(self, arm: str, count: int, reason: str) -> None:
         """Count failures of an arm."""
         self.failures[arm] += count
+        self.failures_by_kind[arm, _kind(reason)] += count
         if self.last_failures.get(arm) != reason:  # the same one again and again would only fill the log
             LOG.warning("arm failed", extra={"arm": arm, "reason": reason})
         self.last_failures[arm] = reason
@@ -50,3 +52,10 @@ class Counts:
         for name, value in (("error", 1.0 - gain), ("reward", gain - cost)):
             before = getattr(self, name) or 0.0
             setattr(self, name, before + weight * (value - before))
+
+
+def _kind(reason: str) -> str:
+    """Return in a word why an arm has failed."""
+    if " took longer than " in reason:
+        return "time"
+    return "label" if " returned " in reason else "error"

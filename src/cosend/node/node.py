@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from cosend.errors import ArmError, CosendError, DecisionError, NoAnswer, SettingError, StateError, Unavailable
+from cosend.errors import ArmError, CosendError, NoAnswer, SettingError, StateError, Unavailable
 from cosend.node.breaker import Breakers
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
@@ -148,6 +148,16 @@ class Node:
         if self._not_ready is not None:
             raise Unavailable(f"site {self.setup.name!r} cannot answer now: {self._not_ready}")
 
+    @property
+    def why_not_ready(self) -> str:
+        """Why it cannot decide and learn now."""
+        return self._not_ready or ""
+
+    def check_started(self) -> None:
+        """Raise if there is nothing to look at yet."""
+        if not hasattr(self, "rules"):
+            raise Unavailable(f"site {self.setup.name!r} is starting")
+
     async def classify(
         self, items: Sequence[Any], names: Sequence[str | None] | None = None
     ) -> list[Decided | NoAnswer]:
@@ -237,14 +247,6 @@ class Node:
     def observer(self) -> str | None:
         """The classifier that answers while decisions are only observed."""
         return self.deciding.observer
-
-    async def decision(self, name: str) -> Any:
-        """Return what is kept of a decision, by the id that its client knows."""
-        found = self.labelling.find([name])
-        kept = self.store.decisions.get([number for number, _ in found.values()])
-        if not kept:
-            raise DecisionError(self.setup.name, name, f"site {self.setup.name!r} knows no decision {name!r:.100}")
-        return next(iter(kept.values()))
 
     # Now and then
 

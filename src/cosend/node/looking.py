@@ -1,0 +1,151 @@
+"""What a running site shows of itself: summaries, arms, cells, decisions and events. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from cosend.core.kernel import columns as col
+from cosend.core.learner.inspection import look_at, look_inside
+from cosend.core.learner.values import Cell
+from cosend.errors import DecisionError
+from cosend.node.flight import read_answer
+from cosend.site.events import Event
+from cosend.site.wire import decode
+from cosend.version import VERSION
+
+if TYPE_CHECKING:
+    from cosend.node.node import Node
+
+Facts = dict[str, Any]
+MOST_EVENTS: Final = 10_000
+
+
+class Looking:
+    """Looks at a node."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def summary(self) -> Facts:
+        """Return how the site fares, in a few numbers."""
+        node, learner, counts = self.node, self.node.rules.learner, self.node.counts
+        return {
+            "site": node.setup.name,
+            "version": VERSION,
+            "ready": node.is_ready,
+            "mode": "observe" if node.observer else "apply",
+            "answered_by": node.observer,
+            "policy": learner.policy.facts(),
+            "context": [axis.description for axis in node.setup.axes],
+            "up_s": time.time() - node.started_at,
+            "items": learner.arrivals,
+            "in_flight": node.deciding.in_flight,
+            "waiting": learner.waiting_count,
+            "decisions": sum(counts.decisions.values()),
+            "labels": {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired")},
+            "unanswered": counts.unanswered,
+            "recent_error": counts.error,
+            "recent_reward": counts.reward,
+            "cells": int(learner.ledger.site[col.ROWS]),
+            "events": node.commits.position,
+            "oldest_event": node.store.log.oldest,
+        }
+
+    def arms(self) -> list[Facts]:
+        """Return every arm: what it costs, what is known of it, and whether it is used now."""
+        node, arms = self.node, self.node.rules.learner.arms
+        rewards, counts = self._overall()
+        found = []
+        for number, (name, cost) in enumerate(self._costs().items()):
+            breaker = node.breakers.of(name)
+            by_phase = {phase: count for (arm, phase), count in node.counts.decisions.items() if arm == name}
+            found.append(
+                {
+                    "name": name,
+                    "kind": "local" if name in arms.own else "peer",
+                    "cost": cost,
+                    "paused": name in arms.paused,
+                    "breaker": breaker.position,
+                    "failures": node.counts.failures[name],
+                    "last_failure": node.counts.last_failures.get(name),
+                    "decisions": by_phase,
+                    "labels": int(counts[number]),
+                    "mean_gain": float(rewards[number]) if counts[number] else None,
+                    "seconds_per_item": node.workers[name].seconds_per_item if name in node.workers else None,
+                }
+            )
+        return found
+
+    def _overall(self) -> tuple[Any, Any]:
+        """Return the mean gain and the number of labels of every arm, over the cells of the first view."""
+        ledger = self.node.rules.learner.ledger
+        rewards = ledger.rewards[: int(ledger.site[col.ROWS])]
+        counts = rewards[:, :, col.REWARD_COUNT]
+        total = counts.sum(axis=0)
+        return (rewards[:, :, col.MEAN_REWARD] * counts).sum(axis=0) / np.maximum(total, 1), total
+
+    def _costs(self) -> Mapping[str, float]:
+        arms = self.node.rules.learner.arms
+        return {**arms.own, **arms.peers}
+
+    def cells(self, start: int, count: int) -> list[Facts]:
+        """Return some of the cells, in the order in which they were first visited."""
+        ledger = self.node.rules.learner.ledger
+        found = look_inside(ledger, self._costs(), range(start, start + count))
+        return [_cell_facts(key, cell) for key, cell in found.items()]
+
+    def decision(self, name: str) -> Facts:
+        """Return what is kept of a decision, by the id that its client knows, and what its cell knows now."""
+        node = self.node
+        found = node.labelling.find([name])
+        kept = node.store.decisions.get([number for number, _ in found.values()])
+        if not kept:
+            site = node.setup.name
+            raise DecisionError(site, name, f"site {site!r} knows no decision {name!r:.100}, or no longer")
+        row = next(iter(kept.values()))
+        decided, answer = read_answer(row)
+        cell = look_at(node.rules.learner.ledger, self._costs(), decided.cell)
+        return {
+            **msgspec.structs.asdict(decided),
+            "number": row.id,
+            "at": row.at,
+            "context": list(answer.context),
+            "label_of_arm": answer.label,
+            "labelled": row.truth is not None,
+            "truth": None if row.truth is None else msgspec.msgpack.decode(row.truth),
+            "waiting": row.id in node.rules.learner.registry,
+            "cell_now": None if cell is None else _cell_facts(decided.cell, cell),
+        }
+
+    def events(self, start: int, count: int) -> list[bytes]:
+        """Return events from a number on as lines of JSON; another thread may do this."""
+        reader = self.node.store.log.reader()
+        try:
+            query = "SELECT number, at, event FROM events WHERE number >= ? ORDER BY number LIMIT ?"
+            rows = reader.execute(query, (start, min(count, MOST_EVENTS))).fetchall()
+        finally:
+            reader.close()
+        return [event_line(number, at, decode(data[:-4])) for number, at, data in rows]
+
+
+def event_line(number: int, at: float, event: Event) -> bytes:
+    """Return an event as a line of JSON."""
+    fields = {name: getattr(event, name) for name in type(event).__slots__}
+    return msgspec.json.encode({"number": number, "at": at, "event": type(event).__name__, **fields})
+
+
+def _cell_facts(key: int, cell: Cell) -> Facts:
+    return {
+        "key": key,
+        "axes": list(cell.axes),
+        "slices": cell.slices,
+        "view": cell.view,
+        "arrivals": cell.labelled.arrivals,
+        "taught": cell.labelled.taught,
+        "arms": {name: estimate._asdict() for name, estimate in cell.estimates.items()},
+    }

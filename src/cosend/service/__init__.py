@@ -1,0 +1,1 @@
+"""One site as an HTTP service."""

@@ -1,0 +1,198 @@
+"""The HTTP service of one site. Its two hot routes know nothing of Pydantic: msgspec reads and writes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import Depends, FastAPI, Path, Query, Request
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import Response, StreamingResponse
+from fastapi_offline import FastAPIOffline
+
+from cosend.errors import NoAnswer
+from cosend.node.flight import Decided
+from cosend.node.labelling import Given
+from cosend.node.looking import MOST_EVENTS, Looking
+from cosend.node.node import Node
+from cosend.service import views
+from cosend.service.bodies import CLASSIFY, LABELS, check_features, decoded, read_body
+from cosend.service.description import described
+from cosend.service.metrics import Metrics
+from cosend.service.problems import handle_problems, problem, problem_of
+from cosend.service.tokens import Scope, Tokens
+from cosend.version import VERSION
+
+ENCODE: Final = msgspec.json.Encoder().encode
+JSON: Final = "application/json"
+Start = Annotated[int, Query(ge=0, le=2**53)]
+Count = Annotated[int, Query(ge=1, le=1000)]
+Name = Annotated[str, Path(min_length=1, max_length=200)]
+
+
+def build_app(node: Node, tokens: Tokens) -> FastAPI:
+    """Return the service of a site that has not been started; it starts and stops with the app."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await node.start()
+        try:
+            yield
+        finally:
+            await node.stop()
+
+    title = f"cosend site {node.setup.name}"
+    app: FastAPI = FastAPIOffline(title=title, version=VERSION, lifespan=lifespan, redoc_url=None)
+    handle_problems(app)
+    metrics = Metrics(node)
+    _add_hot_routes(app, node, tokens, metrics)
+    _add_looking(app, node, tokens)
+    _add_operating(app, node, tokens)
+    _add_health(app, node, tokens, metrics)
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(title=title, version=VERSION, routes=app.routes)
+            app.openapi_schema = described(document, node.setup, secured=bool(tokens))
+        return app.openapi_schema
+
+    setattr(app, "openapi", openapi)  # noqa: B010 - FastAPI's own way to say more than its routes do
+    return app
+
+
+def _add_hot_routes(app: FastAPI, node: Node, tokens: Tokens, metrics: Metrics) -> None:
+    async def classify(request: Request) -> bytes:
+        tokens.check(request.headers.get("authorization"), "classify")
+        node.check_ready()
+        items = decoded(CLASSIFY, await read_body(request)).items
+        check_features(items)
+        names = [item.id for item in items]
+        results = await node.classify([item.features for item in items], names)
+        if not any(isinstance(result, Decided) for result in results):
+            raise next(result for result in results if isinstance(result, NoAnswer))
+        return ENCODE({"decisions": [_told(result, names[place]) for place, result in enumerate(results)]})
+
+    async def labels(request: Request) -> bytes:
+        tokens.check(request.headers.get("authorization"), "label")
+        node.check_ready()
+        given = decoded(LABELS, await read_body(request)).labels
+        return ENCODE(await node.label([Given(each.id, each.label, each.cost) for each in given]))
+
+    app.router.add_route("/v1/classify", _hot(classify, metrics.classify), methods=["POST"])
+    app.router.add_route("/v1/labels", _hot(labels, metrics.labels), methods=["POST"])
+
+
+def _told(result: Decided | NoAnswer, name: str | None) -> Any:
+    return {"id": name, "error": str(result)} if isinstance(result, NoAnswer) else result
+
+
+def _hot(route: Callable[[Request], Awaitable[bytes]], latency: Any) -> Callable[[Request], Awaitable[Response]]:
+    """Return a route as Starlette takes it: timed, and with problems for errors."""
+
+    async def answer(request: Request) -> Response:
+        begun = perf_counter()
+        try:
+            return Response(await route(request), media_type=JSON)
+        except Exception as error:  # every error is a problem for its client, and for nobody else
+            return problem_of(error)
+        finally:
+            latency.observe(perf_counter() - begun)
+
+    return answer
+
+
+def _allowed(tokens: Tokens, scope: Scope) -> Any:
+    async def check(request: Request) -> None:
+        tokens.check(request.headers.get("authorization"), scope)
+
+    return Depends(check)
+
+
+def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
+    looking, may_read = Looking(node), [_allowed(tokens, "read")]
+
+    @app.get("/v1/summary", dependencies=may_read)
+    async def summary() -> views.Summary:
+        """Return how the site fares."""
+        node.check_started()
+        return views.Summary(**looking.summary())
+
+    @app.get("/v1/arms", dependencies=may_read)
+    async def arms(start: Start = 0, count: Count = 100) -> views.Arms:
+        """Return the arms of the site."""
+        node.check_started()
+        found = looking.arms()
+        more = start + count if start + count < len(found) else None
+        return views.Arms(arms=[views.Arm(**arm) for arm in found[start : start + count]], next=more)
+
+    @app.get("/v1/cells", dependencies=may_read)
+    async def cells(start: Start = 0, count: Count = 100) -> views.Cells:
+        """Return what is known of the cells, in the order in which they were first visited."""
+        node.check_started()
+        found = looking.cells(start, count)
+        more = start + count if len(found) == count else None
+        return views.Cells(cells=[views.Cell(**cell) for cell in found], next=more)
+
+    @app.get("/v1/decisions/{decision_id}", dependencies=may_read)
+    async def decision(decision_id: Name) -> views.Decision:
+        """Return a decision, how it was made, and what its cell knows now."""
+        node.check_started()
+        facts = looking.decision(decision_id)
+        if facts["propensity"] != facts["propensity"]:  # it is not known
+            facts["propensity"] = None
+        return views.Decision(**facts)
+
+    @app.get("/v1/events", dependencies=may_read, response_class=StreamingResponse, responses=_LINES)
+    async def events(start: Start = 0, count: Annotated[int, Query(ge=1, le=MOST_EVENTS)] = 1000) -> Response:
+        """Return the events of the log from a number on, as lines of JSON."""
+        node.check_started()
+        lines = await asyncio.to_thread(looking.events, start, count)
+        return Response(b"".join(line + b"\n" for line in lines), media_type="application/x-ndjson")
+
+
+_LINES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "lines of JSON", "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}
+}
+
+
+def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
+    may_change = [_allowed(tokens, "admin")]
+
+    @app.post("/v1/arms/{name}", dependencies=may_change)
+    async def change_arm(name: Name, change: views.ArmChange) -> views.Arm:
+        """Change what an arm costs, pause it, or let it be used again."""
+        paused = None if change.action is None else change.action == "pause"
+        await node.change_arm(name, cost=change.cost, paused=paused)
+        return next(views.Arm(**arm) for arm in Looking(node).arms() if arm["name"] == name)
+
+    @app.post("/v1/mode", dependencies=may_change)
+    async def change_mode(change: views.ModeChange) -> views.Summary:
+        """Apply decisions, or only observe them while a classifier answers."""
+        await node.set_mode(change.mode, change.classifier)
+        return views.Summary(**Looking(node).summary())
+
+
+def _add_health(app: FastAPI, node: Node, tokens: Tokens, metrics: Metrics) -> None:
+    @app.get("/health/live")
+    async def live() -> views.Health:
+        """Tell that the process lives."""
+        return views.Health(status="alive")
+
+    @app.get("/health/ready", response_model=views.Health, responses={503: {"description": "not ready"}})
+    async def ready() -> Any:
+        """Tell whether the site can decide and learn."""
+        return views.Health(status="ready") if node.is_ready else problem(503, node.why_not_ready)
+
+    @app.get("/metrics", dependencies=[_allowed(tokens, "read")], response_class=Response, responses=_TEXT)
+    async def tell_metrics() -> Response:
+        """Return what Prometheus reads."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+_TEXT: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "metrics", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}

@@ -1,0 +1,133 @@
+"""The two hot routes in the OpenAPI description, with the features and labels that this site knows."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cosend.node.setup import Setup
+from cosend.service.bodies import LONGEST_ID, MOST_ITEMS
+from cosend.service.problems import MEDIA_TYPE, problem_schema
+from cosend.service.tokens import SCOPES
+from cosend.site.context import Axis, Category, Context, PreviousLabel, TimeOfDay
+from cosend.site.label_check import all_labels
+
+Schema = dict[str, Any]
+LABEL: Final[Schema] = {"type": ["string", "integer", "number", "boolean", "null"]}
+ID: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
+PROBLEMS: Final = {
+    400: "not JSON",
+    401: "a token is needed",
+    403: "the token may not do this",
+    404: "no such thing",
+    408: "too slow",
+    413: "too long",
+    422: "not allowed here",
+    503: "cannot answer now",
+}
+
+
+def feature_schemas(setup: Setup) -> dict[str, Schema]:
+    """Return what the contexts say of the features that items must have."""
+    schemas = {}
+    for axis in setup.axes:
+        feature = getattr(axis, "feature", None)
+        if feature is not None:
+            schemas[feature] = _axis_schema(axis)
+    return schemas
+
+
+def _axis_schema(axis: Axis) -> Schema:
+    match axis:
+        case Category():
+            return {"type": ["string", "boolean", "integer"], "maxLength": 1000, "maximum": 2**53, "minimum": -(2**53)}
+        case TimeOfDay():
+            return {"type": "number", "description": "seconds since 1970", "minimum": 0, "maximum": 2**40}
+        case Context(range=(low, high), outside="error"):
+            return {"type": "number", "minimum": low, "maximum": high}
+        case Context(scale="log", range=None, outside="error"):
+            return {"type": "number", "minimum": 0, "maximum": 1e9}
+    return {"type": "number", "minimum": -1e300, "maximum": 1e300}
+
+
+def label_schema(setup: Setup) -> Schema:
+    """Return the schema of a label: all that are possible, where that is known."""
+    for axis in setup.axes:
+        if isinstance(axis, PreviousLabel):
+            return {"enum": list(axis.classes)}
+    known = all_labels(dict(setup.classifiers)) if setup.strict_labels else None
+    return LABEL if known is None else {"enum": sorted(known, key=str)}
+
+
+def hot_paths(setup: Setup) -> dict[str, Any]:
+    """Return the paths of the hot routes, as OpenAPI has them."""
+    features = feature_schemas(setup)
+    item = _object({"features": _object(features, [*features], more=True), "id": ID}, ["features"])
+    decided = _object(
+        {
+            "id": {"type": "string"},
+            "label": LABEL,
+            "arm": {"type": "string"},
+            "phase": {"enum": ["train", "explore", "exploit"]},
+            "cell": {"type": "integer"},
+            "cost": {"type": "number", "minimum": 0, "maximum": 1},
+            "propensity": {"type": ["number", "null"]},
+            "answered_by": {"type": "string"},
+        },
+        ["id", "label", "arm", "phase", "cell", "cost", "propensity"],
+    )
+    failed = _object({"error": {"type": "string"}, "id": {"type": ["string", "null"]}}, ["error", "id"])
+    decisions = _object({"decisions": {"type": "array", "items": {"anyOf": [decided, failed]}}}, ["decisions"])
+    label = _object({"id": ID, "label": label_schema(setup), "cost": _COST}, ["id", "label"])
+    ids = {"type": "array", "items": {"type": "string"}}
+    heard = _object(dict.fromkeys(("learnt", "duplicate", "unknown", "expired"), ids), ["learnt", "duplicate"])
+    return {
+        "/v1/classify": _post("classify", "Label items", _many("items", item), decisions),
+        "/v1/labels": _post("labels", "Learn true labels", _many("labels", label), heard),
+    }
+
+
+_COST: Final[Schema] = {
+    "type": ["number", "null"],
+    "minimum": 0,
+    "maximum": 1,
+    "description": "what the decision really cost, if that was not known before",
+}
+
+
+def _object(properties: Schema, required: list[str], *, more: bool = False) -> Schema:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
+
+
+def _many(name: str, schema: Schema) -> Schema:
+    return _object({name: {"type": "array", "items": schema, "minItems": 1, "maxItems": MOST_ITEMS}}, [name])
+
+
+def _post(name: str, summary: str, body: Schema, answer: Schema) -> Schema:
+    return {
+        "post": {
+            "summary": summary,
+            "operationId": name,
+            "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+            "responses": {"200": {"description": "done", "content": {"application/json": {"schema": answer}}}},
+        }
+    }
+
+
+def described(document: dict[str, Any], setup: Setup, *, secured: bool) -> dict[str, Any]:
+    """Return an OpenAPI document with the hot routes, the problems, and the tokens that are needed."""
+    document["paths"] = {**hot_paths(setup), **document["paths"]}
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    schemas["Problem"] = problem_schema()
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            for status, what in PROBLEMS.items() if path.startswith("/v1") else ():
+                operation["responses"][str(status)] = {"description": what, "content": content}
+            if secured and not path.startswith("/health"):
+                operation["security"] = [{"token": []}]
+    if secured:
+        what = f"a bearer token with one of the scopes {', '.join(SCOPES)}"
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": what}}
+    return document

@@ -1,0 +1,57 @@
+"""Logs as lines of JSON, for whatever collects them; or as text, for people."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from typing import Any, Final, Literal
+
+PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
+
+
+class Lines(logging.Formatter):
+    """A record as one line of JSON: what happened, and the facts that came with it."""
+
+    def __init__(self, site: str) -> None:
+        super().__init__()
+        self.site = site
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as a line."""
+        facts: dict[str, Any] = {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "site": self.site,
+            "event": record.getMessage(),
+            **{key: value for key, value in vars(record).items() if key not in PLAIN},
+        }
+        if record.exc_info:
+            facts["trace"] = self.formatException(record.exc_info)
+        return json.dumps(facts, default=str)
+
+
+class Text(logging.Formatter):
+    """A record as people read it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as a line, its facts behind what happened."""
+        facts = " ".join(f"{key}={value}" for key, value in vars(record).items() if key not in PLAIN)
+        line = f"{time.strftime('%H:%M:%S')} {record.levelname.lower():7} {record.getMessage()} {facts}".rstrip()
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def set_up_logs(site: str, form: Literal["json", "text"]) -> None:
+    """Let all logs of the process go to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines(site) if form == "json" else Text())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    logging.captureWarnings(True)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = True
+    logging.getLogger("uvicorn.access").disabled = True  # metrics count requests; a line for each would cost more
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

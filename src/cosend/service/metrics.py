@@ -1,0 +1,68 @@
+"""What Prometheus reads. Counting happens in the node; here it is only told, when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from cosend.node.node import Node
+
+SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+POSITIONS: Final = {"closed": 0, "half open": 1, "open": 2}
+
+
+class Metrics:
+    """The metrics of one site."""
+
+    def __init__(self, node: Node) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_NodeCollector(node))
+        latency = Histogram(
+            "cosend_request_seconds", "time to answer a request", ["route"], buckets=SECONDS, registry=self._registry
+        )
+        self.classify, self.labels = latency.labels("classify"), latency.labels("labels")
+
+    def text(self) -> bytes:
+        """Return all metrics in the form that Prometheus reads."""
+        return generate_latest(self._registry)
+
+
+class _NodeCollector(Collector):
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the numbers of the node."""
+        counts = self._node.counts
+        decisions = CounterMetricFamily("cosend_decisions", "decisions that were answered", labels=["arm", "phase"])
+        for (arm, phase), count in counts.decisions.items():
+            decisions.add_metric([arm, phase], count)
+        labels = CounterMetricFamily("cosend_labels", "true labels by what became of them", labels=["result"])
+        for result in ("learnt", "duplicate", "unknown", "expired"):
+            labels.add_metric([result], counts.labels[result])
+        failures = CounterMetricFamily("cosend_failures", "items that an arm failed to label", labels=["arm", "kind"])
+        for (arm, kind), count in counts.failures_by_kind.items():
+            failures.add_metric([arm, kind], count)
+        yield from (decisions, labels, failures)
+        yield CounterMetricFamily("cosend_unanswered", "items that no arm could label", counts.unanswered)
+        yield CounterMetricFamily("cosend_rebuilds", "times the site was made anew from its log", counts.rebuilt)
+        if self._node.is_ready:
+            yield from self._gauges()
+
+    def _gauges(self) -> Iterator[Metric]:
+        node = self._node
+        breakers = GaugeMetricFamily("cosend_breaker", "0 closed, 1 half open, 2 open", labels=["arm"])
+        for arm in node.rules.learner.arms.names:
+            breakers.add_metric([arm], POSITIONS[node.breakers.of(arm).position])
+        yield breakers
+        waiting = node.rules.learner.waiting_count
+        yield GaugeMetricFamily("cosend_waiting", "decisions whose label has not come", waiting)
+        yield GaugeMetricFamily("cosend_in_flight", "items that are being decided", node.deciding.in_flight)
+        yield GaugeMetricFamily("cosend_events", "the position of the log", node.commits.position)
+        for name, value in (("error", node.counts.error), ("reward", node.counts.reward)):
+            if value is not None:
+                yield GaugeMetricFamily(f"cosend_recent_{name}", f"{name} of the last thousand labels or so", value)

@@ -1,0 +1,87 @@
+"""What goes wrong, as RFC 9457 describes problems: one form for every error, and never a stack trace."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from cosend.config.parts import mistake_of
+from cosend.errors import ArmError, CosendError, DecisionError, NoAnswer, Unavailable, cut
+
+LOG: Final = logging.getLogger("cosend.service")
+MEDIA_TYPE: Final = "application/problem+json"
+LONGEST: Final = 2_000  # characters of an explanation
+
+
+class Refused(Exception):
+    """A request that is answered with a problem."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, detail, headers
+
+
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a problem as a response."""
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": cut(detail, LONGEST)}
+    return Response(msgspec.json.encode(body), status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def problem_of(error: Exception) -> Response:
+    """Return the problem that an error is."""
+    match error:
+        case Refused():
+            return problem(error.status, error.detail, error.headers)
+        case Unavailable() | NoAnswer():
+            return problem(503, str(error), {"Retry-After": "1"})
+        case DecisionError() | ArmError():
+            return problem(404, str(error))
+        case CosendError():
+            return problem(422, str(error))
+    LOG.exception("a request has failed", exc_info=error)
+    return problem(500, "something went wrong here; the log of the site says what")
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Let an app answer every error with a problem."""
+
+    async def ours(_: Request, error: Exception) -> Response:
+        return problem_of(error)
+
+    async def of_http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for this kind
+        return problem(error.status_code, str(error.detail), error.headers)
+
+    async def of_validation(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)  # noqa: S101 - it is registered for this kind
+        return problem(422, "; ".join(mistake_of(each) for each in error.errors()))
+
+    app.add_exception_handler(CosendError, ours)
+    app.add_exception_handler(Refused, ours)
+    app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(RequestValidationError, of_validation)
+    app.add_exception_handler(Exception, ours)
+
+
+def problem_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a problem."""
+    return {
+        "type": "object",
+        "title": "Problem",
+        "description": "What went wrong, as RFC 9457 describes it.",
+        "properties": {
+            "type": {"type": "string"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+        },
+        "required": ["type", "title", "status", "detail"],
+    }

@@ -1,0 +1,92 @@
+"""The process that serves one site: uvicorn, with what it needs to stay quick and to end when it is told to."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from cosend.errors import SettingError, in_one_line
+from cosend.node.node import Node
+from cosend.service.app import build_app
+from cosend.service.tokens import Tokens
+
+SWITCH_S: Final = 0.0005  # how long one thread may keep Python before another gets it; ten times less than usual
+SHUTDOWN_S: Final = 10
+MOST_CONNECTIONS: Final = 4_096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Where a site is served, and how."""
+
+    host: str = "127.0.0.1"
+    port: int = 8800
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def url(self) -> str:
+        """The address as a client writes it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http' if self.certificate is None else 'https'}://{host}:{self.port}"
+
+
+def check_address(address: Address, tokens: Tokens, *, insecure: bool) -> None:
+    """Raise if others could reach the site without a token, or if the files of the address are not there."""
+    if not is_loopback(address.host) and not tokens and not insecure:
+        allowed = "127.0.0.1, unless there are tokens (--tokens FILE), or --insecure is given"
+        raise SettingError("the address of a site that everybody may use", address.host, allowed)
+    if (address.certificate is None) != (address.key is None):
+        raise SettingError("--certificate and --key", "one of them", "given together, or not at all")
+    for file in (address.certificate, address.key):
+        if file is not None and not file.is_file():
+            raise SettingError("the file of a certificate or key", str(file), "a file")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address can be reached from this machine only."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def serve(node: Node, address: Address, tokens: Tokens) -> None:
+    """Serve a site until the process is told to stop."""
+    listener = _bound(address)
+    sys.setswitchinterval(SWITCH_S)
+    config = uvicorn.Config(
+        build_app(node, tokens),
+        log_config=None,
+        access_log=False,
+        ssl_certfile=address.certificate,
+        ssl_keyfile=address.key,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+        limit_concurrency=MOST_CONNECTIONS,
+        server_header=False,
+        lifespan="on",
+    )
+    with listener:
+        server = uvicorn.Server(config)
+        server.run(sockets=[listener])
+    if not server.started:
+        sys.exit(1)
+
+
+def _bound(address: Address) -> socket.socket:
+    """Return a socket of the address: one that is taken is found out before anything else is done."""
+    try:
+        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address.host, address.port))
+    except (OSError, OverflowError) as error:
+        allowed = f"one that is free ({in_one_line(error)})"
+        raise SettingError("the address of the site", f"{address.host}:{address.port}", allowed) from error
+    return listener
