@@ -55,8 +55,8 @@ def from_skops(model: str, path: Path, trusted: bool) -> Any:
         raise ModelError(
             model,
             f"{path} has types that skops does not trust: {listed(unknown)}",
-            f"set trusted = true if you know who wrote it, or, to trust only these types, load it in a module with {load} "
-            "and name that, as in model = 'models:old'",
+            "set trusted = true if you know who wrote it, or, to trust no more than these types, load it in a module "
+            f"with {load} and name that, as in model = 'models:old'",
         )
     return fitted
 
