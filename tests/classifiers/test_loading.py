@@ -82,14 +82,15 @@ class Home:
 @pytest.mark.parametrize(
     ("model", "kind"), [(Home(), "tests.classifiers.test_loading.Home"), (models.tree(), "sklearn.tree._tree.Tree")]
 )
-@pytest.mark.parametrize("trusted", [False, True])
-def test_types_that_skops_does_not_trust_are_refused_by_name(
-    tmp_path: Path, model: Any, kind: str, trusted: bool
+@pytest.mark.parametrize("trusted", [False, 1, "true", None])
+def test_types_that_skops_does_not_trust_are_refused_by_name_unless_the_file_is_trusted(
+    tmp_path: Path, model: Any, kind: str, trusted: Any
 ) -> None:
     name = models.write_skops(tmp_path, model)
+    assert load_model(name, tmp_path, trusted=True).predict(ITEMS[:1]) in ([1], models.KINDS[:1])
     with pytest.raises(ModelError) as caught:
         load_model(name, tmp_path, trusted=trusted)
-    assert f"types that skops does not trust: {kind!r}" in str(caught.value)
+    assert f"types that skops does not trust: {kind!r}; set trusted = true" in str(caught.value)
     assert f"skops.io.load(path, trusted=[{kind!r}])" in str(caught.value)
 
 

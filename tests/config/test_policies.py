@@ -22,13 +22,13 @@ from cosend.core.policy.policies import (
 
 # a table of a file -> what it stands for, with 500 items at a site
 MEANT: dict[str, tuple[str, Policy]] = {
-    "nothing": ("", CoS(horizon=500)),
-    "options without a name": (
-        "slices = 2\nexploration_exponent = 0.125",
+    "a name": ('name = "CoS"', CoS(horizon=500)),
+    "a name and options": (
+        'name = "CoS"\nslices = 2\nexploration_exponent = 0.125',
         CoS(horizon=500, slices=2, exploration_exponent=0.125),
     ),
-    "a horizon": ("horizon = 70", CoS(horizon=70)),
-    "an unknown horizon": ('horizon = "unknown"', CoS()),
+    "a horizon": ('name = "CoS"\nhorizon = 70', CoS(horizon=70)),
+    "an unknown horizon": ('name = "CoS"\nhorizon = "unknown"', CoS()),
     "CoS": ('name = "CoS"\nalpha = 0.5', CoS(horizon=500, alpha=0.5)),
     "CellKLUCB": ('name = "CellKLUCB"\npeer_training = 0.5', CellKLUCB(horizon=500, peer_training=0.5)),
     "CellThompson": ('name = "CellThompson"\nhorizon = "unknown"', CellThompson()),
@@ -42,7 +42,7 @@ MEANT: dict[str, tuple[str, Policy]] = {
         'name = "ChangeAware"\nrising = true\n[policy]\nname = "CellKLUCB"\nslices = 3',
         ChangeAware(CellKLUCB(slices=3, horizon=500), rising=True),
     ),
-    "around CoS": ('name = "ChangeAware"\n[policy]\nslices = 3', ChangeAware(CoS(slices=3, horizon=500))),
+    "around CoS": ('name = "ChangeAware"\n[policy]\nname = "CoS"\nslices = 3', ChangeAware(CoS(slices=3, horizon=500))),
     "ContextSelection": ('name = "ContextSelection"', ContextSelection()),
     "candidates": (
         'name = "ContextSelection"\ncandidates = [[0], [1, 0], []]\n[policy]\nname = "Zooming"',
@@ -61,22 +61,25 @@ WITHOUT_END = "".join(f"{table}\nname = 'ChangeAware'\n" for table in NESTED)
 MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "an unknown name": ('name = "UCB1"', "policy.name: ", ["CoS, CellKLUCB", "ContextSelection", "'UCB1'"]),
     "a name with a slip": ('name = "ZoomingKLUBC"', "policy.name: ", ["did you mean 'ZoomingKLUCB'?"]),
+    "no name": ("", "policy.name: ", ["needs its name", "CoS, CellKLUCB"]),
+    "options without a name": ("slices = 2", "policy.name: ", ["needs its name"]),
+    "no name inside": ('name = "ChangeAware"\n[policy]\nslices = 3', "policy.policy.name: ", ["needs its name"]),
     "a number for a name": ("name = 5", "policy.name: ", ["CoS", "5"]),
     "a list for a name": ('name = ["CoS"]', "policy.name: ", ["['CoS']"]),
-    "an unknown option": ("slises = 2", "policy.slises: ", ["did you mean 'slices'?", "CoS has horizon", "order"]),
+    "an unknown option": ('name = "CoS"\nslises = 2', "policy.slises: ", ["did you mean 'slices'?", "CoS has horizon"]),
     "an option of another policy": (
         'name = "ZoomingKLUCB"\nslices = 2',
         "policy.slices: ",
         ["no such option", "ZoomingKLUCB has horizon", "lipschitz"],
     ),
     "a value out of range": ('name = "ZoomingKLUCB"\nlipschitz = 0', "policy.lipschitz: ", ["above 0", "got 0"]),
-    "a value without end": ("horizon = 1" + 30 * "0", "policy.horizon: ", ["at most 1,000,000,000,000,000"]),
+    "a value without end": ('name = "CoS"\nhorizon = 1' + 30 * "0", "policy.horizon: ", ["at most 1,000,000,000"]),
     "options that do not go together": (
-        'horizon = "unknown"\ntime_dimension = true\ndoubling = "keep"',
+        'name = "CoS"\nhorizon = "unknown"\ntime_dimension = true\ndoubling = "keep"',
         "policy: ",
         ["time_dimension", "horizon"],
     ),
-    "a policy in one that takes none": ("[policy]\nslices = 1", "policy.policy: ", ["no such option", "CoS has"]),
+    "a policy in one that takes none": ('name = "CoS"\n[policy]\nslices = 1', "policy.policy: ", ["no such option"]),
     "around nothing": ('name = "ChangeAware"', "policy.policy: ", ["goes around another", "[policy.policy]"]),
     "around a number": ('name = "ChangeAware"\npolicy = 3', "policy.policy: ", ["a table of options", "3"]),
     "around an unknown name": (
@@ -85,7 +88,7 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
         ["did you mean 'CoS'?"],
     ),
     "an option deep inside": (
-        'name = "ChangeAware"\n[policy]\nname = "ContextSelection"\n[policy.policy]\nalpha = 0',
+        'name = "ChangeAware"\n[policy]\nname = "ContextSelection"\n[policy.policy]\nname = "CoS"\nalpha = 0',
         "policy.policy.policy.alpha: ",
         ["above 0"],
     ),
@@ -122,7 +125,7 @@ def test_a_mistake_is_named_with_its_key(case: str) -> None:
 
 
 def test_all_mistakes_of_all_levels_are_named() -> None:
-    text = 'name = "ChangeAware"\nrising = 1\nfalling = 1\n[policy]\nslices = 0\nalpha = -1'
+    text = 'name = "ChangeAware"\nrising = 1\nfalling = 1\n[policy]\nname = "CoS"\nslices = 0\nalpha = -1'
     keys = [mistake.split(":")[0] for mistake in policy_mistakes(options_of(text))]
     assert keys == ["policy.rising", "policy.falling", "policy.policy.slices", "policy.policy.alpha"]
 

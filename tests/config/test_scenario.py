@@ -31,6 +31,7 @@ training = 600
 kind = "previous_label"
 
 [policy]
+name = "CoS"
 slices = 2
 
 [[sites]]
@@ -53,12 +54,12 @@ label = "attack"
 MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "unknown key at the top": ("seed = 3", "sede = 3", ["sede"]),
     "unknown key of the stream": ("items = 300", "itmes = 300", ["stream.itmes"]),
-    "unknown key of an axis": ('kind = "previous_label"', 'kind = "time"\nhorizon = 3', ["context.1.horizon"]),
+    "unknown key of an axis": ('kind = "previous_label"', 'kind = "time"\nhorison = 3', ["1.horison", "'horizon'"]),
     "unknown key of a site": ('name = "south"', 'name = "south"\ncity = 1', ["sites.2.city"]),
     "unknown key of a classifier": ("cost = 0.05", "price = 0.05", ["sites.1.classifiers.1.price"]),
     "text for a number": ("items = 300", 'items = "many"', ["stream.items", "integer"]),
     "a number for text": ('title = "Two sites"', "title = 2", ["title", "string"]),
-    "a list for a table": ("[policy]\nslices = 2", "[[policy]]\nslices = 2", ["policy"]),
+    "a list for a table": ("[policy]\n", "[[policy]]\n", ["policy"]),
     "a share of an item": ("items = 300", "items = 2.5", ["stream.items"]),
     "no items": ("items = 300", "items = 0", ["stream.items", "greater than or equal to 1"]),
     "negative seed": ("seed = 3", "seed = -1", ["seed", "greater than or equal to 0"]),
@@ -94,16 +95,16 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "a label for generated traffic": ('kind = "traffic"', 'kind = "traffic"\nlabel = "y"', ["stream", "label"]),
     "unknown kind of stream": ('kind = "traffic"', 'kind = "tape"', ["stream.kind"]),
     "river without a dataset": ('kind = "traffic"', 'kind = "river"', ["stream", "dataset"]),
-    "no stream": ('[stream]\nkind = "traffic"\nitems = 300\ntraining = 600', "", ["stream"]),
-    "unknown policy": ("slices = 2", 'name = "CoZ"', ["policy.name", "did you mean 'CoS'?"]),
+    "a policy without a name": ('name = "CoS"\nslices', "slices", ["policy.name", "needs its name"]),
+    "unknown policy": ('name = "CoS"', 'name = "CoZ"', ["policy.name", "did you mean 'CoS'?"]),
     "unknown option of a policy inside": (
-        "slices = 2",
-        'name = "ChangeAware"\n[policy.policy]\nslises = 2',
+        'name = "CoS"\nslices = 2',
+        'name = "ChangeAware"\n[policy.policy]\nname = "CoS"\nslises = 2',
         ["policy.policy.slises", "did you mean 'slices'?"],
     ),
     "more cells than there can be": ("slices = 2", "slices = 100000000000000000", ["policy", "slices", "at most"]),
     "an axis that is not there": (
-        "slices = 2",
+        'name = "CoS"\nslices = 2',
         'name = "ContextSelection"\ncandidates = [[0], [1]]',
         ["policy", "candidates", "0 to 0"],
     ),
@@ -143,6 +144,7 @@ def test_the_default_scenario_is_valid_and_is_what_the_readers_are_promised() ->
     scenario, folder = load(None)
     assert len(scenario.sites) == 4
     assert sum(len(site.classifiers) for site in scenario.sites) == 8
+    assert scenario.stream is not None
     assert (scenario.stream.kind, scenario.stream.items) == ("traffic", 20_000)
     assert folder == Path()
 
@@ -188,16 +190,17 @@ def test_mistakes_that_concern_the_whole_file_are_all_named_too() -> None:
 
 
 def test_every_scenario_and_policy_of_the_documentation_is_valid() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "network-file.md").read_text()
     blocks = re.findall(r"^```toml\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
-    parse(blocks[0], "docs/scenario.md")
-    for block in blocks[1:]:
-        parse(changed("[policy]\nslices = 2\n", block), "docs/scenario.md")
+    assert len(blocks) == 4
+    for block in blocks[:2]:
+        parse(block, "docs/network-file.md")
+    for block in blocks[2:]:
+        parse(changed('[policy]\nname = "CoS"\nslices = 2\n', block), "docs/network-file.md")
 
 
 def test_every_policy_and_option_stands_in_the_documentation() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "network-file.md").read_text()
     for name, kind in POLICIES.items():
         assert f"`{name}`" in page
         assert all(f"`{option}`" in page for option in signature(kind).parameters if option != "policy"), name
@@ -216,7 +219,13 @@ def test_validate_says_that_a_file_is_good(tmp_path: Path) -> None:
     file.write_text(GOOD)
     result = CliRunner().invoke(app, ["validate", str(file)])
     assert result.exit_code == 0
-    assert result.stdout == f"{file}: good. 2 sites, 2 classifiers, 300 items.\n"
+    assert result.stdout.splitlines() == [
+        f"{file}: good. 2 sites, 2 classifiers, 300 items.",
+        "  north: bayes (naive_bayes)",
+        "  south: alarm (always 'attack')",
+        "  cosend run: ready",
+        "  cosend serve: ready",
+    ]
 
 
 def test_validate_names_every_mistake_and_exits_with_2(tmp_path: Path) -> None:

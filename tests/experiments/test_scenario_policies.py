@@ -21,11 +21,11 @@ POLICIES = {
     'name = "Zooming"': "Zooming",
     'name = "ZoomingKLUCB"\nlipschitz = 5\ntime_dimension = true': "ZoomingKLUCB",
     'name = "ContextSelection"': "ContextSelection",
-    'name = "ContextSelection"\n[policy.policy]\nslices = 2': "ContextSelection(CoS)",
+    'name = "ContextSelection"\n[policy.policy]\nname = "CoS"\nslices = 2': "ContextSelection(CoS)",
     'name = "ChangeAware"\nrising = true\n[policy.policy]\nname = "CellKLUCB"': "ChangeAware(CellKLUCB)",
     'name = "ChangeAware"\n[policy.policy]\nname = "ContextSelection"': "ChangeAware(ContextSelection)",
-    'horizon = "unknown"': "CoS",
-    "time_dimension = true": "CoS",
+    'name = "CoS"\nhorizon = "unknown"': "CoS",
+    'name = "CoS"\ntime_dimension = true': "CoS",
 }
 BASELINES = ("oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random", "previous label")
 

@@ -73,11 +73,11 @@ CONTEXTS = {
     "time": ['kind = "time"'],
     "two axes": [PREVIOUS, RANK],
 }
-PLAIN = "slices = 2\nexploration_exponent = 0.125"
-TRAINING = 'slices = 2\nexploration_exponent = 0.2\norder = "train_first"\ntraining_count = "own_and_mine"'
+PLAIN = 'name = "CoS"\nslices = 2\nexploration_exponent = 0.125'
+TRAINING = PLAIN.replace("0.125", "0.2") + '\norder = "train_first"\ntraining_count = "own_and_mine"'
 POLICIES = {
     "plain": PLAIN,
-    "derived": "",
+    "derived": 'name = "CoS"',
     "training": TRAINING,
     "training, two functions": f"{TRAINING}\nmax_peer_functions = 2",
     "sharing": f'{TRAINING}\nmax_peer_functions = 2\nshare_labels = "always"',

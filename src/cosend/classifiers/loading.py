@@ -1,6 +1,6 @@
 """From what a network file says of a model to a classifier.
 
-    model = "old.skops"       a scikit-learn model as skops writes it
+    model = "old.skops"       a scikit-learn model as skops writes it; trees and neighbours only with trusted = true
     model = "old.joblib"      a pickle, also .pkl and .pickle: runs code, so only with trusted = true
     model = "old.onnx"        ONNX Runtime
     model = "models:young"    something in a Python module beside the file: see `modules.py`
@@ -34,8 +34,8 @@ def load_model(
 ) -> Classifier:
     """Return the classifier that a file in this folder names.
 
-    `trusted` lets a pickle run; it changes nothing for other files. The model sees only `features`, in this order, or
-    else all but those of `hide`.
+    `trusted` lets a pickle run, and a skops file have types that skops does not trust; it changes nothing for others.
+    The model sees only `features`, in this order, or else all but those of `hide`.
     """
     check_text("model", model)
     check_path("model", model)
@@ -51,7 +51,7 @@ def _load(model: str, folder: Path, trusted: bool) -> Classifier:
     path = folder / model
     suffix = path.suffix.lower()
     if suffix == ".skops":
-        return _fitted(model, from_skops(model, path))
+        return _fitted(model, from_skops(model, path, trusted))
     if suffix in PICKLES:
         return _fitted(model, from_pickle(model, path, trusted))
     if suffix == ".onnx":

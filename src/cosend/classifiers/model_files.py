@@ -36,21 +36,27 @@ def needed(model: str, module: str, extra: str) -> Any:
         ) from error
 
 
-def from_skops(model: str, path: Path) -> Any:
-    """Return the model of a skops file, if it is made of nothing but types that skops trusts by itself."""
+def from_skops(model: str, path: Path, trusted: bool) -> Any:
+    """Return the model of a skops file, if it is made of types that skops trusts by itself, or is trusted as a whole.
+
+    skops trusts what cannot harm, which trees and neighbours of scikit-learn are not among: what is in them goes to
+    compiled code as it is.
+    """
     data = contents(model, path)
     skops = needed(model, "skops.io", "models")
     try:
         unknown = skops.get_untrusted_types(data=data)
-        fitted = None if unknown else skops.loads(data)
+        with first_on_the_path(path.parent):  # of the user's own classes
+            fitted = skops.loads(data, trusted=unknown) if trusted is True or not unknown else None
     except Exception as error:  # a file that anyone may have written: whatever does not fit in it raises anything
         raise ModelError(model, f"{path} is not a readable skops file ({in_one_line(error)})") from error
-    if unknown:
+    if unknown and trusted is not True:
         load = f"skops.io.load(path, trusted=[{listed(unknown)}])"
         raise ModelError(
             model,
             f"{path} has types that skops does not trust: {listed(unknown)}",
-            f"if you trust the file, load it in a module with {load} and name that, as in model = 'models:old'",
+            "set trusted = true if you know who wrote it, or, to trust no more than these types, load it in a module "
+            f"with {load} and name that, as in model = 'models:old'",
         )
     return fitted
 

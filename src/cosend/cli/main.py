@@ -10,6 +10,7 @@ from cosend import __version__
 from cosend.cli import regret as regret_command
 from cosend.cli import reproduce as reproduce_command
 from cosend.cli import run as run_command
+from cosend.cli import validate as validate_command
 
 app = typer.Typer(
     name="cosend",
@@ -18,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("run")(run_command.run)
-app.command("validate")(run_command.validate)
+app.command("validate")(validate_command.validate)
 app.command("regret")(regret_command.regret)
 app.add_typer(reproduce_command.app, name="reproduce")
 

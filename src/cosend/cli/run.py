@@ -1,4 +1,4 @@
-"""`cosend run` and `cosend validate`: a network of sites over a stream, described by a scenario file."""
+"""`cosend run`: a network of sites over a recorded stream."""
 
 from __future__ import annotations
 
@@ -16,33 +16,43 @@ from rich.table import Table
 from cosend.cli.errors import say_errors
 from cosend.cli.show import new_console, printable
 from cosend.config.parts import LARGEST_SEED, MOST_ROWS
+from cosend.config.recorded import with_stream
 from cosend.config.scenario import Scenario, load
 from cosend.experiments.scenario import report
 from cosend.experiments.scenario import run as player
 from cosend.experiments.scenario.world import World, build
 from cosend.reports.folder import check_ready
 from cosend.reports.page import FILES, write_report
-from cosend.simulation.kernel.loop import Trace
+
+StreamFile = Annotated[
+    Path | None,
+    typer.Option("--stream", help="A recorded stream: CSV, JSON lines or Parquet; in place of that of FILE."),
+]
+LabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the stream with the true labels.")]
+SiteColumn = Annotated[
+    str | None, typer.Option("--site-column", help="The column of the stream that says at which site a row arrives.")
+]
 
 
 def run(
-    scenario: Annotated[Path | None, typer.Argument(help="A scenario file; without one, a built-in example.")] = None,
+    scenario: Annotated[Path | None, typer.Argument(help="A network file; without one, a built-in example.")] = None,
+    stream: StreamFile = None,
+    label: LabelColumn = None,
+    site_column: SiteColumn = None,
     out: Annotated[Path, typer.Option(help="Where report.html, results.json and the plots go.")] = Path("out/run"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
     items: Annotated[
-        int | None, typer.Option(min=1, max=MOST_ROWS, help="Another number of items than the scenario says.")
+        int | None, typer.Option(min=1, max=MOST_ROWS, help="Another number of items than the file says.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=LARGEST_SEED, help="Another seed than the scenario says.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="Another seed than the file says.")] = None,
 ) -> None:
-    """Run a network of sites over a stream, with the baselines beside it, and write a report."""
+    """Play a network of sites over a recorded stream, with the baselines beside it, and write a report."""
     console = new_console(stderr=as_json)
     with say_errors():
         chosen, folder = load(scenario)
-        chosen = changed(chosen, items, seed)
+        chosen = changed(with_stream(chosen, stream, label, site_column), items, seed)
         check_ready(out, FILES, "--out")
-        with console.status("reading the stream and training the classifiers"):
+        with console.status("reading the stream, loading and training the classifiers"):
             world = build(chosen, folder)
         played, outcome = play(world, console)
         result = report.result(played, outcome)
@@ -52,12 +62,14 @@ def run(
             console.print(table(result))
         if played is not world:
             console.print("stopped: these are the results so far")
+        for note in outcome.notes:
+            console.print(note)
         console.print(f"report: {printable(write_report(result, out))}")
 
 
 def changed(scenario: Scenario, items: int | None, seed: int | None) -> Scenario:
     """Return the scenario with another number of items or another seed."""
-    if items is not None:
+    if items is not None and scenario.stream is not None:
         scenario = scenario.model_copy(update={"stream": scenario.stream.model_copy(update={"items": items})})
     return scenario if seed is None else scenario.model_copy(update={"seed": seed})
 
@@ -71,12 +83,12 @@ def play(world: World, console: Console) -> tuple[World, player.Outcome]:
     with Progress(*bars, console=console) as progress:
         task = progress.add_task("classify or send", total=int((world.places >= 0).sum()), error=0.0, speed=0.0)
 
-        def watch(slots: int, trace: Trace) -> None:
+        def watch(slots: int, errors: float) -> None:
             nonlocal reached
             reached = slots
             done = int((world.places[:slots] >= 0).sum())
             speed = done / max(1e-9, time.perf_counter() - start)
-            progress.update(task, completed=done, error=running_error(world, trace, slots), speed=speed)
+            progress.update(task, completed=done, error=100 * errors, speed=speed)
 
         try:
             return world, player.run(world, watch)
@@ -84,15 +96,6 @@ def play(world: World, console: Console) -> tuple[World, player.Outcome]:
             pass
     part = first_slots(world, max(1, reached))
     return part, player.run(part)
-
-
-def running_error(world: World, trace: Trace, slots: int) -> float:
-    """Return the share of errors so far, in %."""
-    places = world.places[:slots]
-    arrived = places >= 0
-    if not arrived.any():
-        return 0.0
-    return 100 * (1.0 - float(world.right[places[arrived], trace.functions[:slots][arrived]].mean()))
 
 
 def first_slots(world: World, slots: int) -> World:
@@ -120,7 +123,7 @@ def table(result: dict[str, Any]) -> Table:
             f"{row['sent']:.1f}",
             *phases,
             f"{row['cost']:.0f}",
-            f"{row['regret']:.0f}",
+            "" if row["regret"] is None else f"{row['regret']:.0f}",
             end_section=n % len(result["error_curves"]) == len(result["error_curves"]) - 1,
         )
     return shown
@@ -130,17 +133,3 @@ def by_site(result: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows site by site: the policy of the scenario, then the others, best error first."""
     order = {site: n for n, site in enumerate(result["sites"])}
     return sorted(result["rows"], key=lambda row: (order[row["site"]], row["policy"] != result["policy"], row["error"]))
-
-
-def validate(scenario: Annotated[Path, typer.Argument(help="The scenario file to check.")]) -> None:
-    """Check a scenario file and name every mistake with its key.
-
-    The stream is read and the classifiers are trained, unless it would have to be downloaded; nothing is played.
-    """
-    with say_errors():
-        checked, folder = load(scenario)
-        if not checked.stream.must_be_fetched:
-            build(checked, folder)
-    functions = sum(len(site.classifiers) for site in checked.sites)
-    sites, items = len(checked.sites), checked.stream.items
-    typer.echo(f"{printable(scenario)}: good. {sites} sites, {functions} classifiers, {items:,} items.")

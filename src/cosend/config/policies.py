@@ -1,4 +1,4 @@
-"""The policy of a scenario: a name, the options beside it, and for what goes around another policy, that policy.
+"""The policy of a network: a name, the options beside it, and for what goes around another policy, that policy.
 
     [policy]                    [policy]
     name = "ZoomingKLUCB"       name = "ChangeAware"
@@ -6,7 +6,7 @@
                                 [policy.policy]
                                 name = "CellKLUCB"
 
-Without a name it is CoS.
+Without a table it is what a site uses by itself, ZoomingKLUCB.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from cosend.config.parts import perhaps
 from cosend.core.policy.parts import EqualCells, Policy
-from cosend.core.policy.policies import POLICIES, ContextSelection, CoS, Wrapper, ZoomingKLUCB
+from cosend.core.policy.policies import POLICIES, ContextSelection, Wrapper, ZoomingKLUCB
 from cosend.errors import SettingError, shown
 
 Options = Mapping[str, Any]
@@ -26,13 +26,13 @@ INSIDE: Final = "policy"
 DEEPEST: Final = 5  # policies around each other
 
 
-def build_policy(options: Options, horizon: int) -> Policy:
+def build_policy(options: Options, horizon: int | None) -> Policy:
     """Return the policy that options without mistakes stand for.
 
-    `horizon` is the number of items at a site. Policies of equal cells, and those with time as an axis, get it unless
-    the file gives another one.
+    `horizon` is the number of items at a site, None if that is not known. Policies of equal cells, and those with time
+    as an axis, get it unless the file gives another one.
     """
-    kind = POLICIES[options.get("name", CoS.__name__)]
+    kind = POLICIES[options["name"]]
     given = {name: value for name, value in options.items() if name != "name"}
     if issubclass(kind, Wrapper):
         if INSIDE in given:
@@ -44,12 +44,23 @@ def build_policy(options: Options, horizon: int) -> Policy:
     return kind(**given)
 
 
+def wants_horizon(options: Options) -> bool:
+    """Tell whether a policy depends on the number of items at a site, and the file does not name it."""
+    kind = POLICIES[options["name"]]
+    if issubclass(kind, Wrapper):
+        return INSIDE in options and wants_horizon(options[INSIDE])
+    return "horizon" not in options and (issubclass(kind, EqualCells) or bool(options.get("time_dimension")))
+
+
 def policy_mistakes(options: Any, key: str = "policy", depth: int = 1) -> Iterator[str]:
     """Yield what is wrong with the options of a policy, each with its key."""
     if not isinstance(options, Mapping):
         yield f"{key}: must be a table of options, got {shown(options)}"
         return
-    name = options.get("name", CoS.__name__)
+    if "name" not in options:
+        yield f"{key}.name: a policy needs its name, one of {', '.join(POLICIES)}"
+        return
+    name = options["name"]
     if not isinstance(name, str) or name not in POLICIES:
         yield f"{key}.name: must be one of {', '.join(POLICIES)}, got {shown(name)}{perhaps(name, list(POLICIES))}"
         return

@@ -1,4 +1,4 @@
-"""A whole scenario file. Every mistake in it is found and named with its key before anything runs."""
+"""A whole network file. Every mistake in it is found and named with its key before anything runs."""
 
 from __future__ import annotations
 
@@ -12,28 +12,35 @@ from typing import Annotated, Any, Final
 from pydantic import Field, ValidationError, field_validator
 
 from cosend.config.contexts import AxisSetting
-from cosend.config.parts import Part, RowsOrNone, Seed, Unit, mistake_of
+from cosend.config.parts import Flag, Part, RowsOrNone, Seed, Tries, Unit, mistake_of
 from cosend.config.policies import build_policy, policy_mistakes
-from cosend.config.sites import SiteSetting
+from cosend.config.sites import ClassifierSetting, SiteSetting
 from cosend.config.streams import Stream
+from cosend.config.waiting import PatienceSetting
 from cosend.core.checks import check_path
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.parts import Policy
-from cosend.errors import ScenarioError, SettingError
+from cosend.core.policy.policies import ZoomingKLUCB
+from cosend.errors import ScenarioError, SettingError, shown
 
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
+NO_STREAM: Final = "there is no stream: give --stream FILE --label COLUMN, or a table [stream] in the file"
 
 
 class Scenario(Part):
-    """A whole scenario file."""
+    """A whole network file, for a simulation and for the sites of a service alike."""
 
     title: Annotated[str, Field(max_length=200)] = "A network of sites"
     seed: Seed = 0
     call_cost: Unit = 0.0
     label_delay: RowsOrNone = 1
-    stream: Stream
+    labels: Annotated[list[Any], Field(min_length=2)] | None = None
+    retries: Tries = 3
+    strict_labels: Flag = False
+    patience: PatienceSetting = PatienceSetting()
+    stream: Stream | None = None
     context: Annotated[list[AxisSetting], Field(min_length=1)]
-    policy: dict[str, Any] = Field(default_factory=dict)
+    policy: dict[str, Any] | None = None
     sites: Annotated[list[SiteSetting], Field(min_length=1)]
 
     @field_validator("title")
@@ -43,13 +50,71 @@ class Scenario(Part):
             raise ValueError("must be one line of text without control characters")
         return title
 
-    def build_policy(self, horizon: int) -> Policy:
-        """Return the policy, for so many items at a site unless the file says otherwise."""
-        return build_policy(self.policy, horizon)
+    @field_validator("labels")
+    @classmethod
+    def _are_different(cls, labels: list[Any] | None) -> list[Any] | None:
+        for label in labels or []:
+            if not isinstance(label, str | int | float) or label != label:
+                raise ValueError(f"a label is text, a number or a truth value, got {shown(label)}")
+        if labels and len(set(labels)) < len(labels):
+            raise ValueError(f"must be different, got {shown(labels)}")
+        return labels
+
+    def build_policy(self, horizon: int | None) -> Policy:
+        """Return the policy, for so many items at a site unless the file says otherwise; None if it is not known."""
+        return ZoomingKLUCB() if self.policy is None else build_policy(self.policy, horizon)
+
+    def call_costs(self) -> dict[str, float]:
+        """Return what calling each site costs."""
+        return {site.name: self.call_cost if site.call_cost is None else site.call_cost for site in self.sites}
+
+    def classifiers(self) -> Iterator[tuple[str, SiteSetting, ClassifierSetting]]:
+        """Yield every classifier with its key in the file and its site."""
+        for n, site in enumerate(self.sites, start=1):
+            for k, classifier in enumerate(site.classifiers, start=1):
+                yield f"sites.{n}.classifiers.{k}", site, classifier
+
+    def prediction_columns(self) -> list[str]:
+        """Return the columns of the stream that hold predictions."""
+        return [each.column for _, _, each in self.classifiers() if each.column is not None]
+
+    def hidden(self) -> list[str]:
+        """Return the features of an item that models do not see unless a classifier names them."""
+        axes = [axis.feature for axis in self.context if axis.hidden and axis.feature is not None]
+        contexts = [] if self.stream is None else self.stream.contexts
+        return list(dict.fromkeys([*axes, *contexts, *self.prediction_columns()]))
+
+    def serving_mistakes(self, site: str | None = None) -> list[str]:
+        """Return why a site, or any of them, cannot be run as a service, each with its key."""
+        found = [
+            f"{key}.model: {each.model!r} is what a recorded stream says: a service needs the model itself"
+            for key, owner, each in self.classifiers()
+            if each.kind == "column" and site in (None, owner.name)
+        ]
+        if self.stream is not None:
+            return found
+        for n, axis in enumerate(self.context, start=1):
+            if axis.kind == "previous_label" and self.labels is None:
+                found.append(f"context.{n}.kind: without a stream, 'previous_label' needs labels = [...] at the top")
+            if axis.kind == "time" and axis.horizon is None:
+                found.append(f"context.{n}.horizon: without a stream, 'time' needs the number of items it runs over")
+        found += [
+            f"{key}.model: {each.model!r} is trained on rows of the stream: give a table [stream] or a fitted model"
+            for key, owner, each in self.classifiers()
+            if each.is_trained and site in (None, owner.name)
+        ]
+        return [*found, *self._mistakes_without_horizon()]
+
+    def _mistakes_without_horizon(self) -> Iterator[str]:
+        try:
+            self.build_policy(None)
+        except SettingError as error:
+            yield f"policy: {error}"
 
     def mistakes(self) -> list[str]:
         """Return what is wrong though every part for itself is right."""
-        return [*self._double_names(), *self._training_beyond_the_stream(), *self._policy_mistakes()]
+        found = [*self._double_names(), *self._double_ports(), *self._training_beyond_the_stream()]
+        return [*found, *self._hidden_features(), *self._policy_mistakes()]
 
     def _double_names(self) -> Iterator[str]:
         names = [site.name for site in self.sites]
@@ -58,25 +123,41 @@ class Scenario(Part):
             if count > 1:
                 yield f"sites: names of sites and classifiers must differ, {name!r} stands twice"
 
-    def _training_beyond_the_stream(self) -> Iterator[str]:
+    def _double_ports(self) -> Iterator[str]:
+        taken: dict[tuple[str | None, int], str] = {}
         for n, site in enumerate(self.sites, start=1):
-            for k, classifier in enumerate(site.classifiers, start=1):
-                if classifier.train is not None and classifier.train[1] > self.stream.training:
-                    key = f"sites.{n}.classifiers.{k}.train"
-                    yield f"{key}: ends at row {classifier.train[1]:,}, but stream.training is {self.stream.training:,}"
+            if site.port is not None:
+                other = taken.setdefault((site.host, site.port), site.name)
+                if other != site.name:
+                    yield f"sites.{n}.port: {site.port} is the port of {other!r} already: each site needs its own"
+
+    def _training_beyond_the_stream(self) -> Iterator[str]:
+        for key, _, classifier in self.classifiers():
+            if self.stream is not None and classifier.train is not None and classifier.train[1] > self.stream.training:
+                there = f"stream.training is {self.stream.training:,}"
+                yield f"{key}.train: ends at row {classifier.train[1]:,}, but {there}"
+
+    def _hidden_features(self) -> Iterator[str]:
+        hidden = {axis.feature: n for n, axis in enumerate(self.context, start=1) if axis.hidden}
+        for key, _, classifier in self.classifiers():
+            for name in classifier.features or ():
+                if name in hidden:
+                    yield f"{key}.features: {name!r} is hidden from models by context.{hidden[name]}.hidden"
 
     def _policy_mistakes(self) -> Iterator[str]:
-        found = list(policy_mistakes(self.policy))
+        found = [] if self.policy is None else list(policy_mistakes(self.policy))
         yield from found
         if not found:
+            categories = [n for n, axis in enumerate(self.context) if axis.kind == "category"]
+            axes: dict[str, Any] = {"dimensions": len(self.context), "categories": categories}
             try:  # whether it goes with so many axes
-                Learner("site", own={"arm": 0.0}, dimensions=len(self.context), policy=self.build_policy(1))
+                Learner("site", own={"arm": 0.0}, policy=self.build_policy(1), **axes)
             except SettingError as error:
                 yield f"policy: {error}"
 
 
 def load(path: Path | None) -> tuple[Scenario, Path]:
-    """Return the scenario of a file, or the default one, and the folder that paths in it start from."""
+    """Return what a network file says, or the default one, and the folder that paths in it start from."""
     if path is None:
         return parse(files(__package__).joinpath("default.toml").read_text(), "the default scenario"), Path()
     check_path("scenario", path)
@@ -91,11 +172,11 @@ def load(path: Path | None) -> tuple[Scenario, Path]:
 
 
 def parse(text: str, source: str) -> Scenario:
-    """Return the scenario of a text, or raise with every mistake and its key."""
+    """Return what a text says, or raise with every mistake and its key."""
     try:
         scenario = Scenario.model_validate(tomllib.loads(text))
     except ValidationError as error:
-        raise ScenarioError(source, [mistake_of(each) for each in error.errors()]) from error
+        raise ScenarioError(source, [mistake_of(each, Scenario) for each in error.errors()]) from error
     except RecursionError:
         raise ScenarioError(source, ["not TOML: brackets within brackets, too many of them"]) from None
     except ValueError as error:

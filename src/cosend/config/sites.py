@@ -1,41 +1,104 @@
-"""The sites of a scenario and their classifiers."""
+"""The sites of a network and their classifiers."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from cosend.classifiers.loading import ALLOWED
+from cosend.classifiers.model_files import PICKLES
 from cosend.classifiers.zoo import NAMES
-from cosend.config.parts import Name, Names, Part, Unit, perhaps
+from cosend.config.parts import Flag, Host, Name, Names, Part, Port, Seconds, Unit, perhaps
+from cosend.core.checks import check_path
+from cosend.errors import shown
+
+COLUMN: Final = "column:"
+FILES: Final = (".skops", ".onnx", *PICKLES)
+TRUSTED: Final = (".skops", *PICKLES)  # files that may need trust
+Kind = Literal["zoo", "column", "file", "module"]
 
 
 class ClassifierSetting(Part):
-    """A classifier: a model by name, the rows it is trained on, the features it may see, its cost."""
+    """A classifier: its model, what that is trained on, the features it may see, its cost, and how long it may take."""
 
     name: Name
     model: str
     train: tuple[int, int] | None = None
+    train_on: Literal["stream", "own"] = "stream"
     label: Any = None
     features: Names | None = None
     cost: Unit = 0.0
+    trusted: Flag = False
+    limit_s: Seconds = 1.0
+
+    @field_validator("model")
+    @classmethod
+    def _can_be_found(cls, model: str) -> str:
+        check_path("model", model)
+        if model == COLUMN:
+            raise ValueError("name the column of the stream that holds the predictions: column:NAME")
+        if model not in NAMES and ":" not in model and Path(model).suffix.lower() not in FILES:
+            guess = perhaps(model, list(NAMES))
+            raise ValueError(f"must be one of {', '.join(NAMES)}, or column:NAME; else {ALLOWED}; got {model!r}{guess}")
+        return model
+
+    @field_validator("features")
+    @classmethod
+    def _are_different(cls, features: list[str] | None) -> list[str] | None:
+        if features and len(set(features)) < len(features):
+            raise ValueError(f"each of them once, got {shown(features)}")
+        return features
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> ClassifierSetting:
-        if self.model not in NAMES:
-            guess = perhaps(self.model, list(NAMES))
-            raise ValueError(f"model must be one of {', '.join(NAMES)}, got {self.model!r}{guess}")
         if self.model == "always" and self.label is None:
             raise ValueError("model 'always' needs the label that it gives")
         if self.model != "always" and self.label is not None:
             raise ValueError(f"label is for model 'always', not for {self.model!r}")
-        if self.model != "always" and (self.train is None or not 0 <= self.train[0] < self.train[1]):
-            raise ValueError(f"model {self.model!r} needs train = [first row, row after the last]")
+        if self.kind == "column" and self.features is not None:
+            raise ValueError("features are for models, and a column of predictions needs none")
+        if self.trusted and not (self.kind == "file" and Path(self.model).suffix.lower() in TRUSTED):
+            raise ValueError(f"trusted is for files that end in {', '.join(TRUSTED)}, not for model {self.model!r}")
+        self._check_training()
         return self
+
+    def _check_training(self) -> None:
+        if self.is_trained:
+            if self.train is None and self.train_on == "stream":
+                raise ValueError(f"model {self.model!r} needs train = [first row, row after the last]")
+            if self.train is not None and not 0 <= self.train[0] < self.train[1]:
+                raise ValueError("train must be [first row, row after the last], at least one row, counted from 0")
+        elif self.train_on == "own" or (self.train is not None and self.kind != "zoo"):
+            raise ValueError(f"train and train_on are for models by name that are trained, not for {self.model!r}")
+
+    @property
+    def kind(self) -> Kind:
+        """Where the model comes from."""
+        if self.model in NAMES:
+            return "zoo"
+        if self.model.startswith(COLUMN):
+            return "column"
+        return "file" if Path(self.model).suffix.lower() in FILES else "module"
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it is trained on rows of the stream."""
+        return self.kind == "zoo" and self.model != "always"
+
+    @property
+    def column(self) -> str | None:
+        """The column of the stream that holds its predictions, if it is one."""
+        return self.model.removeprefix(COLUMN) if self.kind == "column" else None
 
 
 class SiteSetting(Part):
-    """A site and its classifiers."""
+    """A site: where it listens, what calling it costs, and its classifiers."""
 
     name: Name
+    host: Host | None = None
+    port: Port | None = None
+    call_cost: Unit | None = None
+    learns_from: Literal["used", "all"] = "used"
     classifiers: Annotated[list[ClassifierSetting], Field(min_length=1)]

@@ -1,26 +1,33 @@
-"""Where the items of a scenario come from."""
+"""Where the items of a simulation come from."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cosend.config.parts import Names, Part, Row, Rows, RowsOrNone
+from cosend.config.parts import MOST_ROWS, Names, Part, Row, Rows, RowsOrNone
 from cosend.core.checks import check_path
+from cosend.errors import StreamError
 from cosend.streams.files import read_table
 from cosend.streams.kdd99 import kdd99
 from cosend.streams.river import river_dataset
 from cosend.streams.table import Table
 from cosend.streams.traffic import traffic
 
+ITEMS: Final = 20_000  # of a stream that has no end of its own
+
 
 class Stream(Part):
-    """Where the items come from. The first `training` rows train the classifiers, the next `items` rows arrive."""
+    """Where the items come from. The first `training` rows train the classifiers, the next `items` rows arrive.
+
+    Without a number of items they are all that are left of a file, or 20,000.
+    """
 
     kind: Literal["traffic", "kdd99", "file", "river"]
-    items: Rows = 20_000
+    items: Rows | None = None
     training: RowsOrNone = 0
     path: Path | None = None
     dataset: str | None = None
@@ -55,22 +62,36 @@ class Stream(Part):
         """Whether it may have to be downloaded before anything is known of it."""
         return self.kind == "kdd99" and self.path is None
 
-    def read(self, seed: int, folder: Path) -> Table:
-        """Return the rows for training and the items, in this order."""
-        rows = self.training + self.items
+    def read(self, seed: int, folder: Path, columns: Sequence[str] = ()) -> Table:
+        """Return the rows for training and the items, in this order.
+
+        `columns` of a file are read for contexts, or as predictions, unless the file gives them another use.
+        """
+        if self.kind == "file":
+            return self._read_file(folder, columns)
+        rows = self.training + (self.items or ITEMS)
         if self.kind == "traffic":
             return traffic(rows, seed=seed)
         if self.kind == "river":
             return river_dataset(self.dataset or "", rows)
-        path = None if self.path is None else folder / self.path
-        if self.kind == "kdd99":
-            return kdd99(path, start=self.start, rows=rows)
-        return read_table(
-            path or folder,
+        return kdd99(None if self.path is None else folder / self.path, start=self.start, rows=rows)
+
+    def _read_file(self, folder: Path, columns: Sequence[str]) -> Table:
+        file = folder / (self.path or "")
+        used = {self.label, self.site, *self.contexts, *(self.features or ())}
+        table = read_table(
+            file,
             label=self.label or "",
             features=self.features,
-            contexts=self.contexts,
+            contexts=[*self.contexts, *(name for name in dict.fromkeys(columns) if name not in used)],
             site=self.site,
-            rows=rows,
+            rows=None if self.items is None else self.training + self.items,
             start=self.start,
         )
+        if len(table) <= self.training:
+            wrong = f"all of its {len(table):,} rows are for training, stream.training is {self.training:,}"
+            raise StreamError(wrong, "at least one must arrive", file=file)
+        if len(table) - self.training > MOST_ROWS:
+            wrong = f"{len(table) - self.training:,} rows would arrive"
+            raise StreamError(wrong, f"at most {MOST_ROWS:,} may: take fewer items", file=file)
+        return table

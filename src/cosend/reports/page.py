@@ -131,6 +131,7 @@ def write_report(result: Result, folder: Path) -> Path:
                    "hindsight": bool, may be left out}],
          "error_curves": {policy: {"item": [int], "error": [float]}},
          "phases": {site: {"item": [int], "train": [float], "explore": [float], "exploit": [float]}},
+         "notes": [str], may be left out,
          "winners": {site: {"arms": [str], "cells": [[int, ...]], "best": [int], "arrivals": [int]}},
          "flows": {"from": [site], "to": [site], "percent": [[float]]}}
     """
@@ -176,6 +177,7 @@ def _page(result: Result, pictures: Mapping[str, bytes]) -> str:
         "<h2>Results</h2>",
         "<p>A row for every policy at every site. The lowest error of each site is marked; what knows the labels in "
         "hindsight is out of competition.</p>",
+        *(f"<p>{escape(note[:1].upper() + note[1:])}.</p>" for note in result.get("notes", ())),
         _table(result["rows"]),
         _meanings(),
         *(_section(section, pictures.get(section.name)) for section in SECTIONS),

@@ -136,7 +136,7 @@ class Batch(Tries):
     def _predict(self, arm: str, places: list[int]) -> None:
         classifier = self.site.classifiers[arm]
         items = [self.items[place] for place in places]
-        self._enter(arm, places, replies_of(arm, classifier, items), keeps=classifier.learns)
+        self._enter(arm, places, replies_of(arm, classifier, items), keeps=self.site.keeps_item(classifier))
 
     def _call(self, peer: str, places: list[int]) -> bool:
         """Have a peer label items; false if it labels none."""
@@ -148,7 +148,7 @@ class Batch(Tries):
             questions.append(Question(ticket, self.items[place], self.contexts[place], training, training or always))
         call = Call(peer, self.site.name, questions)
         replies = called(lambda: self.site.peers[peer].serve(call), len(questions))
-        return self._enter(peer, places, replies, keeps=False)
+        return self._enter(peer, places, replies, keeps=self.site.keeps_item(None))
 
     def _enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> bool:
         """Enter what an arm has answered, and take back what it has not; false if it has answered nothing."""
@@ -220,7 +220,7 @@ class Answering(Tries):
         for function, together in uses.items():
             classifier = self.site.classifiers[function]
             replies = replies_of(function, classifier, [self.questions[place].item for place in together])
-            self._enter(function, together, replies, keeps=classifier.learns)
+            self._enter(function, together, replies, keeps=self.site.keeps_item(classifier))
 
     def _enter(self, function: str, places: list[int], replies: Replies, *, keeps: bool) -> None:
         """Enter what a classifier has answered, and take back what it has not."""

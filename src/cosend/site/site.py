@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
-from cosend.core.checks import as_list, check_callable, check_kind, check_unit, check_whole
+from cosend.core.checks import as_list, check_callable, check_kind, check_one_of, check_unit, check_whole
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import LabelledData, View
@@ -63,6 +63,7 @@ class Site(Kept):
     patience       how long it waits for labels; for ever unless given
     retries        how often an item is chosen for again when its arm has failed, the last time among local classifiers
     strict_labels  refuse a true label that no arm could have given; else it is a warning, once
+    learns_from    which labels a model that learns gets: those of items that it was "used" for, or "all" at this site
     journal        what its events are written to, for example `list.append`; `fold` makes its state of them
     """
 
@@ -80,6 +81,7 @@ class Site(Kept):
         seed: int = 0,
         retries: int = 3,
         strict_labels: bool = False,
+        learns_from: Literal["used", "all"] = "used",
         journal: Journal | None = None,
     ) -> None:
         if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -92,12 +94,13 @@ class Site(Kept):
         check_callable(f"the reward of site {name!r}", reward, "a function (label, truth) -> gain in [0, 1]")
         check_whole("retries", retries, least=0)
         check_kind("strict_labels", strict_labels, bool, "True or False")
+        check_one_of("learns_from", learns_from, ("used", "all"))
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
         unknown = [arm for arm in costs if arm not in classifiers]
         if unknown:
             raise ArmError(f"site {name!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
-        self.name, self.reward, self.retries = name, reward, retries
+        self.name, self.reward, self.retries, self.learns_from = name, reward, retries, learns_from
         self.axes: tuple[Axis, ...] = as_axes(name, context, candidates)
         self.axis_names = tuple(candidates or [axis.description for axis in self.axes])
         if context == "auto" and not isinstance(policy, ContextSelection):
@@ -337,6 +340,12 @@ class Site(Kept):
             return None
         return (failed | resting if usable - resting else failed) & set(arms.names)
 
+    def keeps_item(self, used: Classifier | None) -> bool:
+        """Tell whether an item is kept until its label comes: for the model that was used, or for all that learn."""
+        if self.learns_from == "all":
+            return any(each.learns for each in self.classifiers.values())
+        return used is not None and used.learns
+
     def arm_worked(self, arm: str, labels: Iterable[Any]) -> None:
         """Take note that an arm has answered."""
         self._backoff.worked(arm)
@@ -372,10 +381,16 @@ class Site(Kept):
     def _let_models_learn(self, lessons: Sequence[Lesson]) -> list[CosendError]:
         """Let models learn, all of them, and return what went wrong."""
         errors: list[CosendError] = []
-        for name, item, truth in lessons:
-            if name in self.classifiers:
+        for used, item, truth in lessons:
+            for name in self._learners(used):
                 try:
                     teach(name, self.classifiers[name], item, truth)
                 except CosendError as error:
                     errors.append(error)
         return errors
+
+    def _learners(self, used: str) -> list[str]:
+        """Return the models that learn from an item that this arm was used for."""
+        if self.learns_from == "all":
+            return [name for name, each in self.classifiers.items() if each.learns]
+        return [used] if used in self.classifiers else []

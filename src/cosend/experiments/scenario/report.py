@@ -32,6 +32,7 @@ def result(world: World, outcome: Outcome) -> dict[str, Any]:
         "phases": {name: phases(world, outcome, site) for site, name in enumerate(sites)},
         "winners": {name: winners(world, outcome, site) for site, name in enumerate(sites)},
         "flows": flows(outcome, sites),
+        "notes": outcome.notes,
     }
 
 
@@ -68,8 +69,11 @@ def winners(world: World, outcome: Outcome, site: int) -> dict[str, Any]:
     """Return which arm is the best in every cell that a site has visited.
 
     That is what the site holds for the best if its policy has these cells, else the arm that it used most in them.
+    The values of a category have no place on an axis, so there is nothing to draw for them.
     """
     learner = outcome.learners[site]
+    if len(world.measured) < len(world.axes):
+        return {"arms": list(learner.arms.names), "cells": [], "best": [], "arrivals": []}
     cells = [cell for cell in learner.cells().values() if cell.view == 0]
     if not _has_these_cells(world) or {cell.slices for cell in cells} - {slices_of(world)}:
         return _most_used(world, outcome, site)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +17,16 @@ from cosend.core.kernel.partition import keys_of
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.parts import MOST_CELLS, MOST_CUBE_AXES, EqualCells, Policy
 from cosend.core.policy.policies import CellKLUCB, ContextSelection, CoS, ZoomingKLUCB
+from cosend.experiments.scenario import live
+from cosend.experiments.scenario.live import Watch
 from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.replay import replay
 
 WINDOW = 100  # of the sliding-window AdaBoost
 HINDSIGHT = ("oracle per cell", "best fixed")  # these know all labels beforehand
-Watch = Callable[[int, Trace], None]
+MOST_VALUES = 20  # of a category that a linear model gets a column for
+NEED_ANSWERS = ("the oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random", "AdaBoost")
 
 
 class Played(NamedTuple):
@@ -39,22 +42,42 @@ class Played(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Everything that was played, and the learners of the scenario's policy as they are now."""
+    """What was played, and the learners of the scenario's policy as they are now."""
 
     played: list[Played]
     learners: list[Learner]
     trace: Trace
+    notes: list[str]  # what a reader should know
 
 
 def run(world: World, watch: Watch | None = None) -> Outcome:
     """Play the policy of the scenario, others beside it, and all baselines."""
-    learners = world.learners(world.policy)
-    trace = _replayed(world, learners, watch)
-    played = [*_learnt(name_of(world.policy), world, learners, trace)]
+    first = _play(world, world.policy, watch)
+    played = [*first.played]
     for policy in beside(world):
-        others = world.learners(policy)
-        played += _learnt(name_of(policy), world, others, _replayed(world, others, None))
-    return Outcome([*played, *baselines(world)], learners, trace)
+        played += _play(world, policy, None).played
+    notes = [*_how_it_was_played(world), *world.notes, *first.notes]
+    return Outcome([*played, *baselines(world)], first.learners, first.trace, notes)
+
+
+def _play(world: World, policy: Policy, watch: Watch | None) -> Outcome:
+    """Play a policy, compiled if what every function says is known beforehand, else through real sites."""
+    if world.one_by_one:
+        lived = live.play(world, policy, watch)
+        return Outcome([*_lived(name_of(policy), world, lived)], lived.learners, lived.trace, lived.notes)
+    learners = world.learners(policy)
+    trace = _replayed(world, learners, watch)
+    return Outcome([*_learnt(name_of(policy), world, learners, trace)], learners, trace, [])
+
+
+def _how_it_was_played(world: World) -> Iterator[str]:
+    if world.one_by_one:
+        yield f"played item by item, because {' and '.join(world.one_by_one)}"
+    if not world.known:
+        yield (
+            f"left out, because they must know beforehand what every classifier says: {', '.join(NEED_ANSWERS)}; "
+            "and with the oracle, regret"
+        )
 
 
 def beside(world: World) -> list[Policy]:
@@ -71,49 +94,101 @@ def beside(world: World) -> list[Policy]:
 
 def _replayed(world: World, learners: list[Learner], watch: Watch | None) -> Trace:
     delay = world.scenario.label_delay
-    return replay(learners, world.contexts, world.right, items=world.places, delay=delay, watch=watch)
+
+    def seen(slots: int, trace: Trace) -> None:
+        if watch is not None:
+            watch(slots, _errors_so_far(world, trace, slots))
+
+    watching = None if watch is None else seen
+    return replay(learners, world.contexts, world.right, items=world.places, delay=delay, watch=watching)
+
+
+def _errors_so_far(world: World, trace: Trace, slots: int) -> float:
+    """Return the share of errors so far."""
+    places = world.places[:slots]
+    arrived = places != NOTHING
+    if not arrived.any():
+        return 0.0
+    return 1.0 - float(world.right[places[arrived], trace.functions[:slots][arrived]].mean())
 
 
 def _learnt(policy: str, world: World, learners: list[Learner], trace: Trace) -> Iterator[Played]:
     """Yield what a policy did at every site."""
     for site, learner in enumerate(learners):
-        arrived = world.places[:, site] != NOTHING
-        rows, functions = world.rows_of(site), trace.functions[arrived, site]
-        arms, phases = trace.arms[arrived, site].astype(np.int64), trace.phases[arrived, site]
-        yield Played(
-            policy,
-            learner.name,
-            world.right[rows, functions].astype(np.float64),
-            np.asarray(learner.arms.costs())[arms],
-            (arms >= len(learner.arms.own)).astype(np.float64),
-            (phases == TRAIN).astype(np.float64),
-            np.isin(phases, (EXPLORE, LOOK)).astype(np.float64),
-        )
+        functions = trace.functions[world.places[:, site] != NOTHING, site]
+        yield _at_site(policy, world, learner, trace, site, world.right[world.rows_of(site), functions])
+
+
+def _lived(policy: str, world: World, lived: live.Live) -> Iterator[Played]:
+    """Yield what a policy did at every real site."""
+    for site, learner in enumerate(lived.learners):
+        yield _at_site(policy, world, learner, lived.trace, site, lived.right[site])
+
+
+def _at_site(policy: str, world: World, learner: Learner, trace: Trace, site: int, right: Any) -> Played:
+    arrived = world.places[:, site] != NOTHING
+    arms, phases = trace.arms[arrived, site].astype(np.int64), trace.phases[arrived, site]
+    return Played(
+        policy,
+        learner.name,
+        right.astype(np.float64),
+        np.asarray(learner.arms.costs())[arms],
+        (arms >= len(learner.arms.own)).astype(np.float64),
+        (phases == TRAIN).astype(np.float64),
+        np.isin(phases, (EXPLORE, LOOK)).astype(np.float64),
+    )
 
 
 def baselines(world: World) -> Iterator[Played]:
-    """Yield what every baseline would have done at every site; they may use all functions of all sites."""
+    """Yield what every baseline would have done at every site; most may use all functions of all sites."""
     for site, setting in enumerate(world.scenario.sites):
-        rows = world.rows_of(site)
-        if not len(rows):
-            continue
-        right, costs = world.right[rows].astype(np.float64), world.costs(site)
-        values, contexts = right - costs, world.contexts[rows]
-        cells = keys_of(contexts, slices_of(world))
-        choosing: dict[str, Ints] = {
-            "oracle per cell": per_cell_oracle(values, cells),
-            "best fixed": best_fixed(values),
-            "epsilon-greedy": epsilon_greedy(values, cells, seed=world.scenario.seed),
-            "LinUCB": linucb(values, contexts),
-            "uniform random": uniform_random(values, world.scenario.seed),
-        }
-        for policy, picked in choosing.items():
-            sent = (world.owners[picked] != site).astype(np.float64)
-            yield Played(policy, setting.name, right[np.arange(len(rows)), picked], costs[picked], sent)
-        yield from _combining(world, site, costs)
         labels = world.items.labels[world.items_of(site)]
-        free = np.zeros(len(rows))
+        if not len(labels):
+            continue
+        if world.known:
+            yield from _choosing(world, site)
+            yield from _combining(world, site, world.costs(site))
+        free = np.zeros(len(labels))
         yield Played("previous label", setting.name, (persistence(labels) == labels).astype(np.float64), free, free)
+
+
+def _choosing(world: World, site: int) -> Iterator[Played]:
+    """Yield the baselines that choose a function for every item."""
+    rows, costs = world.rows_of(site), world.costs(site)
+    right = world.right[rows].astype(np.float64)
+    values, contexts = right - costs, world.contexts[rows]
+    cells = cells_of(world, contexts)
+    choosing: dict[str, Ints] = {
+        "oracle per cell": per_cell_oracle(values, cells),
+        "best fixed": best_fixed(values),
+        "epsilon-greedy": epsilon_greedy(values, cells, seed=world.scenario.seed),
+        "LinUCB": linucb(values, _as_numbers(world, contexts)),
+        "uniform random": uniform_random(values, world.scenario.seed),
+    }
+    for policy, picked in choosing.items():
+        sent = (world.owners[picked] != site).astype(np.float64)
+        name = world.scenario.sites[site].name
+        yield Played(policy, name, right[np.arange(len(rows)), picked], costs[picked], sent)
+
+
+def cells_of(world: World, contexts: Floats) -> Ints:
+    """Return a number for the cell of every context: equal slices of what is a number, a cell for every other value."""
+    keys = keys_of(contexts[:, world.measured], slices_of(world))
+    if len(world.measured) == len(world.axes):
+        return keys
+    codes = np.delete(contexts, world.measured, axis=1).astype(np.int64)
+    cells: Ints = np.unique(np.column_stack([keys, codes]), axis=0, return_inverse=True)[1].reshape(-1)
+    return cells
+
+
+def _as_numbers(world: World, contexts: Floats) -> Floats:
+    """Return contexts as a linear model can use them: a column of 0 and 1 for each of a category's commonest values."""
+    columns = [contexts[:, world.measured]]
+    for axis in sorted(set(range(len(world.axes))).difference(world.measured)):
+        values, counts = np.unique(contexts[:, axis], return_counts=True)
+        commonest = values[np.argsort(-counts, kind="stable")[:MOST_VALUES]]
+        columns.append((contexts[:, axis][:, None] == commonest).astype(np.float64))
+    return np.ascontiguousarray(np.hstack(columns))
 
 
 def _combining(world: World, site: int, costs: Floats) -> Iterator[Played]:
@@ -121,6 +196,8 @@ def _combining(world: World, site: int, costs: Floats) -> Iterator[Played]:
     items, name = world.items_of(site), world.scenario.sites[site].name
     trained_on = len(world.training)
     if len(world.classes) != 2 or world.outputs.shape[1] > MOST_FUNCTIONS or trained_on < WINDOW:
+        return
+    if (world.outputs < 0).any():  # a vote that is for neither class
         return
     labels_of_all = np.concatenate([world.training.labels, world.items.labels[items]])
     truth = (labels_of_all == world.classes[1]).astype(np.int64)
@@ -143,13 +220,13 @@ def slices_of(world: World) -> int:
     inside = inside_of(world.policy)
     if not isinstance(inside, EqualCells):
         inside = CoS(max_cells=MOST_CELLS)
-    return inside.slices_at(inside.horizon or len(world.arrivals), len(world.axes))
+    return inside.slices_at(inside.horizon or len(world.arrivals), max(1, len(world.measured)))
 
 
 def summary(played: list[Played]) -> list[dict[str, Any]]:
-    """Return one row for every site and policy; regret is against the per-cell oracle."""
+    """Return one row for every site and policy; regret is against the per-cell oracle, None if that did not play."""
     oracle = {each.site: _net(each) for each in played if each.policy == "oracle per cell"}
-    played = [each for each in played if each.site in oracle]  # nothing arrived at the others
+    played = [each for each in played if len(each.right)]  # nothing arrived at the others
     return [
         {
             "site": each.site,
@@ -160,7 +237,7 @@ def summary(played: list[Played]) -> list[dict[str, Any]]:
             "cost": float(each.paid.sum()),
             "training": None if each.trained is None else _percent(each.trained),
             "exploration": None if each.explored is None else _percent(each.explored),
-            "regret": oracle[each.site] - _net(each),
+            "regret": oracle[each.site] - _net(each) if each.site in oracle else None,
             "hindsight": each.policy in HINDSIGHT,
         }
         for each in played

@@ -1,43 +1,48 @@
-"""A scenario made ready to play: the stream read, the classifiers trained, every answer and every context known."""
+"""A network file made ready to play over its stream: every context known, and every answer that can be known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cosend.classifiers.zoo import Trained, train
+from cosend.config.build import SOURCE, Built, read_stream
 from cosend.config.scenario import Scenario
-from cosend.config.sites import ClassifierSetting, SiteSetting
+from cosend.config.sites import SiteSetting
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.learner.learner import Learner
+from cosend.core.learner.registry import Patience
 from cosend.core.policy.parts import Policy
-from cosend.errors import ContextError, ScenarioError, SettingError, listed, shown
+from cosend.errors import ContextError, ScenarioError, SettingError
+from cosend.experiments.scenario.answers import Answers, all_answers
 from cosend.site.context import Axis, read_contexts
-from cosend.site.past import Past
+from cosend.site.past import Codes, Past
 from cosend.streams.table import Table
 
 NOTHING = -1  # no item arrives in this slot
-SEEDS_OF_MODELS: Final = 2**32  # scikit-learn takes no larger one
 
 
 class World(NamedTuple):
     """Everything that a policy or baseline may be played against."""
 
     scenario: Scenario
+    built: Built
     training: Table
     items: Table
     arrivals: Ints  # [slot, site]: the item that arrives, or NOTHING
-    contexts: Floats  # [arrival, axis]
+    contexts: Floats  # [arrival, axis]; for a category, codes that all sites share
     places: Ints  # [slot, site]: the row in `contexts` and `right`, or NOTHING
-    right: npt.NDArray[np.uint8]  # [arrival, function]
-    outputs: Ints  # [row, function] for the training rows and then the items, as numbers of `classes`
+    right: npt.NDArray[np.uint8]  # [arrival, function]; empty unless `known`
+    outputs: Ints  # [row, function] for the training rows and then the items, as numbers of `classes`, -1 for none
     classes: list[Any]  # the labels that occur, sorted
     axes: list[Axis]
     policy: Policy
+    known: bool  # whether it is known beforehand what every function says of every item
+    one_by_one: list[str]  # why real sites must play it item by item; empty if the compiled replay can
+    notes: list[str]  # what a reader should know
 
     @property
     def horizon(self) -> int:
@@ -50,6 +55,11 @@ class World(NamedTuple):
         counts = [len(site.classifiers) for site in self.scenario.sites]
         return np.repeat(np.arange(len(counts)), counts)
 
+    @property
+    def measured(self) -> list[int]:
+        """The axes that are numbers, not categories."""
+        return [n for n, axis in enumerate(self.axes) if not axis.is_category]
+
     def learners(self, policy: Policy) -> list[Learner]:
         """Return fresh learners for all sites."""
         return [self._learner(site, policy) for site in self.scenario.sites]
@@ -57,14 +67,14 @@ class World(NamedTuple):
     def _learner(self, site: SiteSetting, policy: Policy) -> Learner:
         learner = Learner(
             site.name,
-            own={classifier.name: classifier.cost for classifier in site.classifiers},
+            own=self.built.costs(site.name),
             dimensions=len(self.axes),
+            categories=[n for n, axis in enumerate(self.axes) if axis.is_category],
             policy=policy,
             seed=self.scenario.seed,
         )
-        for other in self.scenario.sites:
-            if other is not site:
-                learner.add_peer(other.name, self.scenario.call_cost, functions=len(other.classifiers))
+        for name, (cost, functions) in self.built.peers(site.name).items():
+            learner.add_peer(name, cost, functions=functions)
         return learner
 
     def rows_of(self, site: int) -> Ints:
@@ -79,35 +89,70 @@ class World(NamedTuple):
 
     def costs(self, site: int) -> Floats:
         """Return what using each function costs a site: its own cost, or that of the call."""
-        own = np.array([each.cost for each_site in self.scenario.sites for each in each_site.classifiers])
-        return np.where(self.owners == site, own, self.scenario.call_cost)
+        own = np.array([each.cost for _, _, each in self.scenario.classifiers()])
+        called = np.array(list(self.scenario.call_costs().values()))[self.owners]
+        return np.where(self.owners == site, own, called)
 
 
 def build(scenario: Scenario, folder: Path) -> World:
-    """Read the stream, train the classifiers and work out every context."""
-    table = scenario.stream.read(scenario.seed, folder)
+    """Read the stream, make the classifiers, ask them what can be asked beforehand, and work out every context."""
+    table = read_stream(scenario, folder)
+    built = Built(scenario, folder, table)
+    built.all_classifiers()
     classes = np.unique(table.labels).tolist()
-    mistakes = list(mistakes_about(scenario, table, classes))
-    if mistakes:
-        raise ScenarioError("the scenario", mistakes)
-    training = table.part(0, scenario.stream.training)
-    items = table.part(scenario.stream.training, len(table))
-    settings = [each for site in scenario.sites for each in site.classifiers]
-    outputs = np.stack(
-        [answers(each, table, classes, scenario.seed + number) for number, each in enumerate(settings)], axis=1
-    )
+    first = 0 if scenario.stream is None else scenario.stream.training
+    training, items = table.part(0, first), table.part(first, len(table))
+    answers = all_answers(built, table, classes)
     arrivals = arriving(scenario, items)
-    axes = [axis.build(classes, busiest(arrivals)) for axis in scenario.context]
-    places, contexts = placed(arrivals, items, axes, scenario.label_delay)
-    truth = np.searchsorted(np.array(classes), items.labels)
-    right = (outputs[scenario.stream.training :] == truth[:, None])[arrivals[places != NOTHING]].astype(np.uint8)
-    policy = scenario.build_policy(busiest(arrivals))
-    world = World(scenario, training, items, arrivals, contexts, places, right, outputs, classes, axes, policy)
-    try:
-        world.learners(policy)
-    except SettingError as error:
-        raise ScenarioError("the scenario", [f"policy: {error}"]) from error
+    places, contexts = placed(arrivals, items, built.axes, scenario.label_delay)
+    world = World(
+        scenario=scenario,
+        built=built,
+        training=training,
+        items=items,
+        arrivals=arrivals,
+        contexts=contexts,
+        places=places,
+        right=_right(answers, items, classes, arrivals),
+        outputs=answers.numbers,
+        classes=classes,
+        axes=built.axes,
+        policy=built.policy,
+        known=not answers.unknown,
+        one_by_one=[*answers.unknown, *_beyond_the_replay(scenario)],
+        notes=answers.notes,
+    )
+    _check_policy(world)
     return world
+
+
+def _right(answers: Answers, items: Table, classes: list[Any], arrivals: Ints) -> npt.NDArray[np.uint8]:
+    """Return [arrival, function]: whether a function is right about the item that arrives."""
+    if answers.unknown:
+        return np.zeros((0, answers.numbers.shape[1]), np.uint8)
+    truth = np.searchsorted(np.array(classes), items.labels)
+    said = answers.numbers[len(answers.numbers) - len(items) :]
+    right: npt.NDArray[np.uint8] = (said == truth[:, None])[arrivals[arrivals != NOTHING]].astype(np.uint8)
+    return right
+
+
+def _beyond_the_replay(scenario: Scenario) -> Iterator[str]:
+    """Yield what the compiled replay knows nothing of, and real sites do."""
+    for axis in scenario.context:
+        if axis.kind == "category":
+            yield f"{axis.feature!r} is a category"
+    if scenario.patience.build() != Patience():
+        yield "labels are not waited for without end"
+    if scenario.strict_labels:
+        yield "labels are strict"
+
+
+def _check_policy(world: World) -> None:
+    """Raise if the policy does not go with the number of axes or of items."""
+    try:
+        world.learners(world.policy)
+    except SettingError as error:
+        raise ScenarioError(SOURCE, [f"policy: {error}"]) from error
 
 
 def busiest(arrivals: Ints) -> int:
@@ -115,62 +160,12 @@ def busiest(arrivals: Ints) -> int:
     return max(1, int((arrivals != NOTHING).sum(axis=0).max()))
 
 
-def mistakes_about(scenario: Scenario, table: Table, classes: list[Any]) -> Iterator[str]:
-    """Yield what the scenario says of the stream that is not so, each with its key."""
-    columns = {**table.features, **table.contexts}
-    for n, axis in enumerate(scenario.context, start=1):
-        if axis.feature is not None and axis.feature not in columns:
-            there = f"it has {listed(sorted(columns))}"
-            yield f"context.{n}.feature: the stream has no column {shown(axis.feature)}; {there}"
-        if axis.kind == "previous_label" and len(classes) < 2:
-            yield f"context.{n}.kind: the previous label tells nothing, all are {shown(classes[0])}"
-    names = [site.name for site in scenario.sites]
-    arriving_at = [] if table.sites is None else table.sites[scenario.stream.training :].tolist()
-    for stranger in sorted(set(arriving_at).difference(names)):
-        yield f"stream.site: the stream has rows for site {shown(stranger)}; the sites are {listed(names)}"
-    for n, site in enumerate(scenario.sites, start=1):
-        for k, classifier in enumerate(site.classifiers, start=1):
-            for wrong in _mistakes_about_one(classifier, table, classes):
-                yield f"sites.{n}.classifiers.{k}.{wrong}"
-
-
-def _mistakes_about_one(classifier: ClassifierSetting, table: Table, classes: list[Any]) -> Iterator[str]:
-    for name in classifier.features or []:
-        if name not in table.features:
-            there = f"it has {listed(sorted(table.features))}"
-            yield f"features: the stream has no feature {shown(name)}; {there}"
-    if classifier.model == "always" and classifier.label not in classes:
-        yield f"label: no label of the stream is {shown(classifier.label)}; they are {listed(classes)}"
-
-
-def answers(classifier: ClassifierSetting, table: Table, classes: list[Any], seed: int) -> Ints:
-    """Train a classifier and return what it says of every row of the stream, as numbers of the classes."""
-    first, last = classifier.train or (0, 1)
-    seen, labels = _seen(table, classifier.features), table.labels[first:last]
-    seed %= SEEDS_OF_MODELS
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):  # models refuse what comes of it
-            model: Trained = train(classifier.model, seen[first:last], labels, seed=seed, label=classifier.label)
-            said = model.predict(seen)
-    except (ValueError, ArithmeticError) as error:  # what models raise for numbers that they cannot work with
-        raise ScenarioError("the scenario", [f"classifier {classifier.name!r} cannot be trained ({error})"]) from error
-    return np.searchsorted(np.array(classes), said.astype(np.array(classes).dtype))
-
-
-def _seen(table: Table, features: list[str] | None) -> Floats:
-    """Return the columns that a classifier may see, as numbers."""
-    if features is None:
-        return table.matrix()
-    place_of = {name: place for place, name in enumerate(table.features)}
-    return table.matrix()[:, [place_of[name] for name in features]]
-
-
 def arriving(scenario: Scenario, items: Table) -> Ints:
     """Return which item arrives at which site in every slot."""
     names = [site.name for site in scenario.sites]
     if items.sites is not None:
         own = [np.flatnonzero(items.sites == name) for name in names]
-    elif scenario.stream.arrivals == "deal":
+    elif scenario.stream is not None and scenario.stream.arrivals == "deal":
         own = [np.arange(n, len(items), len(names)) for n in range(len(names))]
     else:
         own = [np.arange(len(items))] * len(names)
@@ -186,8 +181,9 @@ def placed(arrivals: Ints, items: Table, axes: list[Axis], delay: int) -> tuple[
     labels = items.labels.tolist()
     places = np.where(arrivals == NOTHING, NOTHING, np.cumsum(arrivals.ravel() != NOTHING).reshape(arrivals.shape) - 1)
     contexts = np.zeros((int((arrivals != NOTHING).sum()), len(axes)))
+    codes = {n: Codes() for n, axis in enumerate(axes) if axis.is_category}  # all sites share them here
     for site in range(arrivals.shape[1]):
-        past, own = Past(), arrivals[arrivals[:, site] != NOTHING, site].tolist()
+        past, own = Past(codes=codes), arrivals[arrivals[:, site] != NOTHING, site].tolist()
         for n, item in enumerate(own):
             known = n - max(1, delay)  # the newest item whose label has come
             if known >= 0:

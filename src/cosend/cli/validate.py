@@ -1,0 +1,91 @@
+"""`cosend validate`: whether a network file can be played and served, with every file that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from cosend.classifiers.adapters import Classifier, RiverModel, SeesAllBut, SeesOnly, SklearnModel
+from cosend.cli.errors import say_errors
+from cosend.cli.run import LabelColumn, SiteColumn, StreamFile
+from cosend.cli.show import printable
+from cosend.config.build import Built
+from cosend.config.recorded import with_stream
+from cosend.config.scenario import NO_STREAM, Scenario, load
+from cosend.config.sites import ClassifierSetting, SiteSetting
+from cosend.errors import ScenarioError, shown
+from cosend.experiments.scenario.world import build
+
+
+class Found(NamedTuple):
+    """What a file holds."""
+
+    scenario: Scenario
+    models: dict[str, Classifier]  # by name, as far as they could be made
+    stream: str
+
+
+def validate(
+    scenario: Annotated[Path, typer.Argument(help="The network file to check.")],
+    stream: StreamFile = None,
+    label: LabelColumn = None,
+    site_column: SiteColumn = None,
+) -> None:
+    """Check a network file and name every mistake with its key.
+
+    Every file that it names is opened: models are loaded, the stream is read and models are trained on it, unless it
+    would have to be downloaded. Nothing is played.
+    """
+    with say_errors():
+        checked, folder = load(scenario)
+        found = looked_at(with_stream(checked, stream, label, site_column), folder, str(scenario))
+    sites = found.scenario.sites
+    functions = sum(len(site.classifiers) for site in sites)
+    lines = [f"{printable(scenario)}: good. {len(sites)} sites, {functions} classifiers, {found.stream}."]
+    lines += [f"  {described(site, found.models)}" for site in sites]
+    typer.echo("\n".join([*lines, *(f"  {line}" for line in commands(found.scenario))]))
+
+
+def looked_at(scenario: Scenario, folder: Path, source: str) -> Found:
+    """Make all that a command would make before it starts, or raise with what it would say."""
+    if scenario.stream is not None and not scenario.stream.must_be_fetched:
+        world = build(scenario, folder)
+        return Found(scenario, world.built.made(), f"{len(world.items):,} items")
+    built = Built(scenario, folder)
+    if scenario.stream is not None:
+        built.make_untrained()
+        return Found(scenario, built.made(), "a stream that was not fetched")
+    why = scenario.serving_mistakes()
+    if why:
+        raise ScenarioError(source, [*why, f"stream: {NO_STREAM}"])
+    built.all_classifiers()
+    return Found(scenario, built.made(), "no stream")
+
+
+def described(site: SiteSetting, models: dict[str, Classifier]) -> str:
+    """Return a site and its classifiers in a line."""
+    where = "" if site.port is None else f", port {site.port}"
+    each = [f"{setting.name} ({_kind(setting, models.get(setting.name))})" for setting in site.classifiers]
+    return f"{site.name}{where}: {', '.join(each)}"
+
+
+def _kind(setting: ClassifierSetting, model: Classifier | None) -> str:
+    while isinstance(model, SeesOnly | SeesAllBut):
+        model = model.classifier
+    if setting.kind == "zoo":
+        return f"always {shown(setting.label)}" if setting.model == "always" else setting.model
+    if setting.column is not None:
+        return f"column {shown(setting.column)} of the stream"
+    inner = type(model.model).__name__ if isinstance(model, SklearnModel | RiverModel) else type(model).__name__
+    learns = ", learns" if model is not None and model.learns else ""
+    return f"{inner} from {setting.model}{learns}"
+
+
+def commands(scenario: Scenario) -> Iterator[str]:
+    """Yield what can be done with a good file, and what cannot, and why."""
+    yield "cosend run: ready" if scenario.stream is not None else "cosend run: ready with --stream FILE --label COLUMN"
+    why = scenario.serving_mistakes()
+    yield f"cosend serve: {'ready' if not why else 'no, ' + '; '.join(why)}"

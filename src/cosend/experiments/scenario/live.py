@@ -1,0 +1,108 @@
+"""A network played item by item through real sites: models learn, categories and limits of patience are real."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from cosend.classifiers.adapters import Classifier
+from cosend.core.kernel.ledger import Floats
+from cosend.core.learner.learner import Learner
+from cosend.core.policy.parts import Policy
+from cosend.errors import ClassifierError, LabelWarning, in_one_line
+from cosend.experiments.scenario.world import NOTHING, World
+from cosend.simulation.kernel.loop import Trace
+from cosend.simulation.network import Network
+
+LOOKS: Final = 100  # how often whoever watches is told how far it is
+Watch = Callable[[int, float], None]  # slots that are done, share of errors so far
+
+
+class Live(NamedTuple):
+    """What real sites did; `right` is by site, in the order of its items."""
+
+    learners: list[Learner]
+    trace: Trace  # its `functions` are unknown: a peer does not say which of its models it used
+    right: list[Floats]
+    notes: list[str]
+
+
+def play(world: World, policy: Policy, watch: Watch | None = None) -> Live:
+    """Play a policy at every site, with models as they were before anything was played."""
+    notes: list[str] = []
+    with _label_warnings(notes):
+        network = _network(world, policy)
+        learners = [network.sites[site.name].learner for site in world.scenario.sites]
+        trace, right = _played(world, network, learners, watch)
+    return Live(learners, trace, right, notes)
+
+
+def _network(world: World, policy: Policy) -> Network:
+    built = world.built
+    sites = [
+        built.site(site.name, policy=policy, classifiers=_fresh(built.classifiers(site.name)))
+        for site in world.scenario.sites
+    ]
+    return Network(sites, call_cost=world.scenario.call_costs())
+
+
+def _fresh(classifiers: dict[str, Classifier]) -> dict[str, Classifier]:
+    """Return classifiers of which those that learn are copies: every play begins with the models of the file."""
+    return {name: _copy(name, each) if each.learns else each for name, each in classifiers.items()}
+
+
+def _copy(name: str, classifier: Classifier) -> Classifier:
+    try:
+        return deepcopy(classifier)
+    except Exception as error:  # a user's model may raise anything
+        raise ClassifierError(f"classifier {name!r} learns and cannot be copied ({in_one_line(error)})") from error
+
+
+def _played(world: World, network: Network, learners: list[Learner], watch: Watch | None) -> tuple[Trace, list[Floats]]:
+    shape = world.arrivals.shape
+    trace = Trace(np.zeros(shape, np.int8), np.zeros(shape, np.int16), np.full(shape, NOTHING, np.int16))
+    rows = list(world.items.rows())
+    streams = {
+        site.name: [rows[item] for item in world.items_of(number).tolist()]
+        for number, site in enumerate(world.scenario.sites)
+    }
+    number_of = {site.name: number for number, site in enumerate(world.scenario.sites)}
+    right: list[list[float]] = [[] for _ in world.scenario.sites]
+    done, errors, pause = 0, 0.0, max(1, len(world.arrivals) // LOOKS)
+    for name, made, truth in network.run(streams, label_delay=world.scenario.label_delay):
+        site = number_of[name]
+        slot = len(right[site])
+        if watch is not None and slot % pause == 0 and slot > 0 and done and site == 0:
+            watch(slot, errors / done)
+        trace.phases[slot, site] = made.phase.value
+        trace.arms[slot, site] = learners[site].arms.number(made.arm)
+        right[site].append(float(_equal(made.label, truth)))
+        done, errors = done + 1, errors + 1.0 - right[site][-1]
+    if watch is not None:
+        watch(len(world.arrivals), errors / max(1, done))
+    return trace, [np.array(each) for each in right]
+
+
+def _equal(label: Any, truth: Any) -> bool:
+    try:
+        return bool(label == truth)
+    except Exception:  # an array, or whatever a user's label does when it is compared
+        return False
+
+
+@contextmanager
+def _label_warnings(notes: list[str]) -> Iterator[None]:
+    """Turn warnings about labels into notes, each once, and let all others pass."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LabelWarning)
+        yield
+    for each in caught:
+        if not issubclass(each.category, LabelWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        elif str(each.message) not in notes:
+            notes.append(str(each.message))
