@@ -24,3 +24,12 @@ def say_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.secho("stopped before it was done", fg="red", err=True)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Import what only some commands need; if it is not there, say how to get it."""
+    try:
+        yield
+    except ImportError as error:
+        raise CosendError(f"this needs {error.name or error}: pip install 'cosend[{name}]'") from error

@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from cosend import __version__
+from cosend.cli import classify as classify_command
 from cosend.cli import regret as regret_command
 from cosend.cli import reproduce as reproduce_command
 from cosend.cli import run as run_command
+from cosend.cli import serve as serve_command
 from cosend.cli import validate as validate_command
 
 app = typer.Typer(
@@ -20,6 +22,8 @@ app = typer.Typer(
 )
 app.command("run")(run_command.run)
 app.command("validate")(validate_command.validate)
+app.command("serve")(serve_command.serve)
+app.command("classify")(classify_command.classify)
 app.command("regret")(regret_command.regret)
 app.add_typer(reproduce_command.app, name="reproduce")
 

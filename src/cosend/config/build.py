@@ -117,6 +117,10 @@ class Built:
         """Return how many seconds each classifier of a site may take for a call of a service."""
         return {each.name: each.limit_s for each in self._setting(site).classifiers}
 
+    def threads(self, site: str) -> dict[str, int]:
+        """Return in how many threads a service runs each classifier of a site; one that learns has one."""
+        return {each.name: each.threads for each in self._setting(site).classifiers}
+
     def peers(self, site: str) -> dict[str, tuple[float, int]]:
         """Return the other sites: what calling each of them costs, and how many classifiers it has."""
         costs = self.scenario.call_costs()

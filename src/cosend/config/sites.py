@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from cosend.classifiers.loading import ALLOWED
 from cosend.classifiers.model_files import PICKLES
 from cosend.classifiers.zoo import NAMES
-from cosend.config.parts import Flag, Host, Name, Names, Part, Port, Seconds, Unit, perhaps
+from cosend.config.parts import Flag, Host, Name, Names, Part, Port, Seconds, Threads, Unit, perhaps
 from cosend.core.checks import check_path
 from cosend.errors import shown
 
@@ -32,6 +32,7 @@ class ClassifierSetting(Part):
     cost: Unit = 0.0
     trusted: Flag = False
     limit_s: Seconds = 1.0
+    threads: Threads = 4
 
     @field_validator("model")
     @classmethod

@@ -62,6 +62,7 @@ class Node:
         """Start from what is in the folder."""
         self.store = await asyncio.to_thread(Store, self.folder, self.setup, durable=self._durable)
         try:
+            await asyncio.to_thread(self.setup.warm_up)
             self._begin(await asyncio.to_thread(self.store.recover))
             await self.commits.done()
         except BaseException:

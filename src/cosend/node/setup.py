@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from cosend.classifiers.adapters import Classifier
 from cosend.core.learner.registry import Patience
 from cosend.core.policy.parts import Policy
@@ -48,6 +50,16 @@ class Setup:
     def cost(self, arm: str) -> float:
         """Return what a classifier costs."""
         return self.costs.get(arm, 0.0)
+
+    def warm_up(self) -> None:
+        """Have everything compiled that a decision and a label need, so that the first ones do not wait for it."""
+        rules = self.new_rules(None)
+        for count in (1, 2):
+            step = rules.choose(np.zeros((count, len(self.axes))))
+            ids = [*range(step.first, step.first + len(step.arms))]
+            rules.complete(ids, [None] * len(ids))
+            rules.settle(ids, [None] * len(ids), [0.0] * len(ids))
+        rules.fail([rules.choose(np.zeros((1, len(self.axes)))).first], next(iter(self.classifiers)), "a trial")
 
     def new_rules(self, journal: Callable[[Any], object] | None) -> Rules:
         """Return the rules of a site that knows nothing yet."""

@@ -13,7 +13,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from cosend.config.parts import mistake_of
 from cosend.errors import ArmError, CosendError, DecisionError, NoAnswer, Unavailable, cut
 
 LOG: Final = logging.getLogger("cosend.service")
@@ -62,7 +61,8 @@ def handle_problems(app: FastAPI) -> None:
 
     async def of_validation(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101 - it is registered for this kind
-        return problem(422, "; ".join(mistake_of(each) for each in error.errors()))
+        found = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        return problem(422, "; ".join(found))
 
     app.add_exception_handler(CosendError, ours)
     app.add_exception_handler(Refused, ours)

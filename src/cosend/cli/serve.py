@@ -1,0 +1,80 @@
+"""`cosend serve`: one site of a network file as a service."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cosend.cli.errors import extra, say_errors
+from cosend.cli.show import new_console, printable
+
+NetworkFile = Annotated[Path, typer.Argument(help="The network file.")]
+SiteName = Annotated[str | None, typer.Option("--site", help="Which site of the file; one alone needs no name.")]
+StoreFolder = Annotated[
+    Path | None,
+    typer.Option("--store", help="The folder where the site keeps what it knows; store/SITE beside FILE unless given."),
+]
+KeepDays = Annotated[
+    float,
+    typer.Option(min=0.0, max=36_500, help="Remember decisions for so many days: as long, an id gets the same answer."),
+]
+
+
+def serve(
+    file: NetworkFile,
+    site: SiteName = None,
+    store: StoreFolder = None,
+    host: Annotated[
+        str | None, typer.Option(help="Another address than the file says; 127.0.0.1 if it says none.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="Another port than the file says; 8800 if it says none.")
+    ] = None,
+    tokens: Annotated[
+        Path | None, typer.Option(help="A file with a token and its scopes on every line; else COSEND_TOKENS.")
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option(help="The certificate (PEM) to serve HTTPS with.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The key of the certificate (PEM).")] = None,
+    insecure: Annotated[bool, typer.Option(help="Let everybody who reaches the address use the site.")] = False,
+    keep_days: KeepDays = 7.0,
+    durable: Annotated[
+        bool, typer.Option(help="Answer when the disk has it; else a crash of the machine can lose the newest.")
+    ] = True,
+    log: Annotated[Literal["json", "text"], typer.Option(help="The form of the log on standard error.")] = "text",
+) -> None:
+    """Run one site of a network file as an HTTP service: it decides, learns, and survives being killed.
+
+    Items go to POST /v1/classify, true labels to POST /v1/labels; /docs shows all routes. Stop it with Ctrl-C.
+    """
+    console = new_console(stderr=True)
+    with say_errors():
+        with extra("service"):
+            from cosend.node.node import Node
+            from cosend.service import logs, server
+            from cosend.service.from_file import read_site
+            from cosend.service.tokens import read_tokens
+        with console.status("loading models"):
+            setup, setting = read_site(file, site, keep_days)
+        allowed = read_tokens(tokens, os.environ)
+        address = server.Address(
+            host=host or setting.host or "127.0.0.1",
+            port=port or setting.port or 8800,
+            certificate=certificate,
+            key=key,
+        )
+        server.check_address(address, allowed, insecure=insecure)
+        folder = store_of(file, store, setup.name)
+        console.print(
+            f"site {setup.name}: {len(setup.classifiers)} classifiers, keeps what it knows in {printable(folder)}"
+        )
+        console.print(f"starting on {address.url} (routes: {address.url}/docs); Ctrl-C stops it")
+        logs.set_up_logs(setup.name, log)
+        server.serve(Node(setup, folder, durable=durable), address, allowed)
+
+
+def store_of(file: Path, store: Path | None, site: str) -> Path:
+    """Return the folder of a site."""
+    return file.parent / "store" / site if store is None else store

@@ -1,0 +1,135 @@
+"""A site in a pipe: lines of JSON in, lines of JSON out, one for one and in order.
+
+It reads no further than it has answered, but for a few hundred lines: whoever writes faster has to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import Queue
+from time import monotonic
+from typing import IO, Any, Final
+
+import msgspec
+
+from cosend.errors import CosendError, NoAnswer
+from cosend.node.labelling import Given
+from cosend.node.node import Node
+from cosend.service.bodies import Item, Truth, check_features, decoded
+from cosend.service.problems import Refused
+
+AHEAD: Final = 512  # lines that are read before they are needed
+TOGETHER: Final = 256  # items that are decided at once
+SHOWN_EVERY_S: Final = 0.25
+LONGEST_LINE: Final = 32 * 2**20  # bytes
+LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+ITEM, TRUTH = msgspec.json.Decoder(Item), msgspec.json.Decoder(Truth)
+Watch = Callable[[int, int, float], None]
+Line = Item | Truth | Refused
+
+
+class Pipe:
+    """Reads lines, and writes one for each.
+
+    watch  gets the number of lines, how many of them were wrong, and lines a second, now and then
+    """
+
+    def __init__(self, node: Node, source: IO[bytes], target: IO[bytes], watch: Watch) -> None:
+        self.node, self.source, self.target, self.watch = node, source, target, watch
+        self.lines = self.wrong = 0
+        self._read: Queue[bytes | None] = Queue(AHEAD)
+
+    async def run(self) -> int:
+        """Work until the input ends; returns how many lines were wrong."""
+        await self.node.start()
+        threading.Thread(target=self._read_all, name="input", daemon=True).start()
+        begun = shown = monotonic()
+        try:
+            while group := await asyncio.to_thread(self._next_lines):
+                for answer in await self._answers([_parsed(line) for line in group]):
+                    self.target.write(answer + b"\n")
+                self.target.flush()
+                self.lines += len(group)
+                if monotonic() - shown > SHOWN_EVERY_S:
+                    shown = monotonic()
+                    self.watch(self.lines, self.wrong, self.lines / (shown - begun))
+        except BrokenPipeError:  # whoever reads has enough
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), self.target.fileno()
+            )  # so that Python does not complain at the end
+        finally:
+            await self.node.stop()
+        return self.wrong
+
+    def _read_all(self) -> None:
+        while line := self.source.readline(LONGEST_LINE):
+            self._read.put(line)
+        self._read.put(None)
+
+    def _next_lines(self) -> list[bytes]:
+        """Return the lines that are there, at least one; none at the end."""
+        lines = list[bytes]()
+        while not lines or (len(lines) < TOGETHER and not self._read.empty()):
+            line = self._read.get()
+            if line is None:
+                self._read.put(None)  # it is found again
+                break
+            if line.strip():
+                lines.append(line)
+        return lines
+
+    async def _answers(self, lines: list[Line]) -> list[bytes]:
+        """Return a line for each: items that follow each other are decided together, and so are labels learnt."""
+        answers, start = list[bytes](), 0
+        for end in range(1, len(lines) + 1):
+            if end == len(lines) or type(lines[end]) is not type(lines[start]):
+                answers += await self._alike(lines[start:end])
+                start = end
+        return answers
+
+    async def _alike(self, lines: list[Any]) -> list[bytes]:
+        if isinstance(lines[0], Refused):
+            return [self._refusal(line) for line in lines]
+        work = self._decided if isinstance(lines[0], Item) else self._learnt
+        try:
+            return await work(lines)
+        except (CosendError, Refused) as error:
+            if len(lines) == 1:
+                return [self._refusal(error)]
+        return [answer for line in lines for answer in await self._alike([line])]
+
+    async def _decided(self, items: list[Item]) -> list[bytes]:
+        check_features(items)
+        results = await self.node.classify([item.features for item in items], [item.id for item in items])
+        return [
+            self._refusal(result) if isinstance(result, NoAnswer) else msgspec.json.encode(result) for result in results
+        ]
+
+    async def _learnt(self, labels: list[Truth]) -> list[bytes]:
+        heard = await self.node.label([Given(each.id, each.label, each.cost) for each in labels])
+        left = {
+            kind: deque(ids) for kind, ids in msgspec.structs.asdict(heard).items()
+        }  # each in the order of the input
+        answers = []
+        for each in labels:
+            kind = next(kind for kind, ids in left.items() if ids and ids[0] == each.id)
+            left[kind].popleft()
+            answers.append(msgspec.json.encode({"id": each.id, "result": kind}))
+        return answers
+
+    def _refusal(self, error: Exception) -> bytes:
+        self.wrong += 1
+        return msgspec.json.encode({"error": str(error)})
+
+
+def _parsed(line: bytes) -> Line:
+    """Return the item or the label that a line holds, or what is wrong with it."""
+    try:
+        fields = decoded(LINE, line)
+        return decoded(TRUTH, line) if "label" in fields and "features" not in fields else decoded(ITEM, line)
+    except Refused as error:
+        return error
