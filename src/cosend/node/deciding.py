@@ -42,16 +42,11 @@ LABELS: Final = "a label is text, a truth value, nothing, or a number that 64 bi
 
 def is_label(label: Any) -> bool:
     """Tell whether a label can travel and be written down."""
-    match label:
-        case bool() | None:
-            return True
-        case int():
-            return SMALLEST <= label <= LARGEST
-        case float():
-            return math.isfinite(label)
-        case str():
-            return label.isascii() or _is_utf8(label)
-    return False
+    if isinstance(label, str):
+        return label.isascii() or _is_utf8(label)
+    if isinstance(label, int):
+        return SMALLEST <= label <= LARGEST
+    return label is None or (isinstance(label, float) and math.isfinite(label))
 
 
 def _is_utf8(text: str) -> bool:
@@ -78,7 +73,8 @@ class Deciding:
         self.breakers, self.counts = breakers, counts
         self.labels = LabelCheck(setup.name, strict=setup.strict_labels)
         self.observer: str | None = None  # the classifier that answers while decisions are only observed
-        self.names_taken: Callable[[int], bool] = lambda number: False
+        self.has_numbers_as_names = False
+        self.is_taken: Callable[[int], bool] = lambda _: False
         self.flying: dict[str, Request] = {}  # by client's id
         self.in_flight = 0
         self._open: set[Request] = set()
@@ -248,24 +244,25 @@ class Deciding:
 
     def _land(self, flights: list[Flight]) -> None:
         """Take note of answers; a flight that has all it needs is over."""
-        now, named = time.time(), list[Flight]()
+        now, rows, named = time.time(), list[Any](), list[Flight]()
         for flight in flights:
             flight.missing -= 1
             if flight.missing:
                 continue
-            name = flight.name
+            number, name = flight.id, flight.request.names[flight.place]
             if name is not None:
                 named.append(flight)
-            decided, kept = flight.answer(name or self._number_as_text(flight.id))
-            self.commits.also(ADD, (flight.id, name, now, kept))
-            self.counts.decided(flight.arm, flight.kind)
+            decided, kept = flight.answer(name or self._number_as_text(number))
+            rows.append((number, name, now, kept))
             self._finish(flight, decided)
+        self.commits.also(ADD, rows)
+        self.counts.decided(flights)
         if named:
             self.commits.event(Named(tuple(f.id for f in named), tuple(f.name or "" for f in named)))
 
     def _number_as_text(self, number: int) -> str:
         """Return the id of a decision that its client gave none; another client may have taken the number as a name."""
-        return f"#{number}" if self.names_taken(number) else str(number)
+        return f"#{number}" if self.has_numbers_as_names and self.is_taken(number) else str(number)
 
     def _finish(self, flight: Flight, result: Decided | NoAnswer) -> None:
         request = flight.request

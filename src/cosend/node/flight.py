@@ -63,6 +63,15 @@ class Request:
 class Flight:
     """An item on its way: chosen for, perhaps more than once, until an arm has labelled it."""
 
+    id: int
+    arm: str
+    kind: int
+    cell: int
+    cost: float
+    propensity: float
+    label: Any  # of its arm
+    shown: Any  # of the classifier that answers while decisions are only observed
+
     __slots__ = (
         "again",
         "arm",
@@ -90,10 +99,6 @@ class Flight:
         self.reasons: dict[str, str] | None = None  # by arm that has failed for it
         self.missing = 1  # answers: of its arm, and of the classifier that answers while decisions are only observed
         self.shown_by: str | None = None
-        self.id = self.kind = self.cell = 0
-        self.arm, self.cost, self.propensity = "", 0.0, 0.0
-        self.label: Any = None
-        self.shown: Any = None
 
     @property
     def name(self) -> str | None:

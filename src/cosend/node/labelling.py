@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cosend.core.checks import check_unit
-from cosend.errors import LabelError, RewardError
+from cosend.errors import LabelError, RewardError, shown
 from cosend.node.deciding import LABELS, Deciding, is_label
 from cosend.site.label_check import all_labels
 from cosend.site.site import all_right_or_wrong, right_or_wrong
@@ -37,7 +37,6 @@ class Labelling:
 
     def __init__(self, deciding: Deciding, decisions: Decisions) -> None:
         self.deciding, self.rules, self.decisions = deciding, deciding.rules, decisions
-        self.has_numbers_as_names = decisions.has_numbers_as_names()
         # Decisions before this number may have been forgotten.
         self.oldest = decisions.oldest() or self.rules.learner.last_id + 1
         self._known = all_labels({arm: worker.classifier for arm, worker in deciding.workers.items()})
@@ -86,7 +85,7 @@ class Labelling:
         out so long ago that nothing is kept of it is found too.
         """
         numbers = {name: number for name in names if (number := number_of(name))}
-        own = [name for name in names if name not in numbers or self.has_numbers_as_names]
+        own = [name for name in names if name not in numbers or self.deciding.has_numbers_as_names]
         found = self.decisions.named(own) if own else {}
         left = {name: number for name, number in numbers.items() if name not in found}
         unnamed = self.decisions.unnamed(left.values()) if left else {}
@@ -99,25 +98,25 @@ class Labelling:
 
     def _settle(self, ids: list[int], truths: list[Any], costs: list[float | None]) -> None:
         answers = self.rules.labels_of(ids)
-        for truth in truths:
-            self._check(truth)
+        self._check(truths)
         gains = self._gains(answers, truths)
         if self.deciding.setup.reward is right_or_wrong:
             self.deciding.labels.check(truths, self._known)
         paid = self._paid(ids, costs)
         settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs)
         self._settling.update(ids)
-        for gain, cost in zip(gains, paid, strict=True):
-            self.deciding.counts.learnt(gain, cost)
-        for number, truth in zip(ids, truths, strict=True):
-            self.deciding.commits.also(LABEL, (msgspec.msgpack.encode(truth), number))
+        self.deciding.counts.learnt(gains, paid)
+        rows = [(number, msgspec.msgpack.encode(truth)) for number, truth in zip(ids, truths, strict=True)]
+        self.deciding.commits.also(LABEL, rows)
         self.deciding.teach(settled.lessons)
 
-    def _check(self, truth: Any) -> None:
-        if not is_label(truth):
-            raise LabelError(f"a true label cannot be {truth!r:.200}; {LABELS}")
+    def _check(self, truths: list[Any]) -> None:
+        for truth in truths:
+            if not is_label(truth):
+                raise LabelError(f"a true label cannot be {shown(truth)}; {LABELS}")
         for axis in self.deciding.setup.axes:
-            axis.check_label(truth)
+            for truth in set(truths):
+                axis.check_label(truth)
 
     def _gains(self, answers: list[Any], truths: list[Any]) -> list[float]:
         reward = self.deciding.setup.reward

@@ -87,7 +87,8 @@ class Node:
         self.deciding = Deciding(self.setup, rules, self.commits, self.workers, self.breakers, self.counts)
         self.deciding.observer = recovered.observer
         self.labelling = Labelling(self.deciding, self.store.decisions)
-        self.deciding.names_taken = self._is_taken
+        self.deciding.has_numbers_as_names = self.store.decisions.has_numbers_as_names()
+        self.deciding.is_taken = self._is_taken
         self._snapshots = [0, recovered.covered]
         self._tidy_up_after_the_last_run()
 
@@ -108,7 +109,7 @@ class Node:
             if arm in before and before[arm] != cost:
                 rules.set_cost(arm, cost)
         if costs != before:
-            self.commits.also(SET, (COSTS, msgspec.msgpack.encode(costs)))
+            self.commits.also(SET, [(COSTS, msgspec.msgpack.encode(costs))])
         rules.withdraw([ticket for ticket, entry in rules.open().items() if not entry.answered])
         if self.deciding.observer not in setup.classifiers and self.deciding.observer is not None:
             self._set_mode("apply", "")
@@ -205,12 +206,10 @@ class Node:
         hashed = [name for name in numbers.values() if name.startswith("#")]
         if hashed:
             raise SettingError("an id", hashed[0], "not a number after '#': these are the site's own")
-        self.labelling.has_numbers_as_names = True
+        self.deciding.has_numbers_as_names = True
 
     def _is_taken(self, number: int) -> bool:
         """Tell whether a client has named a decision by this number."""
-        if not self.labelling.has_numbers_as_names:
-            return False
         name = str(number)
         return name in self.deciding.flying or bool(self.store.decisions.named([name]))
 
@@ -303,9 +302,7 @@ class Node:
         self.labelling.oldest = max(oldest, self.labelling.oldest)
         old = await asyncio.to_thread(self._old, oldest)
         registry = self.rules.learner.registry
-        for number, labelled in old:
-            if labelled or number not in registry:
-                self.commits.also(FORGET, (number,))
+        self.commits.also(FORGET, [(number,) for number, labelled in old if labelled or number not in registry])
         await self.commits.done()
         await asyncio.to_thread(self._remove_events, since)
 

@@ -11,18 +11,45 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 SCHEMA: Final = """
 CREATE TABLE decisions (id INTEGER PRIMARY KEY, name TEXT, at REAL NOT NULL, answer BLOB NOT NULL, truth BLOB);
 CREATE UNIQUE INDEX names ON decisions (name) WHERE name IS NOT NULL;
 CREATE TABLE settings (key TEXT PRIMARY KEY, value BLOB NOT NULL);
 """
-ADD: Final = "INSERT INTO decisions (id, name, at, answer) VALUES (?, ?, ?, ?)"
-LABEL: Final = "UPDATE decisions SET truth = ? WHERE id = ?"
-SET: Final = "INSERT OR REPLACE INTO settings VALUES (?, ?)"
-FORGET: Final = "DELETE FROM decisions WHERE id = ?"
+TOGETHER: Final = (256, 32, 4, 1)  # rows of one statement
+
+
+class Change(NamedTuple):
+    """A statement for many rows at once: the text before them, one row, and the text after them.
+
+    One statement a row would be simpler. But Python lets go of its lock around each of them, and has to wait for it
+    when other threads are busy.
+    """
+
+    before: str
+    row: str
+    after: str = ""
+
+    def statements(self, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
+        """Yield statements and what they are executed with, for all rows."""
+        start = 0
+        for size in TOGETHER:
+            while start + size <= len(rows):
+                text = f"{self.before}{','.join([self.row] * size)}{self.after}"
+                yield text, [*chain.from_iterable(rows[start : start + size])]
+                start += size
+
+
+ADD: Final = Change("INSERT INTO decisions (id, name, at, answer) VALUES ", "(?,?,?,?)")
+LABEL: Final = Change(
+    "UPDATE decisions SET truth = given.column2 FROM (VALUES ", "(?,?)", ") AS given WHERE id = given.column1"
+)
+SET: Final = Change("INSERT OR REPLACE INTO settings VALUES ", "(?,?)")
+FORGET: Final = Change("DELETE FROM decisions WHERE id IN (VALUES ", "(?)", ")")
 
 
 class Kept(NamedTuple):

@@ -45,7 +45,7 @@ CREATE TABLE events (number INTEGER PRIMARY KEY, at REAL NOT NULL, event BLOB NO
 """
 
 
-Rows: TypeAlias = tuple[str, Sequence[Sequence[Any]]]  # a statement, and what it is executed with, again and again
+Statement: TypeAlias = tuple[str, Sequence[Any]]  # and what it is executed with
 
 
 class EventLog:
@@ -106,10 +106,10 @@ class EventLog:
             self._connection.close()
             self._lock.close()
 
-    def append(self, events: Sequence[bytes], also: Iterable[Rows] = ()) -> int:
+    def append(self, events: Sequence[bytes], also: Iterable[Statement] = ()) -> int:
         """Write events, all of them or none, and return the new position; what is written is on the disk then.
 
-        `also` are rows of other tables that are written with them, or not at all.
+        `also` are changes of other tables that are written with them, or not at all.
         """
         if not all(type(event) is bytes for event in events):
             raise StateError(f"{self.file}: only bytes can be appended")
@@ -118,8 +118,8 @@ class EventLog:
             rows = [(n, now, event + _checksum(n, event)) for n, event in enumerate(events, self.position)]
             with self._transaction("cannot be written"):
                 self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
-                for statement, others in also:
-                    self._connection.executemany(statement, others)
+                for statement, values in also:
+                    self._connection.execute(statement, values)
             self.position += len(rows)
             return self.position
 
