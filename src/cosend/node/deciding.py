@@ -49,6 +49,14 @@ def is_label(label: Any) -> bool:
     return label is None or (isinstance(label, float) and math.isfinite(label))
 
 
+def are_labels(labels: Sequence[Any]) -> bool:
+    """Tell whether all of these can travel and be written down; mostly they are a few values, again and again."""
+    try:
+        return all(map(is_label, set(labels)))
+    except TypeError:  # one of them cannot be hashed, so it is none
+        return False
+
+
 def _is_utf8(text: str) -> bool:
     try:
         text.encode()
@@ -191,25 +199,28 @@ class Deciding:
         """Enter what a model has answered, and choose again where it has failed."""
         if self._closed:
             return
-        good, bad = list[Flight](), list[tuple[Flight, str]]()
+        labels = [label for label, _ in replies]
+        if are_labels(labels) and all(failed is None for _, failed in replies):
+            self._complete(arm, flights, labels)
+            return
+        good, bad = list[tuple[Flight, Any]](), list[tuple[Flight, str]]()
         for flight, (label, failed) in zip(flights, replies, strict=True):
             if failed is None and is_label(label):
-                flight.label = label
-                good.append(flight)
+                good.append((flight, label))
             else:
                 bad.append((flight, failed or f"classifier {arm!r} returned {shown(label)}; {LABELS}"))
         if good:
-            self.breakers.of(arm).worked()
-            self._complete(arm, good)
-        if bad:
-            self._failed(arm, bad, worked=bool(good))
+            self._complete(arm, [flight for flight, _ in good], [label for _, label in good])
+        self._failed(arm, bad, worked=bool(good))
 
-    def _complete(self, arm: str, flights: list[Flight]) -> None:
-        labels = [flight.label for flight in flights]
+    def _complete(self, arm: str, flights: list[Flight], labels: list[Any]) -> None:
+        self.breakers.of(arm).worked()
         keeps = arm in self._learning or (self._learning and self.setup.learns_from == "all")
         items = [copy(flight.item) for flight in flights] if keeps else []
         self.rules.complete([flight.id for flight in flights], labels, items)
         self.labels.gave(labels)
+        for flight, label in zip(flights, labels, strict=True):
+            flight.label = label
         self._land(flights)
 
     def _failed(self, arm: str, failures: list[tuple[Flight, str]], *, worked: bool) -> None:

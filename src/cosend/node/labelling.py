@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from cosend.core.checks import check_unit
+from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.errors import LabelError, RewardError, shown
-from cosend.node.deciding import LABELS, Deciding, is_label
+from cosend.node.deciding import LABELS, Deciding, are_labels, is_label
 from cosend.site.label_check import all_labels
 from cosend.site.site import all_right_or_wrong, right_or_wrong
 from cosend.stores.decisions import LABEL, Decisions
@@ -62,21 +63,24 @@ class Labelling:
         """Return what becomes of labels, and by number those that can be learnt."""
         heard, fresh = Heard([], [], [], []), dict[int, Given]()
         found = self.find([each.id for each in given])
+        waiting = self._waiting({number for number, _ in found.values()})
         for each in given:
             number, labelled = found.get(each.id, (0, False))
             if labelled or number in fresh or number in self._settling:
                 heard.duplicate.append(each.id)
-            elif self._waits(number):
+            elif number in waiting:
                 fresh[number] = each
                 heard.learnt.append(each.id)
             else:
                 (heard.expired if number else heard.unknown).append(each.id)
         return heard, fresh
 
-    def _waits(self, number: int) -> bool:
-        """Tell whether a decision of this site has its answer and waits for its label."""
+    def _waiting(self, numbers: Collection[int]) -> set[int]:
+        """Return those of the numbers whose decision, not an answer for a peer, is made and waits for its label."""
         learner = self.rules.learner
-        return number in learner.registry.notes and number in learner.registry and not self.rules.served.asker(number)
+        notes, found = learner.registry.notes, learner.find([*numbers])
+        both = zip(numbers, found, strict=True)
+        return {number for number, (arm, kind, _) in both if arm >= 0 and kind != TAUGHT and number in notes}
 
     def find(self, names: Sequence[str]) -> dict[str, tuple[int, bool]]:
         """Return by id, as clients know them, the numbers of decisions, and whether their label has come.
@@ -111,9 +115,9 @@ class Labelling:
         self.deciding.teach(settled.lessons)
 
     def _check(self, truths: list[Any]) -> None:
-        for truth in truths:
-            if not is_label(truth):
-                raise LabelError(f"a true label cannot be {shown(truth)}; {LABELS}")
+        if not are_labels(truths):
+            wrong = next(truth for truth in truths if not is_label(truth))
+            raise LabelError(f"a true label cannot be {shown(wrong)}; {LABELS}")
         for axis in self.deciding.setup.axes:
             for truth in set(truths):
                 axis.check_label(truth)
@@ -140,5 +144,5 @@ class Labelling:
 
 def number_of(name: str) -> int:
     """Return the number that an id is, 0 if it is none: #17 is the site's number 17 where a client took 17 itself."""
-    digits = name.removeprefix("#")
-    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
+    digits = name[1:] if name[:1] == "#" else name
+    return int(digits) if digits.isdecimal() and digits.isascii() and len(digits) < 19 and digits[0] != "0" else 0
