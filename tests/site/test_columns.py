@@ -105,7 +105,7 @@ def test_a_feature_without_a_range_is_ranked_and_linear_without_one_says_what_to
 
 
 def test_a_log_range_whose_ends_have_one_logarithm_is_refused() -> None:
-    with pytest.raises(SettingError, match="low < high"):
+    with pytest.raises(SettingError, match="low < high, low >= 0 and different logarithms"):
         Context("x", scale="log", range=(1e16, 1e16 + 2))
 
 
