@@ -26,7 +26,7 @@ from cosend.classifiers.adapters import plain
 from cosend.core.checks import check_callable, check_kind, check_one_of, check_text, check_whole, is_number
 from cosend.core.kernel.ledger import Floats
 from cosend.errors import ContextError, SettingError, shown
-from cosend.site.columns import feature_column, number_column, time_of_day
+from cosend.site.items import feature_column, number_column, time_of_day
 from cosend.site.past import Codes, Past, RecentValues
 
 Scale = Literal["linear", "log", "rank"]

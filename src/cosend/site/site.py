@@ -25,7 +25,7 @@ from cosend.errors import (
 )
 from cosend.site.backoff import Backoff
 from cosend.site.batch import Answering, Batch
-from cosend.site.columns import as_rows
+from cosend.site.items import as_rows
 from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
 from cosend.site.kept import Kept
