@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from numbers import Number
@@ -67,4 +68,16 @@ class LabelCheck:
         if self.strict:
             raise LabelError(sentence)
         self._warned = True
-        warnings.warn(f"{sentence}; every such item counts as wrong", LabelWarning, stacklevel=4)
+        warnings.warn(f"{sentence}; every such item counts as wrong", LabelWarning, stacklevel=_levels_to_the_user())
+
+
+def _levels_to_the_user() -> int:
+    """Return how many calls up the user's own line is, as seen by who calls this: the first outside of the package.
+
+    It is not always the same: `learn` calls `learn_many`, and a network calls both.
+    """
+    package, level = __name__.partition(".")[0], 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level
