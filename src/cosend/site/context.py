@@ -123,7 +123,9 @@ class Context(_Axis):
             allowed = "(low, high); if that is not known, use scale='rank', and leave out outside"
             raise SettingError("range", None, allowed)
         if self.range is not None and not self._range_makes_sense(self.range):
-            allowed = "(low, high) with low < high" + (", low >= 0 and different logarithms" if self.scale == "log" else "")
+            allowed = "(low, high) with low < high" + (
+                ", low >= 0 and different logarithms" if self.scale == "log" else ""
+            )
             raise SettingError("range", self.range, allowed)
 
     def _range_makes_sense(self, given: Any) -> bool:

@@ -24,10 +24,10 @@ from cosend.errors import (
     StateError,
 )
 from cosend.site.backoff import Backoff
-from cosend.site.batch import Answering, Batch
-from cosend.site.items import as_rows
+from cosend.site.batch import Answering, Deciding
 from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
+from cosend.site.items import as_rows
 from cosend.site.kept import Kept
 from cosend.site.label_check import LabelCheck, all_labels
 from cosend.site.messages import Call, Decision, Forward, Lesson, Open, Peer, Reply
@@ -171,14 +171,14 @@ class Site(Kept):
             return [decision for batch in batches for decision in batch.decisions()]
         raise self._some_unanswered(batches)
 
-    def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> Batch:
+    def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> Deciding:
         """Decide for items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
         first = self.learner.last_id + 1
         self._items += len(items)
         if self.outbox:
             self.post(())  # a peer that cannot be told anything yet is not called either
         try:
-            batch = Batch(self, items, self.rules.place(columns))
+            batch = Deciding(self, items, self.rules.place(columns))
             batch.run()
         except BaseException:
             self._abandon(first)
@@ -191,7 +191,7 @@ class Site(Kept):
         with suppress(StateError):
             self.post(self.rules.withdraw(own))
 
-    def _some_unanswered(self, batches: Sequence[Batch]) -> SomeUnanswered:
+    def _some_unanswered(self, batches: Sequence[Deciding]) -> SomeUnanswered:
         decisions: list[Decision | None] = []
         errors = {}
         for batch in batches:
