@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cosend import Context, Network, SeesOnly, Site
-from cosend.errors import LabelError, LabelWarning
+from cosend.errors import LabelError, LabelWarning, SettingError
 
 UNIT = Context("x", range=(0, 1))
 
@@ -59,6 +59,14 @@ def test_a_strict_site_refuses_such_a_label_and_stays_as_it_was() -> None:
             site.learn_many(made, [1, "1"])
     assert str(site.state()) == before
     site.learn_many(made, [1, 1])
+
+
+@pytest.mark.parametrize("strict", [None, 1, "yes"])
+def test_strict_is_yes_or_no_and_else_nothing_is_written(strict: Any) -> None:
+    log: list[Any] = []
+    with pytest.raises(SettingError, match="strict_labels must be True or False"):
+        a_site(strict_labels=strict, journal=log.append)
+    assert log == []
 
 
 def fitted(labels: list[Any]) -> Any:

@@ -9,6 +9,7 @@ from numbers import Number
 from typing import Any
 
 from cosend.classifiers.adapters import Classifier, known_labels
+from cosend.core.checks import check_kind
 from cosend.errors import LabelError, LabelWarning, shown
 
 
@@ -37,6 +38,7 @@ class LabelCheck:
     """
 
     def __init__(self, site: str, *, strict: bool) -> None:
+        check_kind("strict_labels", strict, bool, "True or False")
         self.site, self.strict = site, strict
         self._types: set[type] = set()
         self._warned = False

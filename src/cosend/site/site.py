@@ -50,6 +50,18 @@ def all_right_or_wrong(labels: Sequence[Any], truths: Sequence[Any]) -> list[flo
         return None
 
 
+def check_models(site: Any, classifiers: Any, costs: Any) -> None:
+    """Raise unless a site may have this name, these classifiers and these costs of them."""
+    if not isinstance(site, str) or not NAME.fullmatch(site):
+        allowed = "letters, digits, '_', '.' or '-', starting with a letter or digit"
+        raise SettingError("the name of a site", site, allowed)
+    check_kind(f"the classifiers of site {site!r}", classifiers, Mapping, "a mapping from names to models")
+    check_kind(f"the costs of site {site!r}", costs, Mapping, "a mapping from classifiers to costs")
+    unknown = [arm for arm in costs if arm not in classifiers]
+    if unknown:
+        raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
+
+
 class Site(Kept):
     """Decides for every item which local classifier or peer labels it, and learns from the truth which was best.
 
@@ -82,22 +94,14 @@ class Site(Kept):
         strict_labels: bool = False,
         journal: Journal | None = None,
     ) -> None:
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise SettingError(
-                "the name of a site", name, "letters, digits, '_', '.' or '-', starting with a letter or digit"
-            )
-        check_kind(f"the classifiers of site {name!r}", classifiers, Mapping, "a mapping from names to models")
         costs = {} if costs is None else costs
-        check_kind(f"the costs of site {name!r}", costs, Mapping, "a mapping from classifiers to costs")
+        check_models(name, classifiers, costs)
         check_callable(f"the reward of site {name!r}", reward, "a function (label, truth) -> gain in [0, 1]")
         check_whole("retries", retries, least=0)
-        check_kind("strict_labels", strict_labels, bool, "True or False")
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
-        unknown = [arm for arm in costs if arm not in classifiers]
-        if unknown:
-            raise ArmError(f"site {name!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
         self.name, self.reward, self.retries = name, reward, retries
+        self._labels = LabelCheck(name, strict=strict_labels)
         self.axes: tuple[Axis, ...] = as_axes(name, context, candidates)
         self.axis_names = tuple(candidates or [axis.description for axis in self.axes])
         if context == "auto" and not isinstance(policy, ContextSelection):
@@ -105,16 +109,10 @@ class Site(Kept):
         self.classifiers: dict[str, Classifier] = {arm: as_classifier(model) for arm, model in classifiers.items()}
         self.peers: dict[str, Peer] = {}
         self.outbox = Outbox()
+        local = {arm: costs.get(arm, 0.0) for arm in classifiers}
         self.rules = Rules(
-            name,
-            local={arm: costs.get(arm, 0.0) for arm in classifiers},
-            axes=self.axes,
-            policy=policy,
-            patience=patience,
-            seed=seed,
-            journal=journal,
+            name, local=local, axes=self.axes, policy=policy, patience=patience, seed=seed, journal=journal
         )
-        self._labels = LabelCheck(name, strict=strict_labels)
         self._known_labels = all_labels(self.classifiers)
         self._backoff = Backoff()
         self._items = 0  # that came or were answered for peers
