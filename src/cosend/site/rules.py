@@ -39,7 +39,7 @@ from cosend.site.arm_changes import ArmChanges
 from cosend.site.context import Axis, Column, place_columns
 from cosend.site.messages import Forward, Lesson, Open, Question, Serving, Settled, Step
 from cosend.site.past import Codes, Past
-from cosend.site.served import Served
+from cosend.site.served import ServedRequests
 from cosend.version import VERSION as SOFTWARE
 
 NOTHING: Final[Mapping[str, Any]] = {}
@@ -76,7 +76,7 @@ class Rules(ArmChanges):
             seed=seed,
         )
         self.past = Past(codes={axis: Codes() for axis in categories})
-        self.served = Served()
+        self.served = ServedRequests()
         self.journal = journal
         self._ranked = {n: axis.ranked for n, axis in enumerate(axes) if axis.ranked}
         if journal is not None:
