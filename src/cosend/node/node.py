@@ -71,6 +71,7 @@ class Node:
         gc.collect()
         gc.freeze()  # what is here stays: a collection need not look at it again
         self._not_ready = None
+        LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
         self._do(self._tick())
         self._do(self._tidy())
 
@@ -116,6 +117,8 @@ class Node:
 
     async def stop(self, patience_s: float = 5.0) -> None:
         """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
+        if not hasattr(self, "deciding"):  # it never started
+            return
         self._not_ready = "it is stopping"
         until = time.monotonic() + patience_s
         while self.deciding.in_flight and time.monotonic() < until:

@@ -34,15 +34,29 @@ Count = Annotated[int, Query(ge=1, le=1000)]
 Name = Annotated[str, Path(min_length=1, max_length=200)]
 
 
-def build_app(node: Node, tokens: Tokens) -> FastAPI:
-    """Return the service of a site that has not been started; it starts and stops with the app."""
+def build_app(node: Node, tokens: Tokens, failed: Callable[[Exception], None] | None = None) -> FastAPI:
+    """Return the service of a site that has not been started; it starts and stops with the app.
+
+    With `failed`, requests are answered while the site starts, and `failed` hears of it if it cannot.
+    """
+
+    async def start() -> None:
+        try:
+            await node.start()
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(error)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await node.start()
+        starting = asyncio.create_task(start())
+        if failed is None:
+            await starting
         try:
             yield
         finally:
+            await starting
             await node.stop()
 
     title = f"cosend site {node.setup.name}"
