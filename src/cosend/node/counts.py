@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Final
 
-from cosend.node.flight import PHASE_NAMES, Flight
+from cosend.node.flight import PHASE_NAMES
 
 LOG: Final = logging.getLogger("cosend.node")
 RECENT: Final = 0.001  # weight of the newest label in the running error and reward
@@ -30,11 +30,9 @@ class Counts:
     reward: float | None = None
     last_failures: dict[str, str] = field(default_factory=dict)
 
-    def decided(self, flights: Iterable[Flight]) -> None:
-        """Count decisions that are made."""
-        for (arm, kind), count in Counter(
-            (flight.arm, flight.kind) for flight in flights if not flight.missing
-        ).items():
+    def decided(self, arm: str, kinds: Sequence[int]) -> None:
+        """Count decisions that an arm has labelled."""
+        for kind, count in Counter(kinds).items():
             self.decisions[arm, PHASE_NAMES[kind]] += count
 
     def failed(self, arm: str, count: int, reason: str) -> None:

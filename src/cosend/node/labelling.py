@@ -10,10 +10,11 @@ import msgspec
 from cosend.core.checks import check_unit
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.errors import LabelError, RewardError, shown
-from cosend.node.deciding import LABELS, Deciding, are_labels, is_label
+from cosend.node.deciding import Deciding
+from cosend.node.labels import LABELS, are_labels, is_label
 from cosend.site.label_check import all_labels
 from cosend.site.site import all_right_or_wrong, right_or_wrong
-from cosend.stores.decisions import LABEL, Decisions
+from cosend.stores.log_index import LABEL, LogIndex
 
 
 class Given(NamedTuple):
@@ -36,10 +37,8 @@ class Heard(msgspec.Struct):
 class Labelling:
     """The labels that come."""
 
-    def __init__(self, deciding: Deciding, decisions: Decisions) -> None:
-        self.deciding, self.rules, self.decisions = deciding, deciding.rules, decisions
-        # Decisions before this number may have been forgotten.
-        self.oldest = decisions.oldest() or self.rules.learner.last_id + 1
+    def __init__(self, deciding: Deciding, index: LogIndex) -> None:
+        self.deciding, self.rules, self.index = deciding, deciding.rules, index
         self._known = all_labels({arm: worker.classifier for arm, worker in deciding.workers.items()})
         self._settling: set[int] = set()  # learnt, and on their way to the disk
 
@@ -63,42 +62,38 @@ class Labelling:
         """Return what becomes of labels, and by number those that can be learnt."""
         heard, fresh = Heard([], [], [], []), dict[int, Given]()
         found = self.find([each.id for each in given])
-        waiting = self._waiting({number for number, _ in found.values()})
+        waiting, flying = self._waiting({*found.values()})
+        others = [number for number in found.values() if number not in waiting]
+        labelled = self.index.labelled(others) if others else {}
         for each in given:
-            number, labelled = found.get(each.id, (0, False))
-            if labelled or number in fresh or number in self._settling:
+            number = found.get(each.id, 0)
+            if number in fresh or number in labelled or number in self._settling:
                 heard.duplicate.append(each.id)
             elif number in waiting:
                 fresh[number] = each
                 heard.learnt.append(each.id)
             else:
-                (heard.expired if number else heard.unknown).append(each.id)
+                (heard.unknown if not number or number in flying else heard.expired).append(each.id)
         return heard, fresh
 
-    def _waiting(self, numbers: Collection[int]) -> set[int]:
-        """Return those of the numbers whose decision, not an answer for a peer, is made and waits for its label."""
-        learner = self.rules.learner
-        notes, found = learner.registry.notes, learner.find([*numbers])
-        both = zip(numbers, found, strict=True)
-        return {number for number, (arm, kind, _) in both if arm >= 0 and kind != TAUGHT and number in notes}
+    def _waiting(self, numbers: Collection[int]) -> tuple[set[int], set[int]]:
+        """Return those of the numbers whose decision is made and waits for its label, and those that are in flight.
 
-    def find(self, names: Sequence[str]) -> dict[str, tuple[int, bool]]:
-        """Return by id, as clients know them, the numbers of decisions, and whether their label has come.
-
-        A client's own id comes first; a number is the id of a decision that its client gave none. One that was given
-        out so long ago that nothing is kept of it is found too.
+        An answer for a peer is neither: its label comes from there.
         """
+        learner = self.rules.learner
+        notes, both = learner.registry.notes, zip(numbers, learner.find([*numbers]), strict=True)
+        own = {number for number, (arm, kind, _) in both if arm >= 0 and kind != TAUGHT}
+        made = {number for number in own if number in notes}
+        return made, own - made
+
+    def find(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of decisions by the ids that clients know: a name of their own, or else the number."""
         numbers = {name: number for name in names if (number := number_of(name))}
         own = [name for name in names if name not in numbers or self.deciding.has_numbers_as_names]
-        found = self.decisions.named(own) if own else {}
-        left = {name: number for name, number in numbers.items() if name not in found}
-        unnamed = self.decisions.unnamed(left.values()) if left else {}
-        for name, number in left.items():
-            if number in unnamed:
-                found[name] = number, unnamed[number]
-            elif number < self.oldest:
-                found[name] = number, False
-        return found
+        found = self.index.named(own) if own else {}
+        last = self.rules.learner.last_id
+        return {name: number for name, number in numbers.items() if number <= last} | found
 
     def _settle(self, ids: list[int], truths: list[Any], costs: list[float | None]) -> None:
         answers = self.rules.labels_of(ids)
@@ -110,8 +105,8 @@ class Labelling:
         settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs)
         self._settling.update(ids)
         self.deciding.counts.learnt(gains, paid)
-        rows = [(number, msgspec.msgpack.encode(truth)) for number, truth in zip(ids, truths, strict=True)]
-        self.deciding.commits.also(LABEL, rows)
+        event = self.deciding.commits.position - 1  # that of `settle`
+        self.deciding.commits.also(LABEL, [(number, event) for number in ids])
         self.deciding.teach(settled.lessons)
 
     def _check(self, truths: list[Any]) -> None:
