@@ -112,8 +112,9 @@ def start_row(events: int, tell: Callable[[str], None]) -> Row:
         command = [sys.executable, "-m", "benchmarks.service_start", str(place / "site"), str(events)]
         told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout  # noqa: S603 - ours
     found = json.loads(told)
-    spent, size = found["start_s"], found["bytes"] / MEGABYTE
-    return Row(f"start with {events:,} events", f"{spent:.2f} s ({size:.0f} MB)", "<= 3", yes(spent <= 3))
+    spent, busy, size = found["start_s"], found["busy_s"], found["bytes"] / MEGABYTE
+    shown = f"{spent:.2f} s, processor {busy:.2f} s, {size:.0f} MB"
+    return Row(f"start with {events:,} events", shown, "<= 3 s", yes(spent <= 3))
 
 
 def soak_rows(seconds: float, tell: Callable[[str], None]) -> list[Row]:

@@ -1,9 +1,10 @@
 """Clients of the service's benchmark, in a process of their own that does as little as possible.
 
-    python -m benchmarks.service_load PORT --batch 64 --clients 8 --seconds 3 [--labels]
+    python -m benchmarks.service_load PORT --batch 64 --clients 8 --seconds 3 [--labels] [--pause 0.1]
 
 Every client sends a request when the one before is answered, over one connection. Requests are made beforehand, and of
 a reply only its length is read. With --labels every decision is labelled in a second request: then ids are read too.
+With --pause a client waits so many seconds before it classifies again.
 Prints, as JSON, items per second and the latency in seconds of requests to classify.
 """
 
@@ -53,8 +54,8 @@ def label_request(reply: bytes) -> bytes:
 class Load:
     """What all clients have in common, and what they have seen."""
 
-    def __init__(self, batch: int, *, labels: bool) -> None:
-        self.batch, self.labels = batch, labels
+    def __init__(self, batch: int, *, labels: bool = False, pause: float = 0.0) -> None:
+        self.batch, self.labels, self.pause = batch, labels, pause
         self.requests = classify_requests(batch)
         self.counting = self.over = False
         self.latencies: list[float] = []
@@ -107,6 +108,12 @@ class Client(asyncio.Protocol):
             self.transport.write(label_request(reply))
         else:
             self.labelling = False
+            self.go_on()
+
+    def go_on(self) -> None:
+        if self.load.pause:
+            asyncio.get_running_loop().call_later(self.load.pause, self.classify)
+        else:
             self.classify()
 
 
@@ -152,8 +159,10 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--labels", action="store_true")
+    parser.add_argument("--pause", type=float, default=0.0)
     given = parser.parse_args()
-    work = run(given.port, given.clients, given.seconds, Load(given.batch, labels=given.labels))
+    load = Load(given.batch, labels=given.labels, pause=given.pause)
+    work = run(given.port, given.clients, given.seconds, load)
     try:
         import uvloop
 

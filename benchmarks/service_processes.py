@@ -18,11 +18,12 @@ TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 class Load(NamedTuple):
-    """Clients that send so many items at once, each request after the answer to the one before."""
+    """Clients that send so many items at once, each request after the answer to the one before, and a pause."""
 
     batch: int
     clients: int
     labels: bool = False
+    pause: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.batch} x {self.clients}" + (", labelled" if self.labels else "")
@@ -129,6 +130,6 @@ def run_load(load: Load, running: Server, seconds: float) -> dict[str, Any]:
 def start_load(load: Load, running: Server, seconds: float) -> subprocess.Popen[bytes]:
     """Start clients; they end by themselves."""
     command = [sys.executable, "-m", "benchmarks.service_load", str(running.port), "--seconds", str(seconds)]
-    command += ["--batch", str(load.batch), "--clients", str(load.clients)]
+    command += ["--batch", str(load.batch), "--clients", str(load.clients), "--pause", str(load.pause)]
     command += ["--labels"] if load.labels else []
     return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)  # noqa: S603 - ours

@@ -14,7 +14,7 @@ from benchmarks.service_processes import Load, Server, server, start_load
 
 KEEP_S = 10  # that decisions are remembered
 EVERY_S = 2.0
-LOAD = Load(64, 8, labels=True)
+LOAD = Load(64, 8, labels=True, pause=0.1)  # the same rate all the time, whatever else the machine does
 MEGABYTE = 2**20
 
 
