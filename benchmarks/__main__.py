@@ -1,6 +1,6 @@
 """`make bench`: how fast the core decides and how much memory it takes, beside the slow twin in the same run.
 
-After it the service of a site under load, its start and its soak (benchmarks/service.py): eight minutes or so.
+After it the service of a site under load, its start and its soak (benchmarks/service.py): seven minutes or so.
 """
 
 from __future__ import annotations
