@@ -153,7 +153,7 @@ def options(scale: float = 1.0) -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of all servers and loads")
     parser.add_argument("--seconds", type=float, default=max(0.3, ROUND_S * scale), help="for each of them")
     parser.add_argument("--events", type=int, default=int(EVENTS * scale), help="in the log of the start")
-    parser.add_argument("--soak", type=float, default=SOAK_S * scale, help="seconds of the soak")
+    parser.add_argument("--soak", type=float, default=max(12.0, SOAK_S * scale), help="seconds of the soak")
     return parser
 
 
