@@ -91,7 +91,8 @@ class Batch(Tries):
 
     def _choose(self, places: list[int], failed: frozenset[str], *, local_only: bool) -> None:
         """Choose for items without the arms that failed for them, and let the chosen ones label them."""
-        site, told = self.site, dict[str, LabelledData]()
+        site = self.site
+        told: dict[str, LabelledData] = {}
         uses: dict[str, list[int]] = {}
         while places:
             without = site.left_out(failed, local_only=local_only)
@@ -100,20 +101,19 @@ class Batch(Tries):
                 break
             again = [self.again.get(place, 0) for place in places] if self.again else []
             points = self.points if len(places) == len(self.items) else self.points[places]
-            step = site.rules.choose(points, told=told, without=without, again=again)
-            if step.forwards:
-                site.post(step.forwards)
-            ids = range(step.first, step.first + len(step.arms))
-            rows = zip(ids, step.arms, step.kinds, step.cells, step.propensities, step.arrivals, strict=True)
+            first, arms, *columns, ask, forwards = site.rules.choose(points, told=told, without=without, again=again)
+            if forwards:
+                site.post(forwards)
+            rows = zip(range(first, first + len(arms)), arms, *columns, strict=True)
             for place, row in zip(places, rows, strict=False):
                 self.made[place] = row
                 uses.setdefault(row[1], []).append(place)
-            places, told = places[len(step.arms) :], {} if step.arms else told
-            if step.ask is not None:
-                peer, works = step.ask.peer, True
+            places, told = places[len(arms) :], {} if arms else told
+            if ask is not None:
+                peer, works = ask.peer, True
                 if peer in uses:  # it must hear of these before it tells what it knows, as it would one by one
                     works = self._call(peer, uses.pop(peer))
-                if not works or not self._ask(step.ask, told):
+                if not works or not self._ask(ask, told):
                     failed = failed | {peer}
         for arm, numbers in uses.items():
             if arm in site.classifiers:
@@ -136,7 +136,12 @@ class Batch(Tries):
     def _predict(self, arm: str, places: list[int]) -> None:
         classifier = self.site.classifiers[arm]
         items = [self.items[place] for place in places]
-        self._enter(arm, places, replies_of(arm, classifier, items), keeps=classifier.learns)
+        try:
+            labels = predictions(arm, classifier, items)
+        except ClassifierError as error:
+            self._enter(arm, places, replies_alone(arm, classifier, items, error), keeps=classifier.learns)
+        else:
+            self._complete(arm, places, labels, keeps=classifier.learns)
 
     def _call(self, peer: str, places: list[int]) -> bool:
         """Have a peer label items; false if it labels none."""
@@ -152,14 +157,9 @@ class Batch(Tries):
 
     def _enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> bool:
         """Enter what an arm has answered, and take back what it has not; false if it has answered nothing."""
-        good = [(place, label) for place, (label, failed) in zip(places, replies, strict=True) if failed is None]
+        good = [place for place, reply in zip(places, replies, strict=True) if reply.failed is None]
         if good:
-            labels = [label for _, label in good]
-            items = [copy(self.items[place]) for place, _ in good] if keeps else []
-            self.site.rules.complete([self.made[place][0] for place, _ in good], labels, items)
-            self.site.arm_worked(arm, labels)
-            for place, label in good:
-                self.labels[place] = label
+            self._complete(arm, good, [reply.label for reply in replies if reply.failed is None], keeps=keeps)
         if len(good) == len(places):
             return True
         bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
@@ -170,6 +170,15 @@ class Batch(Tries):
         self.again.update((place, self.made[place][-1]) for place, _ in bad)  # also if its wait is over
         self.note_failures(arm, bad)
         return bool(good)
+
+    def _complete(self, arm: str, places: list[int], labels: list[Any], *, keeps: bool) -> None:
+        """Enter the labels that an arm has given."""
+        made = self.made
+        items = [copy(self.items[place]) for place in places] if keeps else []
+        self.site.rules.complete([made[place][0] for place in places], labels, items)
+        self.site.arm_worked(arm, labels)
+        for place, label in zip(places, labels, strict=True):
+            self.labels[place] = label
 
 
 class Answering(Tries):
@@ -248,8 +257,13 @@ def replies_of(name: str, classifier: Classifier, items: Sequence[Any]) -> Repli
     try:
         return list(map(Reply, predictions(name, classifier, items), repeat(None)))
     except ClassifierError as error:
-        if len(items) == 1:
-            return [Reply(None, str(error))]
+        return replies_alone(name, classifier, items, error)
+
+
+def replies_alone(name: str, classifier: Classifier, items: Sequence[Any], error: ClassifierError) -> Replies:
+    """Return what a classifier says of each item alone, after it has failed on all of them together."""
+    if len(items) == 1:
+        return [Reply(None, str(error))]
     return [reply for item in items for reply in replies_of(name, classifier, [item])]
 
 
