@@ -16,25 +16,24 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 
 from benchmarks.service_servers import a_setup
+from cosend.node.commits import span
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import SNAPSHOT_EVERY, Node
 from cosend.site.context import read_columns
+from cosend.site.events import Event
 from cosend.site.rules import Rules
 from cosend.site.snapshot import rules_state
 from cosend.site.wire import encode
-from cosend.stores.decisions import ADD, LABEL
 from cosend.stores.event_log import EventLog
+from cosend.stores.log_index import LABEL
 from cosend.stores.snapshots import write_snapshot
 
 PART = 6_000  # decisions that are written at once, so that a snapshot is due after every part
-TRUTH = msgspec.msgpack.encode("well")
 
 
 class Filling:
@@ -42,33 +41,32 @@ class Filling:
 
     def __init__(self, folder: Path) -> None:
         self.log = EventLog(folder, site="bench", durable=False)
-        self.events: list[bytes] = []
-        self.rules: Rules = a_setup().new_rules(lambda event: self.events.append(encode(event)))
+        self.events: list[Event] = []
+        self.rules: Rules = a_setup().new_rules(self.events.append)
 
     def fill(self, events: int) -> None:
         draw = np.random.default_rng(0)
         while self.log.position + 3 * PART <= events:
-            self.write([self.decide(age) for age in draw.uniform(0, 100, PART).tolist()])
+            self.write(draw.uniform(0, 100, PART).tolist())
             if self.log.position + SNAPSHOT_EVERY <= events:
                 write_snapshot(self.log, rules_state(self.rules), self.log.position)
         left = (events - self.log.position) // 3
-        self.write([self.decide(age) for age in draw.uniform(0, 100, left).tolist()])
+        self.write(draw.uniform(0, 100, left).tolist())
 
-    def decide(self, age: float) -> tuple[int, bytes]:
-        """Decide for one item, and learn that its label is right."""
+    def write(self, ages: Sequence[float]) -> None:
+        """Decide for items one by one, and learn that their labels are right."""
+        labels = [self.decide(age) for age in ages]
+        also = [*LABEL.statements(labels)]
+        self.log.append([encode(event) for event in self.events], [span(event) for event in self.events], also)
+        self.events.clear()
+
+    def decide(self, age: float) -> tuple[int, int]:
+        """Decide for one item; returns its number and that of the event in which its label has come."""
         step = self.rules.choose(self.rules.place(read_columns(self.rules.axes, [{"age": age}])))
         ticket, arm = step.first, step.arms[0]
         self.rules.complete([ticket], [arm])
         self.rules.settle([ticket], ["well"], [float(arm == "well")])
-        told = (str(ticket), arm, arm, "exploit", step.cells[0], 0.0, step.propensities[0], None)
-        return ticket, msgspec.msgpack.encode((told, (age,), arm))
-
-    def write(self, decided: Sequence[tuple[int, bytes]]) -> None:
-        now = time.time()
-        added: list[Sequence[Any]] = [(ticket, None, now, answer) for ticket, answer in decided]
-        labelled: list[Sequence[Any]] = [(TRUTH, ticket) for ticket, _ in decided]
-        self.log.append(self.events, [(ADD, added), (LABEL, labelled)])
-        self.events.clear()
+        return ticket, self.log.position + len(self.events) - 1
 
 
 async def started(folder: Path) -> tuple[float, float]:

@@ -43,7 +43,7 @@ def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     write_network(tmp_path)
     with served(tmp_path, "--site", "north") as site:
         site.wait_until_ready()
-        second = cosend("serve", "network.toml", "--site", "north", "--port", free_port(), folder=tmp_path)
+        second = cosend("serve", "network.toml", "--site", "north", "--port", str(free_port()), folder=tmp_path)
         assert second.returncode == 2
         assert "in use by another process" in second.stderr
         assert "Traceback" not in second.stderr
