@@ -14,9 +14,14 @@ ROOT = Path(__file__).parents[1]
 BESIDE = ROOT.parent / "shared" / "data" / "kddcup.data_10_percent.gz"
 
 # These reach every branch of the core. A test that is traced takes twice as long, also where it is far from the core.
-FILES = ("site/test_failing_arms.py", "site/test_fold.py", "site/test_rules_attacked.py")
-FILES += ("simulation/test_problems.py", "test_bad_input.py")
-TRACED = [ROOT / "tests" / "core", *(ROOT / "tests" / file for file in FILES)]
+TRACED = [
+    ROOT / "tests" / "core",
+    ROOT / "tests" / "site" / "test_failing_arms.py",
+    ROOT / "tests" / "site" / "test_fold.py",
+    ROOT / "tests" / "site" / "test_rules_attacked.py",
+    ROOT / "tests" / "simulation" / "test_problems.py",
+    ROOT / "tests" / "test_bad_input.py",
+]
 
 settings.register_profile(
     "cosend", deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ
