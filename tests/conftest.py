@@ -1,8 +1,10 @@
-"""What all tests share: how hard Hypothesis tries, what begins first, and the real data."""
+"""What all tests share: how hard Hypothesis tries, what begins first, what is traced, and the real data."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,16 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parents[1]
 BESIDE = ROOT.parent / "shared" / "data" / "kddcup.data_10_percent.gz"
+
+# These reach every branch of the core. A test that is traced takes twice as long, also where it is far from the core.
+TRACED = [
+    ROOT / "tests" / "core",
+    ROOT / "tests" / "site" / "test_failing_arms.py",
+    ROOT / "tests" / "site" / "test_fold.py",
+    ROOT / "tests" / "site" / "test_rules_attacked.py",
+    ROOT / "tests" / "simulation" / "test_problems.py",
+    ROOT / "tests" / "test_bad_input.py",
+]
 
 settings.register_profile(
     "cosend", deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ
@@ -20,6 +32,18 @@ settings.load_profile("cosend")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what compiles everything, which takes half a minute the first time, beside all the others."""
     items.sort(key=lambda item: item.path.name != "test_compiled.py")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Measure coverage only in the tests that are there for it; the marker `no_cover` goes on tracing in workers."""
+    tracer = sys.gettrace()
+    pauses = item.config.pluginmanager.hasplugin("_cov") and not any(map(item.path.is_relative_to, TRACED))
+    if pauses:
+        sys.settrace(None)
+    yield
+    if pauses:
+        sys.settrace(tracer)
 
 
 @pytest.fixture(scope="session")

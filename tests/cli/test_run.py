@@ -173,7 +173,6 @@ def test_what_was_played_before_a_stop_is_the_beginning_of_the_whole() -> None:
     assert result["items"] == 50
 
 
-@pytest.mark.claims
 def test_interrupt_ends_cleanly_with_the_results_so_far(tmp_path: Path) -> None:
     """Ctrl-C as soon as the progress bar has moved, as a user at a terminal would press it."""
     ours, theirs = pty.openpty()

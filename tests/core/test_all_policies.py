@@ -271,3 +271,16 @@ def test_a_state_does_not_fit_another_policy(name: str, whole: State) -> None:
     facts = {**whole.facts, "policy": POLICIES[others[name]].facts()}
     with pytest.raises(StateError, match="damaged"):
         Learner.from_state(State(facts, whole.arrays))
+
+
+def test_a_question_that_is_entered_visits_the_cell_that_a_choice_visits_before_it_asks() -> None:
+    """Also where the ledger must grow for it first."""
+    asks, enters = (new_learner(TRAINING_FIRST) for _ in range(2))
+    draw = random.Random(8)
+    rows = len(enters.ledger.cells)
+    for _ in range(3 * rows):
+        context = (draw.random(), draw.random())
+        assert isinstance(asks.choose(context), AskPeer)
+        enters.enter_question(np.array(context), again=0)
+    assert len(enters.ledger.cells) > rows
+    assert everything(asks) == everything(enters)

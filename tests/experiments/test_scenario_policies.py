@@ -12,7 +12,7 @@ from cosend.experiments.scenario.run import beside, run, slices_of
 from cosend.reports.page import write_report
 from tests.experiments.test_scenario_run import CONTEXTS, LOG, PREVIOUS, check_same, world_of
 
-pytestmark = [pytest.mark.compiled, pytest.mark.claims]  # every policy in whole runs: a minute
+pytestmark = pytest.mark.compiled
 
 # the table of a file -> the name in the results
 POLICIES = {

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.changes import ERRORS, LAST_USE, LOOK_ERRORS
+from cosend.core.learner.inspection import place_of
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.values import Cell
 from tests.oracle.networks import Network
@@ -36,6 +39,14 @@ def compare_ledgers(network: Network) -> None:
         assert sum(key[0] == overall for key in seen) == has_overall
         compare_views(learner, twin)
         compare_waiting(learner, views)
+
+
+def where_is(learner: Learner, key: int) -> tuple[int, int, tuple[int, ...]]:
+    """Return the view, the slices and the indices of one cell, without reading all the others for it."""
+    ledger = learner.ledger
+    (row,) = np.flatnonzero(ledger.cells[: ledger.site[col.ROWS], col.CELL_KEY] == key)
+    view, axes, slices = place_of(ledger, int(row))
+    return view, slices, axes
 
 
 def compare_waiting(learner: Learner, views: list[Twin]) -> None:

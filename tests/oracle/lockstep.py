@@ -8,7 +8,7 @@ import pytest
 
 from cosend.core.learner.values import Answer, AskPeer, Choice, LabelledData
 from cosend.errors import ArmError, SettledDecision
-from tests.oracle.comparison import compare_ledgers
+from tests.oracle.comparison import compare_ledgers, where_is
 from tests.oracle.networks import Around, Due, Failure, Network, build
 from tests.oracle.trouble import is_left, pause_or_resume, some_out, some_silent
 
@@ -196,8 +196,7 @@ def agree(
         assert math.isnan(choice.propensity)
     else:
         assert choice.propensity == 1.0 / expected.candidates
-    cell = network.learners[site].cells()[choice.cell]
-    assert (cell.view, cell.slices, cell.axes) == (expected.view, *expected.cell)
+    assert where_is(network.learners[site], choice.cell) == (expected.view, *expected.cell)
     return choice
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +25,35 @@ def words_of(page: str) -> str:
     return re.sub(r"data:image/png;base64,[A-Za-z0-9+/=]+", "", page)
 
 
-def test_the_folder_has_the_page_the_data_and_the_pictures(tmp_path: Path) -> None:
-    result = made_up()
-    path = write_report(result, tmp_path / "new" / "folder")
-    assert path == tmp_path / "new" / "folder" / "report.html"
-    assert json.loads((path.parent / "results.json").read_text(encoding="utf-8")) == result
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of the usual result, for all who only read it: its pictures take a second to draw."""
+    return write_report(made_up(), tmp_path_factory.mktemp("report") / "new" / "folder")
+
+
+@pytest.fixture(scope="module")
+def page(written: Path) -> str:
+    return written.read_text(encoding="utf-8")
+
+
+def test_the_folder_has_the_page_the_data_and_the_pictures(written: Path) -> None:
+    path = written
+    assert path.parts[-3:] == ("new", "folder", "report.html")
+    assert json.loads((path.parent / "results.json").read_text(encoding="utf-8")) == made_up()
     pictures = {picture.name: picture.read_bytes() for picture in (path.parent / "plots").iterdir()}
     assert set(pictures) == PLOTS
     assert all(data.startswith(b"\x89PNG") for data in pictures.values())
 
 
-def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
-    page = page_of(made_up(), tmp_path)
+def test_the_page_needs_nothing_else(page: str) -> None:
     sources = re.findall(r'src="([^"]{0,22})', page)
     assert sources == ["data:image/png;base64,"] * len(PLOTS)
     words = words_of(page)
     assert not re.search(r"https?:|//|href=|url\(|@import|<script|<link|<iframe", words)
 
 
-def test_the_same_result_gives_the_same_bytes(tmp_path: Path) -> None:
-    first, second = (write_report(made_up(), tmp_path / name) for name in ("first", "second"))
+def test_the_same_result_gives_the_same_bytes(written: Path, tmp_path: Path) -> None:
+    first, second = written, write_report(made_up(), tmp_path)
     assert first.read_bytes() == second.read_bytes()
     for name in PLOTS:
         assert (first.parent / "plots" / name).read_bytes() == (second.parent / "plots" / name).read_bytes()
@@ -72,10 +82,9 @@ def test_equal_lowest_errors_are_all_marked(tmp_path: Path) -> None:
     assert words_of(page_of(result, tmp_path)).count("(lowest error)") == 2
 
 
-def test_the_table_has_all_rows_and_every_column_is_explained(tmp_path: Path) -> None:
-    result = made_up()
-    words = words_of(page_of(result, tmp_path))
-    assert words.count('<th scope="row">') == len(result["rows"])
+def test_the_table_has_all_rows_and_every_column_is_explained(page: str) -> None:
+    words = words_of(page)
+    assert words.count('<th scope="row">') == len(made_up()["rows"])
     assert re.findall(r'<th scope="rowgroup"[^>]*>(\w+)<', words) == list(SITES)
     assert all(f"<dt>{column.title}</dt>" in words for column in COLUMNS)
 
@@ -95,11 +104,14 @@ def test_what_does_not_apply_is_a_dash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("none", [{}, {"solo": {"arms": ["a"], "cells": [], "best": [], "arrivals": []}}])
-def test_without_winners_the_page_says_so_and_an_old_picture_goes(none: dict[str, Any], tmp_path: Path) -> None:
-    write_report(made_up(), tmp_path)
-    words = words_of(page_of(made_up() | {"winners": none}, tmp_path))
+def test_without_winners_the_page_says_so_and_an_old_picture_goes(
+    none: dict[str, Any], written: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "again"
+    shutil.copytree(written.parent, folder)
+    words = words_of(page_of(made_up() | {"winners": none}, folder))
     assert words.count("Nothing to draw") == 1
-    assert {path.name for path in (tmp_path / "plots").iterdir()} == PLOTS - {"winners.png"}
+    assert {path.name for path in (folder / "plots").iterdir()} == PLOTS - {"winners.png"}
 
 
 def test_a_run_that_was_stopped_at_once_still_has_a_page(tmp_path: Path) -> None:
@@ -116,7 +128,7 @@ def test_a_number_that_json_cannot_hold_becomes_null(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["rows"][0]["regret"] is None
 
 
-def test_the_page_fits_phones_and_dark_screens(tmp_path: Path) -> None:
-    words = words_of(page_of(made_up(), tmp_path))
+def test_the_page_fits_phones_and_dark_screens(page: str) -> None:
+    words = words_of(page)
     assert 'name="viewport"' in words
     assert "prefers-color-scheme: dark" in words

@@ -31,10 +31,15 @@ def look_at(ledger: Ledger, costs: Mapping[str, float], key: int) -> Cell | None
 
 
 def _cell(ledger: Ledger, row: int, costs: Mapping[str, float]) -> Cell:
-    view, axes, slices = _cube(ledger, row) if ledger.site[col.ZOOMS] else _equal_cell(ledger, row)
+    view, axes, slices = place_of(ledger, row)
     labelled = LabelledData(*ledger.cells[row, [col.CELL_ARRIVALS, col.CELL_TAUGHT]].tolist())
     estimates = {name: _estimate(ledger, row, arm, cost) for arm, (name, cost) in enumerate(costs.items())}
     return Cell(axes, slices, view, labelled, estimates)
+
+
+def place_of(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
+    """Return the view of a cell, its index on every axis of that view, and how many slices the axes have."""
+    return _cube(ledger, row) if ledger.site[col.ZOOMS] else _equal_cell(ledger, row)
 
 
 def _equal_cell(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
