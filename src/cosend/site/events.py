@@ -58,7 +58,9 @@ class Chosen:
     without: tuple[str, ...] = ()  # arms that were left out of this choice
     again: tuple[int, ...] = ()  # for items whose arm has failed: the numbers of their arrivals; else empty
     cells: tuple[int, ...] = ()  # in which they fell, by their keys
-    costs: Mapping[str, float] = field(default_factory=dict)  # what the chosen arms cost then
+    costs: Mapping[str, float] = field(
+        default_factory=dict
+    )  # what the chosen arms cost then; those that cost nothing are left out
 
 
 @dataclass(frozen=True, slots=True)

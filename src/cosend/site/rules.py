@@ -181,7 +181,7 @@ class Rules(ArmChanges):
         contexts = tuple(self.spell_all(points[:count]))
         if count:
             arms, kinds, propensities = tuple(step.arms), tuple(step.kinds), tuple(step.propensities)
-            costs = {arm: self.learner.arms.cost(arm) for arm in set(arms)}
+            costs = {arm: cost for arm in set(arms) if (cost := self.learner.arms.cost(arm))}
             which = without, again[:count], tuple(step.cells), costs
             chosen = events.Chosen(step.first, contexts, arms, kinds, propensities, heard, *which)
             heard = {}
