@@ -265,7 +265,9 @@ class LogReader(EventLog):
     def query(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
         """Read rows of any table."""
         with _told(self.file, "cannot be read"):
-            yield from self._connection.execute(statement, values)
+            rows = self._connection.execute(statement, values)
+            while some := rows.fetchmany(CHUNK):
+                yield from some
 
 
 def _checksum(number: int, event: bytes) -> bytes:
