@@ -8,11 +8,11 @@ import os
 import sqlite3
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyarrow import parquet  # type: ignore[import-untyped]
 from typer.testing import CliRunner, Result
 
 from cosend.classifiers.adapters import as_classifier
@@ -25,6 +25,7 @@ from cosend.site.recovery import read_events
 from cosend.stores.event_log import LogReader
 from tests.cli.folders import a_folder, a_killed_folder, a_pruned_folder, contents, live
 
+parquet = import_module("pyarrow.parquet")  # it has no types
 COLUMNS = [
     *("number", "id", "at", "arm", "phase", "cell", "context", "propensity", "cost"),
     *("label", "label_of_arm", "answered_by", "labelled", "truth", "gain", "cost_paid", "labelled_at"),

@@ -22,7 +22,7 @@ from cosend.errors import StateError
 from cosend.node.flight import read_answer
 from cosend.node.looking import event_line
 from cosend.site.events import Labelled, Started
-from cosend.site.wire import decode
+from cosend.site.wire import decode, is_of
 from cosend.stores.decisions import Kept
 from cosend.stores.event_log import LogReader
 
@@ -77,8 +77,8 @@ class Export:
 
     def _labels(self) -> Iterator[Settled]:
         for number, at, data in self._watched("reading labels", self.log.read_dated(), self.events):
-            event = self._decoded(number, data)
-            if isinstance(event, Labelled):
+            if is_of(Labelled, data):
+                event = self._decoded(number, data)
                 costs = event.costs or (None,) * len(event.ids)
                 for ticket, gain, cost in zip(event.ids, event.gains, costs, strict=True):
                     yield Settled(ticket, gain, cost, at)
