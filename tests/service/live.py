@@ -32,6 +32,11 @@ def broken_for_some(item: dict[str, Any]) -> str:
     return "well"
 
 
+def slow(item: dict[str, Any]) -> str:
+    time.sleep(0.5)
+    return young(item)
+
+
 def a_setup(**options: Any) -> Setup:
     models = {"young": as_classifier(young), "any": as_classifier(lambda item: "well")}
     given: dict[str, Any] = {"name": "north", "classifiers": models, "axes": [Context("age", range=(0, 100))]}

@@ -22,7 +22,7 @@ from cosend.client.retries import Call, Lost, Reply, Retries
 from cosend.errors import NoAnswer, ServiceError, SettingError, SomeUnanswered, Unreachable
 from cosend.service import bodies, problems
 from cosend.service.tokens import Tokens
-from tests.service.live import Lossy, Trouble, a_setup, broken_for_some, served
+from tests.service.live import Lossy, Trouble, a_setup, broken_for_some, served, slow
 
 Service = tuple[str, Trouble]
 BROKEN = {"only": as_classifier(broken_for_some)}
@@ -127,7 +127,7 @@ def test_many_items_go_in_several_requests(service: Service, monkeypatch: pytest
 
 def test_the_limits_and_problems_are_those_of_the_service() -> None:
     assert (requests.MOST_ITEMS, requests.MOST_BYTES) == (bodies.MOST_ITEMS, bodies.MOST_BYTES)
-    assert requests.NO_ANSWER == problems.NO_ANSWER
+    assert retries.NO_ANSWER == problems.NO_ANSWER
 
 
 @pytest.mark.parametrize("status", [408, 429, 502, 503, 504])
@@ -216,8 +216,18 @@ def test_lost_replies_with_asyncio_and_many_requests_at_once(tmp_path: Path) -> 
         assert len(set(ids)) == direct.summary().items == 20
 
 
+def test_a_reply_that_takes_too_long_is_asked_for_again_while_the_item_is_still_being_decided(tmp_path: Path) -> None:
+    setup = a_setup(classifiers={"slow": as_classifier(slow)})
+    with served(tmp_path, setup) as (url, trouble), Client(url) as direct:
+        with Client(url, timeout_s=0.1, retries=50) as site:
+            decision = site.classify_one({"age": 3})
+        assert trouble.requests.count("/v1/classify") > 1
+        assert direct.summary().items == 1
+        assert direct.decision(decision.id).label == "well"
+
+
 def test_items_that_no_arm_could_label(tmp_path: Path) -> None:
-    with served(tmp_path, a_setup(classifiers=BROKEN)) as (url, _), Client(url, retries=0) as site:
+    with served(tmp_path, a_setup(classifiers=BROKEN)) as (url, trouble), Client(url) as site:
         with pytest.raises(SomeUnanswered, match=r"1 of 2 items could not be labelled.*too odd") as some:
             site.classify([{"age": 1}, {"age": 2, "odd": True}])
         assert [each and each.label for each in some.value.decisions] == ["well", None]
@@ -226,6 +236,7 @@ def test_items_that_no_arm_could_label(tmp_path: Path) -> None:
         assert not isinstance(none.value, SomeUnanswered)
         with pytest.raises(SomeUnanswered, match=r"3 of 3 items"):
             site.classify([{"age": 2, "odd": True}] * 3)
+        assert len(trouble.requests) == 3  # to ask again would not help these items
 
 
 def test_tokens(tmp_path: Path) -> None:

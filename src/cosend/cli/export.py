@@ -38,7 +38,8 @@ def export(
     answered_by, labelled, truth, gain, cost_paid, labelled_at. Times are seconds since 1970. What the site no longer
     keeps is null. In a Parquet file, labels of more than one kind are text, as JSON has them.
 
-    Nothing in the folder is changed, and the site may go on running. The file is there as a whole, or not at all.
+    Nothing in the folder is changed. A site that runs goes on; one that has stopped can start again when this is done.
+    The file is there as a whole, or not at all.
     """
     console = new_console(stderr=True)
     with say_errors():

@@ -83,9 +83,9 @@ class Client(_Common):
         self._http.close()
 
     def classify(self, items: Iterable[Any], ids: Iterable[str | None] | None = None) -> list[Decision]:
-        """Have items labelled, dicts of their features; an item without an id gets one here.
+        """Have items labelled, dicts of their features, which travel as JSON; an item without an id gets one here.
 
-        Raises SomeUnanswered if no arm could label some of them, which has the decisions of the others; any number of
+        Raises SomeUnanswered if no arm could label some of them, which has the decisions of the others. Any number of
         items is possible, in requests of at most 10,000. If a later one of these is refused, `so_far` of the error has
         the decisions of those before it.
         """

@@ -15,14 +15,13 @@ import msgspec
 import numpy as np
 
 from cosend.client import replies
-from cosend.client.retries import Call, Lost, Outcome, Reply, Retries, Steps
+from cosend.client.retries import NO_ANSWER, Call, Lost, Outcome, Reply, Retries, Steps
 from cosend.core.checks import as_list, check_kind
 from cosend.errors import NoAnswer, ServiceError, SettingError, SomeUnanswered, Unreachable, cut, in_one_line
 
 MOST_ITEMS: Final = 10_000  # that a service takes at once
 MOST_BYTES: Final = 32 * 2**20
 PAGE: Final = 1_000
-NO_ANSWER: Final = "urn:cosend:problem:no-answer"  # the type of a problem: no arm could label any of the items
 T = TypeVar("T")
 _ENCODE: Final = msgspec.json.Encoder(enc_hook=lambda value: _plain(value)).encode
 

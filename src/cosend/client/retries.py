@@ -3,6 +3,7 @@
     the connection fails, or no reply comes in time      again
     503, and 502 and 504 of whatever stands between      again
     408 too slow, 429 too much                           again
+    no arm could label the items, which is a 503 too     it stands: that is about the items, not about the service
     every other answer                                   it stands
 
 A rest doubles from a tenth of a second on. A random part is taken off it, so that many clients of a service that was
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+NO_ANSWER: Final = "urn:cosend:problem:no-answer"  # the type of a problem: no arm could label any of the items
 PASSING: Final = frozenset((408, 429, 502, 503, 504))
 FIRST_REST_S: Final = 0.1
 LONGEST_REST_S: Final = 10.0
@@ -75,7 +77,9 @@ class Retries:
 
 
 def _may_pass(outcome: Outcome) -> bool:
-    return outcome.may_pass if isinstance(outcome, Lost) else outcome.status in PASSING
+    if isinstance(outcome, Lost):
+        return outcome.may_pass
+    return outcome.status in PASSING and f'"{NO_ANSWER}"'.encode() not in outcome.body
 
 
 def _asked_s(outcome: Outcome) -> float:
