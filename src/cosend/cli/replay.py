@@ -55,12 +55,13 @@ def show(console: Console, found: Replayed) -> None:
         lines += [f"  {told(difference)}" for difference in found.differences]
     else:
         lines.append("- every decision would be the same again")
-    folded, decided = (_speed(found.replayed, seconds) for seconds in (found.fold_s, found.decide_s))
+    folded, decided = (_speed(found, seconds) for seconds in (found.fold_s, found.decide_s))
     lines.append(f"folded in {folded}, decided again in {decided}")
     lines.append("the same" if found.is_same else "different")
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def _speed(events: int, seconds: float) -> str:
-    return f"{seconds:.1f} s ({events / max(seconds, 1e-9):,.0f} events/s)"
+def _speed(found: Replayed, seconds: float) -> str:
+    events, items = (f"{count / max(seconds, 1e-9):,.0f}" for count in (found.replayed, found.items))
+    return f"{seconds:.1f} s ({events} events/s, {items} items/s)"
