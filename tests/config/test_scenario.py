@@ -85,6 +85,11 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     ),
     "unknown scale": ('kind = "previous_label"', 'feature = "count"\nscale = "root"', ["context.1.scale"]),
     "a range backwards": ('kind = "previous_label"', 'feature = "count"\nrange = [5, 1]', ["context.1", "range"]),
+    "a log range of one logarithm": (
+        'kind = "previous_label"',
+        'feature = "count"\nscale = "log"\nrange = [1e16, 10000000000000002]',
+        ["context.1", "range", "different logarithms"],
+    ),
     "no axis": ('[[context]]\nkind = "previous_label"', "", ["context"]),
     "unknown policy option": ("slices = 2", "slises = 2", ["policy.slises", "exploration_exponent"]),
     "policy option out of range": ("slices = 2", "exploration_exponent = 1.4", ["policy", "exponent", "1.4"]),

@@ -15,7 +15,7 @@ from tests.oracle.trouble import is_left, pause_or_resume, some_out, some_silent
 __all__ = ["Around", "Network", "agree", "arrive", "build", "change", "compare_ledgers", "deliver", "learn", "play"]
 __all__ += ["train_all"]
 
-NOBODY: frozenset[str] = frozenset()
+NO_ARMS: frozenset[str] = frozenset()
 
 
 def play(network: Network, slots: int, max_delay: int, changes: bool = False) -> None:
@@ -88,7 +88,7 @@ def give(
     site: str,
     context: tuple[float, ...],
     max_delay: int,
-    failed: frozenset[str] = NOBODY,
+    failed: frozenset[str] = NO_ARMS,
     again: int = 0,
 ) -> None:
     """Choose for an item, call the peer that it goes to, and let its label, or a failure, come in a later slot."""
@@ -128,7 +128,7 @@ def answer_both(
     labelled: bool,
 ) -> Answer | None:
     """Let both answer, and compare what they answered."""
-    learner, out = network.learners[site], NOBODY
+    learner, out = network.learners[site], NO_ARMS
     if network.has_trouble:
         if all(name in learner.arms.paused for name in learner.arms.own):
             with pytest.raises(ArmError, match="left"):
@@ -183,7 +183,7 @@ def reward_of(network: Network, slot: int, arm: str, context: tuple[float, ...])
 
 
 def agree(
-    network: Network, site: str, context: tuple[float, ...], out: frozenset[str] = NOBODY, again: int = 0
+    network: Network, site: str, context: tuple[float, ...], out: frozenset[str] = NO_ARMS, again: int = 0
 ) -> Choice:
     """Let both choose, and compare what they chose, how likely it was and in which cell."""
     silent = some_silent(network, site, out)

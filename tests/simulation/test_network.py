@@ -349,6 +349,12 @@ def with_fact(name: str, value: Any) -> Callable[[Path], None]:
     return change
 
 
+def forget_the_newest(path: Path) -> None:
+    states = load_states(NAMES, path.parent)
+    states["west"].facts["site"]["past"]["newest_labelled"] = None
+    save_states(states, path.parent)
+
+
 DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (cut, "network.npz: not a whole saved state"),
     (flip, "network.npz: not a whole saved state"),
@@ -357,6 +363,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (with_fact("version", 3), "version 3; this cosend reads version 4"),
     (with_fact("version", None), "version None"),
     (with_fact("site", {}), "'west' is damaged"),
+    (forget_the_newest, "'west' is damaged"),
     (with_fact("policy", {"name": "CoS", "horizon": 3, "speed": 7}), "damaged.*speed"),
     (with_fact("own", {"high": 0.0, "other": 0.0}), "classifiers .*'other'.*the site has .*'low'"),
     (with_fact("peers", {"north": 0.1, "east": 0.1}), "peers .*'east'.*the site has .*'south'"),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from collections.abc import Callable
+from inspect import getsourcelines
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cosend import Context, SeesOnly, Site
-from cosend.errors import LabelError, LabelWarning
+from cosend import Context, Network, SeesOnly, Site
+from cosend.errors import LabelError, LabelWarning, SettingError
 
 UNIT = Context("x", range=(0, 1))
 
@@ -33,6 +35,21 @@ def test_text_where_the_models_say_numbers_is_a_warning_once() -> None:
     assert site.open == {}
 
 
+LEARNING: list[Callable[[Site], object]] = [
+    lambda site: site.learn(site.classify({"x": 0.1}), "1"),
+    lambda site: site.learn_many(site.classify_many([{"x": 0.1}]), ["1"]),
+    lambda site: list(Network([site]).run({"lab": [({"x": 0.1}, "1")]})),
+]
+
+
+@pytest.mark.parametrize("learn", LEARNING, ids=["learn", "learn_many", "run"])
+def test_the_warning_points_at_the_line_of_the_user(learn: Callable[[Site], object]) -> None:
+    with pytest.warns(LabelWarning) as caught:
+        learn(a_site())
+    (warning,) = caught
+    assert (warning.filename, warning.lineno) == (__file__, getsourcelines(learn)[1])
+
+
 def test_a_strict_site_refuses_such_a_label_and_stays_as_it_was() -> None:
     site = a_site(strict_labels=True)
     made = site.classify_many([{"x": 0.1}] * 2)
@@ -42,6 +59,14 @@ def test_a_strict_site_refuses_such_a_label_and_stays_as_it_was() -> None:
             site.learn_many(made, [1, "1"])
     assert str(site.state()) == before
     site.learn_many(made, [1, 1])
+
+
+@pytest.mark.parametrize("strict", [None, 1, "yes"])
+def test_strict_is_yes_or_no_and_else_nothing_is_written(strict: Any) -> None:
+    log: list[Any] = []
+    with pytest.raises(SettingError, match="strict_labels must be True or False"):
+        a_site(strict_labels=strict, journal=log.append)
+    assert log == []
 
 
 def fitted(labels: list[Any]) -> Any:

@@ -9,8 +9,9 @@ import pytest
 from cosend import CellKLUCB, Context, CoS, LabelledData, Learner, Network, Policy, Site, ZoomingKLUCB, fold
 from cosend.errors import NetworkError, RewardError, SettingError, StateError
 from cosend.site import events
+from cosend.site.messages import Call, Forward, Question, Reply
 from tests.site.test_failing_arms import UNIT, Line, wired
-from tests.site.test_site import always, assert_nothing_leaks, assert_nothing_open, high, items
+from tests.site.test_site import always, assert_nothing_leaks, assert_nothing_open, broken, high, items
 
 TRAINED = [CoS(horizon=1000, order="train_first"), ZoomingKLUCB(peer_training=2)]
 
@@ -31,6 +32,25 @@ def test_a_peer_that_reports_nonsense_is_an_arm_that_failed(policy: Policy, repo
     assert 0 < nonsense.attempts <= 12
     assert line.attempts == 0
     assert_nothing_leaks(lab, hq)
+
+
+@pytest.mark.parametrize("follows", [(True, False, True), (False, True, False), (False,) * 3, (True,) * 3], ids=str)
+def test_of_one_call_only_that_waits_for_which_a_label_follows(follows: tuple[bool, ...]) -> None:
+    """All get their labels, whether or not one of the classifiers fails on one of the items."""
+
+    def moody(item: Any) -> int:
+        return high(item) if item["x"] < 0.9 else broken(item)
+
+    hq = Site("hq", classifiers={"moody": moody, "high": high}, context=UNIT)
+    values = (0.2, 0.7, 0.95)
+    for start in range(1, 60, 3):
+        asked = [Question(start + n, {"x": x}, (x,), False, follows[n]) for n, x in enumerate(values)]
+        assert hq.serve(Call("hq", "lab", asked)) == [Reply(0), Reply(1), Reply(1)]
+        assert [hq.open[ticket].label for ticket in sorted(hq.open)].count(1) == sum(follows[1:])
+        assert len(hq.open) == sum(follows)
+        for question in asked:
+            hq.teach(Forward("hq", "lab", question.request, high(question.item)))
+        assert_nothing_open(hq)
 
 
 def test_what_is_no_peer_is_refused_at_once() -> None:

@@ -17,7 +17,7 @@ from cosend.errors import (
     SettingError,
     SettledDecision,
 )
-from cosend.site.batch import Batch
+from cosend.site.batch import Deciding
 from tests.site.test_site import (
     ONE_CELL,
     TRAINING_FIRST,
@@ -226,7 +226,7 @@ def test_an_item_is_counted_once_even_if_its_wait_was_over_before_its_arm_failed
     )
     for _ in range(5):
         points = site.rules.place([[0.1, 0.5, 0.9]])
-        batch = Batch(site, items(3), points)
+        batch = Deciding(site, items(3), points)
         batch.run()
         assert [decision.label for decision in batch.decisions()] == [1, 1, 1]
     assert site.learner.arrivals == 15

@@ -10,6 +10,7 @@ A label leaves here as a plain Python value, so that labels compare, travel and 
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -146,13 +147,11 @@ class Function:
         """Functions stay as they are."""
 
 
-class SeesOnly:
-    """A model that sees only some of the features, in the order they are named: vertically distributed data."""
+class SeesPart(ABC):
+    """A model that sees a part of the features; what it sees is for the kinds of it to say."""
 
-    def __init__(self, model: Any, features: Sequence[str]) -> None:
-        check_names("the features that a model sees", features)
+    def __init__(self, model: Any) -> None:
         self.classifier = as_classifier(model)
-        self.features = list(features)
         self.learns = self.classifier.learns
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
@@ -162,27 +161,31 @@ class SeesOnly:
     def learn(self, item: Item, label: Label) -> None:
         """Learn from the features that the model may see."""
         self.classifier.learn(self._view(item), label)
+
+    @abstractmethod
+    def _view(self, item: Item) -> Item:
+        """Return what the model may see of an item."""
+
+
+class SeesOnly(SeesPart):
+    """A model that sees only some of the features, in the order they are named: vertically distributed data."""
+
+    def __init__(self, model: Any, features: Sequence[str]) -> None:
+        check_names("the features that a model sees", features)
+        super().__init__(model)
+        self.features = list(features)
 
     def _view(self, item: Item) -> Item:
         return dict(zip(self.features, by_name(item, self.features), strict=True))
 
 
-class SeesAllBut:
+class SeesAllBut(SeesPart):
     """A model that does not see some of the features: context columns that are nothing to classify by."""
 
     def __init__(self, model: Any, hidden: Sequence[str]) -> None:
         check_names("the features that a model does not see", hidden)
-        self.classifier = as_classifier(model)
+        super().__init__(model)
         self.hidden = frozenset(hidden)
-        self.learns = self.classifier.learns
-
-    def predict(self, items: Sequence[Item]) -> list[Label]:
-        """Return a label for every item, from the features that the model may see."""
-        return self.classifier.predict([self._view(item) for item in items])
-
-    def learn(self, item: Item, label: Label) -> None:
-        """Learn from the features that the model may see."""
-        self.classifier.learn(self._view(item), label)
 
     def _view(self, item: Item) -> Item:
         if not isinstance(item, Mapping):
@@ -198,7 +201,7 @@ def check_names(setting: str, names: object) -> None:
 
 def known_labels(classifier: Classifier) -> frozenset[Label] | None:
     """Return all labels that a classifier can give, or None if that is not known: a fitted one knows its classes."""
-    if isinstance(classifier, SeesOnly | SeesAllBut):
+    if isinstance(classifier, SeesPart):
         return known_labels(classifier.classifier)
     classes = getattr(classifier.model, "classes_", None) if isinstance(classifier, SklearnModel) else None
     try:

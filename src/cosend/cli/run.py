@@ -95,7 +95,7 @@ def play(world: World, console: Console) -> tuple[World, player.Outcome]:
         except KeyboardInterrupt:
             pass
     part = first_slots(world, max(1, reached))
-    return part, player.run(part)
+    return part, player.run(part, others=not part.one_by_one)  # who has stopped it does not want to wait for those
 
 
 def first_slots(world: World, slots: int) -> World:

@@ -23,7 +23,7 @@ from cosend.config.scenario import NO_STREAM, Scenario
 from cosend.config.sites import ClassifierSetting, SiteSetting
 from cosend.core.learner.registry import Patience
 from cosend.core.policy.parts import Policy
-from cosend.errors import ClassifierError, CosendError, ModelError, ScenarioError, SettingError, shown
+from cosend.errors import ClassifierError, CosendError, ModelError, ScenarioError, SettingError, StreamError, shown
 from cosend.site.context import Axis
 from cosend.site.events import Journal
 from cosend.site.site import Site
@@ -37,7 +37,14 @@ def read_stream(scenario: Scenario, folder: Path) -> Table:
     """Return the rows of the stream, with the columns that only contexts and predictions need."""
     if scenario.stream is None:
         raise ScenarioError(SOURCE, [f"stream: {NO_STREAM}"])
-    return scenario.stream.read(scenario.seed, folder, scenario.hidden())
+    try:
+        return scenario.stream.read(scenario.seed, folder, scenario.hidden())
+    except StreamError as error:
+        keys = [f"{key}.model" for key, _, each in scenario.classifiers() if each.column == error.column]
+        keys += [f"context.{n}.feature" for n, axis in enumerate(scenario.context, 1) if axis.feature == error.column]
+        if error.column is None or not keys:
+            raise
+        raise ScenarioError(SOURCE, [f"{key}: {error}" for key in keys]) from error
 
 
 def needed_stream(scenario: Scenario, folder: Path, site: str | None = None) -> Table | None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import ErrorDetails
 
 from cosend.core.checks import LARGEST
+from cosend.errors import shown
 
 MOST_ROWS: Final = 10_000_000  # a run holds them all in memory
 LARGEST_SEED: Final = LARGEST
@@ -43,6 +44,8 @@ def mistake_of(error: ErrorDetails, whole: type[Part]) -> str:
     if error["type"] == "extra_forbidden":
         known = _keys_beside(error["loc"], whole)
         message = f"no such key{perhaps(error['loc'][-1], known)}; allowed are {', '.join(known)}"
+    if error["type"] == "model_type":
+        message = f"must be a table, got {shown(error['input'])}"
     return f"{key}: {message}" if key else message
 
 

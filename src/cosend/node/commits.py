@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Final
 
 from cosend.errors import Unavailable, in_one_line
-from cosend.site.events import Event
+from cosend.site.events import Answered, Chosen, Event, Shown
 from cosend.site.wire import encode
-from cosend.stores.decisions import ADD, FORGET, LABEL, SET
-from cosend.stores.event_log import EventLog
+from cosend.stores.event_log import NO_SPAN, EventLog, Span
+from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, LABEL, NAME, SET, Change
 
+CHANGES: Final = (NAME, LABEL, SET, FORGET_NAMES, FORGET_LABELS)
 Waiters = list[tuple["asyncio.Future[Any]", Any]]  # with what each gets when it is done
-Together = tuple[list[Event], dict[str, list[Sequence[Any]]], Waiters]
+Rows = dict[Change, list[Sequence[Any]]]
+Together = tuple[list[Event], Rows, Waiters]
 
 
 class Commits:
@@ -40,7 +42,7 @@ class Commits:
 
     def _fresh(self) -> None:
         self._events: list[Event] = []
-        self._rows: dict[str, list[Sequence[Any]]] = {ADD: [], LABEL: [], SET: [], FORGET: []}
+        self._rows: Rows = {change: [] for change in CHANGES}
         self._waiters: Waiters = []
 
     def event(self, event: Event) -> None:
@@ -49,9 +51,9 @@ class Commits:
         self.position += 1
         self._wake()
 
-    def also(self, statement: str, row: Sequence[Any]) -> None:
-        """Take a row that is written with the events."""
-        self._rows[statement].append(row)
+    def also(self, change: Change, rows: Iterable[Sequence[Any]]) -> None:
+        """Take rows that are written with the events."""
+        self._rows[change].extend(rows)
         self._wake()
 
     def when_done(self, future: asyncio.Future[Any], result: Any = None) -> None:
@@ -90,7 +92,8 @@ class Commits:
             events, rows, waiters = together
             error = None
             try:
-                self.log.append([encode(event) for event in events], rows.items())
+                also = [statement for change in rows for statement in change.statements(rows[change])]
+                self.log.append([encode(event) for event in events], [span(event) for event in events], also)
             except Exception as failure:  # whatever it is, the log is behind now
                 error = in_one_line(failure)
             with suppress(RuntimeError):  # the loop is closed: nobody waits
@@ -129,3 +132,13 @@ def _fail(waiters: Waiters, error: str) -> None:
     for future, _ in waiters:
         if not future.done():
             future.set_exception(Unavailable(f"it could not be written down, so nothing is promised: {error}"))
+
+
+def span(event: Event) -> Span:
+    """Return the smallest and the largest number of the decisions that an event tells of, if it is found by these."""
+    match event:
+        case Chosen():
+            return event.first, event.first + len(event.arms) - 1
+        case Answered() | Shown():
+            return min(event.ids), max(event.ids)
+    return NO_SPAN

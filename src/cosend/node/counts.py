@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from typing import Final
 
 from cosend.node.flight import PHASE_NAMES
@@ -28,9 +30,10 @@ class Counts:
     reward: float | None = None
     last_failures: dict[str, str] = field(default_factory=dict)
 
-    def decided(self, arm: str, kind: int) -> None:
-        """Count a decision."""
-        self.decisions[arm, PHASE_NAMES[kind]] += 1
+    def decided(self, arm: str, kinds: Sequence[int]) -> None:
+        """Count decisions that an arm has labelled."""
+        for kind, count in Counter(kinds).items():
+            self.decisions[arm, PHASE_NAMES[kind]] += count
 
     def failed(self, arm: str, count: int, reason: str) -> None:
         """Count failures of an arm."""
@@ -45,13 +48,19 @@ class Counts:
         self.openings[arm] += 1
         LOG.warning("arm left out for a while", extra={"arm": arm, "reason": reason})
 
-    def learnt(self, gain: float, cost: float) -> None:
-        """Count what a decision gained and cost."""
-        weight = max(RECENT, 1 / (self.labels["learnt"] + 1))
-        self.labels["learnt"] += 1
-        for name, value in (("error", 1.0 - gain), ("reward", gain - cost)):
-            before = getattr(self, name) or 0.0
-            setattr(self, name, before + weight * (value - before))
+    def learnt(self, gains: Sequence[float], costs: Sequence[float]) -> None:
+        """Count what decisions gained and cost."""
+        count, gain, cost = len(gains), fsum(gains) / len(gains), fsum(costs) / len(costs)
+        before = self.labels["learnt"]
+        self.labels["learnt"] += count
+        weight = max(1 - (1 - RECENT) ** count, count / (before + count))
+        self.error = _moved(self.error, 1.0 - gain, weight)
+        self.reward = _moved(self.reward, gain - cost, weight)
+
+
+def _moved(mean: float | None, value: float, weight: float) -> float:
+    """Return a running mean after a new value."""
+    return value if mean is None else mean + weight * (value - mean)
 
 
 def _kind(reason: str) -> str:

@@ -7,59 +7,35 @@ its items are done, whatever the others do. An item whose arm has failed is chos
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Final
 
 import numpy as np
 
-from cosend.classifiers.adapters import teach
 from cosend.core.kernel.ledger import Floats
-from cosend.errors import ContextError, CosendError, NoAnswer, Unavailable, shown
+from cosend.errors import ContextError, NoAnswer, Unavailable, shown
 from cosend.node.breaker import Breakers
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
-from cosend.node.flight import Decided, Flight, Request
+from cosend.node.flight import PHASE_NAMES, Decided, Flight, Request, Result
+from cosend.node.labels import LABELS, are_labels, is_label
 from cosend.node.setup import Setup
-from cosend.node.workers import Worker
+from cosend.node.workers import Worker, teach_all
 from cosend.site.context import Column, read_columns
-from cosend.site.events import Named
+from cosend.site.events import Named, Shown
 from cosend.site.label_check import LabelCheck
 from cosend.site.messages import Lesson, Reply
+from cosend.site.past import Codes
 from cosend.site.rules import Rules
-from cosend.stores.decisions import ADD
+from cosend.stores.log_index import NAME
 
 NONE: Final[frozenset[str]] = frozenset()
-SMALLEST: Final = -(2**63)
-LARGEST: Final = 2**64 - 1
-LABELS: Final = "a label is text, a truth value, nothing, or a number that 64 bits hold"
-
-
-def is_label(label: Any) -> bool:
-    """Tell whether a label can travel and be written down."""
-    match label:
-        case bool() | None:
-            return True
-        case int():
-            return SMALLEST <= label <= LARGEST
-        case float():
-            return math.isfinite(label)
-        case str():
-            return label.isascii() or _is_utf8(label)
-    return False
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+NO_REASONS: Final[dict[str, str]] = {}
+Uses = dict[str, list[Flight]]
 
 
 class Deciding:
@@ -78,7 +54,8 @@ class Deciding:
         self.breakers, self.counts = breakers, counts
         self.labels = LabelCheck(setup.name, strict=setup.strict_labels)
         self.observer: str | None = None  # the classifier that answers while decisions are only observed
-        self.names_taken: Callable[[int], bool] = lambda number: False
+        self.has_numbers_as_names = False
+        self.is_taken: Callable[[int], bool] = lambda _: False
         self.flying: dict[str, Request] = {}  # by client's id
         self.in_flight = 0
         self._open: set[Request] = set()
@@ -90,15 +67,15 @@ class Deciding:
 
     # Items that come
 
-    def take(self, items: Sequence[Any], names: Sequence[str | None]) -> Request:
+    def take(self, items: Sequence[Any], names: Sequence[str | None] | None) -> Request:
         """Take items that are to be decided; a bad one among them raises and changes nothing."""
         if self.in_flight + len(items) > self.setup.most_flights:
             raise Unavailable(f"site {self.setup.name!r} has {self.in_flight:,} items on their way: try again later")
-        request = Request(items, self._columns(items), names)
+        request = Request(items, self._columns(items), names, self.observer)
         self.in_flight += len(items)
         self._new.append(request)
         self._open.add(request)
-        for name in names:
+        for name in names or ():
             if name is not None:
                 self.flying[name] = request
         self._wake()
@@ -121,48 +98,61 @@ class Deciding:
             self._loop.call_soon(self._cycle)
 
     def _cycle(self) -> None:
-        """Choose for all that is there."""
+        """Choose for all that is there, and let models label it."""
         self._scheduled = False
         if self._closed:
             return
         (new, self._new), (again, self._again) = (self._new, []), (self._again, [])
-        uses: dict[str, list[Flight]] = {}
+        uses: Uses = {}
         if new:
             self._choose_new(new, uses)
         for failed, flights in _by_failures(again).items():
-            self._choose(flights, np.array([flight.point for flight in flights]), failed, uses)
+            self._choose_again(flights, failed, uses)
         for arm, flights in uses.items():
             self.breakers.of(arm).used()
-            self._predict(arm, flights, self._answered)
+            items = [request.items[place] for request, place, *_ in flights]
+            self._predict(arm, items, partial(self._answered, arm, flights))
 
-    def _choose_new(self, requests: list[Request], uses: dict[str, list[Flight]]) -> None:
+    def _choose_new(self, requests: list[Request], uses: Uses) -> None:
         columns = requests[0].columns
         if len(requests) > 1:
             columns = [list(chain.from_iterable(parts)) for parts in zip(*(r.columns for r in requests), strict=True)]
         points = self.rules.place(columns)
-        flown = ((request, place) for request in requests for place in range(len(request.items)))
-        rows = zip(flown, points, self.rules.spell_all(points), strict=True)
-        flights = [Flight(request, place, point, context) for (request, place), point, context in rows]
-        self._choose(flights, points, NONE, uses)
-        if self.observer is not None:
-            self._observe(flights, self.observer)
+        places = [(request, place) for request in requests for place in range(len(request.items))]
+        self._choose(points, places, NONE, (), repeat(NO_REASONS), uses)
+        for request in requests:
+            if request.observer is not None:
+                self._predict(request.observer, request.items, partial(self._observed, request))
+
+    def _choose_again(self, flights: list[Flight], failed: frozenset[str], uses: Uses) -> None:
+        points = np.array([self.rules.understand(flight.context, Codes.find) for flight in flights])
+        places = [(flight.request, flight.place) for flight in flights]
+        arrivals, reasons = [flight.arrival for flight in flights], [flight.reasons for flight in flights]
+        self._choose(points, places, failed, arrivals, reasons, uses)
 
     def _choose(
-        self, flights: list[Flight], points: Floats, failed: frozenset[str], uses: dict[str, list[Flight]]
+        self,
+        points: Floats,
+        places: Sequence[tuple[Request, int]],
+        failed: frozenset[str],
+        again: Sequence[int],
+        reasons: Iterable[dict[str, str]],
+        uses: Uses,
     ) -> None:
         without = self._left_out(failed)
         if without is None or len(failed) > self.setup.retries:
-            self._give_up(flights)
+            for (request, place), why in zip(places, reasons, strict=False):
+                self._finish(request, place, NoAnswer(self.setup.name, why))
+            self.counts.unanswered += len(places)
             return
-        again = [flight.again for flight in flights] if failed else []
         step = self.rules.choose(points, without=without, again=again)
-        costs = self.rules.learner.arms.own
-        ids = range(step.first, step.first + len(flights))
-        rows = zip(ids, step.arms, step.kinds, step.cells, step.propensities, step.arrivals, strict=True)
-        for flight, row in zip(flights, rows, strict=True):
-            arm = row[1]
-            flight.chosen(*row, cost=costs[arm])
-            uses.setdefault(arm, []).append(flight)
+        ids = range(step.first, step.first + len(places))
+        made = zip(ids, step.kinds, step.cells, step.propensities, step.arrivals, step.contexts, reasons, strict=False)
+        for (request, place), arm, row in zip(places, step.arms, made, strict=True):
+            if arm in uses:
+                uses[arm].append(Flight(request, place, *row))
+            else:
+                uses[arm] = [Flight(request, place, *row)]
 
     def _left_out(self, failed: frozenset[str]) -> frozenset[str] | None:
         """Return the arms that may not be chosen; one that rests is tried all the same if nothing else is left."""
@@ -175,46 +165,58 @@ class Deciding:
             return None
         return failed | resting if usable - resting else failed
 
-    def _give_up(self, flights: Iterable[Flight]) -> None:
-        for flight in flights:
-            self._finish(flight, NoAnswer(self.setup.name, flight.reasons or {}))
-            self.counts.unanswered += 1
-
     # Models
 
-    def _predict(self, arm: str, flights: list[Flight], then: Callable[[str, list[Flight], list[Reply]], None]) -> None:
+    def _predict(self, arm: str, items: Sequence[Any], then: Callable[[int, list[Reply]], None]) -> None:
         """Let a model label items; `then` hears of it in the thread of the loop, for some of them at a time."""
 
         def done(start: int, replies: list[Reply]) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                self._loop.call_soon_threadsafe(then, arm, flights[start : start + len(replies)], replies)
+                self._loop.call_soon_threadsafe(then, start, replies)
 
-        self.workers[arm].predict([flight.item for flight in flights], done)
+        self.workers[arm].predict(items, done)
 
-    def _answered(self, arm: str, flights: list[Flight], replies: list[Reply]) -> None:
+    def _answered(self, arm: str, flown: list[Flight], start: int, replies: list[Reply]) -> None:
         """Enter what a model has answered, and choose again where it has failed."""
         if self._closed:
             return
-        good, bad = list[Flight](), list[tuple[Flight, str]]()
+        flights = flown if len(replies) == len(flown) else flown[start : start + len(replies)]
+        labels = [label for label, _ in replies]
+        if are_labels(labels) and all(failed is None for _, failed in replies):
+            self._complete(arm, flights, labels)
+            return
+        good, bad = list[tuple[Flight, Any]](), list[tuple[Flight, str]]()
         for flight, (label, failed) in zip(flights, replies, strict=True):
             if failed is None and is_label(label):
-                flight.label = label
-                good.append(flight)
+                good.append((flight, label))
             else:
                 bad.append((flight, failed or f"classifier {arm!r} returned {shown(label)}; {LABELS}"))
         if good:
-            self.breakers.of(arm).worked()
-            self._complete(arm, good)
-        if bad:
-            self._failed(arm, bad, worked=bool(good))
+            self._complete(arm, [flight for flight, _ in good], [label for _, label in good])
+        self._failed(arm, bad, worked=bool(good))
 
-    def _complete(self, arm: str, flights: list[Flight]) -> None:
-        labels = [flight.label for flight in flights]
+    def _complete(self, arm: str, flights: list[Flight], labels: list[Any]) -> None:
+        """Enter labels, and answer those who asked."""
+        self.breakers.of(arm).worked()
+        ids = [flight[2] for flight in flights]
         keeps = arm in self._learning or (self._learning and self.setup.learns_from == "all")
-        items = [copy(flight.item) for flight in flights] if keeps else []
-        self.rules.complete([flight.id for flight in flights], labels, items)
+        items = [copy(request.items[place]) for request, place, *_ in flights] if keeps else []
+        late = self.rules.complete(ids, labels, items)
+        if late:  # nothing waits for their label any more, but what clients are told must not be lost
+            said = dict(zip(ids, labels, strict=True))
+            self.commits.event(Shown(tuple(late), tuple(said[number] for number in late)))
         self.labels.gave(labels)
-        self._land(flights)
+        self.counts.decided(arm, [flight[3] for flight in flights])
+        cost, mixed = self.rules.learner.arms.cost(arm), self.has_numbers_as_names
+        for (request, place, number, kind, cell, propensity, *_), label in zip(flights, labels, strict=True):
+            name = None if request.names is None else request.names[place]
+            text = name or (self._number_as_text(number) if mixed else str(number))
+            request.numbers[place] = number
+            self._finish(request, place, Decided(text, label, arm, PHASE_NAMES[kind], cell, cost, propensity))
+
+    def _number_as_text(self, number: int) -> str:
+        """Return the id of a decision that its client gave none; another client may have taken the number as a name."""
+        return f"#{number}" if self.is_taken(number) else str(number)
 
     def _failed(self, arm: str, failures: list[tuple[Flight, str]], *, worked: bool) -> None:
         reason = failures[0][1]
@@ -222,63 +224,55 @@ class Deciding:
         if not worked and self.breakers.of(arm).failed(reason):
             self.counts.opened(arm, reason)
         self.rules.fail([flight.id for flight, _ in failures], arm, reason)
-        for flight, why in failures:
-            flight.reasons = {**(flight.reasons or {}), arm: why}
-            self._again.append(flight)
+        self._again += [flight._replace(reasons={**flight.reasons, arm: why}) for flight, why in failures]
         self._wake()
 
-    def _observe(self, flights: list[Flight], observer: str) -> None:
-        """Let another classifier answer these items; what was decided is only learnt from."""
-        for flight in flights:
-            flight.missing, flight.shown_by = 2, observer
-        self._predict(observer, flights, self._observed)
-
-    def _observed(self, arm: str, flights: list[Flight], replies: list[Reply]) -> None:
-        if self._closed:
+    def _observed(self, request: Request, start: int, replies: list[Reply]) -> None:
+        """Take what the classifier says that answers in place of the arms; if it fails, theirs is better than none."""
+        if self._closed or request.observer is None:
             return
-        for flight, (label, failed) in zip(flights, replies, strict=True):
+        for place, (label, failed) in enumerate(replies, start):
             if failed is None and is_label(label):
-                flight.shown = label
-            else:  # an answer of the arm is better than none
-                flight.shown_by = None
-                self.counts.failed(arm, 1, failed or f"returned {shown(label)}")
-        self._land(flights)
+                request.shown[place] = label
+            else:
+                self.counts.failed(request.observer, 1, failed or f"returned {shown(label)}")
+            self._one_less(request)
 
     # Items that are done
 
-    def _land(self, flights: list[Flight]) -> None:
-        """Take note of answers; a flight that has all it needs is over."""
-        now, named = time.time(), list[Flight]()
-        for flight in flights:
-            flight.missing -= 1
-            if flight.missing:
-                continue
-            name = flight.name
-            if name is not None:
-                named.append(flight)
-            decided, kept = flight.answer(name or self._number_as_text(flight.id))
-            self.commits.also(ADD, (flight.id, name, now, kept))
-            self.counts.decided(flight.arm, flight.kind)
-            self._finish(flight, decided)
-        if named:
-            self.commits.event(Named(tuple(f.id for f in named), tuple(f.name or "" for f in named)))
-
-    def _number_as_text(self, number: int) -> str:
-        """Return the id of a decision that its client gave none; another client may have taken the number as a name."""
-        return f"#{number}" if self.names_taken(number) else str(number)
-
-    def _finish(self, flight: Flight, result: Decided | NoAnswer) -> None:
-        request = flight.request
-        request.results[flight.place] = result
-        request.left -= 1
+    def _finish(self, request: Request, place: int, result: Result) -> None:
+        request.results[place] = result
         self.in_flight -= 1
-        if not request.left:
-            request.done.add_done_callback(lambda _: self._forget(request))
-            self.commits.when_done(request.done, request.results)
+        self._one_less(request)
+
+    def _one_less(self, request: Request) -> None:
+        """Take note of an answer; when all are there, and on the disk, the client is told."""
+        request.left -= 1
+        if request.left:
+            return
+        if request.shown:
+            self._show(request)
+        if request.names is not None:
+            self._write_names(request)
+        request.done.add_done_callback(lambda _: self._forget(request))
+        self.commits.when_done(request.done, request.results)
+
+    def _show(self, request: Request) -> None:
+        request.show()
+        told = {request.numbers[place]: label for place, label in request.shown.items() if request.numbers[place]}
+        if told:
+            self.commits.event(Shown(tuple(told), tuple(told.values()), request.observer or ""))
+
+    def _write_names(self, request: Request) -> None:
+        both = zip(request.numbers, request.names or (), strict=True)
+        named = [(name, number) for number, name in both if name is not None and number]
+        if named:
+            self.commits.also(NAME, named)
+            self.commits.event(Named(tuple(number for _, number in named), tuple(name for name, _ in named)))
 
     def _forget(self, request: Request) -> None:
         self._open.discard(request)
-        for name in request.names:
+        for name in request.names or ():
             if name is not None and self.flying.get(name) is request:
                 del self.flying[name]
 
@@ -288,11 +282,11 @@ class Deciding:
         """Let models learn, each in its thread, in the order in which the labels were written down."""
         by_model: dict[str, list[tuple[Any, Any]]] = {}
         for lesson in lessons:
-            every = self.setup.learns_from == "all"
-            for arm in self._learning if every else [lesson.classifier]:
+            for arm in self._learning if self.setup.learns_from == "all" else [lesson.classifier]:
                 by_model.setdefault(arm, []).append((lesson.item, lesson.truth))
         for arm, pairs in by_model.items():
-            self.workers[arm].do(partial(teach_all, self.workers[arm], pairs), partial(self._taught, arm))
+            worker = self.workers[arm]
+            worker.do(partial(teach_all, worker, pairs), partial(self._taught, arm))
 
     def _taught(self, arm: str, failure: Any) -> None:
         """Hear, in the thread of a model, whether it could learn."""
@@ -308,20 +302,9 @@ class Deciding:
                 request.done.set_exception(Unavailable(why))
 
 
-def teach_all(worker: Worker, pairs: Iterable[tuple[Any, Any]]) -> CosendError | None:
-    """Let a model learn from items and their labels, all of them, and return what went wrong."""
-    wrong = None
-    for item, truth in pairs:
-        try:
-            teach(worker.name, worker.classifier, item, truth)
-        except CosendError as error:
-            wrong = error
-    return wrong
-
-
 def _by_failures(flights: Iterable[Flight]) -> dict[frozenset[str], list[Flight]]:
     """Return the flights together that may be chosen for together: the same arms have failed for them."""
     groups: dict[frozenset[str], list[Flight]] = {}
     for flight in flights:
-        groups.setdefault(frozenset(flight.reasons or ()), []).append(flight)
+        groups.setdefault(frozenset(flight.reasons), []).append(flight)
     return groups

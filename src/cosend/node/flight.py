@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import PHASES
 from cosend.errors import NoAnswer
 from cosend.site.context import Column
-from cosend.stores.decisions import Kept
 
-PHASE_NAMES = {kind: phase.name.lower() for kind, phase in PHASES.items()}
+PHASE_NAMES: Final = {kind: phase.name.lower() for kind, phase in PHASES.items()}
 
 
 class Decided(msgspec.Struct, gc=False, omit_defaults=True):
@@ -30,87 +28,47 @@ class Decided(msgspec.Struct, gc=False, omit_defaults=True):
     answered_by: str | None = None  # the classifier whose label this is, while decisions are only observed
 
 
-class Answer(msgspec.Struct, gc=False, array_like=True):
-    """What is kept of a decision that someone was told."""
-
-    decided: tuple[str, Any, str, str, int, float, float, str | None]
-    context: tuple[Any, ...]
-    label: Any  # that the arm gave, if another one was told
-
-
-_ENCODE = msgspec.msgpack.Encoder().encode
-_DECODE = msgspec.msgpack.Decoder(Answer).decode
-
-
-def read_answer(kept: Kept) -> tuple[Decided, Answer]:
-    """Return what was told of a decision, and what else is kept of it."""
-    answer = _DECODE(kept.answer)
-    return Decided(*answer.decided), answer
+Result = Decided | NoAnswer
 
 
 class Request:
-    """Items that came together and are answered together."""
+    """Items that came together and are answered together.
 
-    __slots__ = ("columns", "done", "items", "left", "names", "results")
+    observer  the classifier that answers them while what was decided is only learnt from
+    """
 
-    def __init__(self, items: Sequence[Any], columns: list[Column], names: Sequence[str | None]) -> None:
-        self.items, self.columns, self.names = items, columns, names
-        self.left = len(items)
-        self.results: list[Decided | NoAnswer | None] = [None] * len(items)
-        self.done: asyncio.Future[list[Decided | NoAnswer]] = asyncio.get_running_loop().create_future()
+    __slots__ = ("columns", "done", "items", "left", "names", "numbers", "observer", "results", "shown")
 
-
-class Flight:
-    """An item on its way: chosen for, perhaps more than once, until an arm has labelled it."""
-
-    __slots__ = (
-        "again",
-        "arm",
-        "cell",
-        "context",
-        "cost",
-        "id",
-        "item",
-        "kind",
-        "label",
-        "missing",
-        "place",
-        "point",
-        "propensity",
-        "reasons",
-        "request",
-        "shown",
-        "shown_by",
-    )
-
-    def __init__(self, request: Request, place: int, point: Floats, context: tuple[Any, ...]) -> None:
-        self.request, self.place, self.point, self.context = request, place, point, context
-        self.item = request.items[place]
-        self.again = 0  # its arrival, if it was chosen for before
-        self.reasons: dict[str, str] | None = None  # by arm that has failed for it
-        self.missing = 1  # answers: of its arm, and of the classifier that answers while decisions are only observed
-        self.shown_by: str | None = None
-        self.id = self.kind = self.cell = 0
-        self.arm, self.cost, self.propensity = "", 0.0, 0.0
-        self.label: Any = None
-        self.shown: Any = None
-
-    @property
-    def name(self) -> str | None:
-        """The client's own id of it."""
-        return self.request.names[self.place]
-
-    def chosen(
-        self, ticket: int, arm: str, kind: int, cell: int, propensity: float, arrival: int, *, cost: float
+    def __init__(
+        self, items: Sequence[Any], columns: list[Column], names: Sequence[str | None] | None, observer: str | None
     ) -> None:
-        """Take an arm."""
-        self.id, self.arm, self.kind, self.cell = ticket, arm, kind, cell
-        self.propensity, self.again, self.cost = propensity, arrival, cost
+        self.items, self.columns, self.names, self.observer = items, columns, names, observer
+        self.left = len(items) if observer is None else 2 * len(items)  # answers that are still missing
+        self.results: list[Any] = [None] * len(items)
+        self.numbers: list[int] = [0] * len(items)
+        self.shown: dict[int, Any] = {}  # by place: what the observer says
+        self.done: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
 
-    def answer(self, name: str) -> tuple[Decided, bytes]:
-        """Return what its client is told, and what is kept of that."""
-        label = self.label if self.shown_by is None else self.shown
-        phase, by = PHASE_NAMES[self.kind], self.shown_by
-        decided = Decided(name, label, self.arm, phase, self.cell, self.cost, self.propensity, by)
-        told = (name, label, self.arm, phase, self.cell, self.cost, self.propensity, by)
-        return decided, _ENCODE((told, self.context, self.label))
+    def name(self, place: int) -> str | None:
+        """Return the client's own id of an item."""
+        return None if self.names is None else self.names[place]
+
+    def show(self) -> None:
+        """Let the observer answer what it could label."""
+        for place, label in self.shown.items():
+            if isinstance(self.results[place], Decided):
+                self.results[place].label, self.results[place].answered_by = label, self.observer
+
+
+class Flight(NamedTuple):
+    """An item for which an arm was chosen."""
+
+    request: Request
+    place: int
+    id: int
+    kind: int
+    cell: int
+    propensity: float
+    arrival: int  # what `choose` takes as `again` if the arm fails
+    context: tuple[Any, ...]
+    reasons: dict[str, str]  # by arm that has failed for it: why

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from cosend.core.checks import check_unit
-from cosend.errors import LabelError, RewardError
-from cosend.node.deciding import LABELS, Deciding, is_label
+from cosend.core.kernel.bookkeeping import TAUGHT
+from cosend.errors import LabelError, RewardError, shown
+from cosend.node.deciding import Deciding
+from cosend.node.labels import LABELS, are_labels, is_label
 from cosend.site.label_check import all_labels
 from cosend.site.site import all_right_or_wrong, right_or_wrong
-from cosend.stores.decisions import LABEL, Decisions
+from cosend.stores.log_index import LABEL, LogIndex
 
 
 class Given(NamedTuple):
@@ -35,11 +37,8 @@ class Heard(msgspec.Struct):
 class Labelling:
     """The labels that come."""
 
-    def __init__(self, deciding: Deciding, decisions: Decisions) -> None:
-        self.deciding, self.rules, self.decisions = deciding, deciding.rules, decisions
-        self.has_numbers_as_names = decisions.has_numbers_as_names()
-        # Decisions before this number may have been forgotten.
-        self.oldest = decisions.oldest() or self.rules.learner.last_id + 1
+    def __init__(self, deciding: Deciding, index: LogIndex) -> None:
+        self.deciding, self.rules, self.index = deciding, deciding.rules, index
         self._known = all_labels({arm: worker.classifier for arm, worker in deciding.workers.items()})
         self._settling: set[int] = set()  # learnt, and on their way to the disk
 
@@ -63,61 +62,60 @@ class Labelling:
         """Return what becomes of labels, and by number those that can be learnt."""
         heard, fresh = Heard([], [], [], []), dict[int, Given]()
         found = self.find([each.id for each in given])
+        waiting, flying = self._waiting({*found.values()})
+        others = [number for number in found.values() if number not in waiting]
+        labelled = self.index.labelled(others) if others else {}
         for each in given:
-            number, labelled = found.get(each.id, (0, False))
-            if labelled or number in fresh or number in self._settling:
+            number = found.get(each.id, 0)
+            if number in fresh or number in labelled or number in self._settling:
                 heard.duplicate.append(each.id)
-            elif self._waits(number):
+            elif number in waiting:
                 fresh[number] = each
                 heard.learnt.append(each.id)
             else:
-                (heard.expired if number else heard.unknown).append(each.id)
+                (heard.unknown if not number or number in flying else heard.expired).append(each.id)
         return heard, fresh
 
-    def _waits(self, number: int) -> bool:
-        """Tell whether a decision of this site has its answer and waits for its label."""
-        learner = self.rules.learner
-        return number in learner.registry.notes and number in learner.registry and not self.rules.served.asker(number)
+    def _waiting(self, numbers: Collection[int]) -> tuple[set[int], set[int]]:
+        """Return those of the numbers whose decision is made and waits for its label, and those that are in flight.
 
-    def find(self, names: Sequence[str]) -> dict[str, tuple[int, bool]]:
-        """Return by id, as clients know them, the numbers of decisions, and whether their label has come.
-
-        A client's own id comes first; a number is the id of a decision that its client gave none. One that was given
-        out so long ago that nothing is kept of it is found too.
+        An answer for a peer is neither: its label comes from there.
         """
+        learner = self.rules.learner
+        notes, both = learner.registry.notes, zip(numbers, learner.find([*numbers]), strict=True)
+        own = {number for number, (arm, kind, _) in both if arm >= 0 and kind != TAUGHT}
+        made = {number for number in own if number in notes}
+        return made, own - made
+
+    def find(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the numbers of decisions by the ids that clients know: a name of their own, or else the number."""
         numbers = {name: number for name in names if (number := number_of(name))}
-        own = [name for name in names if name not in numbers or self.has_numbers_as_names]
-        found = self.decisions.named(own) if own else {}
-        left = {name: number for name, number in numbers.items() if name not in found}
-        unnamed = self.decisions.unnamed(left.values()) if left else {}
-        for name, number in left.items():
-            if number in unnamed:
-                found[name] = number, unnamed[number]
-            elif number < self.oldest:
-                found[name] = number, False
-        return found
+        own = [name for name in names if name not in numbers or self.deciding.has_numbers_as_names]
+        found = self.index.named(own) if own else {}
+        last = self.rules.learner.last_id
+        return {name: number for name, number in numbers.items() if number <= last} | found
 
     def _settle(self, ids: list[int], truths: list[Any], costs: list[float | None]) -> None:
         answers = self.rules.labels_of(ids)
-        for truth in truths:
-            self._check(truth)
+        self._check(truths)
         gains = self._gains(answers, truths)
         if self.deciding.setup.reward is right_or_wrong:
             self.deciding.labels.check(truths, self._known)
         paid = self._paid(ids, costs)
         settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs)
         self._settling.update(ids)
-        for gain, cost in zip(gains, paid, strict=True):
-            self.deciding.counts.learnt(gain, cost)
-        for number, truth in zip(ids, truths, strict=True):
-            self.deciding.commits.also(LABEL, (msgspec.msgpack.encode(truth), number))
+        self.deciding.counts.learnt(gains, paid)
+        event = self.deciding.commits.position - 1  # that of `settle`
+        self.deciding.commits.also(LABEL, [(number, event) for number in ids])
         self.deciding.teach(settled.lessons)
 
-    def _check(self, truth: Any) -> None:
-        if not is_label(truth):
-            raise LabelError(f"a true label cannot be {truth!r:.200}; {LABELS}")
+    def _check(self, truths: list[Any]) -> None:
+        if not are_labels(truths):
+            wrong = next(truth for truth in truths if not is_label(truth))
+            raise LabelError(f"a true label cannot be {shown(wrong)}; {LABELS}")
         for axis in self.deciding.setup.axes:
-            axis.check_label(truth)
+            for truth in set(truths):
+                axis.check_label(truth)
 
     def _gains(self, answers: list[Any], truths: list[Any]) -> list[float]:
         reward = self.deciding.setup.reward
@@ -141,5 +139,5 @@ class Labelling:
 
 def number_of(name: str) -> int:
     """Return the number that an id is, 0 if it is none: #17 is the site's number 17 where a client took 17 itself."""
-    digits = name.removeprefix("#")
-    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
+    digits = name[1:] if name[:1] == "#" else name
+    return int(digits) if digits.isdecimal() and digits.isascii() and len(digits) < 19 and digits[0] != "0" else 0

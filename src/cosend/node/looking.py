@@ -13,9 +13,10 @@ from cosend.core.kernel import columns as col
 from cosend.core.learner.inspection import look_at, look_inside
 from cosend.core.learner.values import Cell
 from cosend.errors import DecisionError
-from cosend.node.flight import read_answer
+from cosend.node.recall import recall
 from cosend.site.events import Event
 from cosend.site.wire import decode
+from cosend.stores.log_index import LogIndex
 from cosend.version import VERSION
 
 if TYPE_CHECKING:
@@ -100,37 +101,34 @@ class Looking:
         return [_cell_facts(key, cell) for key, cell in found.items()]
 
     def decision(self, name: str) -> Facts:
-        """Return what is kept of a decision, by the id that its client knows, and what its cell knows now."""
-        node = self.node
-        found = node.labelling.find([name])
-        kept = node.store.decisions.get([number for number, _ in found.values()])
-        if not kept:
-            site = node.setup.name
+        """Return what is known of a decision, by the id that its client knows, and what its cell knows now."""
+        node, site = self.node, self.node.setup.name
+        number = node.labelling.find([name]).get(name, 0)
+        past = recall(node.store.index, number, node.setup.most_flights)
+        if past is None:
             raise DecisionError(site, name, f"site {site!r} knows no decision {name!r:.100}, or no longer")
-        row = next(iter(kept.values()))
-        decided, answer = read_answer(row)
-        cell = look_at(node.rules.learner.ledger, self._costs(), decided.cell)
+        decided = past.decided(node.store.index.names_of([number]).get(number, name))
+        cell = look_at(node.rules.learner.ledger, self._costs(), past.cell)
         return {
             **msgspec.structs.asdict(decided),
-            "number": row.id,
-            "at": row.at,
-            "context": list(answer.context),
-            "label_of_arm": answer.label,
-            "labelled": row.truth is not None,
-            "truth": None if row.truth is None else msgspec.msgpack.decode(row.truth),
-            "waiting": row.id in node.rules.learner.registry,
-            "cell_now": None if cell is None else _cell_facts(decided.cell, cell),
+            "number": number,
+            "at": past.at,
+            "context": list(past.context),
+            "label_of_arm": past.label,
+            "labelled": past.labelled,
+            "truth": past.truth,
+            "waiting": number in node.rules.learner.registry,
+            "cell_now": None if cell is None else _cell_facts(past.cell, cell),
         }
 
     def events(self, start: int, count: int) -> list[bytes]:
         """Return events from a number on as lines of JSON; another thread may do this."""
-        reader = self.node.store.log.reader()
+        index = LogIndex(self.node.store.log.reader())
         try:
-            query = "SELECT number, at, event FROM events WHERE number >= ? ORDER BY number LIMIT ?"
-            rows = reader.execute(query, (start, min(count, MOST_EVENTS))).fetchall()
+            rows = index.events(start, min(count, MOST_EVENTS))
         finally:
-            reader.close()
-        return [event_line(number, at, decode(data[:-4])) for number, at, data in rows]
+            index.close()
+        return [event_line(row.number, row.at, decode(row.event)) for row in rows]
 
 
 def event_line(number: int, at: float, event: Event) -> bytes:

@@ -10,26 +10,27 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from cosend.errors import ArmError, CosendError, NoAnswer, SettingError, StateError, Unavailable
+from cosend.errors import ArmError, CosendError, SettingError, StateError, Unavailable
 from cosend.node.breaker import Breakers
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
 from cosend.node.deciding import Deciding
-from cosend.node.flight import Decided, read_answer
+from cosend.node.flight import Decided, Result
 from cosend.node.labelling import Given, Heard, Labelling, number_of
+from cosend.node.recall import recall
 from cosend.node.setup import LIMIT_S, THREADS, Setup
 from cosend.node.store import COSTS, Recovered, Store, pickled
 from cosend.node.workers import Worker
 from cosend.site.events import ModeChanged
 from cosend.site.recovery import prune
 from cosend.site.snapshot import frozen_state
-from cosend.stores.decisions import FORGET, SET, first_since
+from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
 
 LOG: Final = logging.getLogger("cosend.node")
 TICK_S: Final = 0.05
@@ -71,6 +72,7 @@ class Node:
         gc.collect()
         gc.freeze()  # what is here stays: a collection need not look at it again
         self._not_ready = None
+        LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
         self._do(self._tick())
         self._do(self._tidy())
 
@@ -86,8 +88,9 @@ class Node:
         self.workers = {arm: self._worker(arm, model) for arm, model in recovered.classifiers.items()}
         self.deciding = Deciding(self.setup, rules, self.commits, self.workers, self.breakers, self.counts)
         self.deciding.observer = recovered.observer
-        self.labelling = Labelling(self.deciding, self.store.decisions)
-        self.deciding.names_taken = self._is_taken
+        self.labelling = Labelling(self.deciding, self.store.index)
+        self.deciding.has_numbers_as_names = self.store.index.has_numbers_as_names()
+        self.deciding.is_taken = self._is_taken
         self._snapshots = [0, recovered.covered]
         self._tidy_up_after_the_last_run()
 
@@ -108,13 +111,15 @@ class Node:
             if arm in before and before[arm] != cost:
                 rules.set_cost(arm, cost)
         if costs != before:
-            self.commits.also(SET, (COSTS, msgspec.msgpack.encode(costs)))
+            self.commits.also(SET, [(COSTS, msgspec.msgpack.encode(costs))])
         rules.withdraw([ticket for ticket, entry in rules.open().items() if not entry.answered])
         if self.deciding.observer not in setup.classifiers and self.deciding.observer is not None:
             self._set_mode("apply", "")
 
     async def stop(self, patience_s: float = 5.0) -> None:
         """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
+        if not hasattr(self, "deciding"):  # it never started
+            return
         self._not_ready = "it is stopping"
         until = time.monotonic() + patience_s
         while self.deciding.in_flight and time.monotonic() < until:
@@ -159,60 +164,59 @@ class Node:
         if not hasattr(self, "rules"):
             raise Unavailable(f"site {self.setup.name!r} is starting")
 
-    async def classify(
-        self, items: Sequence[Any], names: Sequence[str | None] | None = None
-    ) -> list[Decided | NoAnswer]:
+    async def classify(self, items: Sequence[Any], names: Sequence[str | None] | None = None) -> list[Result]:
         """Label items; `names` are their client's own ids, None where it gave none.
 
         One that was decided before under its name gets the same answer again.
         """
         self.check_ready()
-        if not names or not any(name is not None for name in names):
-            return await self.deciding.take(items, names or [None] * len(items)).done
+        if names is None or names.count(None) == len(names):
+            return await self.deciding.take(items, None).done
         return await self._classify_named(items, names)
 
-    async def _classify_named(self, items: Sequence[Any], names: Sequence[str | None]) -> list[Decided | NoAnswer]:
+    async def _classify_named(self, items: Sequence[Any], names: Sequence[str | None]) -> list[Result]:
         given = list(dict.fromkeys(name for name in names if name is not None))
         flying = {name: self.deciding.flying[name] for name in given if name in self.deciding.flying}
-        known = self.store.decisions.named([name for name in given if name not in flying])
-        self._check_names([name for name in given if name not in known and name not in flying])
-        fresh = {name: place for place, name in reversed([*enumerate(names)]) if name is not None}
+        results: dict[str | int, Result] = dict(self._told_before([name for name in given if name not in flying]))
+        self._check_names([name for name in given if name not in results and name not in flying])
+        first = {name: place for place, name in reversed([*enumerate(names)])}
         places = [
             place
             for place, name in enumerate(names)
-            if name is None or (name not in known and name not in flying and fresh[name] == place)
+            if name is None or (name not in results and name not in flying and first[name] == place)
         ]
-        results: dict[str | int, Decided | NoAnswer] = {}
-        kept = self.store.decisions.get([number for number, _ in known.values()])
-        results.update((name, read_answer(kept[number])[0]) for name, (number, _) in known.items())
         if places:
             request = self.deciding.take([items[n] for n in places], [names[n] for n in places])
             for place, result in zip(places, await request.done, strict=True):
                 results[names[place] or place] = result
         for name, other in flying.items():
             answers = await asyncio.shield(other.done)
-            results[name] = answers[list(other.names).index(name)]
-        return [results[names[place] or place] for place in range(len(items))]
+            results[name] = answers[list(other.names or ()).index(name)]
+        return [results[name or place] for place, name in enumerate(names)]
+
+    def _told_before(self, names: Sequence[str]) -> Iterator[tuple[str, Decided]]:
+        """Yield what was told of decisions that have one of these names."""
+        for name, number in self.store.index.named(names).items() if names else ():
+            past = recall(self.store.index, number, self.setup.most_flights)
+            if past is not None:  # else its events were removed: it is no longer remembered
+                yield name, past.decided(name)
 
     def _check_names(self, names: Sequence[str]) -> None:
         """Raise if a client's new id is that of a decision to which another client gave none."""
         numbers = {number_of(name): name for name in names if number_of(name)}
-        if not numbers:
-            return
+        for name in numbers.values():
+            if name.startswith("#"):
+                raise SettingError("an id", name, "not a number after '#': these are the site's own")
         taken = [number for number in numbers if number <= self.rules.learner.last_id]
-        for number in self.store.decisions.unnamed(taken) if taken else ():
-            raise SettingError(f"the id {numbers[number]!r}", numbers[number], "one that no other decision has")
-        hashed = [name for name in numbers.values() if name.startswith("#")]
-        if hashed:
-            raise SettingError("an id", hashed[0], "not a number after '#': these are the site's own")
-        self.labelling.has_numbers_as_names = True
+        for number in set(taken) - {*self.store.index.names_of(taken)} if taken else ():
+            if recall(self.store.index, number, self.setup.most_flights) is not None:
+                raise SettingError("an id", numbers[number], "one that no other decision has")
+        self.deciding.has_numbers_as_names |= bool(numbers)
 
     def _is_taken(self, number: int) -> bool:
         """Tell whether a client has named a decision by this number."""
-        if not self.labelling.has_numbers_as_names:
-            return False
         name = str(number)
-        return name in self.deciding.flying or bool(self.store.decisions.named([name]))
+        return name in self.deciding.flying or bool(self.store.index.named([name]))
 
     async def label(self, given: Sequence[Given]) -> Heard:
         """Learn true labels; they may come in any order, again and late."""
@@ -297,32 +301,22 @@ class Node:
         return future
 
     async def prune(self) -> None:
-        """Remove events and decisions that are too old; what still waits for its label is kept."""
+        """Remove events that are too old, and names and labels of decisions that no events are left of."""
         since = time.time() - self.setup.keep_s
-        oldest = self.store.decisions.first_since(since)
-        self.labelling.oldest = max(oldest, self.labelling.oldest)
-        old = await asyncio.to_thread(self._old, oldest)
-        registry = self.rules.learner.registry
-        for number, labelled in old:
-            if labelled or number not in registry:
-                self.commits.also(FORGET, (number,))
-        await self.commits.done()
         await asyncio.to_thread(self._remove_events, since)
-
-    def _old(self, oldest: int) -> list[tuple[int, bool]]:
-        reader = self.store.log.reader()
-        try:
-            query = "SELECT id, truth IS NOT NULL FROM decisions WHERE id < ?"
-            return [(number, bool(labelled)) for number, labelled in reader.execute(query, (oldest,))]
-        finally:
-            reader.close()
+        oldest = self.store.index.oldest_decision() or self.rules.learner.last_id + 1
+        registry = self.rules.learner.registry  # what waits for its label is still found by its name
+        gone = [(number,) for number in self.store.index.names_before(oldest) if number not in registry]
+        self.commits.also(FORGET_NAMES, gone)
+        self.commits.also(FORGET_LABELS, [(oldest,)])
+        await self.commits.done()
 
     def _remove_events(self, since: float) -> None:
-        reader = self.store.log.reader()
+        index = LogIndex(self.store.log.reader())
         try:
-            before = min(first_since(reader, "events", "number", since), self._snapshots[0])
+            before = min(index.first_since(since), self._snapshots[0])
         finally:
-            reader.close()
+            index.close()
         if before > max(1, self.store.log.oldest):
             prune(self.store.log, before)
 

@@ -1,6 +1,6 @@
 """The folder of a running site: how it starts from there, and what it leaves there now and then.
 
-    folder/events.sqlite             events, and the decisions that someone was told (stores/event_log.py)
+    folder/events.sqlite             events (stores/event_log.py), and how they are found (stores/log_index.py)
     folder/state-000000001200.npz    snapshots: the state, and the models that learn as they were then
     folder/lock                      held while the site runs
 
@@ -29,8 +29,8 @@ from cosend.site.fold import fold
 from cosend.site.messages import Lesson
 from cosend.site.recovery import newest, read_events
 from cosend.site.rules import Rules
-from cosend.stores.decisions import Decisions
 from cosend.stores.event_log import EventLog
+from cosend.stores.log_index import LogIndex
 from cosend.stores.snapshots import write_snapshot
 
 MODEL: Final = "model."  # before the name of a model, among the arrays of a snapshot
@@ -55,14 +55,14 @@ class Store:
         self.setup = setup
         self.log = EventLog(folder, site=setup.name, durable=durable)
         try:
-            self.decisions = Decisions(self.log.reader())
+            self.index = LogIndex(self.log.reader())
         except BaseException:
             self.log.close()
             raise
 
     def close(self) -> None:
         """Let go of the folder."""
-        self.decisions.close()
+        self.index.close()
         self.log.close()
 
     def recover(self) -> Recovered:
@@ -102,7 +102,7 @@ class Store:
 
     def costs_of_the_file(self) -> dict[str, float]:
         """Return what the network file said of costs when the site was last started."""
-        saved = self.decisions.setting(COSTS)
+        saved = self.index.setting(COSTS)
         return {} if saved is None else msgspec.msgpack.decode(saved, type=dict[str, float])
 
     def write_snapshot(self, finish: Callable[[], State], models: dict[str, bytes], node: Any, position: int) -> None:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cosend.classifiers.adapters import Classifier
+from cosend.classifiers.adapters import Classifier, teach
 from cosend.errors import CosendError, in_one_line
 from cosend.site.batch import replies_of
 from cosend.site.messages import Reply
@@ -172,3 +172,14 @@ def _told_from(done: Callable[[int, list[Reply]], None], start: int, count: int)
         done(start, [Reply(None, str(result))] * count if isinstance(result, Exception) else result)
 
     return tell
+
+
+def teach_all(worker: Worker, pairs: Iterable[tuple[Any, Any]]) -> CosendError | None:
+    """Let a model learn from items and their labels, all of them, and return what went wrong."""
+    wrong = None
+    for item, truth in pairs:
+        try:
+            teach(worker.name, worker.classifier, item, truth)
+        except CosendError as error:
+            wrong = error
+    return wrong

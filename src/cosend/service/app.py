@@ -1,55 +1,61 @@
-"""The HTTP service of one site. Its two hot routes know nothing of Pydantic: msgspec reads and writes them."""
+"""The HTTP service of one site: what looks and operates, behind the two hot routes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from time import perf_counter
 from typing import Annotated, Any, Final
 
-import msgspec
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response, StreamingResponse
 from fastapi_offline import FastAPIOffline
 
-from cosend.errors import NoAnswer
-from cosend.node.flight import Decided
-from cosend.node.labelling import Given
 from cosend.node.looking import MOST_EVENTS, Looking
 from cosend.node.node import Node
 from cosend.service import views
-from cosend.service.bodies import CLASSIFY, LABELS, check_features, decoded, read_body
 from cosend.service.description import described
+from cosend.service.hot import HotRoutes
 from cosend.service.metrics import Metrics
-from cosend.service.problems import handle_problems, problem, problem_of
+from cosend.service.problems import handle_problems, problem
 from cosend.service.tokens import Scope, Tokens
 from cosend.version import VERSION
 
-ENCODE: Final = msgspec.json.Encoder().encode
-JSON: Final = "application/json"
 Start = Annotated[int, Query(ge=0, le=2**53)]
 Count = Annotated[int, Query(ge=1, le=1000)]
 Name = Annotated[str, Path(min_length=1, max_length=200)]
 
 
-def build_app(node: Node, tokens: Tokens) -> FastAPI:
-    """Return the service of a site that has not been started; it starts and stops with the app."""
+def build_app(node: Node, tokens: Tokens, failed: Callable[[Exception], None] | None = None) -> HotRoutes:
+    """Return the service of a site that has not been started; it starts and stops with the app.
+
+    With `failed`, requests are answered while the site starts, and `failed` hears of it if it cannot.
+    """
+
+    async def start() -> None:
+        try:
+            await node.start()
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(error)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await node.start()
+        starting = asyncio.create_task(start())
+        if failed is None:
+            await starting
         try:
             yield
         finally:
+            await starting
             await node.stop()
 
     title = f"cosend site {node.setup.name}"
     app: FastAPI = FastAPIOffline(title=title, version=VERSION, lifespan=lifespan, redoc_url=None)
     handle_problems(app)
     metrics = Metrics(node)
-    _add_hot_routes(app, node, tokens, metrics)
     _add_looking(app, node, tokens)
     _add_operating(app, node, tokens)
     _add_health(app, node, tokens, metrics)
@@ -61,48 +67,7 @@ def build_app(node: Node, tokens: Tokens) -> FastAPI:
         return app.openapi_schema
 
     setattr(app, "openapi", openapi)  # noqa: B010 - FastAPI's own way to say more than its routes do
-    return app
-
-
-def _add_hot_routes(app: FastAPI, node: Node, tokens: Tokens, metrics: Metrics) -> None:
-    async def classify(request: Request) -> bytes:
-        tokens.check(request.headers.get("authorization"), "classify")
-        node.check_ready()
-        items = decoded(CLASSIFY, await read_body(request)).items
-        check_features(items)
-        names = [item.id for item in items]
-        results = await node.classify([item.features for item in items], names)
-        if not any(isinstance(result, Decided) for result in results):
-            raise next(result for result in results if isinstance(result, NoAnswer))
-        return ENCODE({"decisions": [_told(result, names[place]) for place, result in enumerate(results)]})
-
-    async def labels(request: Request) -> bytes:
-        tokens.check(request.headers.get("authorization"), "label")
-        node.check_ready()
-        given = decoded(LABELS, await read_body(request)).labels
-        return ENCODE(await node.label([Given(each.id, each.label, each.cost) for each in given]))
-
-    app.router.add_route("/v1/classify", _hot(classify, metrics.classify), methods=["POST"])
-    app.router.add_route("/v1/labels", _hot(labels, metrics.labels), methods=["POST"])
-
-
-def _told(result: Decided | NoAnswer, name: str | None) -> Any:
-    return {"id": name, "error": str(result)} if isinstance(result, NoAnswer) else result
-
-
-def _hot(route: Callable[[Request], Awaitable[bytes]], latency: Any) -> Callable[[Request], Awaitable[Response]]:
-    """Return a route as Starlette takes it: timed, and with problems for errors."""
-
-    async def answer(request: Request) -> Response:
-        begun = perf_counter()
-        try:
-            return Response(await route(request), media_type=JSON)
-        except Exception as error:  # every error is a problem for its client, and for nobody else
-            return problem_of(error)
-        finally:
-            latency.observe(perf_counter() - begun)
-
-    return answer
+    return HotRoutes(app, node, tokens, metrics)
 
 
 def _allowed(tokens: Tokens, scope: Scope) -> Any:

@@ -1,18 +1,16 @@
-"""The bodies of the two hot routes: read within limits, decoded and encoded by msgspec."""
+"""The bodies of the two hot routes: within limits, decoded by msgspec."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
 
 from cosend.errors import shown
 from cosend.service.problems import Refused
 
 MOST_BYTES: Final = 32 * 2**20  # of a body
-BODY_S: Final = 30.0  # to send it
+BODY_S: Final = 30.0  # between two parts of it
 MOST_ITEMS: Final = 10_000
 MOST_FEATURES: Final = 2_000
 LONGEST_TEXT: Final = 100_000  # characters of a feature or a label
@@ -53,25 +51,6 @@ class Labels(msgspec.Struct, forbid_unknown_fields=True):
 T = TypeVar("T")
 CLASSIFY: Final = msgspec.json.Decoder(Classify)
 LABELS: Final = msgspec.json.Decoder(Labels)
-
-
-async def read_body(request: Request) -> bytes:
-    """Return the body of a request; one that is too long or too slow is refused."""
-    if int(request.headers.get("content-length") or 0) > MOST_BYTES:
-        raise Refused(413, f"the body has more than {MOST_BYTES:,} bytes", {"Connection": "close"})
-    parts, length = list[bytes](), 0
-    try:
-        async with asyncio.timeout(BODY_S):
-            async for part in request.stream():
-                parts.append(part)
-                length += len(part)
-                if length > MOST_BYTES:
-                    raise Refused(413, f"the body has more than {MOST_BYTES:,} bytes", {"Connection": "close"})
-    except TimeoutError:
-        raise Refused(408, f"the body did not come within {BODY_S:g} s", {"Connection": "close"}) from None
-    except ClientDisconnect:
-        raise Refused(400, "the connection was closed before the body was there") from None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -58,11 +59,17 @@ def is_loopback(host: str) -> bool:
 
 
 def serve(node: Node, address: Address, tokens: Tokens) -> None:
-    """Serve a site until the process is told to stop."""
+    """Serve a site until the process is told to stop; raises if the site cannot be started."""
     listener = _bound(address)
     sys.setswitchinterval(SWITCH_S)
+    errors: list[Exception] = []
+
+    def failed(error: Exception) -> None:
+        errors.append(error)
+        server.should_exit = True
+
     config = uvicorn.Config(
-        build_app(node, tokens),
+        build_app(node, tokens, failed),
         log_config=None,
         access_log=False,
         ssl_certfile=address.certificate,
@@ -72,11 +79,11 @@ def serve(node: Node, address: Address, tokens: Tokens) -> None:
         server_header=False,
         lifespan="on",
     )
-    with listener:
-        server = uvicorn.Server(config)
+    server = uvicorn.Server(config)
+    with listener, suppress(KeyboardInterrupt):  # Ctrl-C is how a service ends, not a failure
         server.run(sockets=[listener])
-    if not server.started:
-        sys.exit(1)
+    for error in errors:
+        raise error
 
 
 def _bound(address: Address) -> socket.socket:

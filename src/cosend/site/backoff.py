@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 LONGEST: Final = 64  # items: so an arm that has recovered is soon found out
-NOBODY: Final[frozenset[str]] = frozenset()
+NO_ARMS: Final[frozenset[str]] = frozenset()
 
 
 class Backoff:
@@ -40,5 +40,5 @@ class Backoff:
     def resting(self, items: int) -> frozenset[str]:
         """Return the arms that are left alone when so many items have come."""
         if not self._rests:
-            return NOBODY
+            return NO_ARMS
         return frozenset(arm for arm, (_, until, _) in self._rests.items() if items < until)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from cosend.classifiers.adapters import Classifier, predictions
 from cosend.core.kernel.bookkeeping import TRAIN
@@ -18,20 +18,23 @@ from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import PHASES
 from cosend.core.learner.values import AskPeer, LabelledData
 from cosend.errors import ClassifierError, NetworkError, NoAnswer, StateError, in_one_line
+from cosend.site.backoff import NO_ARMS
 from cosend.site.messages import Call, Decision, Question, Reply
 
 if TYPE_CHECKING:
     from cosend.site.site import Site
 
 Replies = list[Reply]
-NO_ARMS: Final[frozenset[str]] = frozenset()
 
 
 class Tries:
     """Items that are tried with one arm after another. A place is the number of an item."""
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    def __init__(self, site: Site, items: Sequence[Any]) -> None:
+        self.site, self.items = site, items
+        self.tickets = [0] * len(items)  # 0: not chosen for yet, or no label will follow
+        self.labels: list[Any] = [None] * len(items)
+        self.errors: dict[int, NoAnswer] = {}  # by place: those that were given up
         self.reasons: dict[int, dict[str, str]] = {}  # by place: arms that have failed, and why
         self.failing: list[int] = []  # places to choose for again
 
@@ -50,18 +53,46 @@ class Tries:
             self.reasons.setdefault(place, {})[arm] = reason
             self.failing.append(place)
 
+    def give_up(self, places: Iterable[int]) -> None:
+        """Say of items that no arm is left for them, and why."""
+        for place in places:
+            self.errors[place] = NoAnswer(self.site.name, self.reasons.get(place, {}))
 
-class Batch(Tries):
+    def enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> bool:
+        """Enter what an arm has answered, and take back what it has not; false if it has answered nothing."""
+        good = [(place, label) for place, (label, failed) in zip(places, replies, strict=True) if failed is None]
+        if good:
+            ids, labels = [self.tickets[place] for place, _ in good], [label for _, label in good]
+            items = [copy(self.items[place]) for place, _ in good] if keeps else []
+            self.site.rules.complete(*((ids, labels, items) if all(ids) else labelled(ids, labels, items)))
+            self.site.arm_worked(arm, labels)
+            for place, label in good:
+                self.labels[place] = label
+        if len(good) == len(places):
+            return True
+        bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
+        if not good:
+            self.site.arm_failed(arm, bad[0][1])
+        self._take_back(arm, bad)
+        return bool(good)
+
+    def _take_back(self, arm: str, bad: Sequence[tuple[int, str]]) -> None:
+        """Take back the choices of an arm for which it has failed."""
+        ids = [self.tickets[place] for place, _ in bad if self.tickets[place]]
+        _, forwards = self.site.rules.fail(ids, arm, bad[0][1])
+        self.site.post(forwards)
+        self.note_failures(arm, bad)
+
+
+class Deciding(Tries):
     """The items of one call of `classify_many`."""
 
     def __init__(self, site: Site, items: Sequence[Any], points: Floats) -> None:
-        super().__init__(site)
-        self.items, self.points = items, points
+        super().__init__(site, items)
+        self.points = points
         self.contexts = site.rules.spell_all(points)
         self.made: list[tuple[Any, ...]] = [()] * len(items)  # id, arm, kind, cell, propensity, arrival
-        self.labels: list[Any] = [None] * len(items)
         self.again: dict[int, int] = {}  # by place
-        self.errors: dict[int, NoAnswer] = {}
 
     def run(self) -> None:
         """Find a label for every item, or say why there is none."""
@@ -74,7 +105,7 @@ class Batch(Tries):
             places, self.failing = self.failing, []
             if not places:
                 return
-        self._give_up(places)
+        self.give_up(places)
 
     def decisions(self) -> list[Decision]:
         """Return the decisions in the order of the items, all of which have one."""
@@ -85,9 +116,10 @@ class Batch(Tries):
         ticket, arm, kind, cell, propensity, _ = self.made[place]
         return Decision(ticket, self.labels[place], arm, PHASES[kind], cell, self.contexts[place], propensity)
 
-    def _give_up(self, places: Iterable[int]) -> None:
-        for place in places:
-            self.errors[place] = NoAnswer(self.site.name, self.reasons.get(place, {}))
+    def note_failures(self, arm: str, failed: Iterable[tuple[int, str]]) -> None:
+        """Take note of the places for which an arm has failed, and that these items were counted before."""
+        super().note_failures(arm, failed)
+        self.again.update((place, self.made[place][-1]) for place, _ in failed)  # also if its wait is over
 
     def _choose(self, places: list[int], failed: frozenset[str], *, local_only: bool) -> None:
         """Choose for items without the arms that failed for them, and let the chosen ones label them."""
@@ -96,7 +128,7 @@ class Batch(Tries):
         while places:
             without = site.left_out(failed, local_only=local_only)
             if without is None:
-                self._give_up(places)
+                self.give_up(places)
                 break
             again = [self.again.get(place, 0) for place in places] if self.again else []
             points = self.points if len(places) == len(self.items) else self.points[places]
@@ -106,23 +138,24 @@ class Batch(Tries):
             ids = range(step.first, step.first + len(step.arms))
             rows = zip(ids, step.arms, step.kinds, step.cells, step.propensities, step.arrivals, strict=True)
             for place, row in zip(places, rows, strict=False):
-                self.made[place] = row
+                self.made[place], self.tickets[place] = row, row[0]
                 uses.setdefault(row[1], []).append(place)
             places, told = places[len(step.arms) :], {} if step.arms else told
-            if step.ask is not None:
-                peer, works = step.ask.peer, True
-                if peer in uses:  # it must hear of these before it tells what it knows, as it would one by one
-                    works = self._call(peer, uses.pop(peer))
-                if not works or not self._ask(step.ask, told):
-                    failed = failed | {peer}
+            if step.ask is not None and not self._ask(step.ask, told, uses):
+                failed = failed | {step.ask.peer}
         for arm, numbers in uses.items():
             if arm in site.classifiers:
                 self._predict(arm, numbers)
             else:
                 self._call(arm, numbers)
 
-    def _ask(self, ask: AskPeer, told: dict[str, LabelledData]) -> bool:
-        """Ask a peer how much labelled data it has; false if it does not say."""
+    def _ask(self, ask: AskPeer, told: dict[str, LabelledData], uses: dict[str, list[int]]) -> bool:
+        """Ask a peer how much labelled data it has; false if it does not say.
+
+        It must hear before of the items for which it was chosen already, as it would one by one.
+        """
+        if ask.peer in uses and not self._call(ask.peer, uses.pop(ask.peer)):
+            return False
         try:
             report = self.site.peers[ask.peer].report(ask.context)
             self.site.learner.check_told({ask.peer: report})
@@ -136,7 +169,7 @@ class Batch(Tries):
     def _predict(self, arm: str, places: list[int]) -> None:
         classifier = self.site.classifiers[arm]
         items = [self.items[place] for place in places]
-        self._enter(arm, places, replies_of(arm, classifier, items), keeps=self.site.keeps_item(classifier))
+        self.enter(arm, places, replies_of(arm, classifier, items), keeps=self.site.keeps_item(classifier))
 
     def _call(self, peer: str, places: list[int]) -> bool:
         """Have a peer label items; false if it labels none."""
@@ -148,38 +181,15 @@ class Batch(Tries):
             questions.append(Question(ticket, self.items[place], self.contexts[place], training, training or always))
         call = Call(peer, self.site.name, questions)
         replies = called(lambda: self.site.peers[peer].serve(call), len(questions))
-        return self._enter(peer, places, replies, keeps=self.site.keeps_item(None))
-
-    def _enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> bool:
-        """Enter what an arm has answered, and take back what it has not; false if it has answered nothing."""
-        good = [(place, label) for place, (label, failed) in zip(places, replies, strict=True) if failed is None]
-        if good:
-            labels = [label for _, label in good]
-            items = [copy(self.items[place]) for place, _ in good] if keeps else []
-            self.site.rules.complete([self.made[place][0] for place, _ in good], labels, items)
-            self.site.arm_worked(arm, labels)
-            for place, label in good:
-                self.labels[place] = label
-        if len(good) == len(places):
-            return True
-        bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
-        if not good:
-            self.site.arm_failed(arm, bad[0][1])
-        _, forwards = self.site.rules.fail([self.made[place][0] for place, _ in bad], arm, bad[0][1])
-        self.site.post(forwards)
-        self.again.update((place, self.made[place][-1]) for place, _ in bad)  # also if its wait is over
-        self.note_failures(arm, bad)
-        return bool(good)
+        return self.enter(peer, places, replies, keeps=self.site.keeps_item(None))
 
 
 class Answering(Tries):
     """The questions of one call of a peer, answered by local classifiers."""
 
     def __init__(self, site: Site, caller: str, questions: Sequence[Question]) -> None:
-        super().__init__(site)
+        super().__init__(site, [question.item for question in questions])
         self.caller, self.questions = caller, questions
-        self.replies = [Reply(None)] * len(questions)
-        self.tickets = [0] * len(questions)
 
     def run(self) -> Replies:
         """Find a label for every question, or say why there is none; on Ctrl-C, nothing waits for a label."""
@@ -189,14 +199,18 @@ class Answering(Tries):
                 for failed, together in self.by_failures(places).items():
                     without = self.site.left_out(failed, local_only=True)
                     if without is None:
-                        self._give_up(together)
+                        self.give_up(together)
                     else:
                         self._serve(together, without)
                 places, self.failing = self.failing, []
         except BaseException:
             self._abandon()
             raise
-        return self.replies
+        return [self._reply(place) for place in range(len(self.questions))]
+
+    def _reply(self, place: int) -> Reply:
+        error = self.errors.get(place)
+        return Reply(self.labels[place], None if error is None else str(error))
 
     def _abandon(self) -> None:
         """Take back what was answered: nobody was told. A journal that is behind rules that out."""
@@ -204,10 +218,6 @@ class Answering(Tries):
         with suppress(StateError):
             tickets = rules.served_tickets(self.caller, [question.request for question in self.questions])
             self.site.post(rules.withdraw(tickets))
-
-    def _give_up(self, places: Iterable[int]) -> None:
-        for place in places:
-            self.replies[place] = Reply(None, str(NoAnswer(self.site.name, self.reasons.get(place, {}))))
 
     def _serve(self, places: list[int], without: frozenset[str]) -> None:
         rules = self.site.rules
@@ -219,28 +229,13 @@ class Answering(Tries):
             uses.setdefault(function, []).append(place)
         for function, together in uses.items():
             classifier = self.site.classifiers[function]
-            replies = replies_of(function, classifier, [self.questions[place].item for place in together])
-            self._enter(function, together, replies, keeps=self.site.keeps_item(classifier))
+            replies = replies_of(function, classifier, [self.items[place] for place in together])
+            self.enter(function, together, replies, keeps=self.site.keeps_item(classifier))
 
-    def _enter(self, function: str, places: list[int], replies: Replies, *, keeps: bool) -> None:
-        """Enter what a classifier has answered, and take back what it has not."""
-        both = list(zip(places, replies, strict=True))
-        good = [(place, reply.label) for place, reply in both if reply.failed is None]
-        bad = [(place, reply.failed) for place, reply in both if reply.failed is not None]
-        for place, reply in both:
-            self.replies[place] = reply
-        waiting = [(self.tickets[place], place, label) for place, label in good if self.tickets[place]]
-        if waiting:
-            items = [copy(self.questions[place].item) for _, place, _ in waiting] if keeps else []
-            labels = [label for *_, label in waiting]
-            self.site.rules.complete([ticket for ticket, *_ in waiting], labels, items)
-        if good:
-            self.site.arm_worked(function, [label for _, label in good])
-        elif bad:
-            self.site.arm_failed(function, bad[0][1])
-        if bad:
-            self.site.rules.fail([self.tickets[place] for place, _ in bad if self.tickets[place]], function, bad[0][1])
-            self.note_failures(function, bad)
+
+def labelled(ids: list[int], *columns: list[Any]) -> list[list[Any]]:
+    """Return ids, and what belongs to them, without those for which no label will follow."""
+    return [[value for ticket, value in zip(ids, column, strict=False) if ticket] for column in (ids, *columns)]
 
 
 def replies_of(name: str, classifier: Classifier, items: Sequence[Any]) -> Replies:

@@ -26,7 +26,7 @@ from cosend.classifiers.adapters import plain
 from cosend.core.checks import check_callable, check_kind, check_one_of, check_text, check_whole, is_number
 from cosend.core.kernel.ledger import Floats
 from cosend.errors import ContextError, SettingError, shown
-from cosend.site.columns import feature_column, number_column, time_of_day
+from cosend.site.items import feature_column, number_column, time_of_day
 from cosend.site.past import Codes, Past, RecentValues
 
 Scale = Literal["linear", "log", "rank"]
@@ -123,7 +123,9 @@ class Context(_Axis):
             allowed = "(low, high); if that is not known, use scale='rank', and leave out outside"
             raise SettingError("range", None, allowed)
         if self.range is not None and not self._range_makes_sense(self.range):
-            allowed = "(low, high) with low < high" + (" and low >= 0" if self.scale == "log" else "")
+            allowed = "(low, high) with low < high" + (
+                ", low >= 0 and different logarithms" if self.scale == "log" else ""
+            )
             raise SettingError("range", self.range, allowed)
 
     def _range_makes_sense(self, given: Any) -> bool:

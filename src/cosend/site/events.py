@@ -57,6 +57,8 @@ class Chosen:
     told: Told = field(default_factory=dict)  # for the first item
     without: tuple[str, ...] = ()  # arms that were left out of this choice
     again: tuple[int, ...] = ()  # for items whose arm has failed: the numbers of their arrivals; else empty
+    cells: tuple[int, ...] = ()  # in which they fell, by their keys
+    costs: Mapping[str, float] = field(default_factory=dict)  # what the chosen arms cost then
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,15 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """Clients were told labels that are not those that wait: of another classifier, or of what waits no longer."""
+
+    ids: tuple[int, ...]
+    labels: tuple[Any, ...]
+    classifier: str = ""  # whose labels these are, if not the arms'
+
+
+@dataclass(frozen=True, slots=True)
 class ModeChanged:
     """Decisions are applied from now on, or only observed while a classifier answers; the rules go on as ever."""
 
@@ -202,6 +213,7 @@ Event: TypeAlias = (
     | ArmResumed
     | CostChanged
     | Named
+    | Shown
     | ModeChanged
 )
 Journal: TypeAlias = Callable[[Event], object]  # what events are written to: `list.append`, for example

@@ -256,6 +256,7 @@ def _(event: events.CostChanged, rules: Rules) -> None:
 
 
 @apply.register(events.Named)
+@apply.register(events.Shown)
 @apply.register(events.ModeChanged)
 def _(event: events.Event, rules: Rules) -> None:
     """Change nothing: what a site shows to others is none of its rules' business."""

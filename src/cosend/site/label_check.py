@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from numbers import Number
 from typing import Any
 
 from cosend.classifiers.adapters import Classifier, known_labels
+from cosend.core.checks import check_kind
 from cosend.errors import LabelError, LabelWarning, shown
 
 
@@ -36,6 +38,7 @@ class LabelCheck:
     """
 
     def __init__(self, site: str, *, strict: bool) -> None:
+        check_kind("strict_labels", strict, bool, "True or False")
         self.site, self.strict = site, strict
         self._types: set[type] = set()
         self._warned = False
@@ -67,4 +70,16 @@ class LabelCheck:
         if self.strict:
             raise LabelError(sentence)
         self._warned = True
-        warnings.warn(f"{sentence}; every such item counts as wrong", LabelWarning, stacklevel=4)
+        warnings.warn(f"{sentence}; every such item counts as wrong", LabelWarning, stacklevel=_levels_to_the_user())
+
+
+def _levels_to_the_user() -> int:
+    """Return how many calls up the user's own line is, as seen by who calls this: the first outside of the package.
+
+    It is not always the same: `learn` calls `learn_many`, and a network calls both.
+    """
+    package, level = __name__.partition(".")[0], 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level

@@ -37,6 +37,7 @@ class Step(NamedTuple):
     arrivals: list[int]  # the numbers of the items: what `choose` takes as `again` if an arm fails
     ask: AskPeer | None
     forwards: list[Forward]  # what became overdue: peers that wait for a label are told that none will come
+    contexts: tuple[tuple[Any, ...], ...] = ()  # as they were written, if there is a journal
 
     def uses(self) -> dict[str, list[int]]:
         """Return the places of the items that each arm is to label."""

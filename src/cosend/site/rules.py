@@ -39,7 +39,7 @@ from cosend.site.arm_changes import ArmChanges
 from cosend.site.context import Axis, Column, place_columns
 from cosend.site.messages import Forward, Lesson, Open, Question, Serving, Settled, Step
 from cosend.site.past import Codes, Past
-from cosend.site.served import Served
+from cosend.site.served import ServedRequests
 from cosend.version import VERSION as SOFTWARE
 
 NOTHING: Final[Mapping[str, Any]] = {}
@@ -76,7 +76,7 @@ class Rules(ArmChanges):
             seed=seed,
         )
         self.past = Past(codes={axis: Codes() for axis in categories})
-        self.served = Served()
+        self.served = ServedRequests()
         self.journal = journal
         self._ranked = {n: axis.ranked for n, axis in enumerate(axes) if axis.ranked}
         if journal is not None:
@@ -143,9 +143,7 @@ class Rules(ArmChanges):
             None if ask is None else ask._replace(context=self.spell(points[count])),
             self.forget_overdue(),
         )
-        if self.journal is not None:
-            self._write_choices(step, points, told, tuple(without), tuple(again))
-        return step
+        return step if self.journal is None else self._written(step, points, told, tuple(without), tuple(again))
 
     def _check_points(self, points: Floats, again: Sequence[int]) -> None:
         """Raise unless compiled code may walk through these."""
@@ -167,25 +165,29 @@ class Rules(ArmChanges):
             numbers.append(before or number)
         return numbers
 
-    def _write_choices(
+    def _written(
         self,
         step: Step,
         points: Floats,
         told: Mapping[str, LabelledData],
         without: tuple[str, ...],
         again: tuple[int, ...],
-    ) -> None:
+    ) -> Step:
+        """Write what was chosen, and return it with the contexts as they were written."""
         heard, count = {peer: (int(data[0]), int(data[1])) for peer, data in told.items()}, len(step.arms)
         chosen, asked = None, None
+        contexts = tuple(self.spell_all(points[:count]))
         if count:
-            contexts = tuple(self.spell_all(points[:count]))
             arms, kinds, propensities = tuple(step.arms), tuple(step.kinds), tuple(step.propensities)
-            chosen = events.Chosen(step.first, contexts, arms, kinds, propensities, heard, without, again[:count])
+            costs = {arm: self.learner.arms.cost(arm) for arm in set(arms)}
+            which = without, again[:count], tuple(step.cells), costs
+            chosen = events.Chosen(step.first, contexts, arms, kinds, propensities, heard, *which)
             heard = {}
         if step.ask is not None:
             number = again[count] if again else 0
             asked = events.Asked(step.ask.peer, step.ask.context, heard, without, number)
         self._write(chosen, asked)
+        return step._replace(contexts=contexts)
 
     def complete(
         self,
@@ -193,25 +195,26 @@ class Rules(ArmChanges):
         labels: Sequence[Any],
         items: Sequence[Any] = (),
         others: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    ) -> list[int]:
         """Enter what arms have answered: decisions of this site, or answers for a peer.
 
         `items` are kept for classifiers that learn, None where they do not; `others` is what other local classifiers
-        said. What waits no longer, because it became overdue or its arm has left, is left alone.
+        said. What waits no longer, because it became overdue or its arm has left, is left alone and returned.
         """
         if not len(ids) == len(labels) == len(items or labels) == len(others or labels):
             lengths = f"{len(labels)}, {len(items)} and {len(others)}"
             raise SettingError("labels, items and others", lengths, f"as many as ids ({len(ids)}), or none")
-        rows = zip(ids, labels, items or repeat(None), others or repeat(NOTHING), strict=False)
-        answered = [row for row, (arm, _, _) in zip(rows, self.learner.find(ids), strict=True) if arm >= 0]
+        late = {ticket for ticket, (arm, _, _) in zip(ids, self.learner.find(ids), strict=True) if arm < 0}
+        rows = list(zip(ids, labels, items or repeat(None), others or repeat(NOTHING), strict=False))
+        answered = [row for row in rows if row[0] not in late] if late else rows
         self._begin()
-        notes, event = self.learner.registry.notes, None
-        for row in answered:
-            notes[row[0]] = row[1:]
+        self.learner.registry.notes.update((row[0], row[1:]) for row in answered)
+        event = None
         if self.journal is not None and answered:
             tickets, given, kept, said = zip(*answered, strict=True)
             event = events.Answered(tickets, given, kept if items else (), said if others else ())
         self._write(event)
+        return [*late]
 
     def fail(self, ids: Sequence[int], arm: str, reason: str) -> tuple[dict[int, int], list[Forward]]:
         """Take choices back because their arm has failed: never a reward.

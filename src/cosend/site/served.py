@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-class Served:
+class ServedRequests:
     """Both ways between (caller, request) and the id under which the label is awaited."""
 
     def __init__(self) -> None:

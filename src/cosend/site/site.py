@@ -24,10 +24,10 @@ from cosend.errors import (
     StateError,
 )
 from cosend.site.backoff import Backoff
-from cosend.site.batch import Answering, Batch
-from cosend.site.columns import as_rows
+from cosend.site.batch import Answering, Deciding
 from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
+from cosend.site.items import as_rows
 from cosend.site.kept import Kept
 from cosend.site.label_check import LabelCheck, all_labels
 from cosend.site.messages import Call, Decision, Forward, Lesson, Open, Peer, Reply
@@ -48,6 +48,18 @@ def all_right_or_wrong(labels: Sequence[Any], truths: Sequence[Any]) -> list[flo
         return [1.0 if label == truth else 0.0 for label, truth in zip(labels, truths, strict=True)]
     except Exception:  # whatever a user's label does when it is compared
         return None
+
+
+def check_models(site: Any, classifiers: Any, costs: Any) -> None:
+    """Raise unless a site may have this name, these classifiers and these costs of them."""
+    if not isinstance(site, str) or not NAME.fullmatch(site):
+        allowed = "letters, digits, '_', '.' or '-', starting with a letter or digit"
+        raise SettingError("the name of a site", site, allowed)
+    check_kind(f"the classifiers of site {site!r}", classifiers, Mapping, "a mapping from names to models")
+    check_kind(f"the costs of site {site!r}", costs, Mapping, "a mapping from classifiers to costs")
+    unknown = [arm for arm in costs if arm not in classifiers]
+    if unknown:
+        raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
 
 
 class Site(Kept):
@@ -84,23 +96,15 @@ class Site(Kept):
         learns_from: Literal["used", "all"] = "used",
         journal: Journal | None = None,
     ) -> None:
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise SettingError(
-                "the name of a site", name, "letters, digits, '_', '.' or '-', starting with a letter or digit"
-            )
-        check_kind(f"the classifiers of site {name!r}", classifiers, Mapping, "a mapping from names to models")
         costs = {} if costs is None else costs
-        check_kind(f"the costs of site {name!r}", costs, Mapping, "a mapping from classifiers to costs")
+        check_models(name, classifiers, costs)
         check_callable(f"the reward of site {name!r}", reward, "a function (label, truth) -> gain in [0, 1]")
         check_whole("retries", retries, least=0)
-        check_kind("strict_labels", strict_labels, bool, "True or False")
         check_one_of("learns_from", learns_from, ("used", "all"))
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
-        unknown = [arm for arm in costs if arm not in classifiers]
-        if unknown:
-            raise ArmError(f"site {name!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
         self.name, self.reward, self.retries, self.learns_from = name, reward, retries, learns_from
+        self._labels = LabelCheck(name, strict=strict_labels)
         self.axes: tuple[Axis, ...] = as_axes(name, context, candidates)
         self.axis_names = tuple(candidates or [axis.description for axis in self.axes])
         if context == "auto" and not isinstance(policy, ContextSelection):
@@ -108,16 +112,10 @@ class Site(Kept):
         self.classifiers: dict[str, Classifier] = {arm: as_classifier(model) for arm, model in classifiers.items()}
         self.peers: dict[str, Peer] = {}
         self.outbox = Outbox()
+        local = {arm: costs.get(arm, 0.0) for arm in classifiers}
         self.rules = Rules(
-            name,
-            local={arm: costs.get(arm, 0.0) for arm in classifiers},
-            axes=self.axes,
-            policy=policy,
-            patience=patience,
-            seed=seed,
-            journal=journal,
+            name, local=local, axes=self.axes, policy=policy, patience=patience, seed=seed, journal=journal
         )
-        self._labels = LabelCheck(name, strict=strict_labels)
         self._known_labels = all_labels(self.classifiers)
         self._backoff = Backoff()
         self._items = 0  # that came or were answered for peers
@@ -174,14 +172,14 @@ class Site(Kept):
             return [decision for batch in batches for decision in batch.decisions()]
         raise self._some_unanswered(batches)
 
-    def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> Batch:
+    def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> Deciding:
         """Decide for items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
         first = self.learner.last_id + 1
         self._items += len(items)
         if self.outbox:
             self.post(())  # a peer that cannot be told anything yet is not called either
         try:
-            batch = Batch(self, items, self.rules.place(columns))
+            batch = Deciding(self, items, self.rules.place(columns))
             batch.run()
         except BaseException:
             self._abandon(first)
@@ -194,7 +192,7 @@ class Site(Kept):
         with suppress(StateError):
             self.post(self.rules.withdraw(own))
 
-    def _some_unanswered(self, batches: Sequence[Batch]) -> SomeUnanswered:
+    def _some_unanswered(self, batches: Sequence[Deciding]) -> SomeUnanswered:
         decisions: list[Decision | None] = []
         errors = {}
         for batch in batches:

@@ -11,7 +11,7 @@ from cosend.core.learner.state import State
 from cosend.errors import StateError, shown
 from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
-from cosend.site.served import Served
+from cosend.site.served import ServedRequests
 
 SURVIVES: Final = (str, int, bool, type(None))  # a float may be none, and then it equals nothing
 
@@ -56,7 +56,7 @@ def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
         saved = state.facts["site"]
         context, past = saved["context"], _past(saved["past"], len(rules.axes))
         learner.registry.notes.update((int(ticket), _note(*note)) for ticket, *note in saved["answers"])
-        served = Served()
+        served = ServedRequests()
         for ticket, caller, request in saved["served"]:
             served.add(str(caller), int(request), int(ticket))
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -12,7 +12,7 @@ from cosend.errors import ContextError, CosendError, StateError
 from cosend.site.events import Event, Journal
 from cosend.site.messages import Forward
 from cosend.site.past import Codes, Past
-from cosend.site.served import Served
+from cosend.site.served import ServedRequests
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,7 +24,7 @@ class Transitions:
     name: str
     learner: Learner
     past: Past
-    served: Served
+    served: ServedRequests
     journal: Journal | None
     _unwritten = False
 

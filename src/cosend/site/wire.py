@@ -53,6 +53,7 @@ KINDS: Final[dict[int, type[Any]]] = {
     15: events.CostChanged,
     16: events.Named,
     17: events.ModeChanged,
+    18: events.Shown,
 }
 FOLLOWING: Final = ("ids", "requests")  # fields of which the differences are written
 SCALARS: Final = frozenset((NoneType, bool, int, float, str, bytes))

@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib import import_module
+from itertools import chain, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import RLock
@@ -30,7 +31,8 @@ from uuid import uuid4
 
 from cosend.core.checks import check_path, check_text, check_whole
 from cosend.errors import StateError
-from cosend.stores.decisions import SCHEMA as DECISIONS
+from cosend.stores.log_index import SCHEMA as INDEX
+from cosend.stores.log_index import Change
 from cosend.stores.whole_file import sync_folder
 
 FILE: Final = "events.sqlite"
@@ -43,11 +45,14 @@ SCHEMA: Final = f"""
 PRAGMA application_id = {MARK};
 PRAGMA user_version = {VERSION};
 CREATE TABLE about (site TEXT NOT NULL, identity TEXT NOT NULL, oldest INTEGER NOT NULL, checksum BLOB NOT NULL);
-CREATE TABLE events (number INTEGER PRIMARY KEY, at REAL NOT NULL, event BLOB NOT NULL);
+CREATE TABLE events (number INTEGER PRIMARY KEY, at REAL NOT NULL, first INTEGER, last INTEGER, event BLOB NOT NULL);
 """
 
 
-Rows: TypeAlias = tuple[str, Sequence[Sequence[Any]]]  # a statement, and what it is executed with, again and again
+EVENTS: Final = Change("INSERT INTO events VALUES ", "(?,?,?,?,?)")
+Span: TypeAlias = tuple[int | None, int | None]
+NO_SPAN: Final[Span] = (None, None)
+Statement: TypeAlias = tuple[str, Sequence[Any]]  # and what it is executed with
 
 
 class EventLog:
@@ -108,20 +113,23 @@ class EventLog:
             self._connection.close()
             self._lock.close()
 
-    def append(self, events: Sequence[bytes], also: Iterable[Rows] = ()) -> int:
+    def append(
+        self, events: Sequence[bytes], spans: Sequence[Span] | None = None, also: Iterable[Statement] = ()
+    ) -> int:
         """Write events, all of them or none, and return the new position; what is written is on the disk then.
 
-        `also` are rows of other tables that are written with them, or not at all.
+        `spans` are the smallest and the largest number of the decisions that each event tells of, None where it tells
+        of none. `also` are changes of other tables that are written with the events, or not at all.
         """
         if not all(type(event) is bytes for event in events):
             raise StateError(f"{self.file}: only bytes can be appended")
         with self._guard:
             now = time()
-            rows = [(n, now, event + _checksum(n, event)) for n, event in enumerate(events, self.position)]
+            both = enumerate(zip(events, spans or repeat(NO_SPAN), strict=False), self.position)
+            rows = [(n, now, first, last, event + _checksum(n, event)) for n, (event, (first, last)) in both]
             with self._transaction("cannot be written"):
-                self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
-                for statement, others in also:
-                    self._connection.executemany(statement, others)
+                for statement, values in chain(EVENTS.statements(rows), also):
+                    self._connection.execute(statement, values)
             self.position += len(rows)
             return self.position
 
@@ -360,7 +368,7 @@ def _make(file: Path, site: str) -> None:
             path.unlink()  # of a process that was killed before its log was whole
         new.touch()
         with closing(_connected(new, "rw")) as connection:
-            connection.executescript(SCHEMA + DECISIONS)
+            connection.executescript(SCHEMA + INDEX)
             connection.execute("INSERT INTO about VALUES (?, ?, ?, ?)", _about(site, uuid4().hex, 0))
             connection.execute("PRAGMA journal_mode = WAL")
         new.rename(file)

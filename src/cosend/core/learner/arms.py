@@ -40,6 +40,10 @@ class Arms:
         except ValueError:
             raise ArmError(f"site {self.site!r} has no arm {name!r}: it has {', '.join(self.names)}") from None
 
+    def cost(self, name: str) -> float:
+        """Return the cost of an arm."""
+        return self.own[name] if name in self.own else self.peers[name]
+
     def costs(self) -> list[float]:
         """Return the costs in the order of the columns."""
         return [*self.own.values(), *self.peers.values()]

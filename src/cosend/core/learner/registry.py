@@ -45,7 +45,7 @@ class Patience:
             check_unit("overdue", self.overdue, "decisions whose label never comes")
 
 
-NOBODY: Final = -1  # the arm of what became overdue, when that arm is gone
+GONE: Final = -1  # the arm of what became overdue, when that arm has left
 
 
 class Waits(NamedTuple):
@@ -161,4 +161,4 @@ class Registry:
     def forget_arm(self, arm: int) -> None:
         """Forget of which arm something was that became overdue, because that arm is gone."""
         self.collect_overdue()
-        self._overdue = [(ticket, NOBODY if old == arm else old, kind) for ticket, old, kind in self._overdue]
+        self._overdue = [(ticket, GONE if old == arm else old, kind) for ticket, old, kind in self._overdue]

@@ -19,8 +19,12 @@ def as_rows(what: str, items: Any) -> list[Any]:
     """Return the items of a batch one by one: of a list, a DataFrame, or a NumPy array with named fields."""
     if isinstance(items, np.ndarray) and items.dtype.names is not None:
         return _named_rows(what, items)
-    if hasattr(items, "to_dict") and hasattr(items, "columns"):
-        rows: list[Any] = items.to_dict("records")
+    rows: list[Any]
+    if hasattr(items, "to_dicts"):  # polars
+        rows = items.to_dicts()
+        return rows
+    if hasattr(items, "to_dict") and hasattr(items, "columns"):  # pandas
+        rows = items.to_dict("records")
         return rows
     return as_list(what, items, "a list of items, a DataFrame, or an array with named fields")
 

@@ -85,6 +85,35 @@ def test_a_data_frame_and_an_array_with_names_are_items_too() -> None:
         a_site().classify_many({"age": 10, "kind": "a"})
 
 
+class LikePolars:
+    """What a DataFrame of polars has: rows by `to_dicts`, and a `to_dict` that is not that of pandas."""
+
+    def __init__(self, columns: dict[str, list[Any]]) -> None:
+        self._columns = columns
+        self.columns = list(columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
+    def __iter__(self) -> Any:
+        return iter(self._columns.values())
+
+    def to_dict(self, *, as_series: bool = True) -> dict[str, list[Any]]:
+        return self._columns
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        return [dict(zip(self._columns, row, strict=True)) for row in zip(*self._columns.values(), strict=True)]
+
+
+def test_a_data_frame_of_polars_is_items_too() -> None:
+    columns: dict[str, list[Any]] = {"age": [10, 60, 90], "kind": ["a", "b", "a"]}
+    items = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    assert a_site().classify_many(LikePolars(columns)) == a_site().classify_many(items)
+    assert a_site().classify_many(LikePolars({"age": [], "kind": []})) == []
+    with pytest.raises(ContextError, match="the item has no feature 'kind'; it has 'age'"):
+        a_site().classify_many(LikePolars({"age": [10]}))
+
+
 @pytest.mark.parametrize("unit", ["ns", "us", "s", "m", "h"])
 def test_the_time_of_day_of_numpy_s_moments_is_read_in_their_own_unit(unit: str) -> None:
     axis = Context.time_of_day("at")
@@ -105,7 +134,7 @@ def test_a_feature_without_a_range_is_ranked_and_linear_without_one_says_what_to
 
 
 def test_a_log_range_whose_ends_have_one_logarithm_is_refused() -> None:
-    with pytest.raises(SettingError, match="low < high"):
+    with pytest.raises(SettingError, match="low < high, low >= 0 and different logarithms"):
         Context("x", scale="log", range=(1e16, 1e16 + 2))
 
 

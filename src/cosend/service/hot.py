@@ -1,0 +1,110 @@
+"""The two hot routes, in front of FastAPI: no router, no middleware and no Pydantic stands between them and the node.
+
+For a request of one item, these layers cost more than the decision, its log and its answer together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import Any, Final
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cosend.errors import NoAnswer
+from cosend.node.flight import Decided
+from cosend.node.labelling import Given
+from cosend.node.node import Node
+from cosend.service.bodies import BODY_S, CLASSIFY, LABELS, MOST_BYTES, check_features, decoded
+from cosend.service.metrics import Metrics
+from cosend.service.problems import Refused, problem_of
+from cosend.service.tokens import Tokens
+
+ENCODE: Final = msgspec.json.Encoder().encode
+CLOSE: Final = {"Connection": "close"}
+Headers = dict[bytes, bytes]
+Route = Callable[[Headers, Receive], Awaitable[bytes]]
+
+
+class HotRoutes:
+    """An ASGI app that answers POST /v1/classify and POST /v1/labels, and leaves the rest to another one."""
+
+    def __init__(self, rest: ASGIApp, node: Node, tokens: Tokens, metrics: Metrics) -> None:
+        self.rest, self.node, self.tokens = rest, node, tokens
+        self._routes: dict[str, tuple[Route, Any]] = {
+            "/v1/classify": (self._classify, metrics.classify),
+            "/v1/labels": (self._labels, metrics.labels),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or scope["path"] not in self._routes or scope["method"] != "POST":
+            await self.rest(scope, receive, send)
+            return
+        route, latency = self._routes[scope["path"]]
+        begun = perf_counter()
+        try:
+            body = await route(dict(scope["headers"]), receive)
+        except Exception as error:  # every error is a problem for its client, and for nobody else
+            await problem_of(error)(scope, receive, send)
+        else:
+            length = str(len(body)).encode()
+            headers = [(b"content-type", b"application/json"), (b"content-length", length)]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+        latency.observe(perf_counter() - begun)
+
+    async def _classify(self, headers: Headers, receive: Receive) -> bytes:
+        self.tokens.check(headers.get(b"authorization", b"").decode("latin-1"), "classify")
+        self.node.check_ready()
+        items = decoded(CLASSIFY, await read_body(headers, receive)).items
+        check_features(items)
+        names = [item.id for item in items]
+        results = await self.node.classify([item.features for item in items], names)
+        if any(isinstance(result, NoAnswer) for result in results):
+            return _partly(results, names)
+        return ENCODE({"decisions": results})
+
+    async def _labels(self, headers: Headers, receive: Receive) -> bytes:
+        self.tokens.check(headers.get(b"authorization", b"").decode("latin-1"), "label")
+        self.node.check_ready()
+        given = decoded(LABELS, await read_body(headers, receive)).labels
+        return ENCODE(await self.node.label([Given(each.id, each.label, each.cost) for each in given]))
+
+
+def _partly(results: list[Any], names: list[str | None]) -> bytes:
+    """Return the answer for items some of which no arm could label; if none could be, that is the error."""
+    if not any(isinstance(result, Decided) for result in results):
+        raise results[0]
+    both = zip(results, names, strict=True)
+    told = [{"id": name, "error": str(result)} if isinstance(result, NoAnswer) else result for result, name in both]
+    return ENCODE({"decisions": told})
+
+
+async def read_body(headers: Headers, receive: Receive) -> bytes:
+    """Return the body of a request; one that is too long or too slow is refused."""
+    length = headers.get(b"content-length", b"0")
+    if length.isdigit() and int(length) > MOST_BYTES:
+        raise Refused(413, f"the body has more than {MOST_BYTES:,} bytes", CLOSE)
+    message = await _within(receive)
+    body: bytes = message.get("body", b"")
+    while message.get("more_body"):
+        message = await _within(receive)
+        body += message.get("body", b"")
+        if len(body) > MOST_BYTES:
+            raise Refused(413, f"the body has more than {MOST_BYTES:,} bytes", CLOSE)
+    return body
+
+
+async def _within(receive: Receive) -> Any:
+    """Return the next part of a body, if it comes in time."""
+    try:
+        async with asyncio.timeout(BODY_S):
+            message = await receive()
+    except TimeoutError:
+        raise Refused(408, f"the body did not go on within {BODY_S:g} s", CLOSE) from None
+    if message["type"] == "http.disconnect":
+        raise Refused(400, "the connection was closed before the body was there")
+    return message

@@ -1,0 +1,137 @@
+"""What is found in a log by something else than its number, in the same file and the same transactions.
+
+    names     the names that clients gave decisions, so that the same name gets the same answer again
+    labels    the decisions whose label has come, and in which event, so that a label that comes twice is known
+    settings  what a site wants to remember of its last start
+
+Events that tell of decisions carry the smallest and the largest number of these, so those of one decision are found
+without reading the log.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+SCHEMA: Final = """
+CREATE INDEX decided ON events (first, last) WHERE first IS NOT NULL;
+CREATE TABLE names (name TEXT PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX named ON names (id);
+CREATE TABLE labels (id INTEGER PRIMARY KEY, event INTEGER NOT NULL);
+CREATE TABLE settings (key TEXT PRIMARY KEY, value BLOB NOT NULL);
+"""
+TOGETHER: Final = (256, 32, 4, 1)  # rows of one statement
+CHECKSUM: Final = 4  # bytes behind every event
+
+
+class Change(NamedTuple):
+    """A statement for many rows at once: the text before them, one row, and the text after them.
+
+    One statement a row would be simpler. But Python lets go of its lock around each of them, and has to wait for it
+    when other threads are busy.
+    """
+
+    before: str
+    row: str
+    after: str = ""
+
+    def statements(self, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
+        """Yield statements and what they are executed with, for all rows."""
+        start = 0
+        for size in TOGETHER:
+            while start + size <= len(rows):
+                text = f"{self.before}{','.join([self.row] * size)}{self.after}"
+                yield text, [*chain.from_iterable(rows[start : start + size])]
+                start += size
+
+
+NAME: Final = Change("INSERT OR REPLACE INTO names VALUES ", "(?,?)")
+LABEL: Final = Change("INSERT OR REPLACE INTO labels VALUES ", "(?,?)")
+SET: Final = Change("INSERT OR REPLACE INTO settings VALUES ", "(?,?)")
+FORGET_NAMES: Final = Change("DELETE FROM names WHERE id IN (VALUES ", "(?)", ")")
+FORGET_LABELS: Final = Change("DELETE FROM labels WHERE id < ", "?")
+
+
+class Row(NamedTuple):
+    """An event as it stands in the log."""
+
+    number: int
+    at: float  # seconds since 1970
+    event: bytes
+
+
+class LogIndex:
+    """Reads what has been committed; one thread uses it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def named(self, names: Collection[str]) -> dict[str, int]:
+        """Return the numbers of the decisions that have one of these names, by name."""
+        query = "SELECT name, id FROM names WHERE name IN (SELECT value FROM json_each(?))"
+        return dict(self._connection.execute(query, (json.dumps(list(names)),)))
+
+    def names_of(self, ids: Collection[int]) -> dict[int, str]:
+        """Return the names of decisions, by number; those that have none are left out."""
+        query = "SELECT id, name FROM names WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self._connection.execute(query, (json.dumps(list(ids)),)))
+
+    def labelled(self, ids: Collection[int]) -> dict[int, int]:
+        """Return the events in which the labels of decisions have come, by number."""
+        query = "SELECT id, event FROM labels WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self._connection.execute(query, (json.dumps(list(ids)),)))
+
+    def has_numbers_as_names(self) -> bool:
+        """Tell whether a client has ever named a decision by a number."""
+        query = "SELECT 1 FROM names WHERE name NOT GLOB '*[^0-9]*' LIMIT 1"
+        return self._connection.execute(query).fetchone() is not None
+
+    def events_of(self, decision: int, widest: int) -> list[Row]:
+        """Return the events that may tell of a decision; none spans more numbers than `widest`."""
+        query = "SELECT number, at, event FROM events WHERE first BETWEEN ? AND ? AND last >= ? ORDER BY number"
+        return self._rows(query, (decision - widest, decision, decision))
+
+    def events(self, start: int, count: int) -> list[Row]:
+        """Return so many events from a number on."""
+        return self._rows(
+            "SELECT number, at, event FROM events WHERE number >= ? ORDER BY number LIMIT ?", (start, count)
+        )
+
+    def _rows(self, query: str, values: Sequence[int]) -> list[Row]:
+        rows = self._connection.execute(query, values)
+        return [Row(number, at, event[:-CHECKSUM]) for number, at, event in rows]
+
+    def oldest_decision(self) -> int | None:
+        """Return the smallest number of a decision that events are left of."""
+        number: int | None = self._connection.execute(
+            "SELECT MIN(first) FROM events WHERE first IS NOT NULL"
+        ).fetchone()[0]
+        return number
+
+    def names_before(self, decision: int) -> list[int]:
+        """Return the numbers of decisions before this one that have names."""
+        return [number for (number,) in self._connection.execute("SELECT id FROM names WHERE id < ?", (decision,))]
+
+    def first_since(self, at: float) -> int:
+        """Return the number of the first event that is not older than this."""
+        low, high = self._connection.execute("SELECT MIN(number), MAX(number) FROM events WHERE number > 0").fetchone()
+        if low is None:
+            return 0
+        high += 1
+        while low < high:
+            middle = (low + high) // 2
+            (when,) = self._connection.execute("SELECT at FROM events WHERE number = ?", (middle,)).fetchone()
+            low, high = (middle + 1, high) if when < at else (low, middle)
+        return int(low)
+
+    def setting(self, key: str) -> bytes | None:
+        """Return what was set under a key."""
+        row = self._connection.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]

@@ -1,0 +1,306 @@
+"""From a network file to what it stands for: models of every kind, made once, and what is wrong by its key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import Context, CoS, ZoomingKLUCB
+from cosend.classifiers.adapters import SeesAllBut, SeesOnly
+from cosend.classifiers.coded import Coded, Said
+from cosend.config.build import Built, needed_stream, read_stream
+from cosend.config.scenario import Scenario, load
+from cosend.errors import ClassifierError, ScenarioError, SettingError, StreamError
+from cosend.testing import ClassifierConformance
+from tests.classifiers import models
+from tests.classifiers.models import FEATURES, ITEMS, KINDS, SOME
+
+ROWS = 120
+HEAD = '[[context]]\nfeature = "age"\nrange = [0, 100]\n'
+STREAM = '[stream]\nkind = "file"\npath = "visits.csv"\nlabel = "ill"\ntraining = 60\n'
+MODULE = """
+from river.naive_bayes import GaussianNB
+
+loaded = []
+
+def young(item):
+    return sorted(item)
+
+def nb():
+    loaded.append("nb")
+    return GaussianNB()
+"""
+
+
+def write_rows(folder: Path) -> None:
+    """Write visits with a text column, a site, and what a model said."""
+    lines = ["age,sex,pressure,where,said,ill"]
+    for n in range(ROWS):
+        age, sex = 7 * n % 100, "fm"[n % 2]
+        where = "north" if n % 3 or n >= 60 else "south"
+        lines.append(f"{age},{sex},{100 + n % 50},{where},{int(age > 40)},{int(age > 50 or sex == 'm')}")
+    (folder / "visits.csv").write_text("\n".join(lines) + "\n")
+
+
+def file_of(folder: Path, *classifiers: str, head: str = HEAD, stream: str = STREAM) -> tuple[Scenario, Path]:
+    """Write a network of one site, its rows and its module, and load it."""
+    write_rows(folder)
+    (folder / "models.py").write_text(MODULE)
+    arms = "".join(f'[[sites.classifiers]]\nname = "c{n}"\n{each}\n' for n, each in enumerate(classifiers))
+    (folder / "network.toml").write_text(f'{stream}{head}[[sites]]\nname = "north"\n{arms}')
+    return load(folder / "network.toml")
+
+
+def built_of(folder: Path, *classifiers: str, **options: str) -> Built:
+    scenario, place = file_of(folder, *classifiers, **options)
+    return Built(scenario, place, None if scenario.stream is None else read_stream(scenario, place))
+
+
+def make_all(folder: Path, *classifiers: str, **options: str) -> None:
+    built = built_of(folder, *classifiers, **options)
+    built.all_classifiers()
+    built.site("north")
+
+
+def mistakes_of(folder: Path, *classifiers: str, **options: str) -> list[str]:
+    with pytest.raises(ScenarioError) as raised:
+        make_all(folder, *classifiers, **options)
+    return raised.value.mistakes
+
+
+@pytest.mark.parametrize(
+    ("write", "model"),
+    [
+        (lambda folder: models.write_skops(folder, models.logistic()), 'model = "old.skops"'),
+        (lambda folder: models.write_skops(folder, models.tree()), 'model = "old.skops"\ntrusted = true'),
+        (lambda folder: models.write_joblib(folder, models.tree()), 'model = "old.joblib"\ntrusted = true'),
+        (lambda folder: models.write_pickle(folder, models.tree()), 'model = "old.pkl"\ntrusted = true'),
+        (models.iris_onnx, 'model = "old.onnx"'),
+    ],
+    ids=["skops", "skops of a tree", "joblib", "pickle", "onnx"],
+)
+def test_a_model_of_a_file_says_what_the_model_says(tmp_path: Path, write: Any, model: str) -> None:
+    write(tmp_path)
+    built = built_of(tmp_path, f"{model}\nfeatures = {FEATURES}\ncost = 0.25\nlimit_s = 3", stream="")
+    (classifier,) = built.classifiers("north").values()
+    assert isinstance(classifier, SeesOnly)
+    right = sum(a == b for a, b in zip(classifier.predict(ITEMS), KINDS, strict=True))
+    assert right > 140
+    assert (built.costs("north"), built.limits("north")) == ({"c0": 0.25}, {"c0": 3.0})
+
+
+def test_models_are_loaded_once_and_a_river_model_learns(tmp_path: Path) -> None:
+    built = built_of(tmp_path, 'model = "models:nb"', 'model = "models:young"', stream="")
+    once, again = built.classifiers("north"), built.classifiers("north")
+    assert once["c0"] is again["c0"] is built.made()["c0"]
+    assert (once["c0"].learns, once["c1"].learns) == (True, False)
+
+
+def test_a_model_sees_neither_what_is_hidden_nor_columns_for_contexts_nor_what_others_said(tmp_path: Path) -> None:
+    built = built_of(
+        tmp_path,
+        'model = "models:young"',
+        'model = "column:said"',
+        'model = "tree"\ntrain = [0, 60]',
+        'model = "models:young"\nfeatures = ["sex"]',
+        head=HEAD + "hidden = true\n",
+        stream=STREAM + 'contexts = ["where"]\n',
+    )
+    young, said, tree, narrow = built.classifiers("north").values()
+    assert isinstance(young, SeesAllBut)
+    assert isinstance(said, Said)
+    assert isinstance(tree, Coded)
+    assert tree.features == ["sex", "pressure"]
+    rows = [item for item, _ in read_stream(built.scenario, built.folder).rows()]
+    assert young.predict(rows[:1]) == [["pressure", "sex"]]
+    assert narrow.predict(rows[:1]) == [["sex"]]
+    assert said.predict(rows[:20]) == [int(row["age"] > 40) for row in rows[:20]]
+
+
+def test_a_model_by_name_takes_items_as_it_took_the_rows_of_the_stream(tmp_path: Path) -> None:
+    built = built_of(tmp_path, 'model = "tree"\ntrain = [0, 60]', 'model = "always"\nlabel = 1')
+    tree, always = built.classifiers("north").values()
+    table = read_stream(built.scenario, built.folder)
+    rows = [item for item, _ in table.rows()]
+    assert isinstance(tree, Coded)
+    assert tree.predict(rows) == tree.predict_rows(table.matrix())
+    assert np.mean(np.array(tree.predict(rows)) == table.labels) > 0.8
+    assert always.predict(rows[:3]) == [1, 1, 1]
+    for bad, words in (
+        ({**rows[0], "sex": "x"}, "feature 'sex' must be one of 'f', 'm'"),
+        ({**rows[0], "age": "old"}, "feature 'age' must be a number"),
+        ({"age": 3}, "no feature 'sex'"),
+    ):
+        with pytest.raises(ClassifierError, match=words):
+            tree.predict([bad])
+
+
+class TestCoded(ClassifierConformance):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def classifier(self) -> Any:
+        return built_of(self.folder, 'model = "tree"\ntrain = [0, 60]').classifiers("north")["c0"]
+
+    def items(self) -> list[Any]:
+        return [{"age": n, "sex": "f", "pressure": 110, "said": 1, "where": "north"} for n in range(0, 100, 9)]
+
+
+class TestSaid(ClassifierConformance):
+    def classifier(self) -> Any:
+        return Said(FEATURES[0])
+
+    def items(self) -> list[Any]:
+        return ITEMS[SOME]
+
+
+def test_own_rows_are_those_that_arrived_at_the_site(tmp_path: Path) -> None:
+    """North has the rows that are no multiple of three: the tree is the one that was trained on these alone."""
+    site = STREAM + 'site = "where"\n'
+    own = built_of(tmp_path, 'model = "tree"\ntrain_on = "own"\nfeatures = ["pressure"]', stream=site)
+    rows = [item for item, _ in read_stream(own.scenario, own.folder).rows()]
+    table = own.table
+    assert table is not None
+    mine = [n for n in range(60) if n % 3]
+    fitted = models.DecisionTree(criterion="entropy", random_state=0).fit(
+        [[rows[n]["pressure"]] for n in mine], table.labels[mine]
+    )
+    said = fitted.predict([[row["pressure"]] for row in rows]).tolist()
+    assert own.classifiers("north")["c0"].predict(rows) == said
+    every = built_of(tmp_path, 'model = "tree"\ntrain = [0, 60]\nfeatures = ["pressure"]', stream=site)
+    assert every.classifiers("north")["c0"].predict(rows) != said
+
+
+# what is wrong -> (classifiers, head, stream, what each mistake must begin with and hold)
+BAD: dict[str, tuple[list[str], str, str, list[tuple[str, str]]]] = {
+    "files that are not there": (
+        ['model = "a.skops"', 'model = "b.onnx"', 'model = "c.pkl"\ntrusted = true'], HEAD, "",
+        [(f"sites.1.classifiers.{n}.model: ", "there is no file") for n in (1, 2, 3)],
+    ),
+    "a pickle that is not trusted": (
+        ['model = "c.pkl"'], HEAD, "", [("sites.1.classifiers.1.model: 'c.pkl': ", "set trusted = true")]
+    ),
+    "a module that is not there": (
+        ['model = "nowhere:x"'], HEAD, "", [("sites.1.classifiers.1.model: ", "no installed module 'nowhere'")]
+    ),
+    "a function that is not there": (
+        ['model = "models:old"'], HEAD, "", [("sites.1.classifiers.1.model: ", "it has 'GaussianNB', 'young', 'nb'")]
+    ),
+    "a column that is not there": (
+        ['model = "column:z"'], HEAD, STREAM, [("sites.1.classifiers.1.model: ", "no such context column")]
+    ),
+    "a feature that is not there": (
+        ['model = "models:young"\nfeatures = ["z"]'], HEAD, STREAM, [("sites.1.classifiers.1.features: ", "'z'")]
+    ),
+    "a label that does not occur": (
+        ['model = "always"\nlabel = "ill"'], HEAD, STREAM, [("sites.1.classifiers.1.label: ", "they are 0, 1")]
+    ),
+    "labels that the file does not name": (
+        ['model = "models:young"'], HEAD, 'labels = [1, 2]\n' + STREAM, [("labels: ", "the stream has 0 too")]
+    ),
+    "own rows without sites": (
+        ['model = "tree"\ntrain_on = "own"'], HEAD, STREAM, [("sites.1.classifiers.1.train_on: ", "stream.site")]
+    ),
+    "own rows that are none": (
+        ['model = "tree"\ntrain_on = "own"\ntrain = [0, 1]'], HEAD,
+        STREAM.replace("60", "1").replace("label", 'start = 3\nsite = "where"\nlabel') + "items = 1\n",
+        [("sites.1.classifiers.1.train_on: ", "of site 'north'")],
+    ),
+    "training without a stream": (
+        ['model = "tree"\ntrain = [0, 9]'], HEAD, "", [("sites.1.classifiers.1.model: 'tree': ", "--stream FILE")]
+    ),
+    "a previous label without labels": (
+        ['model = "models:young"'], '[[context]]\nkind = "previous_label"\n', "", [("context.1: ", "labels = [...]")]
+    ),
+    "time without an end": (
+        ['model = "models:young"'], '[[context]]\nkind = "time"\n', "", [("context.1: ", "horizon")]
+    ),
+    "time in a policy without an end": (
+        ['model = "models:young"'], HEAD + '[policy]\nname = "ZoomingKLUCB"\ntime_dimension = true\n', "",
+        [("policy: ", "time_dimension")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_named_with_its_key(case: str, tmp_path: Path) -> None:
+    classifiers, head, stream, expected = BAD[case]
+    found = mistakes_of(tmp_path, *classifiers, head=head, stream=stream)
+    assert len(found) == len(expected)
+    for mistake, (start, word) in zip(found, expected, strict=True):
+        assert mistake.startswith(start), mistake
+        assert word in mistake, mistake
+
+
+def test_features_that_a_model_does_not_fit_are_named_with_the_classifier(tmp_path: Path) -> None:
+    models.write_skops(tmp_path, models.logistic(names=True))
+    (said,) = mistakes_of(tmp_path, f'model = "old.skops"\nfeatures = {FEATURES[:2]}', stream="")
+    assert said.startswith("sites.1.classifiers.1.model: 'old.skops': it needs 'petal length (cm)'")
+
+
+def test_a_site_is_made_as_the_file_says(tmp_path: Path) -> None:
+    head = (
+        'seed = 5\nretries = 1\nlabels = [0, 1]\n[patience]\nwait_limit = 9\n[policy]\nname = "CoS"\n'
+        '[[context]]\nkind = "previous_label"\n'
+    )
+    built = built_of(tmp_path, 'model = "models:nb"\ncost = 0.5', head=head, stream="")
+    log: list[Any] = []
+    site = built.site("north", journal=log.append)
+    assert site.learner.policy == built.policy == CoS()
+    assert site.learner.patience == built.patience
+    assert (site.learner.seed, site.retries, site.learns_from) == (5, 1, "used")
+    assert site.learner.arms.own == {"c0": 0.5}
+    assert built.axes == [Context.previous_label(0, 1)]
+    assert built.peers("north") == {}
+    assert len(log) == 1
+    assert built.site("north", policy=ZoomingKLUCB()).learner.policy == ZoomingKLUCB()
+    with pytest.raises(SettingError, match="site must be one of north, got 'west'"):
+        built.classifiers("west")
+
+
+@pytest.mark.parametrize(
+    ("classifier", "head", "needed"),
+    [
+        ('model = "models:young"', HEAD, False),
+        ('model = "always"\nlabel = 1', HEAD, False),
+        ('model = "tree"\ntrain = [0, 9]', HEAD, True),
+        ('model = "models:young"', '[[context]]\nkind = "previous_label"\n', True),
+        ('model = "models:young"', '[[context]]\nkind = "time"\n', True),
+        ('model = "models:young"', '[[context]]\nkind = "time"\nhorizon = 9\n', False),
+        ('model = "models:young"', HEAD + '[policy]\nname = "CoS"\n', True),
+        ('model = "models:young"', HEAD + '[policy]\nname = "CoS"\nhorizon = 9\n', False),
+        (
+            'model = "models:young"',
+            HEAD + '[policy]\nname = "ChangeAware"\n[policy.policy]\nname = "CellKLUCB"\n',
+            True,
+        ),
+    ],
+)
+def test_the_stream_is_read_for_a_service_only_if_something_in_it_is_needed(
+    tmp_path: Path, classifier: str, head: str, needed: bool
+) -> None:
+    scenario, folder = file_of(tmp_path, classifier, head=head)
+    assert (needed_stream(scenario, folder) is not None) == needed
+    assert (needed_stream(scenario, folder, "north") is not None) == needed
+    if not needed:
+        (folder / "visits.csv").unlink()
+        Built(scenario, folder, needed_stream(scenario, folder)).all_classifiers()
+
+
+def test_the_horizon_is_the_number_of_items_at_the_busiest_site(tmp_path: Path) -> None:
+    head = HEAD + '[policy]\nname = "CoS"\n'
+    assert built_of(tmp_path, 'model = "models:young"', head=head).policy == CoS(horizon=60)
+    here = STREAM.replace("training = 60", 'training = 0\nsite = "where"').replace("visits", "north")
+    write_rows(tmp_path)
+    rows = (tmp_path / "visits.csv").read_text()
+    (tmp_path / "north.csv").write_text(rows.replace("south", "north"))
+    assert built_of(tmp_path, 'model = "models:young"', head=head, stream=here).horizon == ROWS
+
+
+def test_a_file_whose_rows_all_train_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StreamError, match="all of its 120 rows are for training"):
+        built_of(tmp_path, 'model = "models:young"', stream=STREAM.replace("60", "120"))

@@ -1,0 +1,262 @@
+"""What the compiled replay cannot know beforehand is played by real sites: the same decisions where both can play."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosend import Network
+from cosend.config.recorded import with_stream
+from cosend.config.scenario import load
+from cosend.errors import LabelError, NoAnswer
+from cosend.experiments.scenario import live
+from cosend.experiments.scenario.report import result
+from cosend.experiments.scenario.run import run, slices_of
+from cosend.experiments.scenario.world import World, build
+from cosend.reports.page import write_report
+from tests.experiments.test_scenario_run import CONTEXTS, POLICIES, site_file, world_of
+
+pytestmark = pytest.mark.compiled
+
+NEEDS_ANSWERS = {"oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random", "AdaBoost", "SWA 100"}
+MODULE = """
+from river.naive_bayes import GaussianNB
+from river.tree import HoeffdingTreeClassifier
+
+def nb():
+    return GaussianNB()
+
+tree = HoeffdingTreeClassifier(grace_period=20)
+
+def high(item):
+    return "ill" if item["age"] > 60 else "well"
+
+def numbers(item):
+    return int(item["age"] > 60)
+
+def picky(item):
+    if item["age"] > 90:
+        raise ValueError("too old")
+    return "well"
+
+def never(item):
+    raise RuntimeError("out of order")
+"""
+NETWORK = """
+seed = 3
+call_cost = 0.02
+[[context]]
+feature = "age"
+range = [0, 100]
+[[sites]]
+name = "north"
+[[sites.classifiers]]
+name = "first"
+model = "models:high"
+[[sites]]
+name = "south"
+[[sites.classifiers]]
+name = "second"
+model = "models:high"
+cost = 0.01
+"""
+
+
+def visits(folder: Path, count: int = 200) -> Path:
+    draw = np.random.default_rng(2)
+    lines = ["age,ward,ill"]
+    for age in draw.integers(0, 100, count).tolist():
+        ward = str(draw.choice(["a", "b", "c"]))
+        lines.append(f"{age},{ward},{'ill' if (age > 50) != (ward == 'c') else 'well'}")
+    (folder / "visits.csv").write_text("\n".join(lines) + "\n")
+    return folder / "visits.csv"
+
+
+def network_of(folder: Path, *changes: tuple[str, str], top: str = "") -> World:
+    text = top + NETWORK
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "models.py").write_text(MODULE)
+    (folder / "network.toml").write_text(text)
+    scenario, place = load(folder / "network.toml")
+    return build(with_stream(scenario, visits(folder), "ill", None), place)
+
+
+def check_same_as_compiled(world: World) -> None:
+    """Check that the compiled replay and real sites decide the same, and come to the same."""
+    assert world.one_by_one == []
+    compiled = run(world)
+    lived = run(world._replace(one_by_one=["a test wants it"]))
+    assert lived.trace.arms.tolist() == compiled.trace.arms.tolist()
+    assert len(lived.played) == len(compiled.played)
+    for ours, theirs in zip(lived.played, compiled.played, strict=True):
+        assert (ours.policy, ours.site) == (theirs.policy, theirs.site)
+        for one, two in zip(ours[2:], theirs[2:], strict=True):
+            assert np.array_equal(one, two), ours.policy
+    for ours_, theirs_ in zip(lived.learners, compiled.learners, strict=True):
+        assert ours_.cells() == theirs_.cells()
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+@pytest.mark.parametrize("context", ["previous_label", "two axes"])
+def test_real_sites_decide_as_the_compiled_replay_does(tmp_path: Path, context: str, delay: int) -> None:
+    check_same_as_compiled(world_of(tmp_path, context=CONTEXTS[context], delay=delay))
+
+
+def test_real_sites_train_peers_and_have_streams_of_their_own_as_in_the_replay(tmp_path: Path) -> None:
+    check_same_as_compiled(world_of(tmp_path, policy=POLICIES["sharing"], stream=site_file(tmp_path)))
+
+
+def test_files_functions_and_columns_play_compiled_and_a_call_may_cost_more_at_a_site(tmp_path: Path) -> None:
+    rows = visits(tmp_path).read_text().splitlines()
+    said = [f"{row},{'ill' if n % 2 else 'well'}" for n, row in enumerate(rows[1:])]
+    (tmp_path / "said.csv").write_text("\n".join([f"{rows[0]},said", *said]) + "\n")
+    text = NETWORK.replace('name = "first"\nmodel = "models:high"', 'name = "first"\nmodel = "column:said"')
+    (tmp_path / "models.py").write_text(MODULE)
+    (tmp_path / "network.toml").write_text(text.replace('name = "south"', 'name = "south"\ncall_cost = 0.5'))
+    scenario, folder = load(tmp_path / "network.toml")
+    world = build(with_stream(scenario, tmp_path / "said.csv", "ill", None), folder)
+    assert [world.classes[number] for number in world.outputs[:4, 0].tolist()] == ["well", "ill", "well", "ill"]
+    assert world.costs(0).tolist() == [0.0, 0.5]
+    assert world.costs(1).tolist() == [0.02, 0.01]
+    assert "said" not in world.items.features
+    check_same_as_compiled(world)
+
+
+LEARNING = (
+    ('model = "models:high"', 'model = "models:nb"\nfeatures = ["age"]'),
+    ('name = "south"', 'name = "south"\nlearns_from = "all"'),
+    ('cost = 0.01', '[[sites.classifiers]]\nname = "third"\nmodel = "models:tree"'),
+)  # fmt: skip
+
+
+def test_models_that_learn_learn_as_they_do_in_a_network_of_sites(tmp_path: Path) -> None:
+    world = network_of(tmp_path, *LEARNING)
+    assert world.one_by_one == ["'first' learns", "'third' learns"]
+    outcome = run(world)
+    built = world.built
+    sites = [built.site(name, classifiers=live._fresh(built.classifiers(name))) for name in ("north", "south")]
+    rows = list(world.items.rows())
+    turns = list(Network(sites, call_cost=0.02).run({"north": rows, "south": rows}))
+    for number, site in enumerate(sites):
+        expected = [site.learner.arms.number(made.arm) for name, made, _ in turns if name == site.name]
+        assert outcome.trace.arms[:, number].tolist() == expected
+        right = [float(made.label == truth) for name, made, truth in turns if name == site.name]
+        (played,) = [each for each in outcome.played if (each.policy, each.site) == ("ZoomingKLUCB", site.name)]
+        assert played.right.tolist() == right
+        assert outcome.learners[number].cells() == site.learner.cells()
+
+
+def test_the_same_run_twice_is_the_same_because_every_play_begins_with_the_models_of_the_file(tmp_path: Path) -> None:
+    world = network_of(tmp_path, *LEARNING)
+    first, second = (result(world, run(world)) for _ in range(2))
+    assert json.dumps(first) == json.dumps(second)
+    rows = [item for item, _ in world.items.rows()]
+    assert world.built.made()["first"].predict(rows[:3]) == [None] * 3  # it was never taught
+
+
+def test_what_must_be_known_beforehand_is_left_out_and_said(tmp_path: Path) -> None:
+    world = network_of(tmp_path, *LEARNING)
+    shown = result(world, run(world))
+    names = set(shown["error_curves"])
+    assert names == {"ZoomingKLUCB", "CoS", "CellKLUCB", "previous label"}
+    assert all(row["regret"] is None for row in shown["rows"])
+    first, second = shown["notes"]
+    assert first == "played item by item, because 'first' learns and 'third' learns"
+    assert all(name in second for name in ("oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "AdaBoost"))
+    page = write_report(shown, tmp_path / "out").read_text()
+    assert "Played item by item, because &#x27;first&#x27; learns" in page
+    json.dumps(shown, allow_nan=False)
+
+
+def test_whoever_stops_a_run_of_real_sites_gets_only_its_own_policy(tmp_path: Path) -> None:
+    world = network_of(tmp_path, *LEARNING)
+    part = world._replace(arrivals=world.arrivals[:50], places=world.places[:50])
+    seen: list[tuple[int, float]] = []
+    outcome = run(part, lambda slots, errors: seen.append((slots, errors)), others=False)
+    assert {each.policy for each in outcome.played} == {"ZoomingKLUCB", "previous label"}
+    assert outcome.trace.arms.tolist() == run(world, others=False).trace.arms[:50].tolist()
+    assert seen[-1][0] == 50
+    assert seen[-1][1] == pytest.approx(1 - np.concatenate([each.right for each in outcome.played[:2]]).mean())
+
+
+CATEGORY = ('feature = "age"\nrange = [0, 100]', 'kind = "category"\nfeature = "ward"')
+
+
+@pytest.mark.parametrize("also", ["", '\n[[context]]\nfeature = "age"\nrange = [0, 100]'])
+def test_a_category_has_a_cell_for_every_value_also_for_the_baselines(tmp_path: Path, also: str) -> None:
+    world = network_of(tmp_path, (CATEGORY[0], CATEGORY[1] + also))
+    assert world.one_by_one == ["'ward' is a category"]
+    assert world.known
+    outcome = run(world)
+    shown = result(world, outcome)
+    assert set(shown["error_curves"]) >= {"oracle per cell", "LinUCB", "epsilon-greedy", "ZoomingKLUCB", "CoS"}
+    if not also:
+        codes = world.contexts[world.rows_of(0)][:, 0]
+        values = world.right[world.rows_of(0)] - world.costs(0)
+        best = sum(max(values[codes == code].sum(axis=0)) for code in (0, 1, 2))
+        (row,) = [r for r in shown["rows"] if (r["site"], r["policy"]) == ("north", "oracle per cell")]
+        assert row["mean_reward"] == pytest.approx(best / 200)
+        assert len(outcome.learners[0].cells()) == 3
+    assert shown["winners"]["north"]["cells"] == []
+    assert slices_of(world) >= 1
+    assert write_report(shown, tmp_path / "out").is_file()
+
+
+def test_a_model_that_fails_on_some_rows_is_an_arm_that_fails(tmp_path: Path) -> None:
+    world = network_of(tmp_path, ('"models:high"', '"models:picky"'))
+    assert not world.known
+    shown = result(world, run(world))
+    assert "'first' cannot label every row (classifier 'first' failed: ValueError: too old)" in shown["notes"][0]
+    assert not set(shown["error_curves"]) & NEEDS_ANSWERS
+
+
+def test_an_item_that_nobody_can_label_ends_the_run_with_the_reasons(tmp_path: Path) -> None:
+    world = network_of(tmp_path, ('"models:high"', '"models:never"'), ('"models:high"', '"models:never"'))
+    with pytest.raises(NoAnswer, match="out of order"):
+        run(world)
+
+
+def test_patience_and_strict_labels_are_those_of_real_sites(tmp_path: Path) -> None:
+    short = network_of(tmp_path, ("[[context]]", "label_delay = 5\npatience = {wait_limit = 2}\n[[context]]"))
+    assert short.one_by_one == ["labels are not waited for without end"]
+    outcome = run(short)
+    for learner in outcome.learners:  # all but the last few of 200 items were given up before their labels came
+        known = [each.reward_count for cell in learner.cells().values() for each in cell.estimates.values()]
+        assert sum(known) < 10
+    strict = network_of(
+        tmp_path, ("[[context]]", "strict_labels = true\n[[context]]"), ('"models:high"', '"models:numbers"')
+    )
+    with pytest.raises(LabelError, match="no arm of site 'north' could have given"):
+        run(strict)
+
+
+def test_a_classifier_that_speaks_another_language_is_noted(tmp_path: Path) -> None:
+    world = network_of(tmp_path, ('"models:high"', '"models:numbers"'))
+    (note,) = run(world).notes
+    assert re.fullmatch(
+        r"'first' never gives a label that occurs: it says (0, 1|1, 0), and the labels are 'ill', 'well'", note
+    )
+
+
+def test_warnings_of_real_sites_about_labels_become_notes(tmp_path: Path) -> None:
+    """The only model of north says numbers, so the first true label, which is text, is suspicious."""
+    alone = NETWORK[NETWORK.index('[[sites]]\nname = "south"') :]
+    world = network_of(tmp_path, ('"models:high"', '"models:numbers"'), CATEGORY, (alone, ""))
+    (_, never, warned) = run(world).notes
+    assert never.startswith("'first' never gives")
+    assert warned.startswith("no arm of site 'north' could have given the true label")
+
+
+def test_without_a_site_column_rows_are_dealt_to_real_sites_too(tmp_path: Path) -> None:
+    world = network_of(tmp_path, *LEARNING)
+    stream = world.scenario.stream
+    assert stream is not None
+    dealt = world.scenario.model_copy(update={"stream": stream.model_copy(update={"arrivals": "deal"})})
+    outcome = run(build(dealt, tmp_path))
+    assert [len(each.right) for each in outcome.played[:2]] == [100, 100]
