@@ -110,6 +110,7 @@ async def pruned(node: Node) -> None:
     await live(node, 25, 28)
     await node.prune()
     await live(node, 28, 30)
+    assert (await node.label([Given("other/0", "ill")])).learnt
 
 
 def a_pruned_folder(folder: Path) -> Path:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from cosend.classifiers.adapters import as_classifier
 from cosend.cli.main import app
+from cosend.errors import NoAnswer
 from cosend.node.labelling import Given
 from cosend.node.looking import Looking
 from cosend.node.node import Node
@@ -148,25 +149,27 @@ def test_what_was_removed_is_null_and_said(tmp_path: Path) -> None:
     result = export(folder)
     rows = rows_of(result)
     assert "note: the events before number" in result.stderr
-    assert 0 < len(rows) < 120
-    assert any(row["gain"] is None for row in rows)
+    assert 0 < len(rows) < 120 - 40
+    (late,) = [row for row in rows if row["arm"] is None]  # its label came after its choice was removed
+    assert (late["id"], late["truth"], late["labelled"], late["label"]) == ("other/0", "ill", True, None)
+    assert late["context"] == {"age": None, "ward": None}
+    assert export(folder, "--to", tmp_path / "all.parquet").exit_code == 0
+    assert parquet.read_table(tmp_path / "all.parquet").to_pylist() == rows
     events = rows_of(export(folder, "--events"))
     assert events[0]["number"] == 0
     assert events[1]["number"] > 1
     assert [line["number"] for line in events[1:]] == list(range(events[1]["number"], events[-1]["number"] + 1))
 
 
-def test_labels_of_decisions_that_are_no_longer_kept_are_counted(tmp_path: Path) -> None:
-    folder = a_folder(tmp_path)
-    with sqlite3.connect(folder / "events.sqlite") as connection:
-        connection.execute("DELETE FROM decisions WHERE id < 20 AND truth IS NOT NULL")
-        connection.execute("DELETE FROM decisions WHERE id = (SELECT MAX(id) FROM decisions WHERE truth IS NOT NULL)")
-        gone = len(settled(folder)) - connection.execute("SELECT COUNT(truth) FROM decisions").fetchone()[0]
-    connection.close()
-    result = export(folder)
-    assert gone > 3
-    assert f"note: the log has {gone} labels of decisions that are no longer kept" in result.stderr
-    assert all((row["gain"] is not None) == row["labelled"] for row in rows_of(result))
+def test_a_number_that_a_client_took_as_a_name_is_not_that_of_another_decision(tmp_path: Path) -> None:
+    async def work(node: Node) -> None:
+        items = [{"age": n, "ward": "A"} for n in range(4)]
+        told.extend(each.id for each in await node.classify(items[:1], ["3"]) if not isinstance(each, NoAnswer))
+        told.extend(each.id for each in await node.classify(items[1:]) if not isinstance(each, NoAnswer))
+
+    told: list[str] = []
+    rows = rows_of(export(a_folder(tmp_path, work, classifiers={"any": as_classifier(lambda item: 1)}, costs={})))
+    assert [row["id"] for row in rows] == told == ["3", "2", "#3", "4"]
 
 
 def test_a_site_that_was_killed_and_one_that_runs(tmp_path: Path) -> None:
@@ -210,13 +213,13 @@ def test_a_file_that_is_there_is_only_written_over_if_that_is_wanted(stopped: Pa
 def test_a_file_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "north")
     with sqlite3.connect(folder / "events.sqlite") as connection:
-        connection.execute("UPDATE decisions SET answer = x'00' WHERE id = (SELECT MAX(id) FROM decisions)")
+        connection.execute("UPDATE events SET event = x'00' WHERE number = (SELECT MAX(number) FROM events)")
     connection.close()
     for name in ("all.jsonl", "all.parquet"):
         result = export(folder, "--to", tmp_path / name)
         assert result.exit_code == 2
         assert isinstance(result.exception, SystemExit)
-        assert "is damaged" in result.stderr
+        assert "damaged, event" in result.stderr
     assert os.listdir(tmp_path) == ["north"]
 
 

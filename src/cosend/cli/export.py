@@ -53,23 +53,27 @@ def export(
             def watch(what: str, done: int, total: int) -> None:
                 progress.update(task, description=what, completed=done, total=total)
 
-            source = Export(log, watch)
-            write(source, file, parquet=to.suffix == ".parquet", events=events)
+            with Export(log, watch) as source:
+                count = write(source, file, parquet=to.suffix == ".parquet", events=events)
     for remark in source.remarks:
         console.print(f"note: {remark}", highlight=False, soft_wrap=True)
-    what = f"{source.events:,} events" if events else f"{source.decisions:,} decisions"
     if str(to) != "-":
-        console.print(f"{what} written to {printable(to)}", highlight=False, soft_wrap=True)
+        console.print(f"{count} written to {printable(to)}", highlight=False, soft_wrap=True)
 
 
-def write(source: Export, file: IO[bytes], *, parquet: bool, events: bool) -> None:
-    """Write what was asked for."""
+def write(source: Export, file: IO[bytes], *, parquet: bool, events: bool) -> str:
+    """Write what was asked for, and return how much that was."""
     from cosend.node.export_files import row_lines, write_lines, write_parquet
 
+    if events:
+        write_lines(file, source.event_lines())
+        return f"{source.events:,} events"
+    source.gather()
     if parquet:
         write_parquet(file, source)
     else:
-        write_lines(file, source.event_lines() if events else row_lines(source.rows()))
+        write_lines(file, row_lines(source.rows()))
+    return f"{source.decisions:,} decisions"
 
 
 def check_target(to: Path, *, events: bool, force: bool) -> None:

@@ -270,10 +270,10 @@ class LogReader(EventLog):
         """Refuse: what another connection reads may be of another moment."""
         raise StateError(f"{self.file}: is only looked at")
 
-    def query(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        """Read rows of any table."""
+    def names(self) -> Iterator[tuple[str, int]]:
+        """Read the names that clients gave decisions, as far as they are kept, and the numbers of these."""
         with _told(self.file, "cannot be read"):
-            rows = self._connection.execute(statement, values)
+            rows = self._connection.execute("SELECT name, id FROM names")
             while some := rows.fetchmany(CHUNK):
                 yield from some
 
