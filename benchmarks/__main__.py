@@ -1,11 +1,13 @@
-"""`make bench`: how fast the core decides and how much memory it takes, beside the slow twin in the same run."""
+"""`make bench`: how fast the core decides and how much memory it takes, beside the slow twin in the same run.
+
+After it the service of a site under load, its start and its soak (benchmarks/service.py): seven minutes or so.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -13,21 +15,14 @@ from rich.table import Table
 from tests.oracle.twin import Twin
 from tests.oracle.twin_values import TwinSettings
 
+from benchmarks import service
 from benchmarks.routing import routed
+from benchmarks.rows import Row, yes
 from cosend import AskPeer, CoS, Learner, replay
 from cosend.core.kernel.ledger import bytes_per_estimate
 
 ARMS = ("a", "b", "c", "d", "e")
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)
-
-
-class Row(NamedTuple):
-    """One line of the result."""
-
-    what: str
-    measured: str
-    goal: str
-    reached: str
 
 
 def learner(horizon: int, dimensions: int = 1, slices: int | None = 12) -> Learner:
@@ -122,28 +117,27 @@ def rows(scale: float) -> list[Row]:
     held = memory(int(200_000 * scale))
     one, many = routed(max(20, int(4_000 * scale)), 1), routed(max(256, int(40_000 * scale)), 256)
     return [
-        Row("replay, 5 arms, one core", f"{per_second / 1e6:.1f} M decisions/s", ">= 15", _yes(per_second >= 15e6)),
-        Row("choose + learn from Python", f"{single * 1e6:.2f} us", "<= 3", _yes(single <= 3e-6)),
+        Row("replay, 5 arms, one core", f"{per_second / 1e6:.1f} M decisions/s", ">= 15", yes(per_second >= 15e6)),
+        Row("choose + learn from Python", f"{single * 1e6:.2f} us", "<= 3", yes(single <= 3e-6)),
         Row("the same in batches of 64", f"{batch * 1e6:.2f} us", "", ""),
         Row("the slow twin, one by one", f"{slow * 1e6:.1f} us = {slow * per_second:.0f} x a replayed one", "", ""),
-        Row("memory, 6 axes of 12 slices", f"{held:.1f} bytes per (cell, arm)", "<= 64", _yes(held <= 64)),
-        Row("a site routes, one by one", f"{one * 1e6:.1f} us", "<= 30", _yes(one <= 30e-6)),
-        Row("a site routes, batches of 256", f"{many * 1e6:.2f} us", "<= 4", _yes(many <= 4e-6)),
+        Row("memory, 6 axes of 12 slices", f"{held:.1f} bytes per (cell, arm)", "<= 64", yes(held <= 64)),
+        Row("a site routes, one by one", f"{one * 1e6:.1f} us", "<= 30", yes(one <= 30e-6)),
+        Row("a site routes, batches of 256", f"{many * 1e6:.2f} us", "<= 4", yes(many <= 4e-6)),
     ]
-
-
-def _yes(reached: bool) -> str:
-    return "yes" if reached else "NO"
 
 
 def main() -> None:
     """Print the table."""
     scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
-    table = Table("what", "measured", "goal", "reached", title="cosend benchmarks")
-    for row in rows(scale):
+    console, table = Console(), Table("what", "measured", "goal", "reached", title="cosend benchmarks")
+    for row in [*rows(scale), *service.show(console, service.options(scale).parse_args([]))]:
         table.add_row(*row)
-    Console().print(table)
+    console.print(table)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -37,7 +37,8 @@ def cache_folder() -> str:
     return str(PACKAGE / "__pycache__" / f"numba-{fingerprint:08x}")
 
 
-OPTIONS: Final[dict[str, Any]] = {"cache": True, "_nrt": False}
+# Nothing takes the address of our functions, so none needs the wrapper by which C would call it.
+OPTIONS: Final[dict[str, Any]] = {"cache": True, "_nrt": False, "no_cfunc_wrapper": True}
 CACHE_FOLDER: Final = cache_folder()
 
 

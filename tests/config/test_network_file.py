@@ -32,6 +32,9 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "labels that are equal": (TOP, "+labels = [1, 1.0]", "labels: ", ["different"]),
     "labels that are lists": (TOP, "+labels = [[1], [2]]", "labels: ", ["text, a number or a truth value", "[1]"]),
     "labels that are no number": (TOP, "+labels = [nan, 1]", "labels: ", ["nan"]),
+    "a label that is none": (
+        YOUNG, 'model = "always"\nlabel = "x"', f"{FIRST}.label: ", ["'x' is none of labels, 'ill', 'well'"]
+    ),
     "labels that are text": (TOP, '+labels = "ab"', "labels: ", ["list"]),
     "tries below 0": (TOP, "+retries = -1", "retries: ", ["greater than or equal to 0"]),
     "a share of a try": (TOP, "+retries = 1.5", "retries: ", ["integer"]),
@@ -101,8 +104,9 @@ def network(*changes: tuple[str, str]) -> Scenario:
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_named_with_its_key(case: str) -> None:
     line, below, start, words = MISTAKES[case]
+    text = NETWORK if "labels" in below else f'labels = ["ill", "well"]\n{NETWORK}'
     with pytest.raises(ScenarioError) as raised:
-        parse(changed(line, below), "network.toml")
+        parse(changed(line, below, text), "network.toml")
     (said,) = [each for each in raised.value.mistakes if each.startswith(start)]
     assert all(word in said for word in words), said
 

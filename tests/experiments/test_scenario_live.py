@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +96,7 @@ def check_same_as_compiled(world: World) -> None:
     for ours, theirs in zip(lived.played, compiled.played, strict=True):
         assert (ours.policy, ours.site) == (theirs.policy, theirs.site)
         for one, two in zip(ours[2:], theirs[2:], strict=True):
-            assert np.array_equal(one, two), ours.policy
+            assert np.array_equal(np.asarray(one), np.asarray(two)), ours.policy
     for ours_, theirs_ in zip(lived.learners, compiled.learners, strict=True):
         assert ours_.cells() == theirs_.cells()
 
@@ -239,9 +238,7 @@ def test_patience_and_strict_labels_are_those_of_real_sites(tmp_path: Path) -> N
 def test_a_classifier_that_speaks_another_language_is_noted(tmp_path: Path) -> None:
     world = network_of(tmp_path, ('"models:high"', '"models:numbers"'))
     (note,) = run(world).notes
-    assert re.fullmatch(
-        r"'first' never gives a label that occurs: it says (0, 1|1, 0), and the labels are 'ill', 'well'", note
-    )
+    assert note == "'first' never gives a label that occurs: it says 0, 1, and the labels are 'ill', 'well'"
 
 
 def test_warnings_of_real_sites_about_labels_become_notes(tmp_path: Path) -> None:

@@ -89,6 +89,8 @@ def play(world: World, console: Console) -> tuple[World, player.Outcome]:
             done = int((world.places[:slots] >= 0).sum())
             speed = done / max(1e-9, time.perf_counter() - start)
             progress.update(task, completed=done, error=100 * errors, speed=speed)
+            if world.one_by_one and slots == len(world.places):
+                progress.update(task, description="now the policies beside it")  # item by item too, without a bar
 
         try:
             return world, player.run(world, watch)

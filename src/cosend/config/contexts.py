@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from pydantic import model_validator
 
-from cosend.config.parts import Flag, Part, Rows
+from cosend.config.parts import Count, Flag, Part
 from cosend.errors import SettingError
 from cosend.site.context import Axis, Context
 
@@ -23,7 +23,7 @@ class AxisSetting(Part):
     range: tuple[float, float] | None = None
     outside: Literal["error", "clip"] = "error"
     hidden: Flag = False
-    horizon: Rows | None = None
+    horizon: Count | None = None
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> AxisSetting:

@@ -19,6 +19,7 @@ LONGEST_CALL_S: Final = 3_600.0
 Unit = Annotated[float, Field(ge=0, le=1, strict=True)]
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS, strict=True)]
 RowsOrNone = Annotated[int, Field(ge=0, le=MOST_ROWS, strict=True)]
+Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]  # of items that a service may see
 Row = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED, strict=True)]
 Tries = Annotated[int, Field(ge=0, le=1_000, strict=True)]

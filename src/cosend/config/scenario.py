@@ -21,7 +21,7 @@ from cosend.core.checks import check_path
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
-from cosend.errors import ScenarioError, SettingError, shown
+from cosend.errors import ScenarioError, SettingError, listed, shown
 
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
 NO_STREAM: Final = "there is no stream: give --stream FILE --label COLUMN, or a table [stream] in the file"
@@ -79,7 +79,7 @@ class Scenario(Part):
         return [each.column for _, _, each in self.classifiers() if each.column is not None]
 
     def hidden(self) -> list[str]:
-        """Return the features of an item that models do not see unless a classifier names them."""
+        """Return the features of an item that models do not see: contexts that are hidden, and what others said."""
         axes = [axis.feature for axis in self.context if axis.hidden and axis.feature is not None]
         contexts = [] if self.stream is None else self.stream.contexts
         return list(dict.fromkeys([*axes, *contexts, *self.prediction_columns()]))
@@ -113,7 +113,7 @@ class Scenario(Part):
 
     def mistakes(self) -> list[str]:
         """Return what is wrong though every part for itself is right."""
-        found = [*self._double_names(), *self._double_ports(), *self._training_beyond_the_stream()]
+        found = [*self._double_names(), *self._double_ports(), *self._training_beyond_the_stream(), *self._no_labels()]
         return [*found, *self._hidden_features(), *self._policy_mistakes()]
 
     def _double_names(self) -> Iterator[str]:
@@ -136,6 +136,11 @@ class Scenario(Part):
             if self.stream is not None and classifier.train is not None and classifier.train[1] > self.stream.training:
                 there = f"stream.training is {self.stream.training:,}"
                 yield f"{key}.train: ends at row {classifier.train[1]:,}, but {there}"
+
+    def _no_labels(self) -> Iterator[str]:
+        for key, _, each in self.classifiers():
+            if self.labels is not None and each.model == "always" and each.label not in self.labels:
+                yield f"{key}.label: {shown(each.label)} is none of labels, {listed(self.labels)}"
 
     def _hidden_features(self) -> Iterator[str]:
         hidden = {axis.feature: n for n, axis in enumerate(self.context, start=1) if axis.hidden}

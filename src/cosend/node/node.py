@@ -34,7 +34,8 @@ from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
 
 LOG: Final = logging.getLogger("cosend.node")
 TICK_S: Final = 0.05
-SNAPSHOT_EVERY: Final = 20_000  # events
+SNAPSHOT_EVERY: Final = 20_000  # events: so many are folded in a second or less when the site starts
+SNAPSHOT_EVERY_S: Final = 300.0  # events are removed only behind a snapshot
 PRUNE_EVERY_S: Final = 60.0
 FIRST_REST_S, LONGEST_REST_S = 0.5, 30.0  # between attempts to start again from the log
 Mode = Literal["apply", "observe"]
@@ -54,7 +55,7 @@ class Node:
         self._not_ready: str | None = "it is starting"
         self._tasks: set[asyncio.Task[Any]] = set()
         self._snapshots = [0, 0]  # the positions of the last two: the older is there if the newer is damaged
-        self._one_snapshot = asyncio.Lock()
+        self._one_snapshot, self._last_snapshot = asyncio.Lock(), time.monotonic()
         self._rebuilding = False
 
     # Starting and stopping
@@ -268,13 +269,18 @@ class Node:
         while True:
             await asyncio.sleep(1.0)
             try:
-                if self.is_ready and self.commits.position - self._snapshots[1] >= SNAPSHOT_EVERY:
+                if self.is_ready and self._snapshot_is_due():
                     await self.snapshot()
                 if self.is_ready and time.monotonic() - pruned > PRUNE_EVERY_S:
                     pruned = time.monotonic()
                     await self.prune()
             except CosendError as error:
                 LOG.error("tidying up failed", extra={"reason": str(error)})
+
+    def _snapshot_is_due(self) -> bool:
+        new = self.commits.position - self._snapshots[1]
+        old_s = time.monotonic() - self._last_snapshot
+        return new >= SNAPSHOT_EVERY or (new > 0 and old_s > min(SNAPSHOT_EVERY_S, self.setup.keep_s / 4))
 
     async def snapshot(self) -> None:
         """Leave a snapshot in the folder."""
@@ -286,7 +292,7 @@ class Node:
             await commits.done()
             models = dict(zip(learning, await asyncio.gather(*pickles), strict=True))
             await asyncio.to_thread(self.store.write_snapshot, finish, models, node, position)
-            self._snapshots = [self._snapshots[1], position]
+            self._snapshots, self._last_snapshot = [self._snapshots[1], position], time.monotonic()
 
     def _pickled(self, worker: Worker) -> asyncio.Future[bytes]:
         """Let the thread of a model pickle it, after all that it was taught before and nothing later."""

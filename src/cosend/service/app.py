@@ -53,7 +53,9 @@ def build_app(node: Node, tokens: Tokens, failed: Callable[[Exception], None] | 
             await node.stop()
 
     title = f"cosend site {node.setup.name}"
-    app: FastAPI = FastAPIOffline(title=title, version=VERSION, lifespan=lifespan, redoc_url=None)
+    app: FastAPI = FastAPIOffline(
+        title=title, version=VERSION, lifespan=lifespan, redoc_url=None, strict_content_type=False
+    )
     handle_problems(app)
     metrics = Metrics(node)
     _add_looking(app, node, tokens)

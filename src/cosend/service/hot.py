@@ -19,7 +19,7 @@ from cosend.node.labelling import Given
 from cosend.node.node import Node
 from cosend.service.bodies import BODY_S, CLASSIFY, LABELS, MOST_BYTES, check_features, decoded
 from cosend.service.metrics import Metrics
-from cosend.service.problems import Refused, problem_of
+from cosend.service.problems import Refused, problem, problem_of
 from cosend.service.tokens import Tokens
 
 ENCODE: Final = msgspec.json.Encoder().encode
@@ -40,8 +40,11 @@ class HotRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or scope["path"] not in self._routes or scope["method"] != "POST":
+        if scope["type"] != "http" or scope["path"] not in self._routes:
             await self.rest(scope, receive, send)
+            return
+        if scope["method"] != "POST":
+            await problem(405, "this route takes POST", {"Allow": "POST"})(scope, receive, send)
             return
         route, latency = self._routes[scope["path"]]
         begun = perf_counter()

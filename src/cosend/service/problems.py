@@ -63,8 +63,10 @@ def handle_problems(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for this kind
         return problem(error.status_code, str(error.detail), error.headers)
 
-    async def of_validation(_: Request, error: Exception) -> Response:
+    async def of_validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101 - it is registered for this kind
+        if request.method == "POST" and "json" not in request.headers.get("content-type", "json"):
+            return problem(422, "the body must be JSON, and say so: Content-Type: application/json")
         found = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
         return problem(422, "; ".join(found))
 

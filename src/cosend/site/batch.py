@@ -58,16 +58,22 @@ class Tries:
         for place in places:
             self.errors[place] = NoAnswer(self.site.name, self.reasons.get(place, {}))
 
+    def predict(self, arm: str, places: list[int]) -> None:
+        """Let a local classifier label items."""
+        classifier, items = self.site.classifiers[arm], [self.items[place] for place in places]
+        keeps = self.site.keeps_item(classifier)
+        try:
+            labels = predictions(arm, classifier, items)
+        except ClassifierError as error:
+            self.enter(arm, places, replies_alone(arm, classifier, items, error), keeps=keeps)
+        else:
+            self._complete(arm, places, labels, keeps=keeps)
+
     def enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> bool:
         """Enter what an arm has answered, and take back what it has not; false if it has answered nothing."""
-        good = [(place, label) for place, (label, failed) in zip(places, replies, strict=True) if failed is None]
+        good = [place for place, reply in zip(places, replies, strict=True) if reply.failed is None]
         if good:
-            ids, labels = [self.tickets[place] for place, _ in good], [label for _, label in good]
-            items = [copy(self.items[place]) for place, _ in good] if keeps else []
-            self.site.rules.complete(*((ids, labels, items) if all(ids) else labelled(ids, labels, items)))
-            self.site.arm_worked(arm, labels)
-            for place, label in good:
-                self.labels[place] = label
+            self._complete(arm, good, [reply.label for reply in replies if reply.failed is None], keeps=keeps)
         if len(good) == len(places):
             return True
         bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
@@ -75,6 +81,18 @@ class Tries:
             self.site.arm_failed(arm, bad[0][1])
         self._take_back(arm, bad)
         return bool(good)
+
+    def _complete(self, arm: str, places: list[int], labels: list[Any], *, keeps: bool) -> None:
+        """Enter the labels that an arm has given."""
+        ids = [self.tickets[place] for place in places]
+        items = [copy(self.items[place]) for place in places] if keeps else []
+        if 0 in ids:
+            self.site.rules.complete(*labelled(ids, labels, items))
+        else:
+            self.site.rules.complete(ids, labels, items)
+        self.site.arm_worked(arm, labels)
+        for place, label in zip(places, labels, strict=True):
+            self.labels[place] = label
 
     def _take_back(self, arm: str, bad: Sequence[tuple[int, str]]) -> None:
         """Take back the choices of an arm for which it has failed."""
@@ -123,7 +141,8 @@ class Deciding(Tries):
 
     def _choose(self, places: list[int], failed: frozenset[str], *, local_only: bool) -> None:
         """Choose for items without the arms that failed for them, and let the chosen ones label them."""
-        site, told = self.site, dict[str, LabelledData]()
+        site = self.site
+        told: dict[str, LabelledData] = {}
         uses: dict[str, list[int]] = {}
         while places:
             without = site.left_out(failed, local_only=local_only)
@@ -133,19 +152,19 @@ class Deciding(Tries):
             again = [self.again.get(place, 0) for place in places] if self.again else []
             points = self.points if len(places) == len(self.items) else self.points[places]
             step = site.rules.choose(points, told=told, without=without, again=again)
-            if step.forwards:
-                site.post(step.forwards)
-            ids = range(step.first, step.first + len(step.arms))
-            rows = zip(ids, step.arms, step.kinds, step.cells, step.propensities, step.arrivals, strict=True)
+            first, arms, *columns, ask, forwards, _ = step
+            if forwards:
+                site.post(forwards)
+            rows = zip(range(first, first + len(arms)), arms, *columns, strict=True)
             for place, row in zip(places, rows, strict=False):
                 self.made[place], self.tickets[place] = row, row[0]
                 uses.setdefault(row[1], []).append(place)
-            places, told = places[len(step.arms) :], {} if step.arms else told
-            if step.ask is not None and not self._ask(step.ask, told, uses):
-                failed = failed | {step.ask.peer}
+            places, told = places[len(arms) :], {} if arms else told
+            if ask is not None and not self._ask(ask, told, uses):
+                failed = failed | {ask.peer}
         for arm, numbers in uses.items():
             if arm in site.classifiers:
-                self._predict(arm, numbers)
+                self.predict(arm, numbers)
             else:
                 self._call(arm, numbers)
 
@@ -165,11 +184,6 @@ class Deciding(Tries):
             self.site.arm_failed(ask.peer, in_one_line(error))
             return False
         return True
-
-    def _predict(self, arm: str, places: list[int]) -> None:
-        classifier = self.site.classifiers[arm]
-        items = [self.items[place] for place in places]
-        self.enter(arm, places, replies_of(arm, classifier, items), keeps=self.site.keeps_item(classifier))
 
     def _call(self, peer: str, places: list[int]) -> bool:
         """Have a peer label items; false if it labels none."""
@@ -228,9 +242,7 @@ class Answering(Tries):
             self.tickets[place] = ticket
             uses.setdefault(function, []).append(place)
         for function, together in uses.items():
-            classifier = self.site.classifiers[function]
-            replies = replies_of(function, classifier, [self.items[place] for place in together])
-            self.enter(function, together, replies, keeps=self.site.keeps_item(classifier))
+            self.predict(function, together)
 
 
 def labelled(ids: list[int], *columns: list[Any]) -> list[list[Any]]:
@@ -243,8 +255,13 @@ def replies_of(name: str, classifier: Classifier, items: Sequence[Any]) -> Repli
     try:
         return list(map(Reply, predictions(name, classifier, items), repeat(None)))
     except ClassifierError as error:
-        if len(items) == 1:
-            return [Reply(None, str(error))]
+        return replies_alone(name, classifier, items, error)
+
+
+def replies_alone(name: str, classifier: Classifier, items: Sequence[Any], error: ClassifierError) -> Replies:
+    """Return what a classifier says of each item alone, after it has failed on all of them together."""
+    if len(items) == 1:
+        return [Reply(None, str(error))]
     return [reply for item in items for reply in replies_of(name, classifier, [item])]
 
 

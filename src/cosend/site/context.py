@@ -158,7 +158,7 @@ class Context(_Axis):
         if self.scale == "log":  # NumPy's log1p may differ from this one in the last bit
             low, high, values = math.log1p(low), math.log1p(high), list(map(math.log1p, values))
         width = high - low
-        return [min(1.0, (value - low) / width) for value in values]
+        return [part if (part := (value - low) / width) < 1.0 else 1.0 for value in values]
 
     @staticmethod
     def category(feature: str) -> Category:

@@ -64,3 +64,9 @@ class Past:
     newest_label: Any = None
     recent: dict[int, RecentValues] = field(default_factory=dict)  # by axis
     codes: dict[int, Codes] = field(default_factory=dict)  # by axis
+
+    def remember_labels(self, tickets: Sequence[int], truths: Sequence[Any]) -> None:
+        """Remember the label of the newest decision, now that these are known."""
+        newest = max(tickets) if tickets else 0
+        if newest > self.newest_labelled:
+            self.newest_labelled, self.newest_label = newest, truths[tickets.index(newest)]

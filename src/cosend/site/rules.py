@@ -37,12 +37,13 @@ from cosend.errors import ContextError, DecisionError, SettingError, UnansweredD
 from cosend.site import events
 from cosend.site.arm_changes import ArmChanges
 from cosend.site.context import Axis, Column, place_columns
-from cosend.site.messages import Forward, Lesson, Open, Question, Serving, Settled, Step
+from cosend.site.messages import Forward, Lesson, Question, Serving, Settled, Step
 from cosend.site.past import Codes, Past
 from cosend.site.served import ServedRequests
 from cosend.version import VERSION as SOFTWARE
 
 NOTHING: Final[Mapping[str, Any]] = {}
+NO_CHOICES: Final[tuple[tuple[int, ...], ...]] = ((), (), (), ())
 
 
 class Rules(ArmChanges):
@@ -132,13 +133,14 @@ class Rules(ArmChanges):
         learner = self.learner
         self._check_points(points, again)
         made, ask = self._change(learner.decide, points, told, without, again)
+        kinds, arms, cells, candidates = zip(*made, strict=True) if made else NO_CHOICES
         names, count = learner.arms.names, len(made)
         step = Step(
             learner.last_id - count + 1,
-            [names[arm] for _, arm, _, _ in made],
-            [kind for kind, _, _, _ in made],
-            [cell for _, _, cell, _ in made],
-            [1.0 / candidates if candidates else math.nan for _, _, _, candidates in made],
+            [names[arm] for arm in arms],
+            list(kinds),
+            list(cells),
+            [1.0 / each if each else math.nan for each in candidates],
             self._arrivals(again[:count], count),
             None if ask is None else ask._replace(context=self.spell(points[count])),
             self.forget_overdue(),
@@ -204,17 +206,17 @@ class Rules(ArmChanges):
         if not len(ids) == len(labels) == len(items or labels) == len(others or labels):
             lengths = f"{len(labels)}, {len(items)} and {len(others)}"
             raise SettingError("labels, items and others", lengths, f"as many as ids ({len(ids)}), or none")
-        late = {ticket for ticket, (arm, _, _) in zip(ids, self.learner.find(ids), strict=True) if arm < 0}
-        rows = list(zip(ids, labels, items or repeat(None), others or repeat(NOTHING), strict=False))
-        answered = [row for row in rows if row[0] not in late] if late else rows
+        notes = zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False)
+        rows = zip(ids, notes, self.learner.find(ids), strict=True)
+        answered = {ticket: note for ticket, note, (arm, _, _) in rows if arm >= 0}
         self._begin()
-        self.learner.registry.notes.update((row[0], row[1:]) for row in answered)
-        event = None
+        self.learner.registry.notes.update(answered)
         if self.journal is not None and answered:
-            tickets, given, kept, said = zip(*answered, strict=True)
-            event = events.Answered(tickets, given, kept if items else (), said if others else ())
-        self._write(event)
-        return [*late]
+            given, kept, said = zip(*answered.values(), strict=True)
+            self._write(events.Answered(tuple(answered), given, kept if items else (), said if others else ()))
+        else:
+            self._write()
+        return [] if len(answered) == len(ids) else [ticket for ticket in ids if ticket not in answered]
 
     def fail(self, ids: Sequence[int], arm: str, reason: str) -> tuple[dict[int, int], list[Forward]]:
         """Take choices back because their arm has failed: never a reward.
@@ -250,9 +252,9 @@ class Rules(ArmChanges):
 
     def _notes(self, tickets: Sequence[int], found: Sequence[Sequence[int]]) -> list[Any]:
         """Return the notes of own decisions that were looked up: (label, item, others) of each, or raise."""
-        for ticket, (_, kind, _) in zip(tickets, found, strict=True):
+        for n, (_, kind, _) in enumerate(found):
             if kind == TAUGHT:  # an answer to a peer: its label comes from there
-                raise UnknownDecision(self.name, ticket, self.learner.last_id)
+                raise UnknownDecision(self.name, tickets[n], self.learner.last_id)
         return self._answers(tickets)
 
     def _answers(self, tickets: Sequence[int]) -> list[Any]:
@@ -275,16 +277,11 @@ class Rules(ArmChanges):
         if len(truths) != len(tickets):
             raise SettingError("truths", len(truths), f"as many as decisions ({len(tickets)})")
         self._change(self.learner.settle, tickets, found, gains, costs)
-        self._remember_newest(tickets, truths)
+        self.past.remember_labels(tickets, truths)
         if self.journal is not None:
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
             self._write(events.Labelled(tuple(tickets), tuple(truths), tuple(float(gain) for gain in gains), paid))
         return Settled(self._forwards(tickets, found, truths), self._lessons(notes, found, truths))
-
-    def _remember_newest(self, tickets: Sequence[int], truths: Sequence[Any]) -> None:
-        past, newest = self.past, max(tickets, default=0)
-        if newest > past.newest_labelled:
-            past.newest_labelled, past.newest_label = newest, truths[tickets.index(newest)]
 
     def _lessons(self, notes: Sequence[Any], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Lesson]:
         names = self.learner.arms.names
@@ -292,6 +289,8 @@ class Rules(ArmChanges):
 
     def _forwards(self, tickets: Sequence[int], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Forward]:
         names, first_peer = self.learner.arms.names, len(self.learner.arms.own)
+        if first_peer == len(names):
+            return []
         return [
             Forward(names[arm], self.name, tickets[n], truths[n])
             for n, (arm, kind, _) in enumerate(found)
@@ -387,16 +386,3 @@ class Rules(ArmChanges):
             told = tuple(truths), tuple(float(gain) for gain in gains)
             self._write(events.Taught(caller, tuple(requests), *told))
         return self._lessons(notes, found, truths)
-
-    # Looking inside
-
-    def open(self) -> dict[int, Open]:
-        """Return all that waits for its label, by id."""
-        names, notes = self.learner.arms.names, self.learner.registry.notes
-        waiting = {}
-        for entry in self.learner.registry.entries():
-            note, asker = notes.get(entry.id), self.served.asker(entry.id)
-            label = None if note is None else note[0]
-            caller = None if asker is None else asker[0]
-            waiting[entry.id] = Open(names[entry.arm], label, caller, note is not None)
-        return waiting

@@ -10,7 +10,7 @@ from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import Learner
 from cosend.errors import ContextError, CosendError, StateError
 from cosend.site.events import Event, Journal
-from cosend.site.messages import Forward
+from cosend.site.messages import Forward, Open
 from cosend.site.past import Codes, Past
 from cosend.site.served import ServedRequests
 
@@ -117,3 +117,16 @@ class Transitions:
         found = self._change(self.learner.withdraw_many, ids)
         gone = [(ticket, arm, kind) for ticket, (arm, kind, _) in zip(ids, found, strict=True)]
         return self._gone(gone), [arrival for *_, arrival in found]
+
+    # Looking inside
+
+    def open(self) -> dict[int, Open]:
+        """Return all that waits for its label, by id."""
+        names, notes = self.learner.arms.names, self.learner.registry.notes
+        waiting = {}
+        for entry in self.learner.registry.entries():
+            note, asker = notes.get(entry.id), self.served.asker(entry.id)
+            label = None if note is None else note[0]
+            caller = None if asker is None else asker[0]
+            waiting[entry.id] = Open(names[entry.arm], label, caller, note is not None)
+        return waiting

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import draws
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN, may_be_chosen, net_mean, sample_count
@@ -56,13 +56,19 @@ def lacks_training(ledger: Ledger, row: int, peer: int, quota: float) -> bool:
 @compiled
 def count_owed(ledger: Ledger, row: int, first: int, last: int, quota: float) -> int:
     """Return how many of the arms first .. last-1 have count <= quota."""
-    owed, still_owed = 0, 0
+    owed = 0
     for arm in range(first, last):
         owed += sample_count(ledger, row, arm) <= quota
-    if owed > 0:  # rarely: whether arms may be chosen is asked only then
-        for arm in range(first, last):
-            still_owed += lacks_samples(ledger, row, arm, quota)
-    return still_owed
+    return count_still_owed(ledger, row, first, last, quota) if owed > 0 else 0
+
+
+@compiled_apart
+def count_still_owed(ledger: Ledger, row: int, first: int, last: int, quota: float) -> int:
+    """Return what `count_owed` does, without the arms that may not be chosen: rarely needed."""
+    owed = 0
+    for arm in range(first, last):
+        owed += lacks_samples(ledger, row, arm, quota)
+    return owed
 
 
 @compiled
@@ -143,12 +149,14 @@ def best_arm(ledger: Ledger, row: int) -> tuple[int, int]:
 @compiled
 def in_order(ledger: Ledger, row: int, explore_quota: float, train_quota: float, asked: Asked) -> tuple[int, int, int]:
     """Return what is owed a sample first in the order of the paper's figure, or with training first; else EXPLOIT."""
-    own = ledger.site[col.OWN_COUNT]
-    train_first = ledger.site[col.ORDER] == TRAIN_FIRST
+    own, arms = ledger.site[col.OWN_COUNT], ledger.site[col.ARM_COUNT]
+    train_first = own < arms and ledger.site[col.ORDER] == TRAIN_FIRST
     if not train_first:  # lines 6-7: a local function with N <= D1 is explored
         arm, owed = explore_among(ledger, row, 0, own, explore_quota, draws.OWN_EXPLORATION)
         if owed > 0:
             return EXPLORE, arm, owed
+    if own == arms:  # there is no peer
+        return EXPLOIT, EMPTY, 0
     phase, peer, stale = train_or_ask(ledger, row, train_quota, asked)  # lines 8-14
     if stale > 0:
         return phase, peer, stale
@@ -156,7 +164,7 @@ def in_order(ledger: Ledger, row: int, explore_quota: float, train_quota: float,
         arm, owed = explore_among(ledger, row, 0, own, explore_quota, draws.OWN_EXPLORATION)
         if owed > 0:
             return EXPLORE, arm, owed
-    arms = ledger.site[col.ARM_COUNT]  # lines 15-16: a peer with N <= D3 is explored
+    # Lines 15-16: a peer with N <= D3 is explored.
     arm, owed = explore_among(ledger, row, own, arms, explore_quota, draws.PEER_EXPLORATION)
     if owed > 0:
         return EXPLORE, arm, owed

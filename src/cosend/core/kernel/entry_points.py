@@ -17,7 +17,7 @@ from cosend.core.kernel.ledger import EMPTY, Floats, Ints, Ledger, Words, has_ro
 from cosend.core.kernel.location import visit_cell
 from cosend.core.kernel.overdue import drop_if_too_many, drop_overdue, learn_slot, strike_slot
 from cosend.core.kernel.partition import epoch_is_over, first_bad_axis
-from cosend.core.kernel.steps import answer, enter_again, enter_answer, enter_arrival, hear, name_arm, report
+from cosend.core.kernel.steps import answer, enter_answer, enter_item, hear, name_arm, report
 from cosend.core.kernel.waiting import Waiting, add_waiting, can_wait, find_waiting
 
 Arrays: TypeAlias = tuple[Ints, Floats, Floats, Words, Ints, Floats, Words, Floats, Ints, Floats]
@@ -53,12 +53,9 @@ def arrival_of(ledger: Ledger, again: int) -> int:
 @compiled
 def admit(ledger: Ledger, waiting: Waiting, context: Floats, row: int, arm: int, phase: int, again: int) -> None:
     """Enter a choice and let it wait for its label."""
-    if again > 0:
-        enter_again(ledger, context, row, arm, phase, again)
-        add_waiting(waiting, ledger.site[col.TICKETS], row, arm, phase, again, context)
-    else:
-        enter_arrival(ledger, context, row, arm, phase)
-        add_waiting(waiting, ledger.site[col.TICKETS], row, arm, phase, ledger.site[col.ARRIVALS], context)
+    arrival = again if again > 0 else ledger.site[col.ARRIVALS] + 1
+    enter_item(ledger, context, row, arm, phase, arrival, int(again == 0))
+    add_waiting(waiting, ledger.site[col.TICKETS], row, arm, phase, arrival, context)
     drop_if_too_many(ledger, waiting)
 
 

@@ -34,7 +34,7 @@ def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int
     arrival = ledger.site[col.ARRIVALS] + 1
     phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
     if phase != ASK:
-        enter_arrival(ledger, context, row, arm, phase)
+        enter_item(ledger, context, row, arm, phase, arrival, 1)
     return phase, arm, row, candidates
 
 
@@ -47,27 +47,21 @@ def name_arm(ledger: Ledger, context: Floats, asked: Asked, arrival: int) -> tup
 
 
 @compiled
-def enter_arrival(ledger: Ledger, context: Floats, row: int, arm: int, phase: int) -> None:
-    """Enter a choice for the next item; `row` is its cell in the view that is trusted."""
+def enter_item(ledger: Ledger, context: Floats, row: int, arm: int, phase: int, arrival: int, arrivals: int) -> None:
+    """Enter a choice for the `arrival`-th item; `row` is its cell in the view that is trusted.
+
+    It counts as 1 arrival, or as 0 if it was counted when it came and its arm has failed.
+    """
     site = ledger.site
-    view, arrival = site[col.TRUSTED], site[col.ARRIVALS] + 1
+    view = site[col.TRUSTED]
     if site[col.STEADY]:
-        enter_choice(ledger, row, arm, phase, arrival, 1)
+        enter_choice(ledger, row, arm, phase, arrival, arrivals)
     else:
-        enter_in_all_views(ledger, context, row, arm, phase, arrival, 1)
-    ledger.views[view, col.VIEW_DECIDED] += 1.0
-    site[col.ARRIVALS] = arrival
+        enter_in_all_views(ledger, context, row, arm, phase, arrival, arrivals)
+    if arrivals:
+        ledger.views[view, col.VIEW_DECIDED] += 1.0
+        site[col.ARRIVALS] = arrival
     site[col.TICKETS] += 1
-
-
-@compiled
-def enter_again(ledger: Ledger, context: Floats, row: int, arm: int, phase: int, arrival: int) -> None:
-    """Enter another choice for an item that was counted when it came, the `arrival`-th, and whose arm has failed."""
-    if ledger.site[col.STEADY]:
-        enter_choice(ledger, row, arm, phase, arrival, 0)
-    else:
-        enter_in_all_views(ledger, context, row, arm, phase, arrival, 0)
-    ledger.site[col.TICKETS] += 1
 
 
 @compiled_apart
@@ -123,12 +117,13 @@ def answer(
     In training it answers as if the item were its own: a function still owed samples, else its best. `labelled` says
     that the label will follow; without it nothing is entered. There must be room.
     """
-    if not labelled:
+    if labelled:
+        row = visit_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
+    else:
         row = find_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
-        return own_function(ledger, row, caller, request, training, labelled), row
-    row = visit_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
     function = own_function(ledger, row, caller, request, training, labelled)
-    enter_answer(ledger, context, row, function)
+    if labelled:
+        enter_answer(ledger, context, row, function)
     return function, row
 
 

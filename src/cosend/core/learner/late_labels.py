@@ -35,7 +35,7 @@ class LateLabels:
     @property
     def last_id(self) -> int:
         """The newest id that was given out."""
-        return int(self.memory.ledger.site[col.TICKETS])
+        return self.memory.ledger.site.item(col.TICKETS)
 
     @property
     def waiting_count(self) -> int:
@@ -74,11 +74,11 @@ class LateLabels:
         for given in (gains, costs):
             if given is not None and len(given) != len(tickets):
                 raise SettingError("gains and costs", len(given), f"as many as decisions ({len(tickets)})")
-        self.check_different(tickets)
         rewards = self._rewards(tickets, found, gains, costs)
         if len(tickets) == 1:
             entry_points.learn_one(self.memory.arrays, tickets[0], rewards[0])
         else:
+            self.check_different(tickets)
             entry_points.learn_many(self.memory.arrays, np.array(tickets, np.int64), np.array(rewards, np.float64))
         self._forget_notes(tickets)
 
@@ -86,9 +86,9 @@ class LateLabels:
         """Return ids, and (arm, kind, arrival) of what waits under each, or raise if one does not wait."""
         tickets = [int(each) if isinstance(each, np.integer) else each for each in decisions]
         found = self.find(tickets)
-        for ticket, (arm, _, _) in zip(tickets, found, strict=True):
+        for n, (arm, _, _) in enumerate(found):
             if arm < 0:
-                raise self.no_label_wanted(ticket)
+                raise self.no_label_wanted(tickets[n])
         return tickets, found
 
     def still_waiting(self, tickets: Sequence[int]) -> Sequence[int]:
@@ -125,8 +125,8 @@ class LateLabels:
         gains: Sequence[float],
         costs: Sequence[float | None] | None,
     ) -> list[float]:
-        if not set(map(type, gains)) <= PLAIN_NUMBERS or not all(0.0 <= gain <= 1.0 for gain in gains):
-            for ticket, gain in zip(tickets, gains, strict=True):
+        for ticket, gain in zip(tickets, gains, strict=True):
+            if type(gain) not in PLAIN_NUMBERS or not 0.0 <= gain <= 1.0:
                 check_unit("gain", gain, f"decision {ticket} of site {self.name!r}")
         rewards = list(map(float, gains))
         if costs is not None:

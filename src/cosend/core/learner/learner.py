@@ -95,7 +95,7 @@ class Learner(LateLabels):
     @property
     def arrivals(self) -> int:
         """How many items have come."""
-        return int(self.memory.ledger.site[col.ARRIVALS])
+        return self.memory.ledger.site.item(col.ARRIVALS)
 
     # Choosing
 

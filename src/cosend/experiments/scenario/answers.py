@@ -12,11 +12,12 @@ from cosend.classifiers.coded import Coded
 from cosend.config.build import SOURCE, Built
 from cosend.config.sites import ClassifierSetting
 from cosend.core.kernel.ledger import Ints
-from cosend.errors import ClassifierError, ScenarioError, cut, listed
+from cosend.errors import ClassifierError, ScenarioError, cut, listed, shown
 from cosend.streams.table import Table
 
 NO_CLASS: Final = -1  # a label that never is the true one
 LONGEST_REASON: Final = 300
+MOST_SHOWN: Final = 1_000
 
 
 class Answers(NamedTuple):
@@ -44,7 +45,7 @@ def all_answers(built: Built, table: Table, classes: Sequence[Any]) -> Answers:
             columns.append(_numbers(said, classes))
             if (columns[-1] == NO_CLASS).all():
                 notes.append(
-                    f"{setting.name!r} never gives a label that occurs: it says {listed(_different(said))}, "
+                    f"{setting.name!r} never gives a label that occurs: it says {_different(said)}, "
                     f"and the labels are {listed(classes)}"
                 )
     numbers = np.empty((0, len(models)), np.int64) if unknown else np.stack(columns, axis=1)
@@ -67,7 +68,7 @@ class _Rows:
 def _said(built: Built, setting: ClassifierSetting, classifier: Classifier, rows: _Rows) -> list[Label]:
     """Return what a classifier says of every row of the stream."""
     if not isinstance(classifier, Coded):
-        return predictions(setting.name, classifier, rows.items())
+        return predictions(setting.name, classifier, [{**item} for item in rows.items()])  # which it may change
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # models refuse what comes of it
             return classifier.predict_rows(built.rows_for(classifier.features))
@@ -85,15 +86,10 @@ def _numbers(said: Sequence[Label], classes: Sequence[Any]) -> Ints:
 def _number(label: Label, number_of: dict[Any, int]) -> int:
     try:
         return number_of.get(label, NO_CLASS)
-    except TypeError:  # a list, say: it is equal to no label of a stream
+    except Exception:  # a list, or whatever a user's label does when it is compared: it is no label of a stream
         return NO_CLASS
 
 
-def _different(said: Sequence[Label]) -> list[Label]:
-    different: list[Label] = []
-    for label in said:
-        if label not in different:
-            different.append(label)
-        if len(different) == 3:
-            break
-    return different
+def _different(said: Sequence[Label]) -> str:
+    """Return some of the labels that were given, as they stand in a sentence."""
+    return ", ".join(sorted({shown(label) for label in said[:MOST_SHOWN]})[:3])

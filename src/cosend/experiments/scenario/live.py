@@ -68,7 +68,9 @@ def _played(world: World, network: Network, learners: list[Learner], watch: Watc
     trace = Trace(np.zeros(shape, np.int8), np.zeros(shape, np.int16), np.full(shape, NOTHING, np.int16))
     rows = list(world.items.rows())
     streams = {
-        site.name: [rows[item] for item in world.items_of(number).tolist()]
+        site.name: [
+            ({**rows[item][0]}, rows[item][1]) for item in world.items_of(number).tolist()
+        ]  # models may change them
         for number, site in enumerate(world.scenario.sites)
     }
     number_of = {site.name: number for number, site in enumerate(world.scenario.sites)}

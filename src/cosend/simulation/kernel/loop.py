@@ -76,28 +76,29 @@ def run(
     """Run to the end, or until something stops it; `progress` is how far it came."""
     slots, sites = items.shape
     last = labels.waiting.shape[0] - 1
-    for slot in range(progress[SLOT], slots):
-        if slot >= stop:
+    for slot in range(progress[SLOT], slots + 1):  # after the last, all labels are known
+        if stop <= slot < slots:
             return PAUSED, 0
-        hand_out(ledgers, wiring, contexts, gains, labels, slots, slot, progress)
+        hand_out(ledgers, wiring, contexts, gains, labels, slots, slot if slot < slots else END, progress)
+        if slot == slots:
+            break
         if rooms_needed(ledgers, sites):
             return NO_ROOM, 0
         for s in range(progress[SITE], sites):
-            entry = labels.waiting[slot & last, s]
-            entry[ITEM] = items[slot, s]
-            if entry[ITEM] == EMPTY:
+            item, entry = items[slot, s], labels.waiting[slot & last, s]
+            entry[ITEM] = item
+            if item == EMPTY:
                 continue
             if epoch_is_over(ledgers.site[s]):
                 progress[SITE] = s
                 return EPOCH_OVER, s
-            arrive(ledgers, wiring, s, contexts, items[slot, s], asked, entry)
-            trace.phases[slot, s] = EXPLORE if entry[KIND] == LOOK else entry[KIND]
-            trace.arms[slot, s] = entry[ARM]
-            trace.functions[slot, s] = entry[FUNCTION]
+            kind, arm, function = arrive(ledgers, wiring, s, contexts, item, asked, entry)
+            trace.phases[slot, s] = EXPLORE if kind == LOOK else kind
+            trace.arms[slot, s] = arm
+            trace.functions[slot, s] = function
             if delay_of(labels, slot, s) == 0:
                 label(ledgers, wiring, s, contexts, gains, entry)
         progress[SLOT], progress[SITE] = slot + 1, 0
-    hand_out(ledgers, wiring, contexts, gains, labels, slots, END, progress)
     return DONE, 0
 
 
@@ -119,8 +120,10 @@ def rooms_needed(ledgers: Ledgers, sites: int) -> bool:
 
 
 @compiled
-def arrive(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, item: int, asked: Asked, entry: Ints) -> None:
-    """Choose for an item, let the arm answer, and write down what waits for the label."""
+def arrive(
+    ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, item: int, asked: Asked, entry: Ints
+) -> tuple[int, int, int]:
+    """Choose for an item, let the arm answer, and write down what waits for the label; returns kind, arm, function."""
     ledger, context = at(ledgers, s), contexts[item]
     outcome, arm, row, asked_any = ASK, 0, 0, False
     while outcome == ASK:
@@ -136,7 +139,7 @@ def arrive(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, item: int
     entry[TICKET], entry[ARRIVAL] = ledger.site[col.TICKETS], ledger.site[col.ARRIVALS]
     if arm < ledger.site[col.OWN_COUNT]:
         entry[FUNCTION] = wiring.first_functions[s] + arm
-        return
+        return outcome, arm, wiring.first_functions[s] + arm
     peer = at(ledgers, wiring.peer_sites[s, arm])
     training = outcome == TRAIN
     labelled = training or wiring.shares_all[s] > 0
@@ -145,6 +148,7 @@ def arrive(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, item: int
     if labelled:
         entry[PEER_ROW] = peer_row
         entry[PEER_TICKET], entry[PEER_ARRIVAL] = peer.site[col.TICKETS], peer.site[col.ARRIVALS]
+    return outcome, arm, entry[FUNCTION]
 
 
 @compiled

@@ -1,0 +1,171 @@
+"""The service of a site under load, beside servers that only echo: `python -m benchmarks.service`, and in `make bench`.
+
+    pydantic    FastAPI and Pydantic, in and out: what most would write
+    msgspec     routes as the service has them, with nothing behind them
+    durable     a site; all that it answers is on the disk
+    memory      a site that does not wait for the disk
+
+All take the same items and give replies of the same form and size. Each is a process; the load comes from one more.
+They are measured in turns, several times, and medians are shown: a machine that does other things disturbs all alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.rows import Row, yes
+from benchmarks.service_processes import Load, Seen, Server, put_under, server
+from benchmarks.service_servers import KINDS
+from benchmarks.service_soak import soak
+
+OUT = Path("out")  # not the system's folder for temporary files, which may be in memory
+ONE, MANY, WIDE = Load(1, 32), Load(64, 8), Load(1, 64)
+LOADS = (ONE, MANY, Load(1, 32, labels=True), Load(64, 8, labels=True), WIDE)
+ROUNDS = 3
+ROUND_S = 1.0
+EVENTS = 1_000_000
+SOAK_S = 180.0
+MEGABYTE = 2**20
+Key = tuple[str, Load]
+
+
+def measured(rounds: int, seconds: float, tell: Callable[[str], None]) -> dict[Key, list[Seen]]:
+    """Return what clients have seen of every server under every load, once for each round."""
+    seen: dict[Key, list[Seen]] = {}
+    with Place() as place, ExitStack() as stack:
+        servers = [stack.enter_context(server(kind, place / kind)) for kind in KINDS]
+        for each in servers:
+            put_under(Load(64, 8, labels=True), each, 0.5)  # compiled code is loaded now
+        for number in range(rounds):
+            for load in LOADS:
+                tell(f"service: round {number + 1} of {rounds}, {load}")
+                for each in asked(servers, load):
+                    seen.setdefault((each.kind, load), []).append(put_under(load, each, seconds))
+    return seen
+
+
+def asked(servers: Iterable[Server], load: Load) -> list[Server]:
+    """Return the servers that are put under a load: 64 clients only compare a site with itself."""
+    return [each for each in servers if load is not WIDE or each.kind in ("durable", "memory")]
+
+
+class Place:
+    """A folder on the disk that is removed afterwards."""
+
+    def __enter__(self) -> Path:
+        OUT.mkdir(exist_ok=True)
+        self._folder = tempfile.TemporaryDirectory(dir=OUT, prefix="bench-", ignore_cleanup_errors=True)
+        return Path(self._folder.name)
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+
+def figures(seen: dict[Key, list[Seen]]) -> Table:
+    """Return the medians as a table."""
+    columns = ("server", "batch x clients", "items/s", "p50 ms", "p99 ms", "processor us/item")
+    table = Table(*columns, title="the service under load")
+    for load in LOADS:
+        for kind in KINDS:
+            if (kind, load) in seen:
+                speed, middle, slow, busy = (median(values) for values in zip(*seen[kind, load], strict=True))
+                ms = f"{middle * 1e3:.1f}", f"{slow * 1e3:.1f}"
+                table.add_row(kind, str(load), f"{speed:,.0f}", *ms, f"{busy * 1e6:.1f}")
+        table.add_section()
+    return table
+
+
+def ratio(seen: dict[Key, list[Seen]], load: Load, other: str, what: str) -> float:
+    """Return how the durable site compares with another server: the median of the rounds, each by itself."""
+    pairs = zip(seen["durable", load], seen[other, load], strict=True)
+    found: float = median(getattr(ours, what) / getattr(theirs, what) for ours, theirs in pairs)
+    return found
+
+
+def compared(seen: dict[Key, list[Seen]]) -> list[Row]:
+    """Return what must hold between the servers."""
+    rows = []
+    for load, least in ((ONE, 1.2), (MANY, 0.9)):
+        speed, slow = ratio(seen, load, "pydantic", "items_per_s"), ratio(seen, load, "pydantic", "p99")
+        rows.append(Row(f"durable / pydantic, {load}", f"{speed:.2f} x items/s", f">= {least}", yes(speed >= least)))
+        rows.append(Row("", f"{slow:.1f} x p99", "<= 3", yes(slow <= 3)))
+    speed = ratio(seen, WIDE, "memory", "items_per_s")
+    rows.append(Row(f"durable / memory, {WIDE}", f"{speed:.2f} x items/s", ">= 0.5", yes(speed >= 0.5)))
+    return rows
+
+
+def start_row(events: int, tell: Callable[[str], None]) -> Row:
+    """Measure a start from a long log, in a process of its own."""
+    tell(f"service: writing {events:,} events, then starting from them")
+    with Place() as place:
+        command = [sys.executable, "-m", "benchmarks.service_start", str(place / "site"), str(events)]
+        told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout  # noqa: S603 - ours
+    found = json.loads(told)
+    spent, busy, size = found["start_s"], found["busy_s"], found["bytes"] / MEGABYTE
+    shown = f"{spent:.2f} s, processor {busy:.2f} s, {size:.0f} MB"
+    return Row(f"start with {events:,} events", shown, "<= 3 s", yes(spent <= 3))
+
+
+def soak_rows(seconds: float, tell: Callable[[str], None]) -> list[Row]:
+    with Place() as place:
+        found = soak(place / "site", seconds, tell)
+    return [
+        _growth(f"memory, soak of {seconds:.0f} s", found.memory, found.memory_growth),
+        _growth("its files", found.on_disk, found.disk_growth),
+    ]
+
+
+def _growth(what: str, sizes: tuple[int, int], growth: float) -> Row:
+    """Return a row of the soak; a tenth more in the last third is noise, twice as much would be a leak."""
+    shown = f"{sizes[0] / MEGABYTE:.0f} -> {sizes[1] / MEGABYTE:.0f} MB"
+    return Row(what, shown, "<= 1.1 x", yes(growth <= 1.1))
+
+
+def show(console: Console, given: argparse.Namespace) -> list[Row]:
+    """Measure everything, print the figures, and return what has a goal."""
+    with console.status("service") as status:
+        rows = []
+        if given.rounds:
+            seen = measured(given.rounds, given.seconds, status.update)
+            console.print(figures(seen))
+            rows += compared(seen)
+        if given.events:
+            rows.append(start_row(given.events, status.update))
+        if given.soak:
+            rows += soak_rows(given.soak, status.update)
+    return rows
+
+
+def options(scale: float = 1.0) -> argparse.ArgumentParser:
+    """Return what can be chosen, with `scale` times the usual durations; 0 leaves a part out."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.service")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of all servers and loads")
+    parser.add_argument("--seconds", type=float, default=max(0.3, ROUND_S * scale), help="for each of them")
+    parser.add_argument("--events", type=int, default=int(EVENTS * scale), help="in the log of the start")
+    parser.add_argument("--soak", type=float, default=max(12.0, SOAK_S * scale), help="seconds of the soak")
+    return parser
+
+
+def main() -> None:
+    console, table = Console(), Table("what", "measured", "goal", "reached", title="the service")
+    for row in show(console, options().parse_args()):
+        table.add_row(*row)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

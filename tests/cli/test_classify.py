@@ -1,0 +1,85 @@
+"""`cosend classify` in a pipe."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.cli.serving import cosend, write_network
+
+
+def lines(*values: Any) -> str:
+    return "".join((value if isinstance(value, str) else json.dumps(value)) + "\n" for value in values)
+
+
+def item(age: float, name: str | None = None) -> dict[str, Any]:
+    return {"features": {"age": age}, **({} if name is None else {"id": name})}
+
+
+def test_every_line_gets_one_and_a_wrong_one_fails_alone(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    given = lines(
+        item(20, "a"),
+        {"id": "a", "label": "ill"},
+        item(500),
+        "nonsense",
+        item(80),
+        {"id": "a", "label": "ill"},
+        {"id": 3},
+    )
+    done = cosend("classify", "network.toml", "--site", "north", folder=tmp_path, given=given)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 1
+    assert [sorted(answer)[0] for answer in answers] == ["arm", "id", "error", "error", "arm", "id", "error"]
+    assert answers[0]["id"] == "a"
+    assert (answers[1]["result"], answers[5]["result"]) == ("learnt", "duplicate")
+    assert "must be in [0, 100], got 500" in answers[2]["error"]
+
+
+def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    visits = [item(float(n % 100), f"visit-{n}") for n in range(400)]
+    labels = [{"id": f"visit-{n}", "label": "ill" if n % 100 > 70 else "well"} for n in range(400)]
+    both = [line for pair in zip(visits, labels, strict=True) for line in pair]
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    for folder in ("one", "two"):
+        write_network(tmp_path / folder)
+    at_once = cosend("classify", "network.toml", "--site", "north", folder=tmp_path / "one", given=lines(*both))
+    parts = [
+        cosend(
+            "classify",
+            "network.toml",
+            "--site",
+            "north",
+            folder=tmp_path / "two",
+            given=lines(*both[start : start + 200]),
+        )
+        for start in range(0, 800, 200)
+    ]
+    assert at_once.returncode == 0
+    assert "".join(part.stdout for part in parts) == at_once.stdout
+    assert at_once.stdout.count("\n") == 800
+
+
+def test_whoever_reads_may_stop(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    (tmp_path / "items").write_text(lines(*[item(5.0)] * 5_000))
+    with (tmp_path / "items").open() as source:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cosend.cli", "classify", "network.toml", "--site", "south"],
+            cwd=tmp_path,
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["arm"] == "any"
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
+        assert b"Traceback" not in process.stderr.read()
+        process.stderr.close()

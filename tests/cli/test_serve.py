@@ -1,0 +1,100 @@
+"""`cosend serve` as an operator types it."""
+
+from __future__ import annotations
+
+import signal
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.serving import cosend, free_port, served, write_network
+
+ITEM = {"features": {"age": 80.0, "pressure": 120}}
+ADMIN, CLIENT = "an-operators-token-0001", "a-clients-token-00000002"
+
+
+def test_a_site_serves_learns_and_goes_on_after_being_killed(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    with served(tmp_path, "--site", "north") as site:
+        site.wait_until_ready()
+        status, answer = site.ask("/v1/classify", {"items": [{**ITEM, "id": "visit-1"}, ITEM]})
+        assert status == 200
+        assert [decision["id"] for decision in answer["decisions"]] == ["visit-1", "2"]
+        labels = {
+            "labels": [{"id": "visit-1", "label": "ill"}, {"id": "2", "label": "ill"}, {"id": "x", "label": "ill"}]
+        }
+        learnt = {"learnt": ["visit-1", "2"], "duplicate": [], "unknown": ["x"], "expired": []}
+        assert site.ask("/v1/labels", labels) == (200, learnt)
+        assert site.end(signal.SIGKILL) == -signal.SIGKILL
+    with served(tmp_path, "--site", "north") as again:
+        again.wait_until_ready()
+        assert (
+            again.ask("/v1/classify", {"items": [{**ITEM, "id": "visit-1"}]})[1]["decisions"] == answer["decisions"][:1]
+        )
+        assert again.ask("/v1/labels", labels)[1]["duplicate"] == ["visit-1", "2"]
+        assert again.ask("/v1/summary")[1]["items"] == 2
+        assert again.end(signal.SIGINT) == 0
+    assert (tmp_path / "store" / "north" / "events.sqlite").is_file()
+
+
+def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    with served(tmp_path, "--site", "north") as site:
+        site.wait_until_ready()
+        second = cosend("serve", "network.toml", "--site", "north", "--port", str(free_port()), folder=tmp_path)
+        assert second.returncode == 2
+        assert "in use by another process" in second.stderr
+        assert "Traceback" not in second.stderr
+        taken = site.url.rpartition(":")[2]
+        other = cosend("serve", "network.toml", "--site", "south", "--port", taken, folder=tmp_path)
+        assert other.returncode == 2
+        assert "the address of the site must be one that is free" in other.stderr
+
+
+def test_tokens_say_who_may_do_what(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    (tmp_path / "tokens").write_text(f"{ADMIN} admin\n{CLIENT} classify,label  # the ward\n")
+    with served(tmp_path, "--site", "south", "--tokens", "tokens") as site:
+        site.wait_until_ready()
+        assert site.ask("/v1/classify", {"items": [ITEM]})[0] == 401
+        site.token = CLIENT
+        assert site.ask("/v1/classify", {"items": [ITEM]})[0] == 200
+        assert site.ask("/v1/arms/any", {"cost": 0.5})[0] == 403
+        site.token = ADMIN
+        assert site.ask("/v1/arms/any", {"cost": 0.5})[1]["cost"] == 0.5
+
+
+def test_https_with_a_certificate_of_ones_own(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost"
+    try:
+        subprocess.run(  # noqa: S603 - our own
+            [*make.split(), "-addext", "subjectAltName=IP:127.0.0.1"], cwd=tmp_path, check=True, capture_output=True
+        )
+    except FileNotFoundError:
+        pytest.skip("no openssl on this machine to make a certificate with")
+    with served(tmp_path, "--site", "south", "--certificate", "cert.pem", "--key", "key.pem", scheme="https") as site:
+        site.context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        site.wait_until_ready()
+        assert site.ask("/v1/classify", {"items": [ITEM]})[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "--site must be one of north, south"),
+        (["--site", "west"], "--site must be one of north, south"),
+        (["--site", "north", "--host", "0.0.0.0"], "must be 127.0.0.1, unless there are tokens"),  # noqa: S104 - refused
+        (["--site", "north", "--certificate", "cert.pem"], "given together, or not at all"),
+        (["--site", "north", "--tokens", "nowhere"], "a file that can be read"),
+        (["--site", "north", "--store", "network.toml"], "cannot be used as the folder of a site"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_a_line(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    write_network(tmp_path)
+    refused = cosend("serve", "network.toml", *arguments, folder=tmp_path)
+    assert refused.returncode == 2
+    assert sentence in refused.stderr
+    assert "Traceback" not in refused.stderr
