@@ -18,7 +18,9 @@
     ├── ScenarioError       a scenario file with mistakes
     ├── StreamError         a stream, or the file it comes from, that cannot be used
     ├── StateError          a saved state or a log that cannot be used
-    └── Unavailable         a running site that cannot answer now, but may if asked again
+    ├── Unavailable         a running site that cannot answer now, but may if asked again
+    └── ServiceError        a request to the service of a site that was refused
+        └── Unreachable     the same without any answer
 
 Each says what was wrong, where, and what is allowed. Whatever raises one has left its state as it was. However long a
 value or a list of names is, the sentence stays readable: `shown` and `listed` cut them, `CosendError` cuts the rest.
@@ -166,6 +168,13 @@ class NoAnswer(CosendError, RuntimeError):
         told = "; ".join(f"{arm}: {reason}" for arm, reason in self.reasons.items()) or "all of them are paused"
         super().__init__(f"no arm of site {site!r} could label the item: {told}")
 
+    @classmethod
+    def told(cls, site: str, sentence: str) -> NoAnswer:
+        """Return the error that a service has told in words."""
+        error = NoAnswer(site, {})
+        error.args = (cut(sentence, LONGEST_SENTENCE),)
+        return error
+
 
 class SomeUnanswered(NoAnswer):
     """Items of a batch that no arm could label. `decisions` has the others, None in the place of those."""
@@ -216,3 +225,22 @@ class StateError(CosendError, ValueError):
 
 class Unavailable(CosendError, RuntimeError):
     """A running site that cannot answer now: it starts, stops, or has too much to do. Asking again may help."""
+
+
+class ServiceError(CosendError, RuntimeError):
+    """A request to the service of a site that was refused: `status` is that of HTTP, `detail` says why.
+
+    `so_far` is what the requests before it were told, if it was one of several: decisions, or what became of labels.
+    """
+
+    def __init__(self, url: str, status: int | None, detail: str, problem: str = "about:blank") -> None:
+        self.url, self.status, self.detail, self.problem = url, status, detail, problem
+        self.so_far: Any = None
+        super().__init__(f"{url}: {detail}" + ("" if status is None else f" (HTTP {status})"))
+
+
+class Unreachable(ServiceError):
+    """The service of a site did not answer."""
+
+    def __init__(self, url: str, detail: str) -> None:
+        super().__init__(url, None, detail)

@@ -120,7 +120,11 @@ def test_verify_says_where_the_rules_would_decide_otherwise_and_goes_on_from_wha
     served = [n for n, event in enumerate(peer_log) if isinstance(event, events.Served)]
     assert served
     wrong = [replace(event, propensities=(0.123,)) if isinstance(event, events.Chosen) else event for event in log]
-    assert len(verify(wrong, most=3)) == 3
+    found = verify(wrong, most=3)
+    assert len(found) == 3
+    assert verify(iter(wrong), most=3) == found  # a log that can be read only once
+    before = found[0].number + 1
+    assert verify(wrong[before:], most=2, begin=lambda: fold(wrong[:before]), first=before) == found[1:]
 
 
 def a_rules(log: Log | None = None, **options: Any) -> Rules:

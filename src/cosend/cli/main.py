@@ -8,7 +8,9 @@ import typer
 
 from cosend import __version__
 from cosend.cli import classify as classify_command
+from cosend.cli import export as export_command
 from cosend.cli import regret as regret_command
+from cosend.cli import replay as replay_command
 from cosend.cli import reproduce as reproduce_command
 from cosend.cli import run as run_command
 from cosend.cli import serve as serve_command
@@ -24,6 +26,8 @@ app.command("run")(run_command.run)
 app.command("validate")(validate_command.validate)
 app.command("serve")(serve_command.serve)
 app.command("classify")(classify_command.classify)
+app.command("replay")(replay_command.replay)
+app.command("export")(export_command.export)
 app.command("regret")(regret_command.regret)
 app.add_typer(reproduce_command.app, name="reproduce")
 

@@ -104,7 +104,7 @@ def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
         more = start + count if len(found) == count else None
         return views.Cells(cells=[views.Cell(**cell) for cell in found], next=more)
 
-    @app.get("/v1/decisions/{decision_id}", dependencies=may_read)
+    @app.get("/v1/decisions/{decision_id:path}", dependencies=may_read)
     async def decision(decision_id: Name) -> views.Decision:
         """Return a decision, how it was made, and what its cell knows now."""
         node.check_started()
@@ -129,7 +129,7 @@ _LINES: Final[dict[int | str, dict[str, Any]]] = {
 def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
     may_change = [_allowed(tokens, "admin")]
 
-    @app.post("/v1/arms/{name}", dependencies=may_change)
+    @app.post("/v1/arms/{name:path}", dependencies=may_change)
     async def change_arm(name: Name, change: views.ArmChange) -> views.Arm:
         """Change what an arm costs, pause it, or let it be used again."""
         paused = None if change.action is None else change.action == "pause"

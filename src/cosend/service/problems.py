@@ -18,6 +18,8 @@ from cosend.errors import ArmError, CosendError, DecisionError, NoAnswer, Unavai
 LOG: Final = logging.getLogger("cosend.service")
 MEDIA_TYPE: Final = "application/problem+json"
 LONGEST: Final = 2_000  # characters of an explanation
+ANY: Final = "about:blank"  # the type of a problem whose status says enough
+NO_ANSWER: Final = "urn:cosend:problem:no-answer"  # no arm could label any of the items; the site itself is well
 
 
 class Refused(Exception):
@@ -28,9 +30,9 @@ class Refused(Exception):
         self.status, self.detail, self.headers = status, detail, headers
 
 
-def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None, kind: str = ANY) -> Response:
     """Return a problem as a response."""
-    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": cut(detail, LONGEST)}
+    body = {"type": kind, "title": HTTPStatus(status).phrase, "status": status, "detail": cut(detail, LONGEST)}
     return Response(msgspec.json.encode(body), status, headers=headers, media_type=MEDIA_TYPE)
 
 
@@ -39,7 +41,9 @@ def problem_of(error: Exception) -> Response:
     match error:
         case Refused():
             return problem(error.status, error.detail, error.headers)
-        case Unavailable() | NoAnswer():
+        case NoAnswer():
+            return problem(503, str(error), {"Retry-After": "1"}, NO_ANSWER)
+        case Unavailable():
             return problem(503, str(error), {"Retry-After": "1"})
         case DecisionError() | ArmError():
             return problem(404, str(error))

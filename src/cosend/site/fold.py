@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,16 +88,24 @@ def fold(
     return rules
 
 
-def verify(log: Iterable[events.Event], *, most: int = 10) -> list[Difference]:
+def verify(
+    log: Iterable[events.Event], *, most: int = 10, begin: Callable[[], Rules] | None = None, first: int = 0
+) -> list[Difference]:
     """Decide everything again that a log says was decided, and return where the rules would do something else now.
 
-    After a difference it goes on from what was recorded; it ends when it has found so many.
+    After a difference it goes on from what was recorded, for which a log that can be read only once is kept; it ends
+    when it has found so many.
+
+    most   differences
+    begin  returns the rules as they were before these events, in place of a log that begins with Started
+    first  the number of the first event in the whole log
     """
     check_kind("log", log, Iterable, "a list of events")
-    past: list[events.Event] = []
-    rules, differences = None, list[Difference]()
-    for number, event in enumerate(log):
-        past.append(event)
+    kept: list[events.Event] | None = [] if iter(log) is log else None
+    rules, differences = None if begin is None else begin(), list[Difference]()
+    for number, event in enumerate(log, first):
+        if kept is not None:
+            kept.append(event)
         if rules is None or not isinstance(event, events.Chosen | events.Asked | events.Served):
             rules, _ = _applied(rules, event, number, None)
             continue
@@ -105,7 +114,8 @@ def verify(log: Iterable[events.Event], *, most: int = 10) -> list[Difference]:
             differences.append(Difference(number, event, recorded, now))
             if len(differences) == most:
                 break
-            rules = fold(past)
+            past = islice(log if kept is None else kept, number + 1 - first)
+            rules = fold(past, onto=None if begin is None else begin(), first=first)
     return differences
 
 

@@ -56,7 +56,7 @@ def prune(log: EventLog, before: int) -> None:
     Only as far back as the events reach can an older snapshot replace a damaged one.
     """
     problems: list[str] = []
-    newest = _usable(log, None, problems)
+    newest = next(usable(log, None, problems), None)
     covered = 0 if newest is None else newest[1]
     if before > covered:
         why = "; ".join(problems) or f"the newest is of position {covered}"
@@ -70,7 +70,7 @@ def newest(log: EventLog, axes: Sequence[Axis] | None) -> tuple[Rules | None, in
     If there is none, the whole log must be folded: None, 0 and None.
     """
     problems: list[str] = []
-    found = _usable(log, axes, problems)
+    found = next(usable(log, axes, problems), None)
     if found is not None:
         return found
     if log.oldest > 1:
@@ -81,8 +81,8 @@ def newest(log: EventLog, axes: Sequence[Axis] | None) -> tuple[Rules | None, in
     return None, 0, None
 
 
-def _usable(log: EventLog, axes: Sequence[Axis] | None, problems: list[str]) -> tuple[Rules, int, State] | None:
-    """Return the rules of the newest snapshot that the events of the log can be added to, and its position."""
+def usable(log: EventLog, axes: Sequence[Axis] | None, problems: list[str]) -> Iterator[tuple[Rules, int, State]]:
+    """Read the snapshots that the events of the log can be added to, newest first: rules, position, and all in it."""
     for position, state in read_snapshots(log, problems):
         if position > log.position:
             raise StateError(
@@ -95,10 +95,11 @@ def _usable(log: EventLog, axes: Sequence[Axis] | None, problems: list[str]) -> 
         if not isinstance(start, events.Started):
             raise StateError(f"{log.file}: its first event must be Started, it is {type(start).__name__}")
         try:
-            return _rules(start, state, axes), position, state
+            rules = _rules(start, state, axes)
         except _Damaged as error:
             problems.append(f"the snapshot of position {position}: {error}")
-    return None
+            continue
+        yield rules, position, state
 
 
 class _Damaged(Exception):

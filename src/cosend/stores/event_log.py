@@ -15,13 +15,15 @@ read is ever taken for a new log and written over.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib import import_module
 from itertools import chain, repeat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import RLock
 from time import time
 from typing import IO, Any, Final, Self, TypeAlias
@@ -83,7 +85,7 @@ class EventLog:
         with _told(self.file, "cannot be opened"):
             _check_ours(self.file)
             with closing(_connected(self.file, "ro")) as connection:
-                self.identity = _checked_identity(self.file, connection, self.site)
+                self.identity = _checked_identity(self.file, connection, self.site)[1]
             self._connection = _connected(self.file, "rw")
             try:
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}")
@@ -146,20 +148,26 @@ class EventLog:
         check_whole("start", start, least=0)
         if 0 < start < self.oldest or (start == 0 and self.oldest > 1):
             raise StateError(f"{self.file}: the events before number {self.oldest} have been removed")
-        return self._read(start)
+        return ((number, event) for number, _, event in self._read(start))
 
-    def _read(self, number: int) -> Iterator[tuple[int, bytes]]:
+    def read_dated(self) -> Iterator[tuple[int, float, bytes]]:
+        """Read all events that are there, each with its number and the time when it was written."""
+        if self.oldest > 1:
+            yield from self._checked_rows(self._chunk(0)[:1])
+        yield from self._read(self.oldest if self.oldest > 1 else 0)
+
+    def _read(self, number: int) -> Iterator[tuple[int, float, bytes]]:
         while rows := self._chunk(number):
-            for found, data in rows:
-                if found != number:
+            for row in self._checked_rows(rows):
+                if row[0] != number:
                     raise StateError(f"{self.file}: damaged, event {number} is missing")
-                yield number, self._checked(number, data)
+                yield row
                 number += 1
         if number < self.position:
             raise StateError(f"{self.file}: damaged, event {number} is missing")
 
-    def _chunk(self, start: int) -> list[tuple[int, Any]]:
-        query = "SELECT number, event FROM events WHERE number >= ? ORDER BY number LIMIT ?"
+    def _chunk(self, start: int) -> list[tuple[int, float, Any]]:
+        query = "SELECT number, at, event FROM events WHERE number >= ? ORDER BY number LIMIT ?"
         with self._guard, _told(self.file, f"cannot be read from event {start} on"):
             return self._connection.execute(query, (start, CHUNK)).fetchall()
 
@@ -168,7 +176,11 @@ class EventLog:
         rows = self._chunk(0)
         if not rows or rows[0][0] != 0:
             raise StateError(f"{self.file}: has no first event")
-        return self._checked(*rows[0])
+        return self._checked(rows[0][0], rows[0][2])
+
+    def _checked_rows(self, rows: Iterable[tuple[int, float, Any]]) -> Iterator[tuple[int, float, bytes]]:
+        for number, at, data in rows:
+            yield number, at, self._checked(number, data)
 
     def _checked(self, number: int, data: object) -> bytes:
         if isinstance(data, bytes):
@@ -204,6 +216,68 @@ class EventLog:
                 raise
 
 
+class LogReader(EventLog):
+    """The log of a site that is only looked at: nothing in its folder is changed, not even by SQLite.
+
+    folder      of the site
+    may_run     look also while the site runs, at what was written when this was opened; else that is refused
+
+    While it is open, a site that had stopped cannot be started.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, may_run: bool = False) -> None:
+        check_path("folder", folder)
+        self.folder = Path(folder)
+        self.file = self.folder / FILE
+        self._guard = RLock()
+        self._closing = ExitStack()
+        with self._closing:
+            if not self.file.is_file():
+                raise StateError(f"{self.folder}: not the folder of a site, it has no file {FILE}")
+            self.runs = not _hold(self.folder, self._closing)
+            if self.runs and not may_run:
+                raise StateError(f"{self.folder}: its site is running, and must stop first")
+            self._open()
+            self._closing = self._closing.pop_all()
+
+    def _open(self) -> None:
+        with _told(self.file, "cannot be opened"):
+            _check_ours(self.file)
+            self._connection = self._closing.enter_context(closing(_connected(*self._readable())))
+            self._connection.execute("BEGIN")  # what is read is of one moment, whatever a site that runs does meanwhile
+            self.site, self.identity = _checked_identity(self.file, self._connection, None)
+            self._find_ends()
+
+    def _readable(self) -> tuple[Path, str]:
+        """Return the file that is read, and how it is opened."""
+        if self.runs:
+            return self.file, "ro"
+        beside = self.file.with_name(FILE + "-wal")
+        if not beside.exists() or not beside.stat().st_size:
+            return self.file, "ro&immutable=1"
+        # A site that was killed has left a part beside its file, and SQLite would put it in its place.
+        copy = Path(self._closing.enter_context(TemporaryDirectory(prefix="cosend-"))) / FILE
+        shutil.copyfile(beside, copy.with_name(beside.name))
+        shutil.copyfile(self.file, copy)
+        return copy, "rw"
+
+    def close(self) -> None:
+        """Close the log."""
+        with self._guard:
+            self._closing.close()
+
+    def reader(self) -> sqlite3.Connection:
+        """Refuse: what another connection reads may be of another moment."""
+        raise StateError(f"{self.file}: is only looked at")
+
+    def names(self) -> Iterator[tuple[str, int]]:
+        """Read the names that clients gave decisions, as far as they are kept, and the numbers of these."""
+        with _told(self.file, "cannot be read"):
+            rows = self._connection.execute("SELECT name, id FROM names")
+            while some := rows.fetchmany(CHUNK):
+                yield from some
+
+
 def _checksum(number: int, event: bytes) -> bytes:
     """Return the checksum of an event in its place."""
     return zlib.crc32(event, zlib.crc32(number.to_bytes(8))).to_bytes(CHECKSUM)
@@ -233,6 +307,19 @@ def _locked(folder: Path) -> IO[bytes]:
     return lock
 
 
+def _hold(folder: Path, until: ExitStack) -> bool:
+    """Keep a site from starting in its folder; returns whether that was possible: not if it runs already."""
+    try:
+        lock = until.enter_context((folder / "lock").open("rb"))
+        fcntl = import_module("fcntl")
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (OSError, ImportError):  # a copy may have no lock, and some systems have none
+        return True
+    return True
+
+
 def _connected(file: Path, mode: str) -> sqlite3.Connection:
     uri = f"{file.absolute().as_uri()}?mode={mode}"
     return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
@@ -254,8 +341,8 @@ def _about(site: str, identity: str, oldest: int) -> tuple[str, str, int, bytes]
     return site, identity, oldest, _checksum(oldest, f"{identity}{site}".encode(errors="surrogatepass"))
 
 
-def _checked_identity(file: Path, connection: sqlite3.Connection, site: str) -> str:
-    """Return the identity of a log; raises if it is damaged or of another site."""
+def _checked_identity(file: Path, connection: sqlite3.Connection, site: str | None) -> tuple[str, str]:
+    """Return whose log it is and its identity; raises if it is damaged or of another site than the given one."""
     ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if found != "ok":
         raise StateError(f"{file}: damaged ({found})")
@@ -265,9 +352,9 @@ def _checked_identity(file: Path, connection: sqlite3.Connection, site: str) -> 
     owner: str
     identity: str
     owner, identity, *_ = about[0]
-    if owner != site:
+    if site is not None and owner != site:
         raise StateError(f"{file}: the log of site {owner!r}, not of {site!r}")
-    return identity
+    return owner, identity
 
 
 def _make(file: Path, site: str) -> None:

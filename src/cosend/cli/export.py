@@ -1,0 +1,112 @@
+"""`cosend export`: the decisions of a site with their labels, or its events, as a file for other programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from cosend.cli.errors import extra, say_errors
+from cosend.cli.show import new_console, printable, steps_bar
+from cosend.errors import SettingError, StateError
+from cosend.stores.whole_file import replacing
+
+if TYPE_CHECKING:
+    from cosend.node.exporting import Export
+
+LINES: Final = (".jsonl", ".ndjson")
+ALLOWED: Final = "a name that ends in .jsonl or .parquet, or - for standard output"
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="The folder of a site: what `serve --store` was given.")],
+    to: Annotated[
+        Path, typer.Option(help="The file to write: FILE.jsonl, FILE.parquet, or - for lines on standard output.")
+    ] = Path("-"),
+    events: Annotated[bool, typer.Option("--events", help="Write the raw events in place of decisions.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Write the decisions of a site, joined with their labels and with the propensities of their arms.
+
+    One line, or row, is one decision: number, id, at, arm, phase, cell, context, propensity, cost, label, label_of_arm,
+    answered_by, labelled, truth, gain, cost_paid, labelled_at. Times are seconds since 1970. What the site no longer
+    keeps is null. In a Parquet file, labels of more than one kind are text, as JSON has them.
+
+    Nothing in the folder is changed. A site that runs goes on; one that has stopped can start again when this is done.
+    The file is there as a whole, or not at all.
+    """
+    console = new_console(stderr=True)
+    with say_errors():
+        check_target(to, events=events, force=force)
+        with extra("service"):
+            from cosend.node.exporting import Export
+            from cosend.stores.event_log import LogReader
+        with LogReader(folder, may_run=True) as log, opened(to) as file, steps_bar(console) as progress:
+            task = progress.add_task("", total=1)
+
+            def watch(what: str, done: int, total: int) -> None:
+                progress.update(task, description=what, completed=done, total=total)
+
+            with Export(log, watch) as source:
+                count = write(source, file, parquet=to.suffix == ".parquet", events=events)
+    for remark in source.remarks:
+        console.print(f"note: {remark}", highlight=False, soft_wrap=True)
+    if str(to) != "-":
+        console.print(f"{count} written to {printable(to)}", highlight=False, soft_wrap=True)
+
+
+def write(source: Export, file: IO[bytes], *, parquet: bool, events: bool) -> str:
+    """Write what was asked for, and return how much that was."""
+    from cosend.node.export_files import row_lines, write_lines, write_parquet
+
+    if events:
+        write_lines(file, source.event_lines())
+        return f"{source.events:,} events"
+    source.gather()
+    if parquet:
+        write_parquet(file, source)
+    else:
+        write_lines(file, row_lines(source.rows()))
+    return f"{source.decisions:,} decisions"
+
+
+def check_target(to: Path, *, events: bool, force: bool) -> None:
+    """Raise unless the file may be written, before anything is read."""
+    if str(to) == "-":
+        return
+    if to.suffix not in (*LINES, ".parquet"):
+        raise SettingError("--to", str(to), ALLOWED)
+    if events and to.suffix == ".parquet":
+        raise SettingError("--to", str(to), "a name that ends in .jsonl: events differ too much for a table")
+    if to.is_dir() or not to.parent.is_dir():
+        raise SettingError("--to", str(to), "a file in a folder that is there")
+    if to.exists() and not force:
+        raise SettingError("--to", str(to), "a file that is not there yet; --force writes over it")
+    if to.suffix == ".parquet":
+        with extra("files"):
+            import_module("pyarrow.parquet")
+
+
+@contextmanager
+def opened(to: Path) -> Iterator[IO[bytes]]:
+    """Give what is written to: the file, when all of it is there, or standard output."""
+    try:
+        if str(to) == "-":
+            stream = typer.get_binary_stream("stdout")
+            yield stream
+            stream.flush()
+        else:
+            with replacing(to) as file:
+                yield file
+    except BrokenPipeError:  # whoever reads has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StateError(f"{printable(to)}: cannot be written ({why})") from error

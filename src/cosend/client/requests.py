@@ -1,0 +1,235 @@
+"""What can be asked of a service: which requests that takes, and what their replies mean.
+
+Nothing is sent here. Every function is a generator of calls and rests (`retries.py`), which a client with or without
+asyncio carries out; so both do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+
+from cosend.client import replies
+from cosend.client.retries import NO_ANSWER, Call, Lost, Outcome, Reply, Retries, Steps
+from cosend.core.checks import as_list, check_kind
+from cosend.errors import NoAnswer, ServiceError, SettingError, SomeUnanswered, Unreachable, cut, in_one_line
+
+MOST_ITEMS: Final = 10_000  # that a service takes at once
+MOST_BYTES: Final = 32 * 2**20
+PAGE: Final = 1_000
+T = TypeVar("T")
+_ENCODE: Final = msgspec.json.Encoder(enc_hook=lambda value: _plain(value)).encode
+
+
+class Truth(NamedTuple):
+    """The true label of a decision, and what that really cost, if it is known only now."""
+
+    id: str
+    label: Any
+    cost: float | None = None
+
+
+class Requests:
+    """The requests to one service."""
+
+    def __init__(self, url: str, retries: Retries) -> None:
+        self.url, self.retries = url, retries
+
+    def classify(self, items: Iterable[Any], ids: Iterable[str | None] | None) -> Steps[list[replies.Decision]]:
+        """Have items labelled, in as many requests as they need."""
+        given = as_list("items", items, "a list of items, which are dicts of their features")
+        rows = [{"id": name, "features": item} for name, item in zip(_ids(ids, len(given)), given, strict=True)]
+        told: list[replies.Decision | NoAnswer] = []
+        try:
+            for body, count in _bodies("items", rows):
+                told += yield from self._decided(body, count)
+        except ServiceError as error:
+            error.so_far = [each if isinstance(each, replies.Decision) else None for each in told]
+            raise
+        decisions = [each for each in told if isinstance(each, replies.Decision)]
+        if len(decisions) == len(told):
+            return decisions
+        errors = {place: each for place, each in enumerate(told) if isinstance(each, NoAnswer)}
+        places = [None if isinstance(each, NoAnswer) else each for each in told]
+        raise SomeUnanswered(self.url, places, errors)
+
+    def classify_one(self, item: Any, name: str | None) -> Steps[replies.Decision]:
+        """Have one item labelled."""
+        try:
+            (decision,) = yield from self.classify([item], [name])
+        except SomeUnanswered as error:
+            raise error.errors[0] from None
+        return decision
+
+    def _decided(self, body: bytes, count: int) -> Steps[list[replies.Decision | NoAnswer]]:
+        try:
+            reply = yield from self._ask(Call("POST", "/v1/classify", body), replies.Decided)
+        except ServiceError as error:
+            if error.problem != NO_ANSWER:
+                raise
+            return [NoAnswer.told(self.url, error.detail) for _ in range(count)]
+        if len(reply.decisions) != count:
+            raise self._odd(f"{len(reply.decisions)} decisions for {count} items")
+        return [self._decision(told) for told in reply.decisions]
+
+    def _decision(self, told: replies.Told) -> replies.Decision | NoAnswer:
+        if told.error is not None:
+            return NoAnswer.told(self.url, told.error)
+        if told.id is None or not told.arm:
+            raise self._odd("a decision without an id or an arm")
+        facts = msgspec.structs.asdict(told)
+        del facts["error"]
+        return replies.Decision(**facts)
+
+    def label_many(self, labels: Mapping[str, Any] | Iterable[Sequence[Any]]) -> Steps[replies.Heard]:
+        """Pass labels on, in as many requests as they need."""
+        rows = [_truth(each)._asdict() for each in (labels.items() if isinstance(labels, Mapping) else labels)]
+        heard = replies.Heard()
+        try:
+            for body, _ in _bodies("labels", rows):
+                heard.add((yield from self._ask(Call("POST", "/v1/labels", body), replies.Heard)))
+        except ServiceError as error:
+            error.so_far = heard
+            raise
+        return heard
+
+    def label(self, name: str, label: Any, cost: float | None) -> Steps[replies.Fate]:
+        """Pass one label on."""
+        heard = yield from self.label_many([(name, label, cost)])
+        return heard.fate()
+
+    def decision(self, name: str) -> Steps[replies.Story]:
+        """Look at a decision."""
+        return (yield from self._ask(Call("GET", f"/v1/decisions/{_quoted('id', name)}"), replies.Story))
+
+    def summary(self) -> Steps[replies.Summary]:
+        """Ask how the site fares."""
+        return (yield from self._ask(Call("GET", "/v1/summary"), replies.Summary))
+
+    def arms(self) -> Steps[list[replies.Arm]]:
+        """Look at all arms, page by page."""
+        found, start = list[replies.Arm](), 0
+        while True:
+            page = yield from self._ask(_page("/v1/arms", start), replies.ArmsPage)
+            found += page.arms
+            if page.next is None:
+                return found
+            start = page.next
+
+    def cells(self) -> Steps[list[replies.Cell]]:
+        """Look at all cells, page by page."""
+        found, start = list[replies.Cell](), 0
+        while True:
+            page = yield from self._ask(_page("/v1/cells", start), replies.CellsPage)
+            found += page.cells
+            if page.next is None:
+                return found
+            start = page.next
+
+    def events(self, start: int) -> Steps[list[dict[str, Any]]]:
+        """Read some events from a number on; none are left if there are none."""
+        reply = yield from self._good(_page("/v1/events", start))
+        return [self._read(line, dict[str, Any]) for line in reply.body.splitlines()]
+
+    def change_arm(self, name: str, cost: float | None, paused: bool | None) -> Steps[replies.Arm]:
+        """Change an arm."""
+        action = None if paused is None else "pause" if paused else "resume"
+        body = _encoded("the change of an arm", {"cost": cost, "action": action})
+        return (yield from self._ask(Call("POST", f"/v1/arms/{_quoted('name', name)}", body), replies.Arm))
+
+    def set_mode(self, mode: Literal["apply", "observe"], classifier: str) -> Steps[replies.Summary]:
+        """Change the mode."""
+        body = _encoded("the mode", {"mode": mode, "classifier": classifier})
+        return (yield from self._ask(Call("POST", "/v1/mode", body), replies.Summary))
+
+    def ready(self) -> Steps[bool]:
+        """Ask, once, whether the site can decide and learn now."""
+        outcome: Outcome = yield Call("GET", "/health/ready")
+        return isinstance(outcome, Reply) and outcome.status == 200
+
+    def _ask(self, call: Call, kind: type[T]) -> Steps[T]:
+        reply = yield from self._good(call)
+        return self._read(reply.body, kind)
+
+    def _good(self, call: Call) -> Steps[Reply]:
+        """Return the reply to a request that was not refused."""
+        outcome = yield from self.retries.exchange(call)
+        if isinstance(outcome, Lost):
+            raise Unreachable(self.url, f"the service does not answer: {outcome.why}")
+        if outcome.status != 200:
+            raise self._refused(outcome)
+        return outcome
+
+    def _refused(self, reply: Reply) -> ServiceError:
+        try:
+            problem = msgspec.json.decode(reply.body, type=replies.Problem)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            problem = replies.Problem(detail=cut(reply.body.decode(errors="replace").strip(), 200))
+        return ServiceError(self.url, reply.status, problem.detail or problem.title or "no reason given", problem.type)
+
+    def _read(self, body: bytes, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise self._odd(str(error)) from error
+
+    def _odd(self, what: str) -> ServiceError:
+        return ServiceError(self.url, 200, f"not the reply of a cosend site of this version: {what}")
+
+
+def _ids(ids: Iterable[str | None] | None, count: int) -> list[str]:
+    """Return an id for every item: what is sent again is then known to be the same."""
+    given = [None] * count if ids is None else as_list("ids", ids, "a list of texts, one for each item")
+    if len(given) != count:
+        raise SettingError("ids", f"{len(given)} of them", f"as many as there are items, {count}")
+    return [uuid4().hex if name is None else name for name in given]
+
+
+def _truth(label: Sequence[Any]) -> Truth:
+    if not isinstance(label, tuple | list) or not 2 <= len(label) <= 3:
+        raise SettingError("a label", label, "(id, label) or (id, label, cost)")
+    return Truth(*label)
+
+
+def _bodies(name: str, rows: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
+    """Return the bodies of the requests that these rows need, and how many are in each."""
+    for start in range(0, len(rows), MOST_ITEMS):
+        yield from _halved(name, rows[start : start + MOST_ITEMS])
+
+
+def _halved(name: str, rows: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
+    body = _encoded(name, {name: rows})
+    if len(body) <= MOST_BYTES or len(rows) == 1:
+        yield body, len(rows)
+        return
+    middle = len(rows) // 2
+    yield from _halved(name, rows[:middle])
+    yield from _halved(name, rows[middle:])
+
+
+def _encoded(what: str, value: Any) -> bytes:
+    try:
+        return _ENCODE(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise SettingError(what, in_one_line(error), "what JSON can carry") from error
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of NumPy as one of Python."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is nothing that JSON can carry")
+
+
+def _quoted(what: str, name: str) -> str:
+    check_kind(what, name, str, "text")
+    return quote(name, safe="")
+
+
+def _page(path: str, start: int) -> Call:
+    return Call("GET", path, None, {"start": start, "count": PAGE})

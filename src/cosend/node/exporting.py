@@ -1,0 +1,228 @@
+"""The decisions of a site joined with their labels, one row for each, or its raw events: for whoever wants to look.
+
+What happened to a decision stands in several events: it was chosen, answered, perhaps named, and labelled much later,
+or never. They meet in a table that is put aside, on the disk if it grows, so that any number of decisions takes the
+same memory. Of what was removed from the log nothing is known any more: it is None.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
+
+from cosend.errors import StateError
+from cosend.node.flight import PHASE_NAMES
+from cosend.node.looking import event_line
+from cosend.site import events
+from cosend.site.wire import decode
+from cosend.stores.event_log import LogReader
+
+Row = dict[str, Any]
+Watch = Callable[[str, int, int], None]  # what is done, how much of it, and of how much
+T = TypeVar("T")
+Notes = tuple[str, Iterable[tuple[Any, ...]]]  # a statement, and what it is executed with
+EVERY: Final = 500  # events or rows after which progress is told
+OWN: Final = ("label", "label_of_arm", "truth")  # columns whose values are the user's, beside contexts
+TABLE: Final = """
+CREATE TABLE decisions (
+    id INTEGER PRIMARY KEY, name TEXT, at REAL, arm TEXT, kind INTEGER, cell INTEGER, context BLOB, propensity REAL,
+    cost REAL, label BLOB, shown BLOB, shown_by TEXT, truth BLOB, gain REAL, cost_paid REAL, labelled_at REAL,
+    for_a_peer INTEGER
+)
+"""
+# What was chosen and not answered has failed, or was under way when the site was killed: nobody was told of it.
+TOLD: Final = "(at IS NOT NULL OR truth IS NOT NULL) AND for_a_peer IS NULL"
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+
+
+def _note(*columns: str) -> str:
+    """Return the statement that notes something of a decision, by its number."""
+    names, places = ", ".join(columns), ", ".join("?" * (len(columns) + 1))
+    news = ", ".join(f"{column} = excluded.{column}" for column in columns)
+    return f"INSERT INTO decisions (id, {names}) VALUES ({places}) ON CONFLICT (id) DO UPDATE SET {news}"  # noqa: S608
+
+
+CHOSEN: Final = _note("arm", "kind", "cell", "context", "propensity", "cost")
+ANSWERED: Final = _note("at", "label")
+SHOWN: Final = _note("at", "shown", "shown_by")
+LABELLED: Final = _note("truth", "gain", "cost_paid", "labelled_at")
+NAMED: Final = _note("name")
+SERVED: Final = _note("for_a_peer")
+
+
+def _notes(event: events.Event, at: float) -> Notes | None:
+    """Return what an event says of decisions."""
+    match event:
+        case events.Chosen():
+            return CHOSEN, _choices(event)
+        case events.Answered() | events.Shown(classifier=""):
+            return ANSWERED, zip(event.ids, repeat(at), map(_ENCODE, event.labels), strict=False)
+        case events.Shown():
+            return SHOWN, zip(event.ids, repeat(at), map(_ENCODE, event.labels), repeat(event.classifier), strict=False)
+        case events.Labelled():
+            costs = event.costs or repeat(None)
+            return LABELLED, zip(event.ids, map(_ENCODE, event.truths), event.gains, costs, repeat(at), strict=False)
+        case events.Named():
+            return NAMED, zip(event.ids, event.names, strict=True)
+        case events.Served():
+            return SERVED, zip(range(event.first, event.first + len(event.requests)), repeat(1), strict=False)
+    return None
+
+
+def _choices(event: events.Chosen) -> Iterable[tuple[Any, ...]]:
+    ids = range(event.first, event.first + len(event.arms))
+    cells, costs = event.cells or repeat(None), [event.costs.get(arm) for arm in event.arms]
+    contexts = map(_ENCODE, event.contexts)
+    return zip(ids, event.arms, event.kinds, cells, contexts, event.propensities, costs, strict=False)
+
+
+class Export:
+    """Reads what a log has; `remarks` says what is no longer there, `watch` hears how far it is. Close it."""
+
+    def __init__(self, log: LogReader, watch: Watch = lambda what, done, of: None) -> None:
+        self.log, self._watch = log, watch
+        self.events = log.position - max(0, log.oldest - 1)
+        self.axes = _axis_names(log) if log.position else []
+        self.remarks: list[str] = []
+        if log.runs:
+            self.remarks.append("the site is running: this is what it had written when the export began")
+        if log.oldest > 1:
+            self.remarks.append(f"the events before number {log.oldest:,} were removed, and what they told with them")
+        self._aside = sqlite3.connect("")  # a database of SQLite's own, in no file that has a name
+        self._aside.execute(TABLE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._aside.close()
+
+    def gather(self) -> None:
+        """Read the whole log; the rows can be read then."""
+        for number, at, data in self._watched("reading", self.log.read_dated(), self.events):
+            try:
+                notes = _notes(decode(data), at)
+                if notes is not None:
+                    self._aside.executemany(*notes)
+            except (StateError, TypeError, ValueError, sqlite3.Error) as error:
+                raise StateError(f"{self.log.file}: event {number}: {error}") from error
+        # The event that told a name may be gone, and the name be kept because the label has not come.
+        self._aside.executemany("UPDATE decisions SET name = ? WHERE id = ?", self.log.names())
+        ((self.decisions, numbers),) = self._aside.execute(
+            f"SELECT COUNT(*), MAX(name IS NOT NULL AND name NOT GLOB '*[^0-9]*') FROM decisions WHERE {TOLD}"  # noqa: S608
+        )
+        if numbers:  # a client took a number as a name: the decision with that number is called otherwise
+            self._aside.execute("CREATE INDEX names ON decisions (name)")
+        taken = "(SELECT 1 FROM decisions other WHERE other.name = CAST(decisions.id AS TEXT))" if numbers else "NULL"
+        self._query = f"SELECT *, {taken} FROM decisions WHERE {TOLD} ORDER BY id"  # noqa: S608
+
+    def rows(self) -> Iterator[Row]:
+        """Read the decisions in the order of their numbers."""
+        for row in self._watched("writing", self._aside.execute(self._query), self.decisions):
+            yield self._row(*row)
+
+    def _row(
+        self,
+        number: int,
+        name: str | None,
+        at: float | None,
+        arm: str | None,
+        kind: int | None,
+        cell: int | None,
+        context: bytes | None,
+        propensity: float | None,
+        cost: float | None,
+        label: bytes | None,
+        shown: bytes | None,
+        shown_by: str | None,
+        truth: bytes | None,
+        gain: float | None,
+        cost_paid: float | None,
+        labelled_at: float | None,
+        _: None,
+        taken: int | None,
+    ) -> Row:
+        points = repeat(None) if context is None else msgspec.msgpack.decode(context)
+        return {
+            "number": number,
+            "id": name or (f"#{number}" if taken else str(number)),
+            "at": at,
+            "arm": arm,
+            "phase": None if kind is None else PHASE_NAMES[kind],
+            "cell": cell,
+            "context": dict(zip(self.axes, points, strict=False)),
+            "propensity": propensity,
+            "cost": cost,
+            "label": _decoded(label if shown_by is None else shown),
+            "label_of_arm": _decoded(label),
+            "answered_by": shown_by,
+            "labelled": truth is not None,
+            "truth": _decoded(truth),
+            "gain": gain,
+            "cost_paid": cost_paid,
+            "labelled_at": labelled_at,
+        }
+
+    def kinds(self) -> dict[str, set[type]]:
+        """Return which kinds of values the columns have that are the user's; those of contexts by `in_context`."""
+        found: dict[str, set[type]] = {name: set() for name in (*OWN, *map(in_context, self.axes))}
+        for values in self._watched("looking", self._aside.execute(self._query), self.decisions):
+            row = self._row(*values)
+            for name in OWN:
+                found[name].add(_kind(row[name]))
+            for axis, value in row["context"].items():
+                found[in_context(axis)].add(_kind(value))
+        return found
+
+    def event_lines(self) -> Iterator[bytes]:
+        """Read the events as lines of JSON."""
+        for number, at, data in self._watched("writing", self.log.read_dated(), self.events):
+            try:
+                yield event_line(number, at, decode(data))
+            except (StateError, TypeError, ValueError) as error:
+                raise StateError(f"{self.log.file}: event {number} cannot be written as JSON: {error}") from error
+
+    def _watched(self, what: str, rows: Iterable[T], total: int) -> Iterator[T]:
+        for done, row in enumerate(rows):
+            if done % EVERY == 0:
+                self._watch(what, done, total)
+            yield row
+        self._watch(what, total, total)
+
+
+def _decoded(value: bytes | None) -> Any:
+    return None if value is None else msgspec.msgpack.decode(value)
+
+
+class _Wide(int):
+    """Stands for a whole number that a float does not hold exactly."""
+
+
+def _kind(value: Any) -> type:
+    return _Wide if type(value) is int and abs(value) > 2**53 else type(value)
+
+
+def in_context(axis: str) -> str:
+    """Return the name of an axis among the columns."""
+    return f"context.{axis}"
+
+
+def _axis_names(log: LogReader) -> list[str]:
+    """Return a name for every axis: its feature, if that is enough to tell it from the others."""
+    start = decode(log.first())
+    if not isinstance(start, events.Started):
+        raise StateError(f"{log.file}: its first event must be Started, it is {type(start).__name__}")
+    names = [_feature(description) for description in start.axes]
+    twice = {name for name, count in Counter(names).items() if count > 1}
+    return [f"{name} {n}" if name in twice else name for n, name in enumerate(names)]
+
+
+def _feature(description: str) -> str:
+    found = re.match(r"""\w+\(feature=(['"])(.*?)\1[,)]""", description)
+    return found[2] if found else description

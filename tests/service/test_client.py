@@ -1,0 +1,311 @@
+"""The client against a service that runs: what is sent again is decided once, and errors say what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend.classifiers.adapters import as_classifier
+from cosend.client import AsyncClient, Client, Heard, requests, retries
+from cosend.client.retries import Call, Lost, Reply, Retries
+from cosend.errors import NoAnswer, ServiceError, SettingError, SomeUnanswered, Unreachable
+from cosend.service import bodies, problems
+from cosend.service.tokens import Tokens
+from tests.service.live import Lossy, Trouble, a_setup, broken_for_some, served, slow
+
+Service = tuple[str, Trouble]
+BROKEN = {"only": as_classifier(broken_for_some)}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with served(tmp_path_factory.mktemp("site")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "FIRST_REST_S", 0.001)
+
+
+def test_decisions_labels_and_what_the_site_knows_of_them(service: Service) -> None:
+    with Client(service[0]) as site:
+        assert site.ready()
+        first, second = site.classify([{"age": 30}, {"age": np.float64(70.0)}], ids=["visit/1 ü?#", None])
+        assert (first.id, first.label, first.answered_by) == ("visit/1 ü?#", "well", None)
+        assert second.arm in ("young", "any")
+        assert len(second.id) == 32
+        assert site.label(first.id, "well") == "learnt"
+        assert site.label(first.id, "well") == "duplicate"
+        heard = site.label_many([(second.id, "ill", 0.5), ("nobody's", "ill")])
+        assert heard == Heard(learnt=[second.id], unknown=["nobody's"])
+        story = site.decision(first.id)
+        assert (story.label, story.truth, story.labelled, story.context) == ("well", "well", True, [0.3])
+        assert site.classify_one({"age": 99}, first.id) == first  # the same id, the same decision
+
+
+def test_what_the_site_shows_of_itself_and_what_an_operator_changes(service: Service) -> None:
+    with Client(service[0]) as site:
+        site.label_many({each.id: "well" for each in site.classify([{"age": age} for age in range(100)])})
+        summary = site.summary()
+        assert (summary.site, summary.mode, summary.ready) == ("north", "apply", True)
+        assert [arm.name for arm in site.arms()] == ["young", "any"]
+        assert len(site.cells()) == summary.cells
+        assert site.change_arm("any", cost=0.25, paused=True).paused
+        assert {each.arm for each in site.classify([{"age": 1}] * 20)} == {"young"}
+        assert site.change_arm("any", cost=0.0, paused=False).cost == 0.0
+        assert site.set_mode("observe", "any").answered_by == "any"
+        assert site.classify_one({"age": 70}).answered_by == "any"
+        assert site.set_mode("apply").mode == "apply"
+        assert site.cells()[0].arms["any"].reward_count >= 0
+
+
+def test_all_pages_are_followed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Client(service[0]) as site:
+        site.classify([{"age": age} for age in range(100)])
+        cells, events = site.cells(), list(site.events())
+        assert [event["number"] for event in events] == list(range(site.summary().events))
+        assert events[0]["event"] == "Started"
+        monkeypatch.setattr(requests, "PAGE", 1)
+        assert site.cells() == cells
+        assert [arm.name for arm in site.arms()] == ["young", "any"]
+        assert list(site.events(len(events) - 3)) == events[-3:]
+
+
+def test_the_same_with_asyncio(service: Service) -> None:
+    async def talk() -> None:
+        async with AsyncClient(service[0]) as site:
+            assert await site.ready()
+            batches = await asyncio.gather(*(site.classify([{"age": age}] * 3) for age in range(20)))
+            ids = [each.id for batch in batches for each in batch]
+            assert len(set(ids)) == 60
+            assert (await site.label_many((each, "well") for each in ids)).learnt == ids
+            one = await site.classify_one({"age": 5}, "mine")
+            assert (await site.decision("mine")).arm == one.arm
+            assert await site.label("mine", "well", cost=0.1) == "learnt"
+            assert len(await site.arms()) == 2
+            assert len(await site.cells()) == (await site.summary()).cells
+            assert len([event async for event in site.events(5)]) == (await site.summary()).events - 5
+            assert (await site.change_arm("young", paused=False)).name == "young"
+            assert (await site.set_mode("apply")).mode == "apply"
+            with pytest.raises(ServiceError, match="age"):
+                await site.classify([{"height": 3}])
+
+    asyncio.run(talk())
+
+
+def test_many_items_go_in_several_requests(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "MOST_ITEMS", 10)
+    url, trouble = service
+    with Client(url) as site:
+        trouble.requests.clear()
+        decisions = site.classify([{"age": n} for n in range(25)], ids=[f"batch {n}" for n in range(25)])
+        assert [each.id for each in decisions] == [f"batch {n}" for n in range(25)]
+        assert trouble.requests == ["/v1/classify"] * 3
+        assert len(site.label_many({each.id: "well" for each in decisions}).learnt) == 25
+        assert trouble.requests[3:] == ["/v1/labels"] * 3
+        assert site.classify([]) == []
+        assert site.label_many([]) == Heard()
+        monkeypatch.setattr(requests, "MOST_BYTES", 200)
+        assert len(site.classify([{"age": n, "text": "x" * 50} for n in range(10)])) == 10
+        assert len(trouble.requests) > 6 + 3
+        with pytest.raises(ServiceError, match="age") as refused:
+            site.classify([{"age": 1}] * 20 + [{}])
+        assert len(refused.value.so_far) == 20
+
+
+def test_the_limits_and_problems_are_those_of_the_service() -> None:
+    assert (requests.MOST_ITEMS, requests.MOST_BYTES) == (bodies.MOST_ITEMS, bodies.MOST_BYTES)
+    assert retries.NO_ANSWER == problems.NO_ANSWER
+
+
+@pytest.mark.parametrize("status", [408, 429, 502, 503, 504])
+def test_what_may_pass_is_tried_again(service: Service, status: int) -> None:
+    url, trouble = service
+    trouble.answers, before = [(status, {})] * 3, len(trouble.requests)
+    with Client(url) as site:
+        assert site.classify_one({"age": 3}).label == "well"
+    assert len(trouble.requests) - before == 4
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 404, 422, 500])
+def test_what_will_not_pass_is_not_tried_again(service: Service, status: int) -> None:
+    url, trouble = service
+    trouble.answers, before = [(status, {})], len(trouble.requests)
+    with Client(url) as site, pytest.raises(ServiceError, match=f"trouble.*HTTP {status}") as refused:
+        site.summary()
+    assert refused.value.status == status
+    assert len(trouble.requests) - before == 1
+
+
+def test_after_so_many_retries_it_gives_up(service: Service) -> None:
+    url, trouble = service
+    trouble.answers, before = [(503, {})] * 3, len(trouble.requests)
+    with Client(url, retries=2) as site, pytest.raises(ServiceError, match="HTTP 503"):
+        site.summary()
+    assert len(trouble.requests) - before == 3
+
+
+def test_it_waits_as_long_as_the_service_asks(service: Service) -> None:
+    url, trouble = service
+    trouble.answers = [(503, {"retry-after": "1"})]
+    begun = time.monotonic()
+    with Client(url) as site:
+        site.summary()
+        assert 1.0 <= time.monotonic() - begun < 3.0
+        trouble.answers = [(503, {"retry-after": "3600"})]
+        with pytest.raises(ServiceError, match="503"):
+            site.summary()
+
+
+def test_rests_grow_and_an_odd_rest_is_none() -> None:
+    def rests(outcome: Lost | Reply) -> list[float]:
+        steps, found = Retries(4, draw=lambda: 0.0).exchange(Call("GET", "/")), list[float]()
+        sent: Any = None
+        while True:
+            try:
+                step = steps.send(sent)
+            except StopIteration:
+                return found
+            if isinstance(step, float):
+                found.append(step)
+            else:
+                sent = outcome
+
+    growing = rests(Lost("gone"))
+    assert [b / a for a, b in pairwise(growing)] == [2.0, 2.0, 2.0]
+    assert rests(Reply(503, b"", "tomorrow")) == growing
+    assert rests(Reply(503, b"", "Thu, 01 Jan 1970 00:00:00 GMT")) == growing
+    assert rests(Reply(503, b"", "Thu, 01 Jan 2099 00:00:00 GMT")) == []
+    assert rests(Lost("never", may_pass=False)) == []
+
+
+def test_a_reply_that_was_lost_is_asked_for_again_and_decided_once(tmp_path: Path) -> None:
+    with served(tmp_path) as (upstream, _), Client(upstream) as direct:
+        with Lossy(upstream, drops=2) as url, Client(url) as site:
+            decisions = site.classify([{"age": n} for n in range(50)])
+        assert direct.summary().items == 50
+        assert [direct.classify_one({"age": 0}, each.id) for each in decisions] == decisions
+        with Lossy(upstream, drops=2) as url, Client(url) as site:
+            heard = site.label_many((each.id, "well") for each in decisions)
+        assert heard == Heard(duplicate=[each.id for each in decisions])  # learnt when nobody heard of it
+        counts = direct.summary().labels
+        assert (counts.learnt, counts.duplicate) == (50, 100)
+
+
+def test_lost_replies_with_asyncio_and_many_requests_at_once(tmp_path: Path) -> None:
+    async def talk(url: str) -> list[str]:
+        async with AsyncClient(url) as site:
+            batches = await asyncio.gather(*(site.classify([{"age": n}] * 2) for n in range(10)))
+            return [each.id for batch in batches for each in batch]
+
+    with served(tmp_path) as (upstream, _), Client(upstream) as direct:
+        with Lossy(upstream, drops=6) as url:
+            ids = asyncio.run(talk(url))
+        assert len(set(ids)) == direct.summary().items == 20
+
+
+def test_a_reply_that_takes_too_long_is_asked_for_again_while_the_item_is_still_being_decided(tmp_path: Path) -> None:
+    setup = a_setup(classifiers={"slow": as_classifier(slow)})
+    with served(tmp_path, setup) as (url, trouble), Client(url) as direct:
+        with Client(url, timeout_s=0.1, retries=50) as site:
+            decision = site.classify_one({"age": 3})
+        assert trouble.requests.count("/v1/classify") > 1
+        assert direct.summary().items == 1
+        assert direct.decision(decision.id).label == "well"
+
+
+def test_items_that_no_arm_could_label(tmp_path: Path) -> None:
+    with served(tmp_path, a_setup(classifiers=BROKEN)) as (url, trouble), Client(url) as site:
+        with pytest.raises(SomeUnanswered, match=r"1 of 2 items could not be labelled.*too odd") as some:
+            site.classify([{"age": 1}, {"age": 2, "odd": True}])
+        assert [each and each.label for each in some.value.decisions] == ["well", None]
+        with pytest.raises(NoAnswer, match="too odd") as none:
+            site.classify_one({"age": 2, "odd": True})
+        assert not isinstance(none.value, SomeUnanswered)
+        with pytest.raises(SomeUnanswered, match=r"3 of 3 items"):
+            site.classify([{"age": 2, "odd": True}] * 3)
+        assert len(trouble.requests) == 3  # to ask again would not help these items
+
+
+def test_tokens(tmp_path: Path) -> None:
+    known = "only-to-classify-with"
+    tokens = Tokens({known: frozenset(["classify"])})
+    with served(tmp_path, tokens=tokens) as (url, _):
+        with Client(url, token=known) as site:
+            assert site.classify_one({"age": 3}).label == "well"
+            with pytest.raises(ServiceError, match="may not read") as refused:
+                site.summary()
+            assert refused.value.status == 403
+        with Client(url) as site, pytest.raises(ServiceError, match="a bearer token is needed"):
+            site.classify_one({"age": 3})
+
+
+def test_a_service_that_is_not_there() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with Client(url, retries=1) as site:
+        assert not site.ready()
+        with pytest.raises(Unreachable, match=f"{url}: the service does not answer: ConnectError") as lost:
+            site.classify([{"age": 1}])
+        assert (lost.value.status, lost.value.so_far) == (None, [])
+
+
+def test_something_else_is_there(service: Service) -> None:
+    url, trouble = service
+    with Client(url) as site:
+        trouble.answers = [(200, {})]
+        with pytest.raises(ServiceError, match="not the reply of a cosend site"):
+            site.summary()
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"base_url": "localhost:80"}, "base_url"),
+        ({"base_url": "ftp://x"}, "base_url"),
+        ({"base_url": 3}, "base_url"),
+        ({"token": "tokén"}, "token"),
+        ({"token": "two\nlines"}, "token"),
+        ({"retries": -1}, "retries"),
+        ({"timeout_s": 0}, "timeout_s"),
+        ({"connect_s": math.inf}, "connect_s"),
+    ],
+)
+def test_options_that_are_not_allowed(options: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(SettingError, match=wrong):
+        Client(**{"base_url": "http://127.0.0.1:1", **options})
+
+
+def test_what_cannot_be_sent_is_refused_before_it_is_sent() -> None:
+    with Client("http://127.0.0.1:1", retries=0) as site:
+        with pytest.raises(SettingError, match=r"items.*object"):
+            site.classify([{"age": object()}])
+        with pytest.raises(SettingError, match="ids"):
+            site.classify([{"age": 1}], ids=["a", "b"])
+        with pytest.raises(SettingError, match="items"):
+            site.classify({"age": 1})
+        with pytest.raises(SettingError, match="a label"):
+            site.label_many([("a",)])
+        with pytest.raises(SettingError, match="id"):
+            site.decision(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("missing", ["httpx", "msgspec"])
+def test_what_is_missing_is_named_with_the_command_that_installs_it(missing: str) -> None:
+    program = f"import sys; sys.modules[{missing!r}] = None\nimport cosend.client"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    assert f"needs {missing}: pip install 'cosend[client]'" in done.stderr
