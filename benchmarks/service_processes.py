@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 START_S = 60.0  # that a server may take
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -98,11 +100,17 @@ def free_port() -> int:
 
 
 def wait_for(running: Server) -> None:
-    """Return when a server takes connections."""
-    until = time.monotonic() + START_S
+    """Return when a server answers requests; a site says itself when it can."""
+    until, url = time.monotonic() + START_S, f"http://127.0.0.1:{running.port}/health/ready"
     while time.monotonic() < until and running.process.poll() is None:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", running.port), 1):
-            return
+        try:
+            with urlopen(url, timeout=5):  # noqa: S310 - ours
+                return
+        except HTTPError as error:
+            if error.code == 404:  # an echo knows no such route
+                return
+        except OSError:
+            pass
         time.sleep(0.05)
     raise SystemExit(f"the {running.kind} server did not start")
 
