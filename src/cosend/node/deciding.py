@@ -7,7 +7,7 @@ its items are done, whatever the others do. An item whose arm has failed is chos
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -24,7 +24,7 @@ from cosend.node.counts import Counts
 from cosend.node.flight import PHASE_NAMES, Decided, Flight, Request, Result
 from cosend.node.labels import LABELS, are_labels, is_label
 from cosend.node.setup import Setup
-from cosend.node.workers import Worker, teach_all
+from cosend.node.workers import Answers, Replies, Worker, teach_all
 from cosend.site.context import Column, read_columns
 from cosend.site.events import Named, Shown
 from cosend.site.label_check import LabelCheck
@@ -35,7 +35,8 @@ from cosend.stores.log_index import NAME
 
 NONE: Final[frozenset[str]] = frozenset()
 NO_REASONS: Final[dict[str, str]] = {}
-Uses = dict[str, list[Flight]]
+ITEM, ID, KIND = (Flight._fields.index(name) for name in ("item", "id", "kind"))
+Uses = dict[str, list[Any]]  # by arm: flights, as tuples
 
 
 class Deciding:
@@ -110,49 +111,50 @@ class Deciding:
             self._choose_again(flights, failed, uses)
         for arm, flights in uses.items():
             self.breakers.of(arm).used()
-            items = [request.items[place] for request, place, *_ in flights]
-            self._predict(arm, items, partial(self._answered, arm, flights))
+            self._predict(arm, [flight[ITEM] for flight in flights], partial(self._answered, arm, flights))
 
     def _choose_new(self, requests: list[Request], uses: Uses) -> None:
         columns = requests[0].columns
         if len(requests) > 1:
             columns = [list(chain.from_iterable(parts)) for parts in zip(*(r.columns for r in requests), strict=True)]
         points = self.rules.place(columns)
-        places = [(request, place) for request in requests for place in range(len(request.items))]
-        self._choose(points, places, NONE, (), repeat(NO_REASONS), uses)
+        owners = [request for request in requests for _ in request.items]
+        places = [*chain.from_iterable(range(len(request.items)) for request in requests)]
+        items = [*chain.from_iterable(request.items for request in requests)]
+        self._choose(points, (owners, places, items, repeat(NO_REASONS)), NONE, (), uses)
         for request in requests:
             if request.observer is not None:
                 self._predict(request.observer, request.items, partial(self._observed, request))
 
     def _choose_again(self, flights: list[Flight], failed: frozenset[str], uses: Uses) -> None:
         points = np.array([self.rules.understand(flight.context, Codes.find) for flight in flights])
-        places = [(flight.request, flight.place) for flight in flights]
-        arrivals, reasons = [flight.arrival for flight in flights], [flight.reasons for flight in flights]
-        self._choose(points, places, failed, arrivals, reasons, uses)
+        owners, places, items, *_, arrivals, _, reasons = zip(*flights, strict=True)
+        self._choose(points, (owners, places, items, reasons), failed, arrivals, uses)
 
     def _choose(
         self,
         points: Floats,
-        places: Sequence[tuple[Request, int]],
+        flown: tuple[Sequence[Request], Sequence[int], Sequence[Any], Iterable[dict[str, str]]],
         failed: frozenset[str],
         again: Sequence[int],
-        reasons: Iterable[dict[str, str]],
         uses: Uses,
     ) -> None:
+        """Choose for items: the columns of `flown` are their requests, places, items, and why arms failed for them."""
+        owners, places, items, reasons = flown
         without = self._left_out(failed)
         if without is None or len(failed) > self.setup.retries:
-            for (request, place), why in zip(places, reasons, strict=False):
-                self._finish(request, place, NoAnswer(self.setup.name, why))
+            for request, place, why in zip(owners, places, reasons, strict=False):
+                self._finish(request, {place: NoAnswer(self.setup.name, why)})
             self.counts.unanswered += len(places)
             return
         step = self.rules.choose(points, without=without, again=again)
         ids = range(step.first, step.first + len(places))
-        made = zip(ids, step.kinds, step.cells, step.propensities, step.arrivals, step.contexts, reasons, strict=False)
-        for (request, place), arm, row in zip(places, step.arms, made, strict=True):
+        made = step.kinds, step.cells, step.propensities, step.arrivals, step.contexts
+        for arm, flight in zip(step.arms, zip(owners, places, items, ids, *made, reasons, strict=False), strict=True):
             if arm in uses:
-                uses[arm].append(Flight(request, place, *row))
+                uses[arm].append(flight)
             else:
-                uses[arm] = [Flight(request, place, *row)]
+                uses[arm] = [flight]
 
     def _left_out(self, failed: frozenset[str]) -> frozenset[str] | None:
         """Return the arms that may not be chosen; one that rests is tried all the same if nothing else is left."""
@@ -167,52 +169,60 @@ class Deciding:
 
     # Models
 
-    def _predict(self, arm: str, items: Sequence[Any], then: Callable[[int, list[Reply]], None]) -> None:
+    def _predict(self, arm: str, items: Sequence[Any], then: Callable[[int, int, Answers], None]) -> None:
         """Let a model label items; `then` hears of it in the thread of the loop, for some of them at a time."""
 
-        def done(start: int, replies: list[Reply]) -> None:
+        def done(start: int, end: int, answers: Answers) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                self._loop.call_soon_threadsafe(then, start, replies)
+                self._loop.call_soon_threadsafe(then, start, end, answers)
 
         self.workers[arm].predict(items, done)
 
-    def _answered(self, arm: str, flown: list[Flight], start: int, replies: list[Reply]) -> None:
+    def _answered(self, arm: str, flown: list[Any], start: int, end: int, answers: Answers) -> None:
         """Enter what a model has answered, and choose again where it has failed."""
         if self._closed:
             return
-        flights = flown if len(replies) == len(flown) else flown[start : start + len(replies)]
-        labels = [label for label, _ in replies]
-        if are_labels(labels) and all(failed is None for _, failed in replies):
-            self._complete(arm, flights, labels)
+        flights = flown if end - start == len(flown) else flown[start:end]
+        if not isinstance(answers, Replies) and are_labels(answers):
+            self._complete(arm, flights, answers)
             return
-        good, bad = list[tuple[Flight, Any]](), list[tuple[Flight, str]]()
-        for flight, (label, failed) in zip(flights, replies, strict=True):
-            if failed is None and is_label(label):
+        good, bad = list[Any](), list[tuple[Any, str]]()
+        for flight, (label, failed) in zip(flights, _replies(arm, answers), strict=True):
+            if failed is None:
                 good.append((flight, label))
             else:
-                bad.append((flight, failed or f"classifier {arm!r} returned {shown(label)}; {LABELS}"))
+                bad.append((flight, failed))
         if good:
             self._complete(arm, [flight for flight, _ in good], [label for _, label in good])
-        self._failed(arm, bad, worked=bool(good))
+        self._failed(arm, [(Flight(*flight), why) for flight, why in bad], worked=bool(good))
 
-    def _complete(self, arm: str, flights: list[Flight], labels: list[Any]) -> None:
+    def _complete(self, arm: str, flights: list[Any], labels: list[Any]) -> None:
         """Enter labels, and answer those who asked."""
         self.breakers.of(arm).worked()
-        ids = [flight[2] for flight in flights]
+        ids = [flight[ID] for flight in flights]
         keeps = arm in self._learning or (self._learning and self.setup.learns_from == "all")
-        items = [copy(request.items[place]) for request, place, *_ in flights] if keeps else []
-        late = self.rules.complete(ids, labels, items)
+        late = self.rules.complete(ids, labels, [copy(flight[ITEM]) for flight in flights] if keeps else [])
         if late:  # nothing waits for their label any more, but what clients are told must not be lost
             said = dict(zip(ids, labels, strict=True))
             self.commits.event(Shown(tuple(late), tuple(said[number] for number in late)))
         self.labels.gave(labels)
-        self.counts.decided(arm, [flight[3] for flight in flights])
-        cost, mixed = self.rules.learner.arms.cost(arm), self.has_numbers_as_names
-        for (request, place, number, kind, cell, propensity, *_), label in zip(flights, labels, strict=True):
-            name = None if request.names is None else request.names[place]
-            text = name or (self._number_as_text(number) if mixed else str(number))
-            request.numbers[place] = number
-            self._finish(request, place, Decided(text, label, arm, PHASE_NAMES[kind], cell, cost, propensity))
+        self.counts.decided(arm, [flight[KIND] for flight in flights])
+        for request, results in self._results(arm, flights, labels).items():
+            self._finish(request, results)
+
+    def _results(self, arm: str, flights: list[Any], labels: list[Any]) -> dict[Request, dict[int, Decided]]:
+        """Return what is told of items, by request and place."""
+        cost, as_text = self.rules.learner.arms.cost(arm), self._number_as_text if self.has_numbers_as_names else str
+        results: dict[Request, dict[int, Decided]] = {}
+        for (request, place, _, number, kind, cell, propensity, *_), label in zip(flights, labels, strict=True):
+            if request not in results:
+                results[request] = {}
+            name = request.names and request.names[place]
+            phase = PHASE_NAMES[kind]
+            results[request][place] = Decided(name or as_text(number), label, arm, phase, cell, cost, propensity)
+            if request.numbers is not None:
+                request.numbers[place] = number
+        return results
 
     def _number_as_text(self, number: int) -> str:
         """Return the id of a decision that its client gave none; another client may have taken the number as a name."""
@@ -227,27 +237,29 @@ class Deciding:
         self._again += [flight._replace(reasons={**flight.reasons, arm: why}) for flight, why in failures]
         self._wake()
 
-    def _observed(self, request: Request, start: int, replies: list[Reply]) -> None:
+    def _observed(self, request: Request, start: int, end: int, answers: Answers) -> None:
         """Take what the classifier says that answers in place of the arms; if it fails, theirs is better than none."""
         if self._closed or request.observer is None:
             return
-        for place, (label, failed) in enumerate(replies, start):
-            if failed is None and is_label(label):
+        for place, (label, failed) in enumerate(_replies(request.observer, answers), start):
+            if failed is None:
                 request.shown[place] = label
             else:
-                self.counts.failed(request.observer, 1, failed or f"returned {shown(label)}")
-            self._one_less(request)
+                self.counts.failed(request.observer, 1, failed)
+        self._less(request, end - start)
 
     # Items that are done
 
-    def _finish(self, request: Request, place: int, result: Result) -> None:
-        request.results[place] = result
-        self.in_flight -= 1
-        self._one_less(request)
+    def _finish(self, request: Request, results: Mapping[int, Result]) -> None:
+        """Take what is told of some items of a request."""
+        for place, result in results.items():
+            request.results[place] = result
+        self.in_flight -= len(results)
+        self._less(request, len(results))
 
-    def _one_less(self, request: Request) -> None:
-        """Take note of an answer; when all are there, and on the disk, the client is told."""
-        request.left -= 1
+    def _less(self, request: Request, count: int) -> None:
+        """Take note of answers; when all are there, and on the disk, the client is told."""
+        request.left -= count
         if request.left:
             return
         if request.shown:
@@ -259,12 +271,13 @@ class Deciding:
 
     def _show(self, request: Request) -> None:
         request.show()
-        told = {request.numbers[place]: label for place, label in request.shown.items() if request.numbers[place]}
+        numbers = request.numbers or []
+        told = {numbers[place]: label for place, label in request.shown.items() if numbers[place]}
         if told:
             self.commits.event(Shown(tuple(told), tuple(told.values()), request.observer or ""))
 
     def _write_names(self, request: Request) -> None:
-        both = zip(request.numbers, request.names or (), strict=True)
+        both = zip(request.numbers or (), request.names or (), strict=True)
         named = [(name, number) for number, name in both if name is not None and number]
         if named:
             self.commits.also(NAME, named)
@@ -308,3 +321,12 @@ def _by_failures(flights: Iterable[Flight]) -> dict[frozenset[str], list[Flight]
     for flight in flights:
         groups.setdefault(frozenset(flight.reasons), []).append(flight)
     return groups
+
+
+def _replies(arm: str, answers: Answers) -> Iterator[Reply]:
+    """Yield the answers of a model one by one: a label that cannot be one is a failure too."""
+    for answer in answers if isinstance(answers, Replies) else map(Reply, answers):
+        if answer.failed is None and not is_label(answer.label):
+            yield Reply(None, f"classifier {arm!r} returned {shown(answer.label)}; {LABELS}")
+        else:
+            yield answer

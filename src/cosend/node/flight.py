@@ -45,7 +45,8 @@ class Request:
         self.items, self.columns, self.names, self.observer = items, columns, names, observer
         self.left = len(items) if observer is None else 2 * len(items)  # answers that are still missing
         self.results: list[Any] = [None] * len(items)
-        self.numbers: list[int] = [0] * len(items)
+        is_plain = names is None and observer is None
+        self.numbers: list[int] | None = None if is_plain else [0] * len(items)  # of the decisions, where that matters
         self.shown: dict[int, Any] = {}  # by place: what the observer says
         self.done: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
 
@@ -61,10 +62,11 @@ class Request:
 
 
 class Flight(NamedTuple):
-    """An item for which an arm was chosen."""
+    """An item for which an arm was chosen. Where many are made at once they are plain tuples, in this order."""
 
     request: Request
     place: int
+    item: Any
     id: int
     kind: int
     cell: int

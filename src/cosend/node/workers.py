@@ -16,15 +16,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cosend.classifiers.adapters import Classifier, teach
-from cosend.errors import CosendError, in_one_line
-from cosend.site.batch import replies_of
+from cosend.classifiers.adapters import Classifier, predictions, teach
+from cosend.errors import ClassifierError, CosendError, in_one_line
+from cosend.site.batch import replies_alone
 from cosend.site.messages import Reply
 
 SHARE_OF_LIMIT: Final = 0.25  # of the time limit that a call should take: so many items are given to a model at once
 MOST_ITEMS: Final = 4_096
 FIRST_ITEMS: Final = 256  # before it is known how fast a model is
 MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is given no more
+
+
+class Replies(list[Reply]):
+    """Replies of a model, some of which say that it has failed."""
+
+
+Answers = list[Any] | Replies  # labels, if the model has not failed
 
 
 @dataclass(slots=True, eq=False)
@@ -55,15 +62,25 @@ class Worker:
     _stuck: int = 0
     _closed: bool = False
 
-    def predict(self, items: Sequence[Any], done: Callable[[int, list[Reply]], None]) -> None:
-        """Let the model label items; `done` gets the place of the first and the replies, for some of them at a time."""
+    def predict(self, items: Sequence[Any], done: Callable[[int, int, Answers], None]) -> None:
+        """Let the model label items; `done` hears of it for some of them at a time.
+
+        It gets the places of the first and after the last of these, and their labels, or a reply for each if the model
+        has failed on any.
+        """
         size = self._call_size()
         for start in range(0, len(items), size):
             part = items[start : start + size]
             self._put(Job(self._prediction(part), _told_from(done, start, len(part)), len(part)))
 
-    def _prediction(self, items: Sequence[Any]) -> Callable[[], list[Reply]]:
-        return lambda: replies_of(self.name, self.classifier, items)
+    def _prediction(self, items: Sequence[Any]) -> Callable[[], Answers]:
+        def work() -> Answers:
+            try:
+                return predictions(self.name, self.classifier, items)
+            except ClassifierError as error:
+                return Replies(replies_alone(self.name, self.classifier, items, error))
+
+        return work
 
     def do(self, work: Callable[[], Any], done: Callable[[Any], None] = lambda _: None) -> None:
         """Let the thread of the model do something else, in its turn; `done` gets the result or the error."""
@@ -165,11 +182,12 @@ class Worker:
             self._changed.notify_all()
 
 
-def _told_from(done: Callable[[int, list[Reply]], None], start: int, count: int) -> Callable[[Any], None]:
-    """Return what tells the replies of a part; an error is a failed reply for every item of it."""
+def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int) -> Callable[[Any], None]:
+    """Return what tells the answers of a part; an error is a failed reply for every item of it."""
 
     def tell(result: Any) -> None:
-        done(start, [Reply(None, str(result))] * count if isinstance(result, Exception) else result)
+        answers = Replies([Reply(None, str(result))] * count) if isinstance(result, Exception) else result
+        done(start, start + count, answers)
 
     return tell
 

@@ -17,7 +17,7 @@ from cosend.errors import NoAnswer
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
-from cosend.service.bodies import BODY_S, CLASSIFY, LABELS, MOST_BYTES, check_features, decoded
+from cosend.service.bodies import BODY_S, CLASSIFY, LABELS, MOST_BYTES, decoded
 from cosend.service.metrics import Metrics
 from cosend.service.problems import Refused, problem, problem_of
 from cosend.service.tokens import Tokens
@@ -63,10 +63,9 @@ class HotRoutes:
         self.tokens.check(headers.get(b"authorization", b"").decode("latin-1"), "classify")
         self.node.check_ready()
         items = decoded(CLASSIFY, await read_body(headers, receive)).items
-        check_features(items)
         names = [item.id for item in items]
         results = await self.node.classify([item.features for item in items], names)
-        if any(isinstance(result, NoAnswer) for result in results):
+        if NoAnswer in map(type, results):
             return _partly(results, names)
         return ENCODE({"decisions": results})
 

@@ -19,7 +19,7 @@ import msgspec
 from cosend.errors import CosendError, NoAnswer
 from cosend.node.labelling import Given
 from cosend.node.node import Node
-from cosend.service.bodies import Item, Truth, check_features, decoded
+from cosend.service.bodies import Item, Truth, decoded
 from cosend.service.problems import Refused
 
 AHEAD: Final = 512  # lines that are read before they are needed
@@ -103,7 +103,6 @@ class Pipe:
         return [answer for line in lines for answer in await self._alike([line])]
 
     async def _decided(self, items: list[Item]) -> list[bytes]:
-        check_features(items)
         results = await self.node.classify([item.features for item in items], [item.id for item in items])
         return [
             self._refusal(result) if isinstance(result, NoAnswer) else msgspec.json.encode(result) for result in results

@@ -84,6 +84,7 @@ def serve(node: Node, address: Address, tokens: Tokens) -> None:
         timeout_graceful_shutdown=SHUTDOWN_S,
         limit_concurrency=MOST_CONNECTIONS,
         server_header=False,
+        proxy_headers=False,  # nobody here asks where a request comes from
         lifespan="on",
     )
     server = uvicorn.Server(config)

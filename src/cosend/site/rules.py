@@ -207,8 +207,10 @@ class Rules(ArmChanges):
             lengths = f"{len(labels)}, {len(items)} and {len(others)}"
             raise SettingError("labels, items and others", lengths, f"as many as ids ({len(ids)}), or none")
         notes = zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False)
-        rows = zip(ids, notes, self.learner.find(ids), strict=True)
-        answered = {ticket: note for ticket, note, (arm, _, _) in rows if arm >= 0}
+        waiting = self.learner.still_waiting(ids)
+        answered = dict(zip(ids, notes, strict=True))
+        if len(waiting) < len(answered):
+            answered = {ticket: answered[ticket] for ticket in waiting}
         self._begin()
         self.learner.registry.notes.update(answered)
         if self.journal is not None and answered:

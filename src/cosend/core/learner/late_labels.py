@@ -10,6 +10,7 @@ import numpy as np
 from cosend.core.checks import LARGEST, as_list, check_unit
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
+from cosend.core.kernel.ledger import Ints
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.registry import Registry
@@ -93,19 +94,28 @@ class LateLabels:
 
     def still_waiting(self, tickets: Sequence[int]) -> Sequence[int]:
         """Return those of the ids that still wait: some may have become overdue, or their arm may have left."""
+        if len(tickets) > 1 and self._looked_up(tickets)[:, 0].min() >= 0:
+            return tickets
         return [ticket for ticket, (arm, _, _) in zip(tickets, self.find(tickets), strict=True) if arm >= 0]
 
     def find(self, tickets: Sequence[int]) -> list[Waited]:
         """Return (arm, kind, arrival) of what waits under each id; the arm is -1 where nothing does."""
-        entries = self.memory.arrays[WAITING_ENTRIES]
-        for ticket in tickets:
-            if type(ticket) is not int or not 0 < ticket <= LARGEST:  # 1.0 and True equal 1, but are no ids
-                raise self.no_label_wanted(ticket)
         if len(tickets) == 1:
-            return [entry_points.look_one(entries, tickets[0])]
+            self._check_ids(tickets)
+            return [entry_points.look_one(self.memory.arrays[WAITING_ENTRIES], tickets[0])]
+        return list(map(tuple, self._looked_up(tickets).tolist()))
+
+    def _looked_up(self, tickets: Sequence[int]) -> Ints:
+        self._check_ids(tickets)
         found = np.empty((len(tickets), 3), np.int64)
-        entry_points.look_up(entries, np.array(tickets, np.int64), found)
-        return [(arm, kind, arrival) for arm, kind, arrival in found.tolist()]
+        entry_points.look_up(self.memory.arrays[WAITING_ENTRIES], np.array(tickets, np.int64), found)
+        return found
+
+    def _check_ids(self, tickets: Sequence[int]) -> None:
+        """Raise unless these can be ids: 1.0 and True equal 1, but are none."""
+        if tickets and (set(map(type, tickets)) != {int} or not 0 < min(tickets) <= max(tickets) <= LARGEST):
+            wrong = (ticket for ticket in tickets if type(ticket) is not int or not 0 < ticket <= LARGEST)
+            raise self.no_label_wanted(next(wrong))
 
     def no_label_wanted(self, decision: object) -> DecisionError:
         """Return the error for a label that no decision waits for."""
