@@ -14,6 +14,7 @@ from cosend.experiments.scenario import run, world
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GUIDES = ROOT / "docs" / "guides"  # test_guides.py does what they say, as a whole
 
 
 def blocks(page: Path) -> list[str]:
@@ -21,7 +22,9 @@ def blocks(page: Path) -> list[str]:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page) and page.parent != GUIDES], ids=lambda page: page.name
+)
 def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for number, code in enumerate(blocks(page)):
