@@ -90,10 +90,12 @@ class Labelling:
         found = self.decisions.named(own) if own else {}
         left = {name: number for name, number in numbers.items() if name not in found}
         unnamed = self.decisions.unnamed(left.values()) if left else {}
+        gone = [number for number in left.values() if number < self.oldest and number not in unnamed]
+        named = self.decisions.get(gone) if gone else {}  # their clients know them by another id
         for name, number in left.items():
             if number in unnamed:
                 found[name] = number, unnamed[number]
-            elif number < self.oldest:
+            elif number < self.oldest and number not in named:
                 found[name] = number, False
         return found
 
@@ -142,4 +144,5 @@ class Labelling:
 def number_of(name: str) -> int:
     """Return the number that an id is, 0 if it is none: #17 is the site's number 17 where a client took 17 itself."""
     digits = name.removeprefix("#")
-    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
+    is_number = digits.isascii() and digits.isdecimal() and digits[0] != "0" and len(digits) < 19
+    return int(digits) if is_number else 0

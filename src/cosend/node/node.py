@@ -54,6 +54,7 @@ class Node:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._snapshots = [0, 0]  # the positions of the last two: the older is there if the newer is damaged
         self._one_snapshot = asyncio.Lock()
+        self._wanted: set[str] = set()  # numbers that clients want as names, and are waiting to have
         self._rebuilding = False
 
     # Starting and stopping
@@ -172,6 +173,7 @@ class Node:
 
     async def _classify_named(self, items: Sequence[Any], names: Sequence[str | None]) -> list[Decided | NoAnswer]:
         given = list(dict.fromkeys(name for name in names if name is not None))
+        await self._numbers_are_settled(given)
         flying = {name: self.deciding.flying[name] for name in given if name in self.deciding.flying}
         known = self.store.decisions.named([name for name in given if name not in flying])
         self._check_names([name for name in given if name not in known and name not in flying])
@@ -186,12 +188,28 @@ class Node:
         results.update((name, read_answer(kept[number])[0]) for name, (number, _) in known.items())
         if places:
             request = self.deciding.take([items[n] for n in places], [names[n] for n in places])
-            for place, result in zip(places, await request.done, strict=True):
+            answers = await asyncio.shield(request.done)  # others may wait for it too
+            for place, result in zip(places, answers, strict=True):
                 results[names[place] or place] = result
         for name, other in flying.items():
             answers = await asyncio.shield(other.done)
             results[name] = answers[list(other.names).index(name)]
         return [results[names[place] or place] for place in range(len(items))]
+
+    async def _numbers_are_settled(self, names: Sequence[str]) -> None:
+        """Wait until the disk says whose the numbers are that a client wants as names; nobody gets them meanwhile."""
+        last = self.rules.learner.last_id
+        numbers = {number: name for name in names if 0 < (number := number_of(name)) <= last}
+        for number in self.store.decisions.get(numbers) if numbers else ():
+            del numbers[number]
+        if numbers:
+            self.labelling.has_numbers_as_names = True
+            self._wanted.update(numbers.values())
+            try:
+                await self.commits.done()
+                self.check_ready()
+            finally:
+                self._wanted.difference_update(numbers.values())
 
     def _check_names(self, names: Sequence[str]) -> None:
         """Raise if a client's new id is that of a decision to which another client gave none."""
@@ -211,7 +229,7 @@ class Node:
         if not self.labelling.has_numbers_as_names:
             return False
         name = str(number)
-        return name in self.deciding.flying or bool(self.store.decisions.named([name]))
+        return name in self._wanted or name in self.deciding.flying or bool(self.store.decisions.named([name]))
 
     async def label(self, given: Sequence[Given]) -> Heard:
         """Learn true labels; they may come in any order, again and late."""

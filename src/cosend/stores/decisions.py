@@ -51,7 +51,12 @@ class Decisions:
             "SELECT name, id, truth IS NOT NULL FROM decisions"
             " WHERE name IS NOT NULL AND name IN (SELECT value FROM json_each(?))"
         )
-        rows = self._connection.execute(query, (json.dumps(list(names)),))
+        rows = self._connection.execute(query, (json.dumps([name for name in names if "\0" not in name]),)).fetchall()
+        for name in names:
+            if "\0" in name:  # where SQLite's JSON would end it
+                rows += self._connection.execute(
+                    "SELECT name, id, truth IS NOT NULL FROM decisions WHERE name = ?", (name,)
+                )
         return {name: (number, bool(labelled)) for name, number, labelled in rows}
 
     def unnamed(self, ids: Collection[int]) -> dict[int, bool]:
