@@ -148,7 +148,7 @@ def test_many_who_ask_at_once_under_one_id_get_one_decision(tmp_path: Path) -> N
 
 def test_one_who_goes_away_takes_nobody_else_along(tmp_path: Path) -> None:
     async def work() -> None:
-        def slow(item: Any) -> str:
+        def slow(_: Any) -> str:
             time.sleep(0.1)
             return "well"
 
@@ -178,7 +178,7 @@ def test_labels_of_one_who_goes_away_are_learnt_once(tmp_path: Path) -> None:
 
 def test_a_label_before_its_answer_is_unknown_and_can_come_again(tmp_path: Path) -> None:
     async def work() -> None:
-        def slow(item: Any) -> str:
+        def slow(_: Any) -> str:
             time.sleep(0.1)
             return "well"
 
@@ -194,7 +194,7 @@ def test_a_label_before_its_answer_is_unknown_and_can_come_again(tmp_path: Path)
 
 def test_what_was_not_acknowledged_when_the_site_was_killed_is_asked_for_again(tmp_path: Path) -> None:
     async def work() -> None:
-        def slow(item: Any) -> str:
+        def slow(_: Any) -> str:
             time.sleep(0.2)
             return "well"
 
