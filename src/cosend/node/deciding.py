@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.classifiers.adapters import teach
 from cosend.core.kernel.ledger import Floats
 from cosend.errors import ContextError, CosendError, NoAnswer, Unavailable, shown
 from cosend.node.breaker import Breakers
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
 from cosend.node.flight import Decided, Flight, Request
+from cosend.node.lessons import taught
 from cosend.node.setup import Setup
 from cosend.node.workers import Worker
 from cosend.site.context import Column, read_columns
@@ -42,16 +42,12 @@ LABELS: Final = "a label is text, a truth value, nothing, or a number that 64 bi
 
 def is_label(label: Any) -> bool:
     """Tell whether a label can travel and be written down."""
-    match label:
-        case bool() | None:
-            return True
-        case int():
-            return SMALLEST <= label <= LARGEST
-        case float():
-            return math.isfinite(label)
-        case str():
-            return label.isascii() or _is_utf8(label)
-    return False
+    kind = type(label)  # and no kind of it: an Enum or another subclass of text would come back as something else
+    if kind is str:
+        return label.isascii() or _is_utf8(label)
+    if kind is float:
+        return math.isfinite(label)
+    return kind is bool or label is None or (kind is int and SMALLEST <= label <= LARGEST)
 
 
 def _is_utf8(text: str) -> bool:
@@ -189,7 +185,8 @@ class Deciding:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
                 self._loop.call_soon_threadsafe(then, arm, flights[start : start + len(replies)], replies)
 
-        self.workers[arm].predict([flight.item for flight in flights], done)
+        # A copy: a model may change what it is given, and others see the same item, after it or beside it.
+        self.workers[arm].predict([copy(flight.item) for flight in flights], done)
 
     def _answered(self, arm: str, flights: list[Flight], replies: list[Reply]) -> None:
         """Enter what a model has answered, and choose again where it has failed."""
@@ -310,12 +307,9 @@ class Deciding:
 
 def teach_all(worker: Worker, pairs: Iterable[tuple[Any, Any]]) -> CosendError | None:
     """Let a model learn from items and their labels, all of them, and return what went wrong."""
-    wrong = None
+    wrong: CosendError | None = None
     for item, truth in pairs:
-        try:
-            teach(worker.name, worker.classifier, item, truth)
-        except CosendError as error:
-            wrong = error
+        wrong = taught(worker.name, worker.classifier, item, truth) or wrong
     return wrong
 
 

@@ -140,7 +140,9 @@ class Worker:
                     self._stuck += 1
                     if not self._learns and self._stuck <= MOST_STUCK:
                         self._start()
-            if self._stuck and (self._learns or self._stuck > MOST_STUCK):
+            if self._learns and any(now - job.started > self.limit_s for job in self._running):
+                given_up += self._take_waiting()  # behind a lesson too: it goes on, they do not wait for it
+            elif self._stuck > MOST_STUCK:
                 given_up += self._take_waiting()
         for job in given_up:
             job.done(CosendError(f"classifier {self.name!r} took longer than {self.limit_s:g} s"))
