@@ -118,7 +118,7 @@ def test_a_number_taken_while_the_decision_of_that_number_is_on_its_way_to_the_d
                 time.sleep(0.1)
                 return append(*arguments)
 
-            node.store.log.append = slow  # type: ignore[method-assign]
+            node.store.log.append = slow  # type: ignore[method-assign, assignment]
             unnamed = asyncio.create_task(decided(node))
             while not any(node.commits._rows.values()) and not node.commits._busy:
                 await asyncio.sleep(0.001)
@@ -159,7 +159,8 @@ def test_one_who_goes_away_takes_nobody_else_along(tmp_path: Path) -> None:
             first.cancel()
             result = await second
             assert result == await decided(node, "one")
-            assert not node.deciding.flying and not node.deciding.in_flight
+            assert not node.deciding.flying
+            assert not node.deciding.in_flight
 
     run(work())
 

@@ -115,7 +115,8 @@ def test_what_a_label_may_be(label: Any, tmp_path: Path) -> None:
     async def work() -> None:
         async with running(setup_of({"one": gives(label)}), tmp_path) as node:
             (found,) = await ask(node, 1)
-            assert found.label == label and type(found.label) in (type(None), bool, int, float, str)
+            assert found.label == label
+            assert type(found.label) in (type(None), bool, int, float, str)
         async with running(setup_of({"one": gives(label)}), tmp_path) as node:
             assert await node.classify([{"age": 1.0}], [found.id]) == [found]
 
@@ -208,7 +209,8 @@ def test_an_item_that_no_arm_can_label_says_why_and_may_be_asked_for_again(tmp_p
                 (found,) = await node.classify([{"age": 3.0}], ["mine"])
                 assert isinstance(found, NoAnswer)
                 assert set(found.reasons) == {"one", "two"}
-            assert not node.deciding.in_flight and not node.rules.learner.waiting_count
+            assert not node.deciding.in_flight
+            assert not node.rules.learner.waiting_count
 
     run(work())
 

@@ -109,7 +109,11 @@ class Node:
                 rules.set_cost(arm, cost)
         if costs != before:
             self.commits.also(SET, (COSTS, msgspec.msgpack.encode(costs)))
-        rules.withdraw([ticket for ticket, entry in rules.open().items() if not entry.answered])
+        waiting = rules.open()
+        told = self.store.decisions.kept(waiting)
+        rules.withdraw(
+            [n for n, entry in waiting.items() if not entry.answered or (entry.caller is None and n not in told)]
+        )
         if self.deciding.observer not in setup.classifiers and self.deciding.observer is not None:
             self._set_mode("apply", "")
 

@@ -20,7 +20,7 @@ from cosend.node.labelling import Given
 from cosend.node.looking import MOST_EVENTS, Looking
 from cosend.node.node import Node
 from cosend.service import views
-from cosend.service.bodies import CLASSIFY, LABELS, check_features, decoded, read_body
+from cosend.service.bodies import CLASSIFY, LABELS, SmallBodies, check_features, decoded, read_body
 from cosend.service.description import described
 from cosend.service.metrics import Metrics
 from cosend.service.problems import handle_problems, problem, problem_of
@@ -29,6 +29,7 @@ from cosend.version import VERSION
 
 ENCODE: Final = msgspec.json.Encoder().encode
 JSON: Final = "application/json"
+HOT: Final = ("/v1/classify", "/v1/labels")
 Start = Annotated[int, Query(ge=0, le=2**53)]
 Count = Annotated[int, Query(ge=1, le=1000)]
 Name = Annotated[str, Path(min_length=1, max_length=200)]
@@ -47,6 +48,7 @@ def build_app(node: Node, tokens: Tokens) -> FastAPI:
 
     title = f"cosend site {node.setup.name}"
     app: FastAPI = FastAPIOffline(title=title, version=VERSION, lifespan=lifespan, redoc_url=None)
+    app.add_middleware(SmallBodies, hot=HOT)
     handle_problems(app)
     metrics = Metrics(node)
     _add_hot_routes(app, node, tokens, metrics)
@@ -82,8 +84,8 @@ def _add_hot_routes(app: FastAPI, node: Node, tokens: Tokens, metrics: Metrics) 
         given = decoded(LABELS, await read_body(request)).labels
         return ENCODE(await node.label([Given(each.id, each.label, each.cost) for each in given]))
 
-    app.router.add_route("/v1/classify", _hot(classify, metrics.classify), methods=["POST"])
-    app.router.add_route("/v1/labels", _hot(labels, metrics.labels), methods=["POST"])
+    for path, route, latency in zip(HOT, (classify, labels), (metrics.classify, metrics.labels), strict=True):
+        app.router.add_route(path, _hot(route, latency), methods=["POST"])
 
 
 def _told(result: Decided | NoAnswer, name: str | None) -> Any:
@@ -137,7 +139,7 @@ def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
         more = start + count if len(found) == count else None
         return views.Cells(cells=[views.Cell(**cell) for cell in found], next=more)
 
-    @app.get("/v1/decisions/{decision_id}", dependencies=may_read)
+    @app.get("/v1/decisions/{decision_id:path}", dependencies=may_read)
     async def decision(decision_id: Name) -> views.Decision:
         """Return a decision, how it was made, and what its cell knows now."""
         node.check_started()
@@ -162,7 +164,7 @@ _LINES: Final[dict[int | str, dict[str, Any]]] = {
 def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
     may_change = [_allowed(tokens, "admin")]
 
-    @app.post("/v1/arms/{name}", dependencies=may_change)
+    @app.post("/v1/arms/{name:path}", dependencies=may_change)
     async def change_arm(name: Name, change: views.ArmChange) -> views.Arm:
         """Change what an arm costs, pause it, or let it be used again."""
         paused = None if change.action is None else change.action == "pause"

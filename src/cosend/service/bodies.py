@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cosend.errors import shown
-from cosend.service.problems import Refused
+from cosend.service.problems import Refused, problem_of
 
 MOST_BYTES: Final = 32 * 2**20  # of a body
 BODY_S: Final = 30.0  # to send it
 MOST_ITEMS: Final = 10_000
 MOST_FEATURES: Final = 2_000
 LONGEST_TEXT: Final = 100_000  # characters of a feature or a label
+LONGEST_NAME: Final = 1_000  # characters of the name of a feature
 LONGEST_ID: Final = 200
+MOST_SMALL_BYTES: Final = 2**16  # of a body on the other routes
 DEEPEST: Final = 8  # lists and objects within each other
 SMALLEST, LARGEST = -(2**63), 2**64 - 1
 
@@ -55,18 +59,21 @@ CLASSIFY: Final = msgspec.json.Decoder(Classify)
 LABELS: Final = msgspec.json.Decoder(Labels)
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, most_bytes: int = MOST_BYTES) -> bytes:
     """Return the body of a request; one that is too long or too slow is refused."""
-    if int(request.headers.get("content-length") or 0) > MOST_BYTES:
-        raise Refused(413, f"the body has more than {MOST_BYTES:,} bytes", {"Connection": "close"})
+    told = request.headers.get("content-length") or "0"
+    if not (told.isascii() and told.isdecimal()):
+        raise Refused(400, "the length of the body is not a number", {"Connection": "close"})
+    if len(told) > 18 or int(told) > most_bytes:
+        raise Refused(413, f"the body has more than {most_bytes:,} bytes", {"Connection": "close"})
     parts, length = list[bytes](), 0
     try:
         async with asyncio.timeout(BODY_S):
             async for part in request.stream():
                 parts.append(part)
                 length += len(part)
-                if length > MOST_BYTES:
-                    raise Refused(413, f"the body has more than {MOST_BYTES:,} bytes", {"Connection": "close"})
+                if length > most_bytes:
+                    raise Refused(413, f"the body has more than {most_bytes:,} bytes", {"Connection": "close"})
     except TimeoutError:
         raise Refused(408, f"the body did not come within {BODY_S:g} s", {"Connection": "close"}) from None
     except ClientDisconnect:
@@ -93,10 +100,9 @@ def check_features(items: list[Item]) -> None:
             raise Refused(422, f"items.{place}.features: more than {MOST_FEATURES:,} features")
         for name, value in item.features.items():
             kind = type(value)
-            if kind is not float and kind is not bool:
-                wrong = _wrong(value, DEEPEST) or (len(name) > LONGEST_TEXT and "its name is too long")
-                if wrong:
-                    raise Refused(422, f"items.{place}.features.{name:.100}: {wrong}")
+            wrong = None if kind is float or kind is bool else _wrong(value, DEEPEST)
+            if wrong or len(name) > LONGEST_NAME:
+                raise Refused(422, f"items.{place}.features.{name:.100}: {wrong or 'its name is too long'}")
 
 
 def _wrong(value: Any, levels: int) -> str | None:
@@ -108,6 +114,33 @@ def _wrong(value: Any, levels: int) -> str | None:
     if isinstance(value, list | dict):
         if not levels:
             return f"more than {DEEPEST} lists and objects within each other"
-        inside = value.values() if isinstance(value, dict) else value
+        inside = (*value, *value.values()) if isinstance(value, dict) else value
         return next((wrong for each in inside if (wrong := _wrong(each, levels - 1))), None)
     return None
+
+
+class SmallBodies:
+    """Lets an app read the bodies of all routes but the hot ones within limits too, before anything else is done."""
+
+    def __init__(self, app: ASGIApp, hot: Collection[str]) -> None:
+        self._app, self._hot = app, frozenset(hot)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its body, or refuse it."""
+        if scope["type"] != "http" or scope["path"] in self._hot:
+            await self._app(scope, receive, send)
+            return
+        try:
+            body: bytes | None = await read_body(Request(scope, receive), MOST_SMALL_BYTES)
+        except Refused as refused:
+            await problem_of(refused)(scope, receive, send)
+            return
+
+        async def again() -> Message:
+            nonlocal body
+            if body is None:
+                return await receive()
+            message, body = {"type": "http.request", "body": body, "more_body": False}, None
+            return message
+
+        await self._app(scope, again, send)

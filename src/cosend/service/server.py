@@ -14,6 +14,7 @@ import uvicorn
 from cosend.errors import SettingError, in_one_line
 from cosend.node.node import Node
 from cosend.service.app import build_app
+from cosend.service.connections import Connection
 from cosend.service.tokens import Tokens
 
 SWITCH_S: Final = 0.0005  # how long one thread may keep Python before another gets it; ten times less than usual
@@ -61,8 +62,19 @@ def serve(node: Node, address: Address, tokens: Tokens) -> None:
     """Serve a site until the process is told to stop."""
     listener = _bound(address)
     sys.setswitchinterval(SWITCH_S)
-    config = uvicorn.Config(
+    with listener:
+        server = uvicorn.Server(config_of(node, address, tokens))
+        server.run(sockets=[listener])
+    if not server.started:
+        sys.exit(1)
+
+
+def config_of(node: Node, address: Address, tokens: Tokens) -> uvicorn.Config:
+    """Return how uvicorn serves a site."""
+    return uvicorn.Config(
         build_app(node, tokens),
+        http=Connection,
+        ws="none",
         log_config=None,
         access_log=False,
         ssl_certfile=address.certificate,
@@ -72,11 +84,6 @@ def serve(node: Node, address: Address, tokens: Tokens) -> None:
         server_header=False,
         lifespan="on",
     )
-    with listener:
-        server = uvicorn.Server(config)
-        server.run(sockets=[listener])
-    if not server.started:
-        sys.exit(1)
 
 
 def _bound(address: Address) -> socket.socket:

@@ -68,6 +68,11 @@ class Decisions:
             number: bool(labelled) for number, labelled in self._connection.execute(query, (json.dumps(list(ids)),))
         }
 
+    def kept(self, ids: Collection[int]) -> set[int]:
+        """Return those of the numbers of which there is a decision."""
+        query = "SELECT id FROM decisions WHERE id IN (SELECT value FROM json_each(?))"
+        return {number for (number,) in self._connection.execute(query, (json.dumps(list(ids)),))}
+
     def get(self, ids: Collection[int]) -> dict[int, Kept]:
         """Return what is kept of decisions, by number."""
         query = "SELECT * FROM decisions WHERE id IN (SELECT value FROM json_each(?))"
