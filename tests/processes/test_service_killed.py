@@ -56,6 +56,7 @@ class Server:
                 command, cwd=ROOT, stderr=errors, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
         self.process = 0
+        self.http = httpx.Client(base_url=self.url, timeout=SLOWEST_START_S)
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""
@@ -67,7 +68,7 @@ class Server:
         until = time.monotonic() + SLOWEST_START_S
         while time.monotonic() < until:
             try:
-                if httpx.get(f"{self.url}/health/ready", timeout=SLOWEST_START_S).status_code == 200:
+                if self.http.get("/health/ready").status_code == 200:
                     return
             except httpx.TransportError:
                 time.sleep(0.01)
@@ -90,6 +91,7 @@ class Server:
         """End it, and what starts it."""
         if self.process:
             self.kill()
+        self.http.close()
         self.starter.kill()
         self.starter.communicate()
 
@@ -213,14 +215,14 @@ def driven(server: Server, kill_at: set[int], items: int) -> list[Any]:
         item = item_of(n)
         named = {"id": f"item {n}"} if n % 3 else {}
         body = {"items": [{"features": item, **named}]}
-        (decision,) = httpx.post(f"{server.url}/v1/classify", json=body).json()["decisions"]
+        (decision,) = server.http.post("/v1/classify", json=body).json()["decisions"]
         found.append(decision)
         owed[decision["id"]] = truth_of(item)
         if n % 5 == 0:
             late = [*owed][:-3]
             labels = [{"id": name, "label": owed.pop(name)} for name in late]
-            assert httpx.post(f"{server.url}/v1/labels", json={"labels": labels}).json()["learnt"] == late
-    arms = httpx.get(f"{server.url}/v1/arms").json()["arms"]
+            assert server.http.post("/v1/labels", json={"labels": labels}).json()["learnt"] == late
+    arms = server.http.get("/v1/arms").json()["arms"]
     assert {arm["breaker"] for arm in arms} == {"closed"}  # else it would matter how much time has passed
     return found
 
