@@ -76,3 +76,23 @@ def test_an_arm_without_failures_is_not_left_out(clock: Clock) -> None:
     breakers.of("good").worked()
     assert breakers.out(["good", "bad", "unused"]) == {"bad"}
     assert breakers.of("bad") is breakers.of("bad")
+
+
+def test_a_call_before_the_rest_is_over_is_no_try_and_leaves_it_to_be_tried_later(
+    breaker: Breaker, clock: Clock
+) -> None:
+    opened(breaker)
+    breaker.used()  # because no other arm was left
+    breaker.failed("still")
+    clock.now += FIRST_REST_S
+    assert breaker.lets_through()
+
+
+def test_a_try_whose_answer_nobody_hears_is_forgotten(clock: Clock) -> None:
+    breakers = Breakers(clock)
+    breaker = opened(breakers.of("arm"))
+    clock.now += FIRST_REST_S
+    breaker.used()
+    assert breakers.out(["arm"]) == {"arm"}
+    breakers.forget_tries()
+    assert breakers.out(["arm"]) == set()

@@ -264,3 +264,40 @@ def test_a_disk_that_fails_while_others_wait_tells_them_all(tmp_path: Path) -> N
             assert len(await node.classify([ITEM], ["1"])) == 1
 
     run(work())
+
+
+def test_a_try_of_an_arm_that_a_failed_disk_cuts_short_is_made_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(setup_of(), tmp_path) as node:
+            breaker = node.breakers.of("young")
+            for _ in range(3):
+                breaker.failed("no")
+            breaker._until = 0.0  # it has rested
+            breaker.used()
+            assert not breaker.lets_through()
+            node._broken("no disk")
+            while not node.is_ready:
+                await asyncio.sleep(0.02)
+            assert breaker.lets_through()
+
+    run(work())
+
+
+def test_a_log_that_cannot_be_read_for_a_while_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with running(setup_of(), tmp_path) as node:
+            recover, errors = node.store.recover, [sqlite3.OperationalError("disk I/O error"), OSError("no")]
+
+            def fails() -> Any:
+                if errors:
+                    raise errors.pop()
+                return recover()
+
+            monkeypatch.setattr(node.store, "recover", fails)
+            monkeypatch.setattr("cosend.node.node.FIRST_REST_S", 0.01)
+            node._broken("no disk")
+            while not node.is_ready:
+                await asyncio.sleep(0.02)
+            assert (errors, node.counts.rebuilt) == ([], 1)
+
+    run(work())

@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from cosend.errors import ArmError, CosendError, NoAnswer, SettingError, StateError, Unavailable
+from cosend.errors import ArmError, CosendError, NoAnswer, SettingError, Unavailable, in_one_line
 from cosend.node.breaker import Breakers
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
@@ -63,6 +65,7 @@ class Node:
         """Start from what is in the folder."""
         self.store = await asyncio.to_thread(Store, self.folder, self.setup, durable=self._durable)
         try:
+            await asyncio.to_thread(self.setup.warm_up)
             self._begin(await asyncio.to_thread(self.store.recover))
             await self.commits.done()
         except BaseException:
@@ -77,6 +80,7 @@ class Node:
     def _begin(self, recovered: Recovered) -> None:
         """Go on with a site as its folder has it."""
         rules = recovered.rules
+        self.breakers.forget_tries()
         self.commits = Commits(self.store.log, self._broken)
         if self.commits.position:
             rules.journal = self.commits.event
@@ -290,8 +294,8 @@ class Node:
                 if self.is_ready and time.monotonic() - pruned > PRUNE_EVERY_S:
                     pruned = time.monotonic()
                     await self.prune()
-            except CosendError as error:
-                LOG.error("tidying up failed", extra={"reason": str(error)})
+            except (CosendError, sqlite3.Error, OSError) as error:  # the next time may be better
+                LOG.error("tidying up failed", extra={"reason": in_one_line(error)})
 
     async def snapshot(self) -> None:
         """Leave a snapshot in the folder."""
@@ -312,7 +316,8 @@ class Node:
 
         def done(result: Any) -> None:
             give = future.set_exception if isinstance(result, Exception) else future.set_result
-            loop.call_soon_threadsafe(lambda: future.done() or give(result))
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(lambda: future.done() or give(result))
 
         worker.do(lambda: pickled(worker.name, worker.classifier), done)
         return future
@@ -371,8 +376,8 @@ class Node:
                     worker.close()
                 self._begin(recovered)
                 await self.commits.done()
-            except (StateError, Unavailable) as error:
-                LOG.error("the site could not be started again from its log", extra={"reason": str(error)})
+            except (CosendError, sqlite3.Error, OSError) as error:  # whatever it is, nothing goes on without
+                LOG.error("the site could not be started again from its log", extra={"reason": in_one_line(error)})
                 continue
             self.counts.rebuilt += 1
             self._rebuilding, self._not_ready = False, None

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from cosend.classifiers.adapters import Classifier
 from cosend.core.learner.registry import Patience
 from cosend.core.policy.parts import Policy
@@ -60,3 +62,14 @@ class Setup:
             seed=self.seed,
             journal=journal,
         )
+
+    def warm_up(self) -> None:
+        """Compile what deciding and learning need; else the first item would wait for it, and all others behind it."""
+        rules = self.new_rules(None)
+        point = np.zeros((1, len(self.axes)))
+        for _ in range(2):
+            first = rules.choose(point).first
+            again, _ = rules.fail([first], next(iter(self.classifiers)), "")
+            step = rules.choose(point, again=[*again.values()])
+            rules.complete([step.first], [None])
+            rules.settle([step.first], [None], [1.0])
