@@ -208,5 +208,5 @@ TestService.settings = settings(max_examples=15, stateful_step_count=25)
 
 
 @pytest.mark.claims
-class TestServiceForLong(Service.TestCase):  # type: ignore[name-defined,misc]
+class TestServiceForLong(Service.TestCase):  # type: ignore[valid-type, misc]
     settings = settings(max_examples=400, stateful_step_count=60)

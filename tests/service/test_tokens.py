@@ -15,7 +15,7 @@ ONE, TWO = "one-" + "x" * 16, "two-" + "x" * 16
 
 def allowed(tokens: Tokens, token: str) -> set[str]:
     """Return the scopes that a token has."""
-    found = set()
+    found: set[str] = set()
     scope: Scope
     for scope in SCOPES:
         try:
