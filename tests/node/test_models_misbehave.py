@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend.errors import ClassifierError, CosendError, NoAnswer
+from cosend.errors import ClassifierError, CosendError, NoAnswer, RewardError
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
@@ -219,3 +219,33 @@ def test_an_error_can_be_logged_whatever_it_says() -> None:
     for error in (CosendError("\ud800 and \udcff"), ClassifierError("\ud800")):
         str(error).encode()
     assert str(CosendError("é \U0001f600")) == "é \U0001f600"
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(4)])
+def test_a_reward_that_cannot_be_computed_refuses_the_label_and_it_may_come_again(
+    error: BaseException, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        errors = [error]
+
+        def reward(_: Any, __: Any) -> float:
+            if errors:
+                raise errors.pop()
+            return 0.5
+
+        async with running(setup_of(reward=reward), tmp_path) as node:
+            (found,) = await ask(node, 1)
+            with pytest.raises(RewardError):
+                await node.label([Given(found.id, "well")])
+            assert (await node.label([Given(found.id, "well")])).learnt == [found.id]
+
+    run(work())
+
+
+def test_no_items_and_no_labels_are_answered_at_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(setup_of(), tmp_path) as node:
+            assert await node.classify([]) == await node.classify([], []) == []
+            assert (await node.label([])).learnt == []
+
+    run(work())

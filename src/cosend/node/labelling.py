@@ -130,7 +130,7 @@ class Labelling:
         for answer, truth in zip(answers, truths, strict=True):
             try:
                 gains.append(reward(answer, truth))
-            except Exception as error:  # a user's function may raise anything
+            except (Exception, SystemExit) as error:  # a user's function may raise anything
                 raise RewardError("gain", error, "a label") from error
             check_unit("gain", gains[-1], "a label")
         return gains

@@ -175,6 +175,8 @@ class Node:
         One that was decided before under its name gets the same answer again.
         """
         self.check_ready()
+        if not items:
+            return []
         if not names or not any(name is not None for name in names):
             return await self.deciding.take(items, names or [None] * len(items)).done
         return await self._classify_named(items, names)
