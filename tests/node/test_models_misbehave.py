@@ -249,3 +249,17 @@ def test_no_items_and_no_labels_are_answered_at_once(tmp_path: Path) -> None:
             assert (await node.label([])).learnt == []
 
     run(work())
+
+
+def test_a_model_that_is_slow_but_in_time_does_not_fail_when_many_items_come_first(tmp_path: Path) -> None:
+    async def work() -> None:
+        def slow(_: Any) -> str:
+            time.sleep(0.004)
+            return "well"
+
+        async with running(setup_of({"slow": slow, "old": old}, limits_s={"slow": 0.5}), tmp_path) as node:
+            found = await node.classify([{"age": 1.0}] * 600)
+            assert {each.arm for each in found if isinstance(each, Decided)} == {"slow", "old"}
+            assert not node.counts.failures
+
+    run(work())

@@ -23,7 +23,7 @@ from cosend.site.messages import Reply
 
 SHARE_OF_LIMIT: Final = 0.25  # of the time limit that a call should take: so many items are given to a model at once
 MOST_ITEMS: Final = 4_096
-FIRST_ITEMS: Final = 256  # before it is known how fast a model is
+FIRST_ITEMS: Final = 16  # before it is known how fast a model is: many together could take a good one over its limit
 MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is given no more
 
 
