@@ -68,10 +68,13 @@ def listed(names: Collection[Any]) -> str:
 
 
 class CosendError(Exception):
-    """Anything that cosend raises on purpose."""
+    """Anything that cosend raises on purpose.
+
+    What it says can be logged and sent: half characters, which a user's error may have in it, are written out.
+    """
 
     def __init__(self, sentence: str = "") -> None:
-        super().__init__(cut(sentence, LONGEST_SENTENCE))
+        super().__init__(cut(sentence, LONGEST_SENTENCE).encode(errors="backslashreplace").decode())
 
 
 class SettingError(CosendError, ValueError):

@@ -42,8 +42,15 @@ class Breaker:
         return not self.rest_s or (not self._trying and self._clock() >= self._until)
 
     def used(self) -> None:
-        """Take note that the arm is called: while it is half open, no second call follows before the first is back."""
-        self._trying = bool(self.rest_s)
+        """Take note that the arm is called: while it is half open, no second call follows before the first is back.
+
+        A call before that, because no other arm is left, is none that finds out.
+        """
+        self._trying = bool(self.rest_s) and self._clock() >= self._until
+
+    def forget_try(self) -> None:
+        """Take note that nobody will hear what became of the call."""
+        self._trying = False
 
     def worked(self) -> None:
         """Take note that the arm has answered."""
@@ -74,6 +81,11 @@ class Breakers:
         if arm not in self._breakers:
             self._breakers[arm] = Breaker(self._clock)
         return self._breakers[arm]
+
+    def forget_tries(self) -> None:
+        """Take note that nobody will hear what became of any call."""
+        for breaker in self._breakers.values():
+            breaker.forget_try()
 
     def out(self, arms: Iterable[str]) -> frozenset[str]:
         """Return those of the arms that are left out now."""

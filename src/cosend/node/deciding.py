@@ -55,7 +55,7 @@ class Deciding:
         self.breakers, self.counts = breakers, counts
         self.labels = LabelCheck(setup.name, strict=setup.strict_labels)
         self.observer: str | None = None  # the classifier that answers while decisions are only observed
-        self.has_numbers_as_names = False
+        self.has_names = self.has_numbers_as_names = False  # that clients gave decisions
         self.is_taken: Callable[[int], bool] = lambda _: False
         self.flying: dict[str, Request] = {}  # by client's id
         self.in_flight = 0
@@ -176,7 +176,8 @@ class Deciding:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
                 self._loop.call_soon_threadsafe(then, start, end, answers)
 
-        self.workers[arm].predict(items, done)
+        # Copies: a model may change what it is given, and others see the same item, after it or beside it.
+        self.workers[arm].predict([*map(copied, items)], done)
 
     def _answered(self, arm: str, flown: list[Any], start: int, end: int, answers: Answers) -> None:
         """Enter what a model has answered, and choose again where it has failed."""
@@ -201,7 +202,7 @@ class Deciding:
         self.breakers.of(arm).worked()
         ids = [flight[ID] for flight in flights]
         keeps = arm in self._learning or (self._learning and self.setup.learns_from == "all")
-        late = self.rules.complete(ids, labels, [copy(flight[ITEM]) for flight in flights] if keeps else [])
+        late = self.rules.complete(ids, labels, [copied(flight[ITEM]) for flight in flights] if keeps else [])
         if late:  # nothing waits for their label any more, but what clients are told must not be lost
             said = dict(zip(ids, labels, strict=True))
             self.commits.event(Shown(tuple(late), tuple(said[number] for number in late)))
@@ -280,6 +281,7 @@ class Deciding:
         both = zip(request.numbers or (), request.names or (), strict=True)
         named = [(name, number) for number, name in both if name is not None and number]
         if named:
+            self.has_names = True
             self.commits.also(NAME, named)
             self.commits.event(Named(tuple(number for _, number in named), tuple(name for name, _ in named)))
 
@@ -313,6 +315,11 @@ class Deciding:
         for request in self._open:
             if not request.done.done():
                 request.done.set_exception(Unavailable(why))
+
+
+def copied(item: Any) -> Any:
+    """Return a copy of an item."""
+    return item.copy() if type(item) is dict else copy(item)
 
 
 def _by_failures(flights: Iterable[Flight]) -> dict[frozenset[str], list[Flight]]:

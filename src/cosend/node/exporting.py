@@ -77,7 +77,9 @@ def _notes(event: events.Event, at: float) -> Notes | None:
 
 def _choices(event: events.Chosen) -> Iterable[tuple[Any, ...]]:
     ids = range(event.first, event.first + len(event.arms))
-    cells, costs = event.cells or repeat(None), [event.costs.get(arm) for arm in event.arms]
+    cells = event.cells or repeat(None)
+    unknown = 0.0 if event.cells else None  # costs of nothing are left out; events of an older site have none at all
+    costs = [event.costs.get(arm, unknown) for arm in event.arms]
     contexts = map(_ENCODE, event.contexts)
     return zip(ids, event.arms, event.kinds, cells, contexts, event.propensities, costs, strict=False)
 

@@ -92,8 +92,10 @@ class Labelling:
         numbers = {name: number for name in names if (number := number_of(name))}
         own = [name for name in names if name not in numbers or self.deciding.has_numbers_as_names]
         found = self.index.named(own) if own else {}
-        last = self.rules.learner.last_id
-        return {name: number for name, number in numbers.items() if number <= last} | found
+        last, named = self.rules.learner.last_id, dict[int, str]()
+        if numbers and self.deciding.has_names:
+            named = self.index.names_of({*numbers.values()})  # their clients know them by another id
+        return {name: number for name, number in numbers.items() if number <= last and number not in named} | found
 
     def _settle(self, ids: list[int], truths: list[Any], costs: list[float | None]) -> None:
         answers = self.rules.labels_of(ids)
@@ -126,7 +128,7 @@ class Labelling:
         for answer, truth in zip(answers, truths, strict=True):
             try:
                 gains.append(reward(answer, truth))
-            except Exception as error:  # a user's function may raise anything
+            except (Exception, SystemExit) as error:  # a user's function may raise anything
                 raise RewardError("gain", error, "a label") from error
             check_unit("gain", gains[-1], "a label")
         return gains

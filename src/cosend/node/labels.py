@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+KINDS: Final = frozenset((str, int, float, bool, type(None)))
 SMALLEST: Final = -(2**63)
 LARGEST: Final = 2**64 - 1
 LABELS: Final = "a label is text, a truth value, nothing, or a number that 64 bits hold"
@@ -13,19 +14,17 @@ LABELS: Final = "a label is text, a truth value, nothing, or a number that 64 bi
 
 def is_label(label: Any) -> bool:
     """Tell whether a label can travel and be written down."""
-    if isinstance(label, str):
+    kind = type(label)  # and no kind of it: an Enum or another subclass of text would come back as something else
+    if kind is str:
         return label.isascii() or _is_utf8(label)
-    if isinstance(label, int):
-        return SMALLEST <= label <= LARGEST
-    return label is None or (isinstance(label, float) and math.isfinite(label))
+    if kind is float:
+        return math.isfinite(label)
+    return kind is bool or label is None or (kind is int and SMALLEST <= label <= LARGEST)
 
 
 def are_labels(labels: Sequence[Any]) -> bool:
     """Tell whether all of these can travel and be written down; mostly they are a few values, again and again."""
-    try:
-        return all(map(is_label, set(labels)))
-    except TypeError:  # one of them cannot be hashed, so it is none
-        return False
+    return KINDS.issuperset(map(type, labels)) and all(map(is_label, set(labels)))
 
 
 def _is_utf8(text: str) -> bool:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from cosend.errors import ArmError, CosendError, SettingError, StateError, Unavailable
+from cosend.errors import ArmError, CosendError, SettingError, Unavailable, in_one_line
 from cosend.node.breaker import Breakers
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
@@ -56,6 +58,7 @@ class Node:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._snapshots = [0, 0]  # the positions of the last two: the older is there if the newer is damaged
         self._one_snapshot, self._last_snapshot = asyncio.Lock(), time.monotonic()
+        self._wanted: set[str] = set()  # numbers that clients want as names, and are waiting to have
         self._rebuilding = False
 
     # Starting and stopping
@@ -80,6 +83,7 @@ class Node:
     def _begin(self, recovered: Recovered) -> None:
         """Go on with a site as its folder has it."""
         rules = recovered.rules
+        self.breakers.forget_tries()
         self.commits = Commits(self.store.log, self._broken)
         if self.commits.position:
             rules.journal = self.commits.event
@@ -90,6 +94,7 @@ class Node:
         self.deciding = Deciding(self.setup, rules, self.commits, self.workers, self.breakers, self.counts)
         self.deciding.observer = recovered.observer
         self.labelling = Labelling(self.deciding, self.store.index)
+        self.deciding.has_names = self.store.index.has_names()
         self.deciding.has_numbers_as_names = self.store.index.has_numbers_as_names()
         self.deciding.is_taken = self._is_taken
         self._snapshots = [0, recovered.covered]
@@ -171,12 +176,15 @@ class Node:
         One that was decided before under its name gets the same answer again.
         """
         self.check_ready()
+        if not items:
+            return []
         if names is None or names.count(None) == len(names):
             return await self.deciding.take(items, None).done
         return await self._classify_named(items, names)
 
     async def _classify_named(self, items: Sequence[Any], names: Sequence[str | None]) -> list[Result]:
         given = list(dict.fromkeys(name for name in names if name is not None))
+        await self._numbers_are_settled(given)
         flying = {name: self.deciding.flying[name] for name in given if name in self.deciding.flying}
         results: dict[str | int, Result] = dict(self._told_before([name for name in given if name not in flying]))
         self._check_names([name for name in given if name not in results and name not in flying])
@@ -188,7 +196,8 @@ class Node:
         ]
         if places:
             request = self.deciding.take([items[n] for n in places], [names[n] for n in places])
-            for place, result in zip(places, await request.done, strict=True):
+            answers = await asyncio.shield(request.done)  # others may wait for it too
+            for place, result in zip(places, answers, strict=True):
                 results[names[place] or place] = result
         for name, other in flying.items():
             answers = await asyncio.shield(other.done)
@@ -201,6 +210,26 @@ class Node:
             past = recall(self.store.index, number, self.setup.most_flights)
             if past is not None:  # else its events were removed: it is no longer remembered
                 yield name, past.decided(name)
+
+    async def _numbers_are_settled(self, names: Sequence[str]) -> None:
+        """Wait until the disk says whose the numbers are that a client wants as names; nobody gets them meanwhile."""
+        last = self.rules.learner.last_id
+        wanted = {name for name in names if 0 < number_of(name) <= last}
+        if not wanted or all(self._is_settled(number_of(name)) for name in wanted):
+            return
+        self.deciding.has_numbers_as_names = True
+        self._wanted |= wanted
+        try:
+            await self.commits.done()
+            self.check_ready()
+        finally:
+            self._wanted -= wanted
+
+    def _is_settled(self, number: int) -> bool:
+        return (
+            bool(self.store.index.names_of([number]))
+            or recall(self.store.index, number, self.setup.most_flights) is not None
+        )
 
     def _check_names(self, names: Sequence[str]) -> None:
         """Raise if a client's new id is that of a decision to which another client gave none."""
@@ -217,7 +246,7 @@ class Node:
     def _is_taken(self, number: int) -> bool:
         """Tell whether a client has named a decision by this number."""
         name = str(number)
-        return name in self.deciding.flying or bool(self.store.index.named([name]))
+        return name in self._wanted or name in self.deciding.flying or bool(self.store.index.named([name]))
 
     async def label(self, given: Sequence[Given]) -> Heard:
         """Learn true labels; they may come in any order, again and late."""
@@ -274,8 +303,8 @@ class Node:
                 if self.is_ready and time.monotonic() - pruned > PRUNE_EVERY_S:
                     pruned = time.monotonic()
                     await self.prune()
-            except CosendError as error:
-                LOG.error("tidying up failed", extra={"reason": str(error)})
+            except (CosendError, sqlite3.Error, OSError) as error:  # the next time may be better
+                LOG.error("tidying up failed", extra={"reason": in_one_line(error)})
 
     def _snapshot_is_due(self) -> bool:
         new = self.commits.position - self._snapshots[1]
@@ -301,7 +330,8 @@ class Node:
 
         def done(result: Any) -> None:
             give = future.set_exception if isinstance(result, Exception) else future.set_result
-            loop.call_soon_threadsafe(lambda: future.done() or give(result))
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(lambda: future.done() or give(result))
 
         worker.do(lambda: pickled(worker.name, worker.classifier), done)
         return future
@@ -350,8 +380,8 @@ class Node:
                     worker.close()
                 self._begin(recovered)
                 await self.commits.done()
-            except (StateError, Unavailable) as error:
-                LOG.error("the site could not be started again from its log", extra={"reason": str(error)})
+            except (CosendError, sqlite3.Error, OSError) as error:  # whatever it is, nothing goes on without
+                LOG.error("the site could not be started again from its log", extra={"reason": in_one_line(error)})
                 continue
             self.counts.rebuilt += 1
             self._rebuilding, self._not_ready = False, None

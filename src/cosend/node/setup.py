@@ -55,11 +55,13 @@ class Setup:
         """Have everything compiled that a decision and a label need, so that the first ones do not wait for it."""
         rules = self.new_rules(None)
         for count in (1, 2):
-            step = rules.choose(np.zeros((count, len(self.axes))))
+            points = np.zeros((count, len(self.axes)))
+            first = rules.choose(points).first
+            again, _ = rules.fail([*range(first, first + count)], next(iter(self.classifiers)), "a trial")
+            step = rules.choose(points, again=[*again.values()])
             ids = [*range(step.first, step.first + len(step.arms))]
             rules.complete(ids, [None] * len(ids))
             rules.settle(ids, [None] * len(ids), [0.0] * len(ids))
-        rules.fail([rules.choose(np.zeros((1, len(self.axes)))).first], next(iter(self.classifiers)), "a trial")
 
     def new_rules(self, journal: Callable[[Any], object] | None) -> Rules:
         """Return the rules of a site that knows nothing yet."""

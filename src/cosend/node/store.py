@@ -20,9 +20,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from cosend.classifiers.adapters import Classifier, teach
+from cosend.classifiers.adapters import Classifier
 from cosend.core.learner.state import State
-from cosend.errors import CosendError, StateError, in_one_line
+from cosend.errors import StateError, in_one_line
+from cosend.node.lessons import taught
 from cosend.node.setup import Setup
 from cosend.site.events import Event, ModeChanged
 from cosend.site.fold import fold
@@ -149,9 +150,6 @@ def _teaching(classifiers: dict[str, Classifier], learns_from: str) -> Callable[
         for lesson in lessons:
             for arm in learning if learns_from == "all" else [lesson.classifier]:
                 if arm in learning:
-                    try:
-                        teach(arm, classifiers[arm], lesson.item, lesson.truth)
-                    except CosendError:  # it failed the first time too
-                        continue
+                    taught(arm, classifiers[arm], lesson.item, lesson.truth)  # what fails failed the first time too
 
     return again

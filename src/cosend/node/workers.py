@@ -16,14 +16,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cosend.classifiers.adapters import Classifier, predictions, teach
+from cosend.classifiers.adapters import Classifier, predictions
 from cosend.errors import ClassifierError, CosendError, in_one_line
+from cosend.node.lessons import taught
 from cosend.site.batch import replies_alone
 from cosend.site.messages import Reply
 
 SHARE_OF_LIMIT: Final = 0.25  # of the time limit that a call should take: so many items are given to a model at once
 MOST_ITEMS: Final = 4_096
-FIRST_ITEMS: Final = 256  # before it is known how fast a model is
+FIRST_ITEMS: Final = 16  # before it is known how fast a model is: many together could take a good one over its limit
 MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is given no more
 
 
@@ -157,7 +158,9 @@ class Worker:
                     self._stuck += 1
                     if not self._learns and self._stuck <= MOST_STUCK:
                         self._start()
-            if self._stuck and (self._learns or self._stuck > MOST_STUCK):
+            if self._learns and any(now - job.started > self.limit_s for job in self._running):
+                given_up += self._take_waiting()  # behind a lesson too: it goes on, they do not wait for it
+            elif self._stuck > MOST_STUCK:
                 given_up += self._take_waiting()
         for job in given_up:
             job.done(CosendError(f"classifier {self.name!r} took longer than {self.limit_s:g} s"))
@@ -194,10 +197,7 @@ def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int
 
 def teach_all(worker: Worker, pairs: Iterable[tuple[Any, Any]]) -> CosendError | None:
     """Let a model learn from items and their labels, all of them, and return what went wrong."""
-    wrong = None
+    wrong: CosendError | None = None
     for item, truth in pairs:
-        try:
-            teach(worker.name, worker.classifier, item, truth)
-        except CosendError as error:
-            wrong = error
+        wrong = taught(worker.name, worker.classifier, item, truth) or wrong
     return wrong

@@ -15,6 +15,7 @@ from fastapi_offline import FastAPIOffline
 from cosend.node.looking import MOST_EVENTS, Looking
 from cosend.node.node import Node
 from cosend.service import views
+from cosend.service.bodies import SmallBodies
 from cosend.service.description import described
 from cosend.service.hot import HotRoutes
 from cosend.service.metrics import Metrics
@@ -69,7 +70,7 @@ def build_app(node: Node, tokens: Tokens, failed: Callable[[Exception], None] | 
         return app.openapi_schema
 
     setattr(app, "openapi", openapi)  # noqa: B010 - FastAPI's own way to say more than its routes do
-    return HotRoutes(app, node, tokens, metrics)
+    return HotRoutes(SmallBodies(app), node, tokens, metrics, openapi)
 
 
 def _allowed(tokens: Tokens, scope: Scope) -> Any:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Final, TypeVar
 
 import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cosend.service.problems import Refused
+from cosend.service.problems import Refused, problem_of
 
 MOST_BYTES: Final = 32 * 2**20  # of a body
-BODY_S: Final = 30.0  # between two parts of it
+MOST_SMALL_BYTES: Final = 2**16  # of a body on the other routes
+BODY_S: Final = 30.0  # to send it
+CLOSE: Final = {"Connection": "close"}
 MOST_ITEMS: Final = 10_000
 MOST_FEATURES: Final = 2_000
 LONGEST_TEXT: Final = 100_000  # characters of a feature or a label
@@ -24,8 +30,7 @@ Feature = Text | Whole | float | bool | list[Scalar | list[Scalar]] | dict[Text,
 Features = Annotated[
     dict[Annotated[str, msgspec.Meta(max_length=1_000)], Feature], msgspec.Meta(max_length=MOST_FEATURES)
 ]
-# A control character in an id would be lost, or worse, in a log or a terminal.
-Id = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
 
 
 class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -56,6 +61,7 @@ class Labels(msgspec.Struct, forbid_unknown_fields=True):
 
 
 T = TypeVar("T")
+Headers = dict[bytes, bytes]
 CLASSIFY: Final = msgspec.json.Decoder(Classify)
 LABELS: Final = msgspec.json.Decoder(Labels)
 
@@ -70,3 +76,60 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
         raise Refused(400, f"the body is not JSON: {error}") from error
     except RecursionError:
         raise Refused(422, "too many lists and objects within each other") from None
+
+
+async def read_body(headers: Headers, receive: Receive, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the body of a request; one that is too long or too slow is refused."""
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit():
+        raise Refused(400, "the length of the body is not a number", CLOSE)
+    if len(length) > 18 or int(length) > most_bytes:
+        raise Refused(413, f"the body has more than {most_bytes:,} bytes", CLOSE)
+    parts, count = list[bytes](), 0
+    message: Message = {"more_body": True}
+    async with _in_time():
+        while message.get("more_body"):
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(400, "the connection was closed before the body was there")
+            parts.append(message.get("body", b""))
+            count += len(parts[-1])
+            if count > most_bytes:
+                raise Refused(413, f"the body has more than {most_bytes:,} bytes", CLOSE)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(BODY_S):
+            yield
+    except TimeoutError:
+        raise Refused(408, f"the body did not come within {BODY_S:g} s", CLOSE) from None
+
+
+class SmallBodies:
+    """Lets an app read bodies within limits too, before anything else is done."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its body, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            body: bytes | None = await read_body(dict(scope["headers"]), receive, MOST_SMALL_BYTES)
+        except Refused as refused:
+            await problem_of(refused)(scope, receive, send)
+            return
+
+        async def again() -> Message:
+            nonlocal body
+            if body is None:
+                return await receive()
+            message, body = {"type": "http.request", "body": body, "more_body": False}, None
+            return message
+
+        await self._app(scope, again, send)

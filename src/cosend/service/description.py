@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cosend.node.setup import Setup
-from cosend.service.bodies import LONGEST_ID, MOST_ITEMS
+from cosend.service.bodies import LONGEST_ID, LONGEST_TEXT, MOST_ITEMS, WHOLE
 from cosend.service.problems import MEDIA_TYPE, problem_schema
 from cosend.service.tokens import SCOPES
 from cosend.site.context import Axis, Category, Context, PreviousLabel, TimeOfDay
 from cosend.site.label_check import all_labels
 
 Schema = dict[str, Any]
+NUMBER: Final = ["number", "boolean"]  # for Python, and so for contexts, true is 1
 LABEL: Final[Schema] = {"type": ["string", "integer", "number", "boolean", "null"]}
 ID: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
+OWN_ID: Final[Schema] = {**ID, "type": ["string", "null"], "description": "the client's own; null is none"}
 PROBLEMS: Final = {
     400: "not JSON",
     401: "a token is needed",
@@ -36,17 +38,29 @@ def feature_schemas(setup: Setup) -> dict[str, Schema]:
     return schemas
 
 
+_SCALAR: Final[Schema] = {"type": ["string", "number", "boolean", "null"], "maxLength": LONGEST_TEXT}
+_SCALARS: Final[Schema] = {"type": "array", "items": _SCALAR}
+_FEATURE: Final[Schema] = {
+    "anyOf": [
+        _SCALAR,
+        {"type": "array", "items": {"anyOf": [_SCALAR, _SCALARS]}},
+        {"type": "object", "additionalProperties": _SCALAR},
+    ]
+}
+_BITS: Final[Schema] = {"minimum": -WHOLE, "maximum": WHOLE - 1}
+
+
 def _axis_schema(axis: Axis) -> Schema:
     match axis:
         case Category():
-            return {"type": ["string", "boolean", "integer"], "maxLength": 1000, "maximum": 2**53, "minimum": -(2**53)}
+            return {"type": ["string", "boolean", "number"], "maxLength": LONGEST_TEXT, **_BITS}
         case TimeOfDay():
-            return {"type": "number", "description": "seconds since 1970", "minimum": 0, "maximum": 2**40}
+            return {"type": NUMBER, "description": "seconds since 1970", "minimum": 0, "maximum": 2**40}
         case Context(range=(low, high), outside="error"):
-            return {"type": "number", "minimum": low, "maximum": high}
+            return {"type": NUMBER, "minimum": low, "maximum": high}
         case Context(scale="log", range=None, outside="error"):
-            return {"type": "number", "minimum": 0, "maximum": 1e9}
-    return {"type": "number", "minimum": -1e300, "maximum": 1e300}
+            return {"type": NUMBER, "minimum": 0, "maximum": 1e9}
+    return {"type": NUMBER, "minimum": -1e300, "maximum": 1e300}
 
 
 def label_schema(setup: Setup) -> Schema:
@@ -61,7 +75,7 @@ def label_schema(setup: Setup) -> Schema:
 def hot_paths(setup: Setup) -> dict[str, Any]:
     """Return the paths of the hot routes, as OpenAPI has them."""
     features = feature_schemas(setup)
-    item = _object({"features": _object(features, [*features], more=True), "id": ID}, ["features"])
+    item = _object({"features": _object(features, [*features], more=_FEATURE), "id": OWN_ID}, ["features"])
     decided = _object(
         {
             "id": {"type": "string"},
@@ -94,7 +108,7 @@ _COST: Final[Schema] = {
 }
 
 
-def _object(properties: Schema, required: list[str], *, more: bool = False) -> Schema:
+def _object(properties: Schema, required: list[str], *, more: bool | Schema = False) -> Schema:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
 
 
@@ -113,6 +127,13 @@ def _post(name: str, summary: str, body: Schema, answer: Schema) -> Schema:
     }
 
 
+def _problems(path: str, *, secured: bool) -> dict[int, str]:
+    """Return what may go wrong on a path."""
+    if path.startswith("/v1"):
+        return PROBLEMS
+    return {status: PROBLEMS[status] for status in (401, 403)} if secured and path == "/metrics" else {}
+
+
 def described(document: dict[str, Any], setup: Setup, *, secured: bool) -> dict[str, Any]:
     """Return an OpenAPI document with the hot routes, the problems, and the tokens that are needed."""
     document["paths"] = {**hot_paths(setup), **document["paths"]}
@@ -123,7 +144,7 @@ def described(document: dict[str, Any], setup: Setup, *, secured: bool) -> dict[
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            for status, what in PROBLEMS.items() if path.startswith("/v1") else ():
+            for status, what in _problems(path, secured=secured).items():
                 operation["responses"][str(status)] = {"description": what, "content": content}
             if secured and not path.startswith("/health"):
                 operation["security"] = [{"token": []}]

@@ -5,7 +5,6 @@ For a request of one item, these layers cost more than the decision, its log and
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any, Final
@@ -17,22 +16,25 @@ from cosend.errors import NoAnswer
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
-from cosend.service.bodies import BODY_S, CLASSIFY, LABELS, MOST_BYTES, decoded
+from cosend.service.bodies import CLASSIFY, LABELS, Headers, decoded, read_body
 from cosend.service.metrics import Metrics
-from cosend.service.problems import Refused, problem, problem_of
+from cosend.service.problems import problem, problem_of
 from cosend.service.tokens import Tokens
 
 ENCODE: Final = msgspec.json.Encoder().encode
-CLOSE: Final = {"Connection": "close"}
-Headers = dict[bytes, bytes]
 Route = Callable[[Headers, Receive], Awaitable[bytes]]
 
 
 class HotRoutes:
-    """An ASGI app that answers POST /v1/classify and POST /v1/labels, and leaves the rest to another one."""
+    """An ASGI app that answers POST /v1/classify and POST /v1/labels, and leaves the rest to another one.
 
-    def __init__(self, rest: ASGIApp, node: Node, tokens: Tokens, metrics: Metrics) -> None:
-        self.rest, self.node, self.tokens = rest, node, tokens
+    description  what gives the OpenAPI description of all routes
+    """
+
+    def __init__(
+        self, rest: ASGIApp, node: Node, tokens: Tokens, metrics: Metrics, description: Callable[[], dict[str, Any]]
+    ) -> None:
+        self.rest, self.node, self.tokens, self.description = rest, node, tokens, description
         self._routes: dict[str, tuple[Route, Any]] = {
             "/v1/classify": (self._classify, metrics.classify),
             "/v1/labels": (self._labels, metrics.labels),
@@ -83,30 +85,3 @@ def _partly(results: list[Any], names: list[str | None]) -> bytes:
     both = zip(results, names, strict=True)
     told = [{"id": name, "error": str(result)} if isinstance(result, NoAnswer) else result for result, name in both]
     return ENCODE({"decisions": told})
-
-
-async def read_body(headers: Headers, receive: Receive) -> bytes:
-    """Return the body of a request; one that is too long or too slow is refused."""
-    length = headers.get(b"content-length", b"0")
-    if length.isdigit() and int(length) > MOST_BYTES:
-        raise Refused(413, f"the body has more than {MOST_BYTES:,} bytes", CLOSE)
-    message = await _within(receive)
-    body: bytes = message.get("body", b"")
-    while message.get("more_body"):
-        message = await _within(receive)
-        body += message.get("body", b"")
-        if len(body) > MOST_BYTES:
-            raise Refused(413, f"the body has more than {MOST_BYTES:,} bytes", CLOSE)
-    return body
-
-
-async def _within(receive: Receive) -> Any:
-    """Return the next part of a body, if it comes in time."""
-    try:
-        async with asyncio.timeout(BODY_S):
-            message = await receive()
-    except TimeoutError:
-        raise Refused(408, f"the body did not go on within {BODY_S:g} s", CLOSE) from None
-    if message["type"] == "http.disconnect":
-        raise Refused(400, "the connection was closed before the body was there")
-    return message

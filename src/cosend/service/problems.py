@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -13,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from cosend.errors import ArmError, CosendError, DecisionError, NoAnswer, Unavailable, cut
+from cosend.errors import ArmError, CosendError, DecisionError, NoAnswer, StateError, Unavailable, cut
 
 LOG: Final = logging.getLogger("cosend.service")
 MEDIA_TYPE: Final = "application/problem+json"
@@ -45,6 +46,11 @@ def problem_of(error: Exception) -> Response:
             return problem(503, str(error), {"Retry-After": "1"}, NO_ANSWER)
         case Unavailable():
             return problem(503, str(error), {"Retry-After": "1"})
+        case StateError() | sqlite3.Error():  # the disk or the log, nothing that the client could do better
+            LOG.error("the folder of the site cannot be used", exc_info=error)
+            return problem(
+                503, "what the site keeps cannot be read now; its log says why", headers={"Retry-After": "1"}
+            )
         case DecisionError() | ArmError():
             return problem(404, str(error))
         case CosendError():

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Final
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from cosend.errors import SettingError, in_one_line
 from cosend.node.node import Node
 from cosend.service.app import build_app
+from cosend.service.connections import Connection
 from cosend.service.tokens import Tokens
 
 SWITCH_S: Final = 0.0005  # how long one thread may keep Python before another gets it; ten times less than usual
@@ -75,8 +77,19 @@ def serve(node: Node, address: Address, tokens: Tokens) -> None:
         errors.append(error)
         server.should_exit = True
 
-    config = uvicorn.Config(
-        build_app(node, tokens, failed),
+    server = uvicorn.Server(config_of(build_app(node, tokens, failed), address))
+    with listener, suppress(KeyboardInterrupt):  # Ctrl-C is how a service ends, not a failure
+        server.run(sockets=[listener])
+    for error in errors:
+        raise error
+
+
+def config_of(app: ASGIApp, address: Address) -> uvicorn.Config:
+    """Return how uvicorn serves a site."""
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
         log_config=None,
         access_log=False,
         ssl_certfile=address.certificate,
@@ -87,11 +100,6 @@ def serve(node: Node, address: Address, tokens: Tokens) -> None:
         proxy_headers=False,  # nobody here asks where a request comes from
         lifespan="on",
     )
-    server = uvicorn.Server(config)
-    with listener, suppress(KeyboardInterrupt):  # Ctrl-C is how a service ends, not a failure
-        server.run(sockets=[listener])
-    for error in errors:
-        raise error
 
 
 def _bound(address: Address) -> socket.socket:

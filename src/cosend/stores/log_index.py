@@ -10,7 +10,6 @@ without reading the log.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
@@ -75,18 +74,23 @@ class LogIndex:
 
     def named(self, names: Collection[str]) -> dict[str, int]:
         """Return the numbers of the decisions that have one of these names, by name."""
-        query = "SELECT name, id FROM names WHERE name IN (SELECT value FROM json_each(?))"
-        return dict(self._connection.execute(query, (json.dumps(list(names)),)))
+        return dict(self._among("SELECT name, id FROM names WHERE name IN", names))
 
     def names_of(self, ids: Collection[int]) -> dict[int, str]:
         """Return the names of decisions, by number; those that have none are left out."""
-        query = "SELECT id, name FROM names WHERE id IN (SELECT value FROM json_each(?))"
-        return dict(self._connection.execute(query, (json.dumps(list(ids)),)))
+        return dict(self._among("SELECT id, name FROM names WHERE id IN", ids))
 
     def labelled(self, ids: Collection[int]) -> dict[int, int]:
         """Return the events in which the labels of decisions have come, by number."""
-        query = "SELECT id, event FROM labels WHERE id IN (SELECT value FROM json_each(?))"
-        return dict(self._connection.execute(query, (json.dumps(list(ids)),)))
+        return dict(self._among("SELECT id, event FROM labels WHERE id IN", ids))
+
+    def _among(self, query: str, values: Collection[Any]) -> sqlite3.Cursor:
+        """Ask for the rows that have one of these values; text from outside is never part of a statement."""
+        return self._connection.execute(f"{query} ({','.join('?' * len(values))})", [*values])
+
+    def has_names(self) -> bool:
+        """Tell whether a client has ever named a decision."""
+        return self._connection.execute("SELECT 1 FROM names LIMIT 1").fetchone() is not None
 
     def has_numbers_as_names(self) -> bool:
         """Tell whether a client has ever named a decision by a number."""

@@ -1,0 +1,67 @@
+"""Connections that must say what they want: within some seconds, and without going on for ever.
+
+uvicorn waits as long as a client likes for the head of a request, and keeps whatever comes. A client that opens
+connections and says nothing, or half a word, would hold all those there may be; one whose headers never end would fill
+the memory. What comes after the head is limited by `service/bodies.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_S: Final = 10.0
+LONGEST_HEAD: Final = 2**16  # bytes of the first line and all headers
+
+
+class Connection(HttpToolsProtocol):
+    """A connection of a client."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._in_head = True
+        self._head_length = 0
+        self._patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._patience = self.loop.call_later(HEAD_S, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """Begin with a head."""
+        self._in_head, self._head_length = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """End a head."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; while it is not known what is asked for, time and length are limited."""
+        super().data_received(data)
+        if not self._in_head:
+            self._cancel()
+            return
+        self._head_length += len(data)
+        if self._head_length > LONGEST_HEAD:
+            self._give_up()
+        elif self._patience is None:
+            self._patience = self.loop.call_later(HEAD_S, self._give_up)
+
+    def _cancel(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self) -> None:
+        self._cancel()
+        self.transport.close()

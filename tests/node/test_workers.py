@@ -1,0 +1,166 @@
+"""Workers: models in threads of their own, in order if they learn, given up when they take too long."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from cosend.classifiers.adapters import as_classifier
+from cosend.errors import CosendError
+from cosend.node.workers import MOST_STUCK, Answers, Replies, Worker
+from cosend.site.messages import Reply
+from tests.node.sites import Majority
+
+LIMIT_S = 0.1
+LONGEST_S = 10.0
+
+
+class Heard:
+    """Collects what workers tell, from any thread."""
+
+    def __init__(self) -> None:
+        self.replies: dict[int, Reply] = {}
+        self.changed = threading.Condition()
+
+    def __call__(self, start: int, end: int, answers: Answers) -> None:
+        replies = answers if isinstance(answers, Replies) else map(Reply, answers)
+        with self.changed:
+            self.replies.update(zip(range(start, end), replies, strict=True))
+            self.changed.notify()
+
+    def wait(self, count: int) -> list[Reply]:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.replies) >= count, LONGEST_S)
+            return [self.replies[place] for place in sorted(self.replies)]
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Worker]]:
+    made: list[Worker] = []
+
+    def worker(model: Any, threads: int = 2) -> Worker:
+        made.append(Worker("model", as_classifier(model), LIMIT_S, threads))
+        return made[-1]
+
+    yield worker
+    for each in made:
+        each.close()
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONGEST_S
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_many_items_come_back_each_in_its_place(make: Callable[..., Worker]) -> None:
+    worker, heard = make(lambda item: item * 2), Heard()
+    worker.predict(range(1000), heard)
+    assert heard.wait(1000) == [Reply(2 * n, None) for n in range(1000)]
+    until(lambda: not worker.is_busy)
+    assert worker.seconds_per_item > 0
+
+
+def test_an_item_that_fails_fails_alone(make: Callable[..., Worker]) -> None:
+    worker, heard = make(lambda item: 1 // item), Heard()
+    worker.predict([1, 0, 1], heard)
+    assert [reply.failed is None for reply in heard.wait(3)] == [True, False, True]
+
+
+def test_a_slow_model_is_given_fewer_items_at_once(make: Callable[..., Worker]) -> None:
+    worker = make(lambda item: item)
+    worker.seconds_per_item = LIMIT_S
+    assert worker._call_size() == 1
+    worker.seconds_per_item = LIMIT_S / 400
+    assert worker._call_size() == 100
+
+
+def test_calls_that_hang_are_given_up_and_other_threads_take_their_place(make: Callable[..., Worker]) -> None:
+    go_on = threading.Event()
+
+    def model(item: str) -> str:
+        if item == "hang":
+            go_on.wait(LONGEST_S)
+        return item
+
+    worker, late, heard = make(model), Heard(), Heard()
+    for _ in range(2):
+        worker.predict(["hang"], late)
+    until(lambda: len(worker._running) == 2)
+    worker.predict(["good"], heard)
+    time.sleep(1.1 * LIMIT_S)
+    worker.give_up_late()
+    assert heard.wait(1) == [Reply("good", None)]
+    assert "took longer than 0.1 s" in str(late.wait(1)[0].failed)
+    go_on.set()
+    until(lambda: worker._stuck == 0 and worker._started == 2)
+    worker.predict(["again"], heard := Heard())
+    assert heard.wait(1) == [Reply("again", None)]
+
+
+def test_a_model_that_leaves_too_many_threads_hanging_is_given_no_more(make: Callable[..., Worker]) -> None:
+    go_on = threading.Event()
+    worker = make(lambda _: go_on.wait(LONGEST_S), 1)
+    heard = [Heard() for _ in range(MOST_STUCK + 5)]
+    for each in heard:
+        worker.predict([0], each)
+    end = time.monotonic() + LONGEST_S
+    while any(not each.replies for each in heard) and time.monotonic() < end:
+        worker.give_up_late()
+        time.sleep(0.02)
+    assert all(each.replies[0].failed for each in heard)
+    assert worker._stuck <= MOST_STUCK + 1
+    go_on.set()
+    until(lambda: worker._stuck == 0)
+
+
+def test_a_model_that_learns_is_asked_and_taught_in_order_in_one_thread(make: Callable[..., Worker]) -> None:
+    model, heard, threads = Majority(), Heard(), set[str]()
+    worker = make(model, 1)
+
+    def lesson(label: int) -> None:
+        threads.add(threading.current_thread().name)
+        model.learn_one(None, label)
+
+    for n in range(50):
+        worker.do(lambda n=n: lesson(n))  # type: ignore[misc]
+    worker.predict([None], heard)
+    heard.wait(1)
+    assert model.taught == [*range(50)]
+    assert threads == {"model model"}
+
+
+def test_predictions_behind_a_lesson_that_hangs_are_given_up_and_the_lesson_is_not(make: Callable[..., Worker]) -> None:
+    go_on, model, heard = threading.Event(), Majority(), Heard()
+    worker = make(model, 1)
+    worker.do(lambda: go_on.wait(LONGEST_S))
+    worker.predict([None], heard)
+    worker.do(lambda: model.learn_one(None, "well"))
+    time.sleep(1.1 * LIMIT_S)
+    worker.give_up_late()
+    assert "took longer" in str(heard.wait(1)[0].failed)
+    go_on.set()
+    until(lambda: not worker.is_busy)
+    assert model.taught == ["well"]
+    worker.predict([None], heard := Heard())
+    assert heard.wait(1) == [Reply("well", None)]
+
+
+def test_what_else_is_done_tells_its_result_or_its_error(make: Callable[..., Worker]) -> None:
+    results: list[Any] = []
+    worker = make(lambda item: item, 1)
+
+    def leaves() -> None:
+        raise SystemExit(2)
+
+    worker.do(lambda: 5, results.append)
+    worker.do(leaves, results.append)
+    until(lambda: len(results) == 2)
+    assert results[0] == 5
+    assert isinstance(results[1], CosendError)
+    assert "SystemExit: 2" in str(results[1])

@@ -1,0 +1,227 @@
+"""Bodies, paths and tokens of every kind: each is answered with what it asks for or with a problem, never a 5xx."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cosend.service import bodies
+from cosend.service.tokens import Tokens
+from tests.node.sites import run, setup_of
+from tests.service.clients import called
+
+GOOD = {"items": [{"features": {"age": 5}}]}
+
+
+def with_feature(value: bytes) -> bytes:
+    return b'{"items":[{"features":{"age":5,"x":' + value + b"}}]}"
+
+
+def with_label(value: bytes) -> bytes:
+    return b'{"labels":[{"id":"1","label":' + value + b"}]}"
+
+
+CLASSIFY: dict[str, tuple[bytes, int]] = {
+    "nothing": (b"", 400),
+    "no JSON": (b"{", 400),
+    "half": (b'{"items":[{"features":{"age":5}}]', 400),
+    "two": (json.dumps(GOOD).encode() * 2, 400),
+    "null": (b"null", 422),
+    "a list": (b"[]", 422),
+    "no items": (b'{"items":[]}', 422),
+    "items that are none": (b'{"items":[null,1,"x"]}', 422),
+    "unknown keys": (b'{"items":[{"features":{"age":5}}],"more":1}', 422),
+    "unknown keys of an item": (b'{"items":[{"features":{"age":5},"more":1}]}', 422),
+    "keys that come twice": (b'{"items":[{"features":{"age":5,"age":6}}]}', 200),
+    "NaN": (with_feature(b"NaN"), 400),
+    "Infinity": (with_feature(b"-Infinity"), 400),
+    "a number too large": (with_feature(b"1e999"), 422),
+    "65 bits": (with_feature(b"18446744073709551616"), 422),
+    "64 bits": (with_feature(b"9223372036854775807"), 200),
+    "64 bits and a sign": (with_feature(b"-9223372036854775809"), 422),
+    "5000 digits": (with_feature(b"1" * 5000), 422),
+    "half a character": (with_feature(b'"\\ud800"'), 400),
+    "half a character in bytes": (with_feature(b'"\xed\xa0\x80"'), 400),
+    "no UTF-8": (b"\xff\xfe{\x00}\x00", 400),
+    "a byte order mark": (b"\xef\xbb\xbf" + json.dumps(GOOD).encode(), 400),
+    "a list in a list": (with_feature(b"[1, [2, null], true]"), 200),
+    "an object": (with_feature(b'{"a": 1, "b": "x"}'), 200),
+    "three levels": (with_feature(b"[[[]]]"), 422),
+    "an object in a list": (with_feature(b"[{}]"), 422),
+    "100,000 levels": (with_feature(b"[" * 100_000 + b"]" * 100_000), 422),
+    "100,000 levels of objects": (with_feature(b'{"a":' * 100_000), 422),
+    "a long text": (with_feature(b'"' + b"x" * 100_001 + b'"'), 422),
+    "a long name": (b'{"items":[{"features":{"age":5,"' + b"x" * 1001 + b'":1.5}}]}', 422),
+    "a long name inside": (with_feature(b'{"' + b"x" * 100_001 + b'":1.5}'), 422),
+    "too many features": (json.dumps({"items": [{"features": {f"f{n}": n for n in range(2001)}}]}).encode(), 422),
+    "too many items": (json.dumps({"items": [{"features": {"age": 5}}] * 10_001}).encode(), 422),
+    "no context": (b'{"items":[{"features":{}}]}', 422),
+    "a context that is text": (b'{"items":[{"features":{"age":"5"}}]}', 422),
+    "a context outside": (b'{"items":[{"features":{"age":101}}]}', 422),
+    "an empty id": (b'{"items":[{"features":{"age":5},"id":""}]}', 422),
+    "a long id": (json.dumps({"items": [{"features": {"age": 5}, "id": "x" * 201}]}).encode(), 422),
+    "an id that is a number": (b'{"items":[{"features":{"age":5},"id":5}]}', 422),
+    "an id of the site": (b'{"items":[{"features":{"age":5},"id":"#5"}]}', 422),
+}
+LABELS: dict[str, tuple[bytes, int]] = {
+    "nothing": (b"", 400),
+    "no labels": (b'{"labels":[]}', 422),
+    "no label": (b'{"labels":[{"id":"1"}]}', 422),
+    "a list": (with_label(b"[1]"), 422),
+    "an object": (with_label(b"{}"), 422),
+    "NaN": (with_label(b"NaN"), 400),
+    "65 bits": (with_label(b"18446744073709551616"), 422),
+    "400 digits": (with_label(b"9" * 400), 422),
+    "5000 digits": (with_label(b"9" * 5000), 422),
+    "a cost above 1": (b'{"labels":[{"id":"1","label":1,"cost":1.5}]}', 422),
+    "a cost below 0": (b'{"labels":[{"id":"1","label":1,"cost":-0.1}]}', 422),
+    "of a decision that there is not": (b'{"labels":[{"id":"nobody","label":1}]}', 200),
+}
+
+
+def check_problem(response: httpx.Response, status: int) -> None:
+    assert response.status_code == status, response.text
+    if status != 200:
+        assert response.headers["content-type"] == "application/problem+json"
+        assert response.json()["status"] == status
+        assert "Traceback" not in response.text
+        assert len(response.content) < 10_000
+
+
+def test_bodies_of_every_kind(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with called(setup_of(), tmp_path) as (client, node):
+            assert (await client.post("/v1/classify", json=GOOD)).json()["decisions"][0]["id"] == "1"
+            for cases, path in ((CLASSIFY, "/v1/classify"), (LABELS, "/v1/labels")):
+                for body, status in cases.values():
+                    check_problem(await client.post(path, content=body), status)
+            decided = sum(status == 200 for _, status in CLASSIFY.values())
+            assert node.rules.learner.arrivals == 1 + decided  # what was refused has changed nothing
+            assert node.rules.learner.waiting_count == 1 + decided
+
+    run(work())
+
+
+def test_lengths_that_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def parts(count: int) -> AsyncIterator[bytes]:
+        for _ in range(count):
+            yield b" " * 1000
+
+    async def work() -> None:
+        async with called(setup_of(), tmp_path) as (client, _):
+            for path in ("/v1/classify", "/v1/arms/old"):
+                for told, status in (("x", 400), ("-1", 400), ("1e3", 400), ("9" * 30, 413), ("99999999999", 413)):
+                    response = await client.post(path, content=b"{}", headers={"content-length": told})
+                    check_problem(response, status)
+            monkeypatch.setattr(bodies, "MOST_SMALL_BYTES", 5000)
+            check_problem(await client.post("/v1/arms/old", content=parts(6)), 413)
+            check_problem(await client.post("/v1/mode", content=parts(4)), 422)
+
+    run(work())
+
+
+ODD = [
+    "a/b",
+    "..",
+    ".",
+    "%",
+    "a b",
+    "é",
+    "\U0001f600",
+    "a?b=c",
+    "a#b",
+    "a\0b",
+    "//",
+    "a/",
+    "/a",
+    "x" * 200,
+    "1e3",
+    "-1",
+]
+
+
+def test_ids_with_odd_characters_in_paths(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with called(setup_of(), tmp_path) as (client, _):
+            items = [{"features": {"age": 5}, "id": name} for name in ODD]
+            assert (await client.post("/v1/classify", json={"items": items})).status_code == 200
+            for name in ODD:
+                raw = "".join(f"%{byte:02X}" for byte in name.encode())
+                response = await client.get(f"/v1/decisions/{raw}")
+                assert (response.status_code, response.json().get("id")) == (200, name)
+            for path in ("nobody", "%ff", "y" * 200, "%00", "#0"):
+                check_problem(await client.get(f"/v1/decisions/{path.replace('#', '%23')}"), 404)
+            check_problem(await client.get(f"/v1/decisions/{'x' * 201}"), 422)
+            check_problem(await client.post("/v1/arms/no%2Fbody", json={"cost": 0.5}), 404)
+
+    run(work())
+
+
+TOKENS = Tokens({each[0] * 20: frozenset([each]) for each in ("classify", "label", "read", "admin")})
+ROUTES: dict[str, tuple[str, str, Any]] = {
+    "classify": ("POST", "/v1/classify", GOOD),
+    "label": ("POST", "/v1/labels", {"labels": [{"id": "1", "label": "well"}]}),
+    "read": ("GET", "/v1/summary", None),
+    "admin": ("POST", "/v1/arms/old", {"cost": 0.5}),
+}
+
+
+@pytest.mark.parametrize("who", ["classify", "label", "read", "admin"])
+def test_a_token_may_do_what_its_scope_says(who: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with called(setup_of(), tmp_path, TOKENS, authorization=f"Bearer {who[0] * 20}") as (client, _):
+            for scope, (method, path, body) in ROUTES.items():
+                response = await client.request(method, path, json=body)
+                check_problem(response, 200 if who in (scope, "admin") else 403)
+            metrics = await client.get("/metrics")
+            assert metrics.status_code == (200 if who in ("read", "admin") else 403)
+
+    run(work())
+
+
+WRONG = ["", " ", "Bearer", "Bearer ", "Bearer  ", "Basic abc", "Bearer " + "x" * 20, "c" * 20, "Bearer " + "c" * 19]
+WRONG += ["Bearer " + "c" * 21, "Bearer " + "c" * 20 + " more", "Bearer \xff\xfe", "Bearer " + "x" * 10_000]
+
+
+def test_no_token_and_wrong_ones_are_refused_and_health_needs_none(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with called(setup_of(), tmp_path, TOKENS) as (client, node):
+            for method, path, body in ROUTES.values():
+                check_problem(await client.request(method, path, json=body), 401)
+                for header in WRONG:
+                    headers = {b"authorization": header.encode("latin-1")}
+                    response = await client.request(method, path, json=body, headers=headers)
+                    check_problem(response, 401)
+                    assert response.headers["www-authenticate"].startswith("Bearer")
+            assert (await client.get("/health/live")).status_code == 200
+            assert (await client.get("/health/ready")).status_code == 200
+            assert node.rules.learner.arrivals == 0
+
+    run(work())
+
+
+def test_with_all_arms_paused_nothing_is_decided_and_everything_else_works(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with called(setup_of(), tmp_path) as (client, _):
+            kept = (await client.post("/v1/classify", json={"items": [{"features": {"age": 5}, "id": "kept"}]})).json()
+            for arm in ("young", "old"):
+                await client.post(f"/v1/arms/{arm}", json={"action": "pause"})
+            response = await client.post("/v1/classify", json=GOOD)
+            check_problem(response, 503)
+            assert "paused" in response.json()["detail"]
+            items = [{"features": {"age": 5}, "id": "kept"}, {"features": {"age": 5}, "id": "new"}]
+            told = (await client.post("/v1/classify", json={"items": items})).json()["decisions"]
+            assert told[0] == kept["decisions"][0]
+            assert (told[1]["id"], "paused" in told[1]["error"]) == ("new", True)
+            response = await client.post("/v1/labels", json={"labels": [{"id": "kept", "label": "well"}]})
+            assert response.json()["learnt"] == ["kept"]
+            assert (await client.get("/health/ready")).status_code == 200
+            await client.post("/v1/arms/old", json={"action": "resume"})
+            assert (await client.post("/v1/classify", json=GOOD)).status_code == 200
+
+    run(work())

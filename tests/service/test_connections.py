@@ -1,0 +1,129 @@
+"""Clients that are slow, silent, half there or endless hold nobody else up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from cosend.service import bodies, connections
+from tests.node.sites import run, setup_of
+from tests.service.clients import listening
+
+BODY = b'{"items":[{"features":{"age":5}}]}'
+HEAD = b"POST /v1/classify HTTP/1.1\r\nHost: x\r\n"
+WHOLE = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+PATIENCE_S = 0.4
+
+
+async def sent(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    return reader, writer
+
+
+async def status_of(port: int, data: bytes) -> int:
+    """Return the status that is answered, 0 if the connection is closed without."""
+    reader, writer = await sent(port, data)
+    try:
+        line = await reader.readline()
+    except ConnectionError:
+        line = b""
+    writer.close()
+    return int(line.split()[1]) if line else 0
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody be waited for as long as usual."""
+    monkeypatch.setattr(connections, "HEAD_S", PATIENCE_S)
+    monkeypatch.setattr(bodies, "BODY_S", PATIENCE_S)
+
+
+def test_silent_and_half_open_clients_hold_nobody_up_and_are_let_go(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with listening(setup_of(), tmp_path) as port:
+            assert await status_of(port, WHOLE) == 200
+            kinds = [b"", b"G", b"GET / HTTP/1.1\r\nHost:", HEAD + b"Content-Length: 1000\r\n\r\n" + BODY]
+            others = [await sent(port, kind) for kind in kinds for _ in range(125)]
+            begun = time.monotonic()
+            assert await status_of(port, WHOLE) == 200
+            assert time.monotonic() - begun < 2.0
+            told = await asyncio.gather(*(reader.readline() for reader, _ in others))
+            assert [line.split()[1:2] for line in told[:375]] == [[]] * 375
+            assert {line.split()[1] for line in told[375:]} == {b"408"}
+            for _, writer in others:
+                writer.close()
+            assert await status_of(port, WHOLE) == 200
+
+    run(work())
+
+
+def test_a_second_request_on_a_connection_is_not_waited_for_either(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with listening(setup_of(), tmp_path) as port:
+            reader, writer = await sent(port, WHOLE)
+            assert b"200" in await reader.readline()
+            writer.write(b"POST /v1/cl")
+            begun = time.monotonic()
+            await reader.read()
+            assert PATIENCE_S / 2 < time.monotonic() - begun < 4.0  # before the 5 s of a connection that rests
+            writer.close()
+
+    run(work())
+
+
+def test_a_slow_client_that_goes_on_is_served(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with listening(setup_of(), tmp_path) as port:
+            reader, writer = await sent(port, WHOLE[:10])
+            for start in range(10, len(WHOLE), 40):
+                await asyncio.sleep(0.01)
+                writer.write(WHOLE[start : start + 40])
+            assert b"200" in await reader.readuntil(b"}]}")
+            await asyncio.sleep(1.5 * PATIENCE_S)
+            writer.write(WHOLE)  # the connection may rest
+            assert b"200" in await reader.readuntil(b"}]}")
+            writer.close()
+
+    run(work())
+
+
+BAD = {
+    "a length that is text": HEAD + b"Content-Length: x\r\n\r\n" + BODY,
+    "a length below 0": HEAD + b"Content-Length: -1\r\n\r\n" + BODY,
+    "two lengths": HEAD + b"Content-Length: 34\r\nContent-Length: 35\r\n\r\n" + BODY,
+    "a length and chunks": HEAD + b"Content-Length: 34\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a length too short": HEAD + b"Content-Length: 10\r\n\r\n" + BODY,
+    "a chunk too short": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n" + BODY + b"\r\n0\r\n\r\n",
+    "a chunk that is none": HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n" + BODY,
+    "no HTTP": b"\x16\x03\x01\x00\xff\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+}
+
+
+def test_what_is_not_http_is_refused_and_the_next_is_served(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with listening(setup_of(), tmp_path) as port:
+            for data in BAD.values():
+                assert await status_of(port, data) == 400
+            assert await status_of(port, HEAD + b"Content-Length: 99999999999\r\n\r\n" + BODY) == 413
+            assert await status_of(port, WHOLE) == 200
+
+    run(work())
+
+
+def test_heads_that_never_end_are_cut_off(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with listening(setup_of(), tmp_path) as port:
+            for data in (
+                b"GET /" + b"a" * 100_000,
+                b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000,
+                HEAD + b"X: y\r\n" * 20_000,
+            ):
+                assert await status_of(port, data) in (0, 400)
+            assert await status_of(port, WHOLE) == 200
+
+    run(work())

@@ -1,0 +1,62 @@
+"""Logs: a record is one line of JSON with all its facts, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any
+
+import pytest
+
+from cosend.service.logs import Lines, Text, set_up_logs
+
+
+def record(message: str, *values: Any, error: BaseException | None = None, **facts: Any) -> logging.LogRecord:
+    trace = None if error is None else (type(error), error, error.__traceback__)
+    made = logging.LogRecord("cosend.node", logging.WARNING, "file.py", 7, message, values, trace)
+    vars(made).update(facts)
+    return made
+
+
+def test_a_record_is_one_line_with_its_facts() -> None:
+    line = Lines("north").format(record("arm %s failed", "old", arm="old", count=3, reason="a\nb \ud800"))
+    assert "\n" not in line
+    line.encode()
+    found = json.loads(line)
+    assert (found["event"], found["level"], found["site"]) == ("arm old failed", "warning", "north")
+    assert (found["arm"], found["count"], found["reason"]) == ("old", 3, "a\nb \ud800")
+    assert found["at"].endswith("Z")
+    assert set(found) == {"at", "level", "site", "event", "arm", "count", "reason"}
+
+
+def test_facts_that_json_does_not_know_and_errors_are_text() -> None:
+    found = json.loads(Lines("north").format(record("no", fact={1, 2}, error=ValueError("why"))))
+    assert found["fact"] == "{1, 2}"
+    assert "ValueError: why" in found["trace"]
+
+
+def test_people_get_text() -> None:
+    assert Text().format(record("arm failed", arm="old")).endswith("warning arm failed arm=old")
+    assert "ValueError: why" in Text().format(record("no", error=ValueError("why")))
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_all_logs_go_to_standard_error(form: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    try:
+        set_up_logs("north", form)
+        logging.getLogger("cosend.node").warning("arm failed", extra={"arm": "old"})
+        logging.getLogger("uvicorn.error").warning("hm")
+        logging.getLogger("uvicorn.access").info("GET /")
+        root.handlers[0].flush()
+    finally:
+        root.handlers[:], root.level = before, level
+        logging.captureWarnings(False)
+        logging.getLogger("uvicorn.access").disabled = False
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert [line for line in told.err.splitlines() if "GET" in line] == []
+    assert len(told.err.splitlines()) == 2
+    assert sys.stderr is not None
