@@ -44,7 +44,7 @@ def done(guide: str, folder: Path) -> str:
     return finished.stdout
 
 
-@pytest.mark.compiled
+@pytest.mark.claims
 def test_run_a_site(tmp_path: Path) -> None:
     seen = done("run-a-site.md", tmp_path)
     answers = [json.loads(line) for line in re.findall(r'\{"decisions":.*?\}\]\}', seen)]
