@@ -94,16 +94,22 @@ class LateLabels:
 
     def still_waiting(self, tickets: Sequence[int]) -> Sequence[int]:
         """Return those of the ids that still wait: some may have become overdue, or their arm may have left."""
-        if len(tickets) > 1 and self._looked_up(tickets)[:, 0].min() >= 0:
+        if len(tickets) == 1:
+            return tickets if self._look_at(tickets[0])[0] >= 0 else []
+        if not len(tickets) or self._looked_up(tickets)[:, 0].min() >= 0:
             return tickets
         return [ticket for ticket, (arm, _, _) in zip(tickets, self.find(tickets), strict=True) if arm >= 0]
 
     def find(self, tickets: Sequence[int]) -> list[Waited]:
         """Return (arm, kind, arrival) of what waits under each id; the arm is -1 where nothing does."""
         if len(tickets) == 1:
-            self._check_ids(tickets)
-            return [entry_points.look_one(self.memory.arrays[WAITING_ENTRIES], tickets[0])]
+            return [self._look_at(tickets[0])]
         return list(map(tuple, self._looked_up(tickets).tolist()))
+
+    def _look_at(self, ticket: int) -> Waited:
+        if type(ticket) is not int or not 0 < ticket <= LARGEST:  # 1.0 and True equal 1, but are no ids
+            raise self.no_label_wanted(ticket)
+        return entry_points.look_one(self.memory.arrays[WAITING_ENTRIES], ticket)
 
     def _looked_up(self, tickets: Sequence[int]) -> Ints:
         self._check_ids(tickets)
@@ -112,7 +118,7 @@ class LateLabels:
         return found
 
     def _check_ids(self, tickets: Sequence[int]) -> None:
-        """Raise unless these can be ids: 1.0 and True equal 1, but are none."""
+        """Raise unless these can be ids."""
         if tickets and (set(map(type, tickets)) != {int} or not 0 < min(tickets) <= max(tickets) <= LARGEST):
             wrong = (ticket for ticket in tickets if type(ticket) is not int or not 0 < ticket <= LARGEST)
             raise self.no_label_wanted(next(wrong))
