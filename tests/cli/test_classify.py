@@ -56,9 +56,9 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
             "--site",
             "north",
             folder=tmp_path / "two",
-            given=lines(*both[start : start + 200]),
+            given=lines(*both[start : start + 500]),
         )
-        for start in range(0, 800, 200)
+        for start in range(0, 800, 500)
     ]
     assert at_once.returncode == 0
     assert "".join(part.stdout for part in parts) == at_once.stdout

@@ -63,7 +63,8 @@ def test_the_report_shows_cells_within_the_slices_whatever_cells_the_policy_has(
         for shares in zip(phases["train"], phases["explore"], phases["exploit"], strict=True):
             assert sum(shares) == pytest.approx(100, abs=0.01)
     json.dumps(shown, allow_nan=False)
-    assert write_report(shown, tmp_path / "out").is_file()
+    if context == "two axes":  # pictures take longest, and those of one axis are drawn elsewhere
+        assert write_report(shown, tmp_path / "out").is_file()
 
 
 def test_with_one_axis_there_is_no_context_to_select_and_beyond_24_no_cubes(tmp_path: Path) -> None:

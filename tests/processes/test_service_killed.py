@@ -196,10 +196,6 @@ def killed(folder: Path, kills: int) -> None:
     assert retries > 0
 
 
-def test_after_3_kills_under_load_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
-    killed(tmp_path / "lab", 3)
-
-
 @pytest.mark.claims
 def test_after_30_kills_under_load_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
     killed(tmp_path / "lab", 30)
@@ -227,6 +223,7 @@ def driven(server: Server, kill_at: set[int], items: int) -> list[Any]:
     return found
 
 
+@pytest.mark.claims
 def test_one_at_a_time_decisions_are_those_of_a_run_without_kills(tmp_path: Path) -> None:
     with served(tmp_path / "without", "calm") as server:
         without = driven(server, set(), 120)
