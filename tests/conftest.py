@@ -29,6 +29,17 @@ settings.register_profile(
 settings.load_profile("cosend")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import files that have no test of the part that is run: that takes as long as many tests."""
+    part = str(config.option.markexpr)
+    if not collection_path.name.startswith("test_") or not part:
+        return None
+    text = collection_path.read_text()
+    if part.startswith("not compiled"):
+        return True if "\npytestmark = pytest.mark.compiled\n" in text else None
+    return None if f"mark.{part.split()[0]}" in text else True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what compiles everything, which takes half a minute the first time, beside all the others."""
     items.sort(key=lambda item: item.path.name != "test_compiled.py")

@@ -175,6 +175,7 @@ def play(policy: Policy, chance_of: Any, items: int, seed: int) -> tuple[Learner
     return learner, made
 
 
+@pytest.mark.compiled  # long streams
 @pytest.mark.parametrize("inside", [ONE_CELL, CellThompson(slices=1), CoS(slices=1, exploration_exponent=0.05)])
 def test_a_leader_that_falls_is_left_sooner(inside: Policy) -> None:
     def leaders(arm: str, n: int) -> float:
@@ -188,6 +189,7 @@ def test_a_leader_that_falls_is_left_sooner(inside: Policy) -> None:
     assert late[1] < late[0] / 2
 
 
+@pytest.mark.compiled  # long streams
 @pytest.mark.parametrize("inside", [ONE_CELL, CellThompson(slices=1)])
 def test_an_arm_that_gets_better_unseen_is_looked_at_and_found(inside: Policy) -> None:
     def riser(arm: str, n: int) -> float:

@@ -73,6 +73,7 @@ def test_children_exist_only_where_they_were_visited() -> None:
     assert max(cell.slices for cell in cells) > 16
 
 
+@pytest.mark.compiled  # long streams
 @pytest.mark.parametrize("dimensions", [20, MOST_CUBE_AXES])
 def test_many_axes_cost_memory_only_where_items_come(dimensions: int) -> None:
     learner, draw = learner_of(Zooming(split_after=1.0), dimensions), random.Random(3)
