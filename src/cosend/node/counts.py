@@ -21,7 +21,9 @@ class Counts:
 
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)  # by arm and phase
     failures: Counter[str] = field(default_factory=Counter)  # by arm
-    failures_by_kind: Counter[tuple[str, str]] = field(default_factory=Counter)  # by arm, and error, label or time
+    failures_by_kind: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # by arm, and error, label, time or lesson
     openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
     labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired
     unanswered: int = 0
@@ -35,10 +37,10 @@ class Counts:
         for kind, count in Counter(kinds).items():
             self.decisions[arm, PHASE_NAMES[kind]] += count
 
-    def failed(self, arm: str, count: int, reason: str) -> None:
-        """Count failures of an arm."""
+    def failed(self, arm: str, count: int, kind: str, reason: str) -> None:
+        """Count failures of an arm: with an error, a label that is none, by taking too much time, or in learning."""
         self.failures[arm] += count
-        self.failures_by_kind[arm, _kind(reason)] += count
+        self.failures_by_kind[arm, kind] += count
         if self.last_failures.get(arm) != reason:  # the same one again and again would only fill the log
             LOG.warning("arm failed", extra={"arm": arm, "reason": reason})
         self.last_failures[arm] = reason
@@ -61,10 +63,3 @@ class Counts:
 def _moved(mean: float | None, value: float, weight: float) -> float:
     """Return a running mean after a new value."""
     return value if mean is None else mean + weight * (value - mean)
-
-
-def _kind(reason: str) -> str:
-    """Return in a word why an arm has failed."""
-    if " took longer than " in reason:
-        return "time"
-    return "label" if " returned " in reason else "error"

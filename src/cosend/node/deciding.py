@@ -111,7 +111,9 @@ class Deciding:
             self._choose_again(flights, failed, uses)
         for arm, flights in uses.items():
             self.breakers.of(arm).used()
-            self._predict(arm, [flight[ITEM] for flight in flights], partial(self._answered, arm, flights))
+            cost = self.rules.learner.arms.cost(arm)  # now, whatever it is when the model has answered
+            items = [flight[ITEM] for flight in flights]
+            self._predict(arm, items, partial(self._answered, arm, cost, flights))
 
     def _choose_new(self, requests: list[Request], uses: Uses) -> None:
         columns = requests[0].columns
@@ -179,13 +181,13 @@ class Deciding:
         # Copies: a model may change what it is given, and others see the same item, after it or beside it.
         self.workers[arm].predict([*map(copied, items)], done)
 
-    def _answered(self, arm: str, flown: list[Any], start: int, end: int, answers: Answers) -> None:
+    def _answered(self, arm: str, cost: float, flown: list[Any], start: int, end: int, answers: Answers) -> None:
         """Enter what a model has answered, and choose again where it has failed."""
         if self._closed:
             return
         flights = flown if end - start == len(flown) else flown[start:end]
         if not isinstance(answers, Replies) and are_labels(answers):
-            self._complete(arm, flights, answers)
+            self._complete(arm, cost, flights, answers)
             return
         good, bad = list[Any](), list[tuple[Any, str]]()
         for flight, (label, failed) in zip(flights, _replies(arm, answers), strict=True):
@@ -194,10 +196,11 @@ class Deciding:
             else:
                 bad.append((flight, failed))
         if good:
-            self._complete(arm, [flight for flight, _ in good], [label for _, label in good])
-        self._failed(arm, [(Flight(*flight), why) for flight, why in bad], worked=bool(good))
+            self._complete(arm, cost, [flight for flight, _ in good], [label for _, label in good])
+        failures = [(Flight(*flight), why) for flight, why in bad]
+        self._failed(arm, failures, _kind(answers), worked=bool(good))
 
-    def _complete(self, arm: str, flights: list[Any], labels: list[Any]) -> None:
+    def _complete(self, arm: str, cost: float, flights: list[Any], labels: list[Any]) -> None:
         """Enter labels, and answer those who asked."""
         self.breakers.of(arm).worked()
         ids = [flight[ID] for flight in flights]
@@ -208,12 +211,14 @@ class Deciding:
             self.commits.event(Shown(tuple(late), tuple(said[number] for number in late)))
         self.labels.gave(labels)
         self.counts.decided(arm, [flight[KIND] for flight in flights])
-        for request, results in self._results(arm, flights, labels).items():
+        for request, results in self._results(arm, cost, flights, labels).items():
             self._finish(request, results)
 
-    def _results(self, arm: str, flights: list[Any], labels: list[Any]) -> dict[Request, dict[int, Decided]]:
+    def _results(
+        self, arm: str, cost: float, flights: list[Any], labels: list[Any]
+    ) -> dict[Request, dict[int, Decided]]:
         """Return what is told of items, by request and place."""
-        cost, as_text = self.rules.learner.arms.cost(arm), self._number_as_text if self.has_numbers_as_names else str
+        as_text = self._number_as_text if self.has_numbers_as_names else str
         results: dict[Request, dict[int, Decided]] = {}
         for (request, place, _, number, kind, cell, propensity, *_), label in zip(flights, labels, strict=True):
             if request not in results:
@@ -229,9 +234,9 @@ class Deciding:
         """Return the id of a decision that its client gave none; another client may have taken the number as a name."""
         return f"#{number}" if self.is_taken(number) else str(number)
 
-    def _failed(self, arm: str, failures: list[tuple[Flight, str]], *, worked: bool) -> None:
+    def _failed(self, arm: str, failures: list[tuple[Flight, str]], kind: str, *, worked: bool) -> None:
         reason = failures[0][1]
-        self.counts.failed(arm, len(failures), reason)
+        self.counts.failed(arm, len(failures), kind, reason)
         if not worked and self.breakers.of(arm).failed(reason):
             self.counts.opened(arm, reason)
         self.rules.fail([flight.id for flight, _ in failures], arm, reason)
@@ -246,7 +251,7 @@ class Deciding:
             if failed is None:
                 request.shown[place] = label
             else:
-                self.counts.failed(request.observer, 1, failed)
+                self.counts.failed(request.observer, 1, _kind(answers), failed)
         self._less(request, end - start)
 
     # Items that are done
@@ -307,7 +312,7 @@ class Deciding:
         """Hear, in the thread of a model, whether it could learn."""
         if failure is not None:
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self.counts.failed, arm, 1, str(failure))
+                self._loop.call_soon_threadsafe(self.counts.failed, arm, 1, "lesson", str(failure))
 
     def close(self, why: str) -> None:
         """Take nothing any more, and tell all who wait."""
@@ -328,6 +333,11 @@ def _by_failures(flights: Iterable[Flight]) -> dict[frozenset[str], list[Flight]
     for flight in flights:
         groups.setdefault(frozenset(flight.reasons), []).append(flight)
     return groups
+
+
+def _kind(answers: Answers) -> str:
+    """Return in a word why a model has failed."""
+    return answers.kind if isinstance(answers, Replies) else "label"
 
 
 def _replies(arm: str, answers: Answers) -> Iterator[Reply]:

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from cosend.classifiers.adapters import Classifier, predictions
 from cosend.errors import ClassifierError, CosendError, in_one_line
@@ -29,7 +29,13 @@ MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is giv
 
 
 class Replies(list[Reply]):
-    """Replies of a model, some of which say that it has failed."""
+    """Replies of a model, some of which say that it has failed: with an error, or by taking too much time."""
+
+    kind: Literal["error", "time"] = "error"
+
+
+class TooSlow(CosendError):
+    """A model that took longer than its limit."""
 
 
 Answers = list[Any] | Replies  # labels, if the model has not failed
@@ -163,7 +169,7 @@ class Worker:
             elif self._stuck > MOST_STUCK:
                 given_up += self._take_waiting()
         for job in given_up:
-            job.done(CosendError(f"classifier {self.name!r} took longer than {self.limit_s:g} s"))
+            job.done(TooSlow(f"classifier {self.name!r} took longer than {self.limit_s:g} s"))
 
     def _take_waiting(self) -> list[Job]:
         """Take all predictions off the queue; lessons stay, they must not be lost."""
@@ -189,7 +195,10 @@ def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int
     """Return what tells the answers of a part; an error is a failed reply for every item of it."""
 
     def tell(result: Any) -> None:
-        answers = Replies([Reply(None, str(result))] * count) if isinstance(result, Exception) else result
+        answers = result
+        if isinstance(result, Exception):
+            answers = Replies([Reply(None, str(result))] * count)
+            answers.kind = "time" if isinstance(result, TooSlow) else "error"
         done(start, start + count, answers)
 
     return tell

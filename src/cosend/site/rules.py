@@ -213,11 +213,13 @@ class Rules(ArmChanges):
             answered = {ticket: answered[ticket] for ticket in waiting}
         self._begin()
         self.learner.registry.notes.update(answered)
-        if self.journal is not None and answered:
+        if self.journal is None or not answered:
+            self._write()
+        elif len(answered) == len(ids):
+            self._write(events.Answered(tuple(ids), tuple(labels), tuple(items), tuple(others)))
+        else:
             given, kept, said = zip(*answered.values(), strict=True)
             self._write(events.Answered(tuple(answered), given, kept if items else (), said if others else ()))
-        else:
-            self._write()
         return [] if len(answered) == len(ids) else [ticket for ticket in ids if ticket not in answered]
 
     def fail(self, ids: Sequence[int], arm: str, reason: str) -> tuple[dict[int, int], list[Forward]]:
