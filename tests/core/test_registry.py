@@ -6,10 +6,12 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cosend import AskPeer, CellKLUCB, Choice, CoS, Learner, Patience, ZoomingKLUCB
 from cosend.core.kernel import columns as col
+from cosend.core.kernel.waiting import home_of
 from cosend.errors import ArmError, SettingError, SettledDecision, UnknownDecision
 
 
@@ -171,3 +173,13 @@ def test_a_state_comes_back_with_what_is_paused_and_more_that_waits_than_a_new_t
         each.learn_many(range(1, 151), [1.0] * 150)
         each.choose((0.5, 3))
     assert str(again.state()) == str(learner.state())
+
+
+@pytest.mark.parametrize("count", [30, 1_000, 60_000])
+def test_ids_that_follow_each_other_leave_gaps_so_that_a_removal_looks_at_few(count: int) -> None:
+    slots = 1 << (2 * count - 1).bit_length()
+    taken = np.zeros(slots, np.bool_)
+    taken[[home_of(ticket, slots - 1) for ticket in range(12_345, 12_345 + count)]] = True
+    assert taken.sum() == count  # no two stand in each other's way
+    gaps = np.flatnonzero(~taken)
+    assert max(np.diff(gaps), default=0) - 1 <= 24

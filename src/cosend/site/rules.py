@@ -42,7 +42,7 @@ from cosend.site.past import Codes, Past
 from cosend.site.served import ServedRequests
 from cosend.version import VERSION as SOFTWARE
 
-NOTHING: Final[Mapping[str, Any]] = {}
+NOTHING: Final = None  # and not {}: the collector of garbage need not look at a note without containers
 NO_CHOICES: Final[tuple[tuple[int, ...], ...]] = ((), (), (), ())
 
 

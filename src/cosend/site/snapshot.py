@@ -38,7 +38,8 @@ def frozen_state(rules: Rules) -> Callable[[], State]:
     }
 
     def finish() -> State:
-        facts["answers"] = [[ticket, *notes[ticket]] for ticket in ids if ticket in notes]
+        answered = [(ticket, *notes[ticket]) for ticket in ids if ticket in notes]
+        facts["answers"] = [[ticket, label, item, others or {}] for ticket, label, item, others in answered]
         _check_survives(name, facts["past"]["newest_label"])
         for _, *note in facts["answers"]:
             for value in note:
@@ -79,8 +80,8 @@ def _past(saved: dict[str, Any], axes: int) -> Past:
     return past
 
 
-def _note(label: Any, item: Any, others: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    return label, item, dict(others)
+def _note(label: Any, item: Any, others: dict[str, Any]) -> tuple[Any, Any, dict[str, Any] | None]:
+    return label, item, dict(others) or None
 
 
 def _check_survives(site: str, value: Any) -> None:

@@ -102,10 +102,12 @@ class Transitions:
 
     def _gone(self, gone: Sequence[tuple[int, int, int]]) -> list[Forward]:
         """Forget the notes of (id, arm, kind) that wait no longer, and return what peers are to be told."""
-        notes, names = self.learner.registry.notes, self.learner.arms.names
+        notes, names, own = self.learner.registry.notes, self.learner.arms.names, len(self.learner.arms.own)
         forwards = []
         for ticket, arm, kind in gone:
             notes.pop(ticket, None)
+            if arm < own and kind != TAUGHT:  # mostly: nobody else waits for its label
+                continue
             if kind == TAUGHT:
                 self.served.forget([ticket])
             elif self.promised(arm, kind):

@@ -1,8 +1,9 @@
 """What waits for its label, by id: a hash table in flat arrays.
 
 The same compiled calls that choose and learn fill and empty it, so a choice and its place here are one step, which
-nothing can interrupt. Ids are given out one after the other, so an id is its own hash: as long as what waits is less
-than half of the table, most ids stand exactly where they are looked for.
+nothing can interrupt. Ids are given out one after the other, and what waits is at most half of the table. So ids that
+follow each other are spread over it: side by side they would be one long row, to the end of which every removal had to
+look.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import EMPTY, Floats, Ints
 
 FIRST_CAPACITY: Final = 64
+SPREAD: Final = 2_654_435_761  # odd, so that different ids stay different, and far from a simple share of any table
 NO_LIMIT: Final = 2**62
 
 
@@ -63,10 +65,16 @@ def move_entry(waiting: Waiting, slot: int, other: Waiting, free: int) -> None:
 
 
 @compiled
+def home_of(ticket: int, last: int) -> int:
+    """Return the slot where an id is looked for first."""
+    return int(((ticket & last) * SPREAD) & last)
+
+
+@compiled
 def slot_of(entries: Ints, ticket: int) -> int:
     """Return the slot of an id, or the free one where it would stand."""
     last = entries.shape[0] - 1
-    slot = int(ticket & last)
+    slot = home_of(ticket, last)
     while entries[slot, col.WAIT_ID] != 0 and entries[slot, col.WAIT_ID] != ticket:
         slot = (slot + 1) & last
     return slot
@@ -105,7 +113,7 @@ def remove_waiting(waiting: Waiting, slot: int) -> None:
     last = entries.shape[0] - 1
     hole, probe = slot, (slot + 1) & last
     while entries[probe, col.WAIT_ID] != 0:
-        home = entries[probe, col.WAIT_ID] & last
+        home = home_of(entries[probe, col.WAIT_ID], last)
         if ((probe - home) & last) >= ((probe - hole) & last):
             move_entry(waiting, probe, waiting, hole)
             hole = probe
