@@ -11,7 +11,7 @@ import pytest
 
 from cosend import AskPeer, CellKLUCB, Choice, CoS, Learner, Patience, ZoomingKLUCB
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.waiting import home_of
+from cosend.core.kernel.waiting import add_waiting, find_waiting, home_of, new_waiting, remove_waiting
 from cosend.errors import ArmError, SettingError, SettledDecision, UnknownDecision
 
 
@@ -183,3 +183,19 @@ def test_ids_that_follow_each_other_leave_gaps_so_that_a_removal_looks_at_few(co
     assert taken.sum() == count  # no two stand in each other's way
     gaps = np.flatnonzero(~taken)
     assert max(np.diff(gaps), default=0) - 1 <= 24
+
+
+@pytest.mark.parametrize("gone", [1, 65, 129, 2])
+def test_what_stood_aside_for_another_is_still_found_when_that_one_is_gone(gone: int) -> None:
+    ids = [1, 65, 129, 193, 2]  # four with the same home in a table of 64 slots, and one more
+    table = new_waiting(np.zeros(1_000, np.int64), 1, None, 100)
+    for ticket in ids:
+        add_waiting(table, ticket, ticket + 1, 0, 3, ticket, np.array([ticket / 1_000]))
+    assert len({home_of(ticket, 63) for ticket in ids}) == 2
+    remove_waiting(table, find_waiting(table.entries, gone))
+    for ticket in ids:
+        slot = find_waiting(table.entries, ticket)
+        assert (slot >= 0) == (ticket != gone)
+        if slot >= 0:
+            assert table.entries[slot, col.WAIT_ROW] == ticket + 1
+            assert table.contexts[slot, 0] == ticket / 1_000
