@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -26,7 +27,7 @@ Labels = Mapping[str, Any] | Iterable[Sequence[Any]]
 T = TypeVar("T")
 
 
-class _Common:
+class _Common(ABC):
     """What both clients are made of."""
 
     def __init__(
@@ -51,8 +52,9 @@ class _Common:
             verify=verify,
         )
 
+    @abstractmethod
     def _open(self, **options: Any) -> None:
-        raise NotImplementedError
+        """Open the connections."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_url!r})"

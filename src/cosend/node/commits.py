@@ -109,7 +109,7 @@ class Commits:
         self.fail(error, waiters)
         self._broken(error)
 
-    def fail(self, error: str, waiters: Waiters = []) -> None:  # noqa: B006 - it is only read
+    def fail(self, error: str, waiters: Sequence[tuple[asyncio.Future[Any], Any]] = ()) -> None:
         """Take nothing any more, and tell all who wait that it cannot be known what was written."""
         self._error = error
         waiting = [*waiters, *self._waiters]

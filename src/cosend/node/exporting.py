@@ -45,7 +45,7 @@ def _note(*columns: str) -> str:
     """Return the statement that notes something of a decision, by its number."""
     names, places = ", ".join(columns), ", ".join("?" * (len(columns) + 1))
     news = ", ".join(f"{column} = excluded.{column}" for column in columns)
-    return f"INSERT INTO decisions (id, {names}) VALUES ({places}) ON CONFLICT (id) DO UPDATE SET {news}"  # noqa: S608
+    return f"INSERT INTO decisions (id, {names}) VALUES ({places}) ON CONFLICT (id) DO UPDATE SET {news}"  # noqa: S608 - our columns
 
 
 CHOSEN: Final = _note("arm", "kind", "cell", "context", "propensity", "cost")
@@ -117,12 +117,12 @@ class Export:
         # The event that told a name may be gone, and the name be kept because the label has not come.
         self._aside.executemany("UPDATE decisions SET name = ? WHERE id = ?", self.log.names())
         ((self.decisions, numbers),) = self._aside.execute(
-            f"SELECT COUNT(*), MAX(name IS NOT NULL AND name NOT GLOB '*[^0-9]*') FROM decisions WHERE {TOLD}"  # noqa: S608
+            f"SELECT COUNT(*), MAX(name IS NOT NULL AND name NOT GLOB '*[^0-9]*') FROM decisions WHERE {TOLD}"  # noqa: S608 - ours
         )
         if numbers:  # a client took a number as a name: the decision with that number is called otherwise
             self._aside.execute("CREATE INDEX names ON decisions (name)")
         taken = "(SELECT 1 FROM decisions other WHERE other.name = CAST(decisions.id AS TEXT))" if numbers else "NULL"
-        self._query = f"SELECT *, {taken} FROM decisions WHERE {TOLD} ORDER BY id"  # noqa: S608
+        self._query = f"SELECT *, {taken} FROM decisions WHERE {TOLD} ORDER BY id"  # noqa: S608 - all of it is ours
 
     def rows(self) -> Iterator[Row]:
         """Read the decisions in the order of their numbers."""

@@ -25,7 +25,7 @@ class Connection(HttpToolsProtocol):
         self._head_length = 0
         self._patience: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to wait for a request."""
         super().connection_made(transport)
         self._patience = self.loop.call_later(HEAD_S, self._give_up)

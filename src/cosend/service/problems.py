@@ -55,6 +55,11 @@ def problem_of(error: Exception) -> Response:
             return problem(404, str(error))
         case CosendError():
             return problem(422, str(error))
+        case HTTPException():
+            return problem(error.status_code, str(error.detail), error.headers)
+        case RequestValidationError():
+            found = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+            return problem(422, "; ".join(found))
     LOG.exception("a request has failed", exc_info=error)
     return problem(500, "something went wrong here; the log of the site says what")
 
@@ -62,25 +67,14 @@ def problem_of(error: Exception) -> Response:
 def handle_problems(app: FastAPI) -> None:
     """Let an app answer every error with a problem."""
 
-    async def ours(_: Request, error: Exception) -> Response:
+    async def answer(request: Request, error: Exception) -> Response:
+        says_json = "json" in request.headers.get("content-type", "json")
+        if isinstance(error, RequestValidationError) and request.method == "POST" and not says_json:
+            return problem(422, "the body must be JSON, and say so: Content-Type: application/json")
         return problem_of(error)
 
-    async def of_http(_: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)  # noqa: S101 - it is registered for this kind
-        return problem(error.status_code, str(error.detail), error.headers)
-
-    async def of_validation(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)  # noqa: S101 - it is registered for this kind
-        if request.method == "POST" and "json" not in request.headers.get("content-type", "json"):
-            return problem(422, "the body must be JSON, and say so: Content-Type: application/json")
-        found = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        return problem(422, "; ".join(found))
-
-    app.add_exception_handler(CosendError, ours)
-    app.add_exception_handler(Refused, ours)
-    app.add_exception_handler(HTTPException, of_http)
-    app.add_exception_handler(RequestValidationError, of_validation)
-    app.add_exception_handler(Exception, ours)
+    for kind in (CosendError, Refused, HTTPException, RequestValidationError, Exception):
+        app.add_exception_handler(kind, answer)
 
 
 def problem_schema() -> dict[str, Any]:
