@@ -11,6 +11,7 @@ from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response, StreamingResponse
 from fastapi_offline import FastAPIOffline
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from cosend.node.looking import MOST_EVENTS, Looking
 from cosend.node.node import Node
@@ -26,6 +27,15 @@ from cosend.version import VERSION
 Start = Annotated[int, Query(ge=0, le=2**53)]
 Count = Annotated[int, Query(ge=1, le=1000)]
 Name = Annotated[str, Path(min_length=1, max_length=200)]
+
+
+class AnyText(PathConvertor):
+    """The rest of a path, as `path` but with every line of it: a name may hold a slash, and a line break too."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("any", AnyText())
 
 
 def build_app(node: Node, tokens: Tokens, failed: Callable[[Exception], None] | None = None) -> HotRoutes:
@@ -105,7 +115,7 @@ def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
         more = start + count if len(found) == count else None
         return views.Cells(cells=[views.Cell(**cell) for cell in found], next=more)
 
-    @app.get("/v1/decisions/{decision_id:path}", dependencies=may_read)
+    @app.get("/v1/decisions/{decision_id:any}", dependencies=may_read)
     async def decision(decision_id: Name) -> views.Decision:
         """Return a decision, how it was made, and what its cell knows now."""
         node.check_started()
@@ -130,7 +140,7 @@ _LINES: Final[dict[int | str, dict[str, Any]]] = {
 def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
     may_change = [_allowed(tokens, "admin")]
 
-    @app.post("/v1/arms/{name:path}", dependencies=may_change)
+    @app.post("/v1/arms/{name:any}", dependencies=may_change)
     async def change_arm(name: Name, change: views.ArmChange) -> views.Arm:
         """Change what an arm costs, pause it, or let it be used again."""
         paused = None if change.action is None else change.action == "pause"
