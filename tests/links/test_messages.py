@@ -188,7 +188,7 @@ def test_the_wrong_message_is_told(data: bytes, read: Callable[[bytes], object],
         ([2, [0], {}, [1], []], lambda data: messages.read_answered(data, 1), "differ in length"),
         ([6, [-3], [1]], lambda data: messages.read_report(data, 1), ">= 0"),
         ([4, 1, 2], lambda data: messages.read_taken(data, 1), "length"),
-        ([9, 1], messages.read_call, "tag"),
+        ([9, 1], messages.read_call, "Invalid value 9"),
     ],
 )
 def test_fields_that_make_no_sense_are_told(fields: list[Any], read: Callable[[bytes], object], said: str) -> None:

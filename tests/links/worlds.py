@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cosend.core.learner.values import LabelledData
+from cosend.links.asking import end_tasks
 from cosend.links.in_process import Hub, InProcessLink
 from cosend.links.link import Announcement, Answered, Change, Link, What
 from cosend.links.nats import NatsLink
@@ -161,8 +162,7 @@ class NatsWorld:
 
     async def kill(self, link: Link) -> None:
         assert isinstance(link, NatsLink)
-        for task in [*link._background, *link._tasks]:
-            task.cancel()
+        await end_tasks([*link._background, *link._tasks])
         await link._drop_client()  # without a word
 
     async def stop_broker(self) -> None:

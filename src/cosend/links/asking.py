@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeVar
 
 from cosend.core.checks import check_number, check_text
@@ -17,6 +17,15 @@ from cosend.site.messages import Call, Forward
 LONGEST_S: Final = 3_600.0
 NOT_CONNECTED: Final = "there is no connection to the broker"
 T = TypeVar("T")
+
+
+async def end_tasks(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: code on their way may take a cancellation for something else."""
+    left = {task for task in tasks if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=0.1)
 
 
 class Waiting:

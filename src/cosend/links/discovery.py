@@ -57,7 +57,8 @@ class Discovery:
                 self._count_misses()
             await asyncio.sleep(SHORTEST_S)
             try:
-                await asyncio.wait_for(self._wake.wait(), self._every_s)
+                async with asyncio.timeout(self._every_s):  # `wait_for` of Python 3.11 may swallow a cancellation
+                    await self._wake.wait()
                 regular = False  # questions in a quick row leave no time to answer
             except TimeoutError:
                 regular = True

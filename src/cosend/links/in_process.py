@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from cosend.errors import LinkError
-from cosend.links.asking import NOT_CONNECTED, Asking, Waiting
+from cosend.links.asking import NOT_CONNECTED, Asking, Waiting, end_tasks
 from cosend.links.link import Announcement, Change, Handler, What
 from cosend.links.serving import Limits, Server
 
@@ -87,9 +87,7 @@ class InProcessLink(Asking):
     async def kill(self) -> None:
         """Die: whoever waits for an answer gets none."""
         self._leave()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     def disconnected(self) -> None:
         """Take note that the connection is broken."""

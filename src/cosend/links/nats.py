@@ -22,7 +22,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from cosend.errors import CosendError, LinkError, in_one_line, shown
-from cosend.links.asking import NOT_CONNECTED, Asking, Waiting
+from cosend.links.asking import NOT_CONNECTED, Asking, Waiting, end_tasks
 from cosend.links.discovery import Discovery
 from cosend.links.link import KINDS, Announcement, Change, Handler, What
 from cosend.links.messages import announcement_texts, ask_bytes
@@ -43,7 +43,7 @@ except ImportError as error:
 NO_RESPONDERS: Final = "503"
 TWIN_S: Final = 0.5  # how long another site of the same name has time to answer
 CLOSE_S: Final = 2.0  # how long answers that are being made have time to be sent
-FAILURES: Final = (NatsError, OSError, asyncio.TimeoutError)
+FAILURES: Final = (NatsError, OSError, TimeoutError, LinkError)
 
 
 class NatsLink(Asking):
@@ -78,7 +78,8 @@ class NatsLink(Asking):
         if within_s is None:
             return
         try:
-            await asyncio.wait_for(self._ready.wait(), within_s)
+            async with asyncio.timeout(within_s):
+                await self._ready.wait()
         except TimeoutError:
             await self.close()
             servers = ", ".join(self.options.servers)
@@ -99,15 +100,13 @@ class NatsLink(Asking):
 
     async def close(self) -> None:
         """Finish what is being answered, say goodbye, and leave."""
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await end_tasks(self._background)
         if self._client is not None and self._client.is_connected:
             with suppress(*FAILURES):
-                await asyncio.wait_for(self._say_goodbye(), CLOSE_S)
+                async with asyncio.timeout(CLOSE_S):
+                    await self._say_goodbye()
         await self._drop_client()
-        for answer in self._tasks:
-            answer.cancel()
+        await end_tasks(self._tasks)
         self._waiting.fail_all("broker gone", "this link is closed")
 
     async def _say_goodbye(self) -> None:
@@ -117,7 +116,7 @@ class NatsLink(Asking):
             await self._say("left")
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await self._client.flush()
+        await self._settle()
 
     async def _stay_connected(self, connect: dict[str, Any]) -> None:
         """Connect; nats-py connects again by itself, but for a few errors after which it closes the connection."""
@@ -201,8 +200,17 @@ class NatsLink(Asking):
         for what in KINDS:
             subject = self.subject(self._site, what, "*")
             await self._service.add_endpoint(name=what, subject=subject, handler=self._endpoint(what))
-        await self._client.flush()
+        await self._settle()
         await self._say("here")
+
+    async def _settle(self) -> None:
+        """Wait until the broker has done all that it was told; `flush` of nats-py may overtake it."""
+        assert self._client is not None  # noqa: S101 - for the type checker
+        self._sent += 1
+        key, client = str(self._sent), self._client
+        await self._waiting.answer(
+            key, "report", self._site, self.options.connect_s, lambda: client.publish(f"{self._inbox}.{key}")
+        )
 
     def _stats(self, _: EndpointStats) -> dict[str, int]:
         counts = self._counts
