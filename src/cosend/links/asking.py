@@ -58,6 +58,10 @@ class Waiting:
         found = self._futures.get(key)
         return None if found is None else found[2]
 
+    def peers(self) -> set[str]:
+        """Return all whose answers are waited for."""
+        return {peer for _, _, peer in self._futures.values()}
+
     def answered(self, key: str, data: bytes) -> None:
         """Take note of an answer; one that nobody waits for any more is nothing."""
         found = self._futures.get(key)

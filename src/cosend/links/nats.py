@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote
 
-from cosend.errors import CosendError, LinkError, in_one_line, shown
+from cosend.errors import CosendError, LinkError, in_one_line
 from cosend.links.asking import NOT_CONNECTED, Asking, Waiting, end_tasks
 from cosend.links.discovery import Discovery
 from cosend.links.link import KINDS, Announcement, Change, Handler, What
@@ -96,7 +96,11 @@ class NatsLink(Asking):
         if self._service is not None:
             await self._say("here")
         elif self.connected:
-            await self._register()
+            try:
+                await self._register()
+            except FAILURES as error:  # the connection broke: the next one finds what is to be announced
+                self.last_error = in_one_line(error)
+                await self._drop_client()
 
     async def close(self) -> None:
         """Finish what is being answered, say goodbye, and leave."""
@@ -173,11 +177,12 @@ class NatsLink(Asking):
 
     async def _on_error(self, error: Exception) -> None:
         self.last_error = in_one_line(error)
-        _, found, rest = str(error).partition('ermissions Violation for Publish to "')
-        if found:  # the broker does not say which message it was
-            peer = rest.partition('"')[0].split(".")[1:2]
-            for name in peer:
-                self._waiting.fail_all("refused", f"the broker: {shown(str(error))}", unquote(name))
+        _, found, rest = str(error).lower().partition('permissions violation for publish to "')
+        if found:  # which message it was is not said, and nats-py makes all letters small
+            forbidden = rest.partition('"')[0].split(".")[:2]
+            for peer in self._waiting.peers():
+                if self.subject(peer).lower().split(".") == forbidden:
+                    self._waiting.fail_all("refused", f"the broker says: {error}", peer)
 
     async def _refuse_twin(self) -> None:
         """Raise if another site of this name answers: its peers would tell either of them half of what they know."""
@@ -189,7 +194,7 @@ class NatsLink(Asking):
 
     async def _register(self) -> None:
         assert self._client is not None  # noqa: S101 - for the type checker
-        self._service = await add_service(
+        service = await add_service(
             self._client,
             name=self.options.network,
             version=VERSION,
@@ -199,8 +204,9 @@ class NatsLink(Asking):
         )
         for what in KINDS:
             subject = self.subject(self._site, what, "*")
-            await self._service.add_endpoint(name=what, subject=subject, handler=self._endpoint(what))
+            await service.add_endpoint(name=what, subject=subject, handler=self._endpoint(what))
         await self._settle()
+        self._service = service
         await self._say("here")
 
     async def _settle(self) -> None:
