@@ -19,14 +19,13 @@ import asyncio
 import time
 from contextlib import suppress
 from typing import Any, Final
-from urllib.parse import unquote
 
 from cosend.errors import CosendError, LinkError, in_one_line
 from cosend.links.asking import NOT_CONNECTED, Asking, Waiting, end_tasks
 from cosend.links.discovery import Discovery
 from cosend.links.link import KINDS, Announcement, Change, Handler, What
 from cosend.links.messages import announcement_texts, ask_bytes
-from cosend.links.nats_options import NatsOptions, token
+from cosend.links.nats_options import NatsOptions, name_of, token
 from cosend.links.serving import Limits, Server
 from cosend.version import VERSION
 
@@ -235,7 +234,7 @@ class NatsLink(Asking):
 
     async def _respond(self, what: What, request: Request) -> None:
         assert self._server is not None  # noqa: S101 - for the type checker
-        caller = unquote(request.subject.rpartition(".")[2])
+        caller = name_of(request.subject.rpartition(".")[2])
         longest = self._client.max_payload if self._client is not None else 0
         answer = await self._server.answer(what, caller, request.data, longest)
         with suppress(*FAILURES, ValueError):  # the connection broke, or there is nowhere to send it
@@ -283,7 +282,7 @@ class NatsLink(Asking):
         if hint == "here":
             self._discovery.look()
         else:
-            self._discovery.lost(unquote(site))
+            self._discovery.lost(name_of(site))
 
     async def _on_answer(self, message: Msg) -> None:
         key = message.subject.rpartition(".")[2]

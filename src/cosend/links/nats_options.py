@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from cosend.core.checks import check_number, check_text
 from cosend.errors import CosendError, LinkError, SettingError, in_one_line
@@ -96,6 +97,13 @@ def _file(path: Path | None) -> str | None:
     return str(path)
 
 
+@lru_cache(maxsize=4_096)
 def token(name: str) -> str:
     """Return a name as one part of a subject: what subjects give a meaning to is written as %2E and the like."""
     return quote(name, safe="").replace(".", "%2E")
+
+
+@lru_cache(maxsize=4_096)
+def name_of(token: str) -> str:
+    """Return the name that is a part of a subject."""
+    return unquote(token)

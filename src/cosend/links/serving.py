@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from cosend.core.checks import check_number, check_whole
 from cosend.errors import CosendError, in_one_line, shown
@@ -82,21 +82,60 @@ class Guard:
         return caller
 
 
+class _Patience:
+    """Ends what takes too long. One timer for all: `asyncio.timeout` costs as much as the rest of an answer."""
+
+    def __init__(self, limit_s: float, clock: Callable[[], float]) -> None:
+        self._limit_s, self._clock = limit_s, clock
+        self._running: dict[asyncio.Task[Any], float] = {}
+        self._late: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        self._running[_this_task()] = self._clock()
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._limit_s / 4, self._give_up)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        task = _this_task()
+        del self._running[task]
+        if task in self._late:
+            self._late.remove(task)
+            if task.uncancel() == 0 and kind is asyncio.CancelledError:  # nobody else has cancelled it
+                raise messages.Refusal(f"it took longer than {self._limit_s:g} s")
+
+    def _give_up(self) -> None:
+        self._timer = None
+        now = self._clock()
+        for task, since in self._running.items():
+            if now - since > self._limit_s and task not in self._late:
+                self._late.add(task)
+                task.cancel()
+        if self._running:
+            self._timer = asyncio.get_running_loop().call_later(self._limit_s / 4, self._give_up)
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - for the type checker
+    return task
+
+
 class Server:
     """Answers what peers send to a site."""
 
     def __init__(self, site: str, handler: Handler, limits: Limits, counts: Counts, clock: Callable[[], float]) -> None:
         self._site, self._handler, self._limits, self._counts = site, handler, limits, counts
         self._guard = Guard(limits, clock)
+        self._patience = _Patience(limits.answer_s, clock)
 
     async def answer(self, what: What, caller: str, data: bytes, longest: int) -> bytes:
         """Return the answer to a message that came from a caller, of so many bytes at most."""
         refused = self._guard.enter(caller)
         if refused is not None:
             return self._refusal(refused)
-        limit = asyncio.timeout(self._limits.answer_s)
         try:
-            async with limit:
+            with self._patience:
                 answer = await self._answer(what, caller, data)
         except messages.BrokenMessage as error:
             self._counts.broken += 1
@@ -105,8 +144,7 @@ class Server:
         except CosendError as error:
             return self._refusal(str(error))
         except Exception as error:  # a handler may raise anything, and the peer has to hear of it
-            late = f"it took longer than {self._limits.answer_s:g} s"
-            return self._refusal(late if limit.expired() else in_one_line(error))
+            return self._refusal(in_one_line(error))
         finally:
             self._guard.leave(caller)
         if len(answer) > longest:
