@@ -9,7 +9,7 @@ from cosend.errors import LinkError
 from cosend.links.in_process import Hub
 from cosend.site.messages import Reply
 from tests.links.conformance import LinkConformance, failure
-from tests.links.worlds import InProcessWorld, Peer, World, a_call, announcement
+from tests.links.worlds import Ear, InProcessWorld, Peer, World, a_call, announcement
 
 
 class TestInProcess(LinkConformance):
@@ -32,3 +32,18 @@ def test_messages_can_be_late_and_get_lost() -> None:
     took, error = asyncio.run(story())
     assert took >= 0.2
     assert error.reason == "deadline"
+
+
+def test_who_left_while_everything_was_down_is_gone_afterwards() -> None:
+    async def story() -> list[str]:
+        hub = Hub()
+        north, south = hub.link("north"), hub.link("south")
+        ear = Ear(north)
+        await south.serve(announcement("south"), Peer())
+        hub.stop()
+        await south.close()
+        assert list(north.peers()) == ["south"]
+        hub.start()
+        return [change.kind for change in ear.changes]
+
+    assert asyncio.run(story()) == ["appeared", "disconnected", "connected", "gone"]

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,26 @@ def test_a_broker_that_hangs_is_gone_too() -> None:
         assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
 
     story(broker, played, ping_s=0.2, connect_s=0.5)
+
+
+def test_a_broker_that_takes_nothing_keeps_no_caller_longer_than_its_deadline() -> None:
+    broker = Broker()
+    broker.start()
+
+    async def played(world: NatsWorld) -> None:
+        north = await world.link("north")
+        await serving(world, "south")
+        assert broker.process is not None
+        broker.process.send_signal(signal.SIGSTOP)
+        start = time.monotonic()
+        asked = [north.call("south", a_call("x" * 500_000), 0.5) for _ in range(60)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        took = time.monotonic() - start
+        broker.process.send_signal(signal.SIGCONT)
+        assert {getattr(answer, "reason", None) for answer in answers} == {"deadline", "broker gone"}
+        assert took < 1.5
+
+    story(broker, played)
 
 
 def test_the_payload_limit_of_the_broker_is_told(tmp_path: Path) -> None:

@@ -100,6 +100,8 @@ class InProcessLink(Asking):
         self._greet()
 
     def _greet(self) -> None:
+        for site in self._peers.keys() - self._hub.links.keys():  # those that left while nobody could hear of it
+            self._gone(site)
         for link in self._others():
             if link._announcement is not None:
                 self._appeared(link._announcement)

@@ -25,7 +25,7 @@ from cosend.links.asking import NOT_CONNECTED, Asking, Waiting, end_tasks
 from cosend.links.discovery import Discovery
 from cosend.links.link import KINDS, Announcement, Change, Handler, What
 from cosend.links.messages import announcement_texts, ask_bytes
-from cosend.links.nats_options import NatsOptions, name_of, token
+from cosend.links.nats_options import PENDING_BYTES, NatsOptions, name_of, token
 from cosend.links.serving import Limits, Server
 from cosend.version import VERSION
 
@@ -251,6 +251,8 @@ class NatsLink(Asking):
         if len(data) > client.max_payload:
             most = f"the broker carries at most {client.max_payload:,}"
             raise LinkError(what, peer, "too large", f"{len(data):,} bytes; {most}")
+        if client.pending_data_size > PENDING_BYTES // 2:  # what is sent at a full buffer waits, deadline or not
+            raise LinkError(what, peer, "broker gone", "it takes nothing: too much waits to be sent")
         self._sent += 1
         key = str(self._sent)
 
