@@ -4,6 +4,7 @@
     ├── SettingError        an option that is not allowed, found when the object is built
     ├── ArmError            an arm that does not exist, exists already, or may not leave
     ├── NetworkError        sites that cannot work together
+    │   └── LinkError       a message that a peer did not take or answer
     ├── ContextError        a context that is no point of [0, 1]^d, or cannot be computed
     ├── RewardError         a gain or cost outside [0, 1]
     ├── DecisionError       a label for a decision that does not wait for one
@@ -91,6 +92,23 @@ class ArmError(CosendError, ValueError):
 
 class NetworkError(CosendError, ValueError):
     """Sites that cannot work together."""
+
+
+class LinkError(NetworkError):
+    """A message that a peer did not take or answer: `what` was sent, to which `peer`, and why it came to nothing.
+
+    reason   deadline       the peer was silent for too long
+             no responders  nobody listens under its name
+             refused        it says why it will not
+             broken reply   what came back cannot be read
+             broker gone    there is no connection to anybody
+             too large      the message is larger than may be sent
+             unfit          what was to be sent cannot be sent: nothing has left
+    """
+
+    def __init__(self, what: str, peer: str, reason: str, detail: str) -> None:
+        self.what, self.peer, self.reason, self.detail = what, peer, reason, detail
+        super().__init__(f"{what} to {shown(peer)}: {reason}: {detail}")
 
 
 class ContextError(CosendError, ValueError):

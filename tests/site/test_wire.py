@@ -24,7 +24,8 @@ from cosend import Context, Patience, Policy, Rules, fold, verify
 from cosend.errors import CosendError, StateError
 from cosend.site import events
 from cosend.site.context import Axis
-from cosend.site.wire import DEEPEST, KINDS, decode, encode
+from cosend.site.values import DEEPEST
+from cosend.site.wire import KINDS, decode, encode
 from tests.policies import POLICIES
 from tests.site.test_fold import AXES, RANKED, everything, played
 

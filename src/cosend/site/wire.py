@@ -7,9 +7,8 @@ with the place that is wrong. A number of a kind is never given to another kind,
 event and has a default, so that old logs stay readable. Of ids, which mostly follow each other, the differences are
 written: one byte for each in place of five.
 
-Labels, items and values of categories are the user's. They come back as they were: a tuple is no list, 1 is neither 1.0
-nor True. Numbers of NumPy become Python's own. What msgpack cannot carry is refused when it is encoded, which is before
-anything is written, and so is whatever could not be decoded again.
+Labels, items and values of categories are the user's and come back as they were (`site/values.py`). What msgpack cannot
+carry is refused when it is encoded, which is before anything is written, and so is whatever could not be decoded again.
 
 It stands beside the events and not in `stores/`, which lies below them: the log there keeps bytes and knows no event.
 """
@@ -21,13 +20,12 @@ from dataclasses import MISSING, Field, fields
 from functools import partial
 from itertools import accumulate, chain
 from operator import attrgetter, sub
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
-
-import numpy as np
 
 from cosend.errors import CosendError, StateError, shown
 from cosend.site import events
+from cosend.site.values import ENCODER, SCALARS, Unfit, extension, plain
 
 try:
     import msgspec
@@ -56,24 +54,9 @@ KINDS: Final[dict[int, type[Any]]] = {
     18: events.Shown,
 }
 FOLLOWING: Final = ("ids", "requests")  # fields of which the differences are written
-SCALARS: Final = frozenset((NoneType, bool, int, float, str, bytes))
-DEEPEST: Final = 32  # levels of a label or item
-TUPLE: Final = 1  # the number of msgpack's extension for a tuple inside a label or item
-ALLOWED: Final = (
-    f"None, True, False, numbers of at most 64 bits, text, bytes, and lists, tuples and dicts of them, "
-    f"at most {DEEPEST} levels deep"
-)
 
 Prepare = Callable[[Any], Any]
 _PREFIX: Final = bytes([VERSION])
-_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=lambda value: _plain(value, DEEPEST))
-
-
-class _Unfit(Exception):
-    """A value that msgpack cannot carry."""
-
-    def __init__(self, value: object) -> None:
-        super().__init__(f"{shown(value)} is a {type(value).__name__}; allowed are {ALLOWED}")
 
 
 def encode(event: events.Event) -> bytes:
@@ -83,9 +66,9 @@ def encode(event: events.Event) -> bytes:
     except KeyError:
         raise StateError(f"{shown(event)} is not an event and cannot be logged") from None
     try:
-        data = _PREFIX + _ENCODER.encode(kind.packed(event))
+        data = _PREFIX + ENCODER.encode(kind.packed(event))
         decode(data)  # a log that cannot be read again would be found out when it is too late
-    except (_Unfit, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
+    except (Unfit, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise StateError(f"{type(event).__name__} cannot be logged: {error}") from error
     return data
 
@@ -103,43 +86,10 @@ def decode(data: bytes) -> events.Event:
     return event
 
 
-def _plain(value: Any, levels: int) -> Any:
-    """Return a value of the user's in the form in which msgpack carries it."""
-    kind = type(value)
-    if kind in SCALARS:
-        return value
-    if isinstance(value, np.generic):
-        value = value.item()
-        if type(value) in SCALARS:
-            return value
-    elif levels and kind is list:
-        return [_plain(each, levels - 1) for each in value]
-    elif levels and kind is tuple:
-        return msgspec.msgpack.Ext(TUPLE, _ENCODER.encode([_plain(each, levels - 1) for each in value]))
-    elif levels and kind is dict:
-        return {_key(key): _plain(each, levels - 1) for key, each in value.items()}
-    raise _Unfit(value)
-
-
-def _key(key: Any) -> Any:
-    if isinstance(key, tuple | list | dict):  # msgpack could not tell which of them it was
-        raise _Unfit(key)
-    return _plain(key, 0)
-
-
-def _extension(code: int, data: memoryview) -> tuple[Any, ...]:
-    if code != TUPLE:
-        raise ValueError(f"it has the unknown extension {code}")
-    return tuple(_VALUES.decode(data))
-
-
-_VALUES: Final = msgspec.msgpack.Decoder(list[Any], ext_hook=_extension)
-
-
 def _prepare(hint: Any) -> Prepare | None:
     """Return what makes the values of a field fit for msgpack; None if they are by their type."""
     if hint is Any:
-        return partial(_plain, levels=DEEPEST)
+        return plain
     origin, arguments = get_origin(hint), get_args(hint)
     inner = _prepare(arguments[-1] if origin is Mapping else arguments[0]) if origin in (tuple, Mapping) else None
     if inner is None:
@@ -198,7 +148,7 @@ class _Kind:
         for n, prepare in self.prepares:
             try:
                 values[n] = prepare(values[n])
-            except _Unfit as error:
+            except Unfit as error:
                 raise ValueError(f"in `{self.names[n]}`, {error}") from None
         return self.struct(*values)
 
@@ -222,5 +172,5 @@ _BY_EVENT: Final = {kind.event: kind for kind in _KINDS}
 _BY_STRUCT: Final = {kind.struct: kind for kind in _KINDS}
 _DECODER: Final = msgspec.msgpack.Decoder(
     Union[tuple(_BY_STRUCT)],  # noqa: UP007 - they are made above
-    ext_hook=_extension,
+    ext_hook=extension,
 )

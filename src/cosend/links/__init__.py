@@ -1,0 +1,1 @@
+"""How sites reach each other: within one process, or over NATS."""

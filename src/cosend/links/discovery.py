@@ -1,0 +1,92 @@
+"""Which peers are there: every site asks all services of its network what they announce, again and again.
+
+A site that comes says so, and is asked at once. One that leaves says so; one to which nobody listens, or which has not
+answered three times in a row, is gone too. While the broker is gone nothing is known, and nothing changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from cosend.links.link import Announcement, Counts
+from cosend.links.messages import ForeignMessage, read_announcement
+
+MISSES: Final = 3  # questions in a row without an answer after which a peer is gone
+SHORTEST_S: Final = 0.05  # between two questions: many sites that come together are asked together
+
+
+class _Info(msgspec.Struct):
+    """What a service tells of itself, as far as it matters here."""
+
+    id: Annotated[str, Meta(max_length=200)]
+    metadata: dict[str, str]
+
+
+class Discovery:
+    """Finds peers.
+
+    ask        sends the question to all of them, and tells whether it could
+    appeared   hears what a site announces, whether it is known or not
+    gone       hears of the name of a site that was there
+    """
+
+    def __init__(
+        self,
+        every_s: float,
+        ask: Callable[[], Awaitable[bool]],
+        appeared: Callable[[Announcement], None],
+        gone: Callable[[str], None],
+        counts: Counts,
+    ) -> None:
+        self._every_s, self._ask, self._appeared, self._gone, self._counts = every_s, ask, appeared, gone, counts
+        self._missed: dict[str, int] = {}  # questions in a row that a site has not answered
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Look for peers until cancelled."""
+        regular = True
+        while True:
+            self._wake.clear()
+            asked = await self._ask()
+            if asked and regular:
+                self._count_misses()
+            await asyncio.sleep(SHORTEST_S)
+            try:
+                async with asyncio.timeout(self._every_s):  # `wait_for` of Python 3.11 may swallow a cancellation
+                    await self._wake.wait()
+                regular = False  # questions in a quick row leave no time to answer
+            except TimeoutError:
+                regular = True
+
+    def _count_misses(self) -> None:
+        for site, missed in list(self._missed.items()):
+            if missed >= MISSES:
+                self.lost(site)
+            else:
+                self._missed[site] = missed + 1
+
+    def look(self) -> None:
+        """Look for peers now."""
+        self._wake.set()
+
+    def found(self, data: bytes) -> None:
+        """Read what a service tells of itself; what is no announcement of a site is counted and passed over."""
+        try:
+            info = msgspec.json.decode(data, type=_Info)
+            announcement = read_announcement(info.metadata)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            self._counts.broken += 1
+            self._counts.foreign += isinstance(error, ForeignMessage)
+            return
+        self._missed[announcement.site] = 0
+        self._appeared(announcement)
+
+    def lost(self, site: str) -> None:
+        """Take note that a site is gone."""
+        self._missed.pop(site, None)
+        self._gone(site)

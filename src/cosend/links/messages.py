@@ -1,0 +1,311 @@
+"""What travels between sites, as bytes: one byte for the version, then msgpack.
+
+    message = version | [number of the kind, field, field, ...]
+    refusal = 0 | the reason, as text
+
+A refusal looks the same in every version, so that sites of different versions can tell each other why they do not work
+together. Fields are columns with an entry for each question or label. Labels, items and contexts are carried exactly
+(`site/values.py`). Pure functions: they know of no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain, repeat
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from cosend.core.learner.values import LabelledData
+from cosend.errors import LONGEST_SENTENCE, NetworkError, cut
+from cosend.links.link import Announcement, Answered
+from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.site.values import ENCODER, SCALARS, Unfit, extension, plain
+
+VERSION: Final = 1
+REFUSAL: Final = 0
+MOST: Final = 4_096  # questions, labels or contexts of one message
+LONGEST_NAME: Final = 200
+TRAINING: Final = 1
+LABELLED: Final = 2
+WITHDRAWN: Final = 1
+
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Wholes = Annotated[list[Whole], Meta(max_length=MOST)]
+Values = Annotated[list[Any], Meta(max_length=MOST)]
+Contexts = Annotated[list[tuple[Any, ...]], Meta(max_length=MOST)]
+Flags = Annotated[bytes, Meta(max_length=MOST)]
+Reason = Annotated[str, Meta(max_length=LONGEST_SENTENCE)]
+_PREFIX: Final = bytes([VERSION])
+
+
+class BrokenMessage(NetworkError):
+    """Bytes that are no message, or not the one that is expected."""
+
+
+class ForeignMessage(BrokenMessage):
+    """A message of another version."""
+
+
+class Refusal(NetworkError):
+    """A peer that says why it will not."""
+
+
+class UnfitMessage(NetworkError):
+    """A message that cannot be sent: it is too long, or msgpack cannot carry what is in it."""
+
+
+class _Packed(Struct, array_like=True, forbid_unknown_fields=True):
+    pass
+
+
+class _Call(_Packed, tag=1):
+    peer: Name
+    caller: Name
+    requests: Wholes
+    items: Values
+    contexts: Contexts
+    flags: Flags
+
+
+class _Answered(_Packed, tag=2):
+    labels: Values
+    failed: dict[Whole, Reason]  # by place: most replies have not failed
+    arrivals: Wholes
+    taught: Wholes
+
+
+class _Post(_Packed, tag=3):
+    peer: Name
+    caller: Name
+    requests: Wholes
+    truths: Values
+    flags: Flags
+
+
+class _Taken(_Packed, tag=4):
+    count: Whole
+
+
+class _Ask(_Packed, tag=5):
+    caller: Name
+    contexts: Contexts
+
+
+class _Report(_Packed, tag=6):
+    arrivals: Wholes
+    taught: Wholes
+
+
+P = TypeVar("P", bound=_Packed)
+# Rows whose width is known become tuples with names three times faster than by calling their class.
+_QUESTION: Final = partial(tuple.__new__, Question)
+_REPLY: Final = partial(tuple.__new__, Reply)
+_LABELLED: Final = partial(tuple.__new__, LabelledData)
+_DECODER: Final = msgspec.msgpack.Decoder(_Call | _Answered | _Post | _Taken | _Ask | _Report, ext_hook=extension)
+
+
+def call_bytes(call: Call) -> bytes:
+    """Return a call as bytes."""
+    requests, items, contexts, training, labelled = _columns(call.questions, 5)
+    flags = [
+        (TRAINING if trains else 0) | (LABELLED if follows else 0)
+        for trains, follows in zip(training, labelled, strict=True)
+    ]
+    return _encoded(lambda: _Call(call.peer, call.caller, requests, _plain(items), _plain_rows(contexts), bytes(flags)))
+
+
+def read_call(data: bytes) -> Call:
+    """Return the call that was made bytes."""
+    packed = _decoded(data, _Call)
+    flags = packed.flags
+    _check_lengths(packed.requests, packed.items, packed.contexts, flags)
+    _check_flags(flags, TRAINING | LABELLED)
+    training, labelled = ([bool(flag & bit) for flag in flags] for bit in (TRAINING, LABELLED))
+    rows = zip(packed.requests, packed.items, packed.contexts, training, labelled, strict=True)
+    questions = list(map(_QUESTION, rows))
+    return Call(packed.peer, packed.caller, questions)
+
+
+def answered_bytes(answered: Answered) -> bytes:
+    """Return replies, and the reports that ride along, as bytes."""
+    labels, failures = _columns(answered.replies, 2)
+    failed = {place: cut(reason, LONGEST_SENTENCE // 2) for place, reason in enumerate(failures) if reason is not None}
+    arrivals, taught = _columns(answered.reports, 2)
+    return _encoded(lambda: _Answered(_plain(labels), failed, arrivals, taught))
+
+
+def read_answered(data: bytes, count: int) -> Answered:
+    """Return the replies to so many questions."""
+    packed = _decoded(data, _Answered)
+    _check_count("replies", len(packed.labels), count)
+    if packed.arrivals:
+        _check_count("reports", len(packed.arrivals), count)
+    _check_lengths(packed.arrivals, packed.taught)
+    if any(place >= count for place in packed.failed):
+        raise BrokenMessage(f"it has a failure in place {max(packed.failed)} of {count}")
+    replies = list(map(_REPLY, zip(packed.labels, repeat(None))))
+    for place, reason in packed.failed.items():
+        replies[place] = Reply(replies[place].label, reason)
+    return Answered(replies, list(map(_LABELLED, zip(packed.arrivals, packed.taught, strict=True))))
+
+
+def post_bytes(peer: str, caller: str, forwards: Sequence[Forward]) -> bytes:
+    """Return labels of a caller for a peer as bytes."""
+    peers, callers, requests, truths, withdrawn = _columns(forwards, 5)
+    if set(peers) - {peer} or set(callers) - {caller}:
+        raise UnfitMessage(f"some of the labels are not from {caller!r} for {peer!r}")
+    flags = bytes(map(bool, withdrawn))
+    return _encoded(lambda: _Post(peer, caller, requests, _plain(truths), flags))
+
+
+def read_post(data: bytes) -> tuple[str, str, list[Forward]]:
+    """Return for whom labels are, from whom, and the labels."""
+    packed = _decoded(data, _Post)
+    _check_lengths(packed.requests, packed.truths, packed.flags)
+    _check_flags(packed.flags, WITHDRAWN)
+    rows = zip(packed.requests, packed.truths, packed.flags, strict=True)
+    forwards = [Forward(packed.peer, packed.caller, request, truth, bool(flag)) for request, truth, flag in rows]
+    return packed.peer, packed.caller, forwards
+
+
+def taken_bytes(count: int) -> bytes:
+    """Return the acknowledgement of so many labels as bytes."""
+    return _encoded(lambda: _Taken(count))
+
+
+def read_taken(data: bytes, count: int) -> None:
+    """Raise unless so many labels are acknowledged."""
+    _check_count("labels", _decoded(data, _Taken).count, count)
+
+
+def ask_bytes(caller: str, contexts: Sequence[tuple[Any, ...]]) -> bytes:
+    """Return the question how much labelled data there is around contexts as bytes."""
+    return _encoded(lambda: _Ask(caller, _plain_rows(contexts)))
+
+
+def read_ask(data: bytes) -> tuple[str, list[tuple[Any, ...]]]:
+    """Return who asks how much labelled data there is, and around which contexts."""
+    packed = _decoded(data, _Ask)
+    return packed.caller, packed.contexts
+
+
+def report_bytes(reports: Sequence[LabelledData]) -> bytes:
+    """Return how much labelled data there is as bytes."""
+    arrivals, taught = _columns(reports, 2)
+    return _encoded(lambda: _Report(arrivals, taught))
+
+
+def read_report(data: bytes, count: int) -> list[LabelledData]:
+    """Return how much labelled data there is around so many contexts."""
+    packed = _decoded(data, _Report)
+    _check_count("reports", len(packed.arrivals), count)
+    _check_lengths(packed.arrivals, packed.taught)
+    return list(map(_LABELLED, zip(packed.arrivals, packed.taught, strict=True)))
+
+
+def refusal_bytes(reason: str) -> bytes:
+    """Return a refusal as bytes, in every version the same."""
+    return bytes([REFUSAL]) + cut(reason, LONGEST_SENTENCE // 2).encode(errors="backslashreplace")
+
+
+def announcement_texts(announcement: Announcement) -> dict[str, str]:
+    """Return an announcement as texts by name, which is what services of NATS tell of themselves."""
+    site, context, functions, cost, version = announcement
+    words = msgspec.json.encode(list(context)).decode()
+    texts = {"wire": VERSION, "site": site, "context": words, "functions": functions, "cost": cost, "version": version}
+    return {name: str(value) for name, value in texts.items()}
+
+
+class _Announced(Struct):
+    site: Name
+    functions: Annotated[int, Meta(ge=0, le=2**31)]
+    cost: Annotated[float, Meta(ge=0, le=1)]
+    version: Name
+    context: str
+    wire: int
+
+
+def read_announcement(texts: Mapping[str, str]) -> Announcement:
+    """Return what a site tells of itself."""
+    try:
+        told = msgspec.convert(dict(texts), _Announced, strict=False)
+        if told.wire != VERSION:
+            raise ForeignMessage(_other_version(f"version {told.wire}"))
+        words = msgspec.json.decode(told.context, type=Annotated[tuple[str, ...], Meta(max_length=MOST)])
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, BrokenMessage):
+            raise
+        raise BrokenMessage(f"it is no announcement: {error}") from error
+    return Announcement(told.site, words, told.functions, told.cost, told.version)
+
+
+def _other_version(found: str) -> str:
+    return f"the message has {found} of the encoding; this cosend reads version {VERSION}"
+
+
+def _encoded(pack: Callable[[], _Packed]) -> bytes:
+    try:
+        return _PREFIX + ENCODER.encode(pack())
+    except (Unfit, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise UnfitMessage(str(error)) from error
+
+
+def _decoded(data: bytes, kind: type[P]) -> P:
+    version = data[0] if data else None
+    if version == REFUSAL:
+        raise Refusal(data[1 : 1 + LONGEST_SENTENCE].decode(errors="replace") or "it gives no reason")
+    if version != VERSION:
+        raise ForeignMessage(_other_version("no version" if version is None else f"version {version}"))
+    try:
+        packed = _DECODER.decode(memoryview(data)[1:])
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise BrokenMessage(f"the bytes are no message: {error}") from error
+    if not isinstance(packed, kind):
+        raise BrokenMessage(f"it is a message of the kind {type(packed).__name__[1:]}, not {kind.__name__[1:]}")
+    return packed
+
+
+def _columns(rows: Sequence[Sequence[Any]], width: int) -> list[Any]:
+    if len(rows) > MOST:
+        raise UnfitMessage(f"it has {len(rows):,} entries; at most {MOST:,} go in one message")
+    return list(zip(*rows, strict=True)) if rows else [()] * width
+
+
+def _are_plain(values: Iterable[Any]) -> bool:
+    return SCALARS.issuperset(map(type, values))
+
+
+def _plain(column: Sequence[Any]) -> Any:
+    """Return values fit for msgpack: all of them at once where they are plain, or features by name."""
+    if _are_plain(column):
+        return column
+    if set(map(type, column)) != {dict}:
+        return [plain(value) for value in column]
+    named = chain(chain.from_iterable(column), chain.from_iterable(map(dict.values, column)))
+    return column if _are_plain(named) else [plain(value) for value in column]
+
+
+def _plain_rows(rows: Sequence[tuple[Any, ...]]) -> Any:
+    if len(rows) > MOST:
+        raise UnfitMessage(f"it has {len(rows):,} entries; at most {MOST:,} go in one message")
+    return rows if _are_plain(chain.from_iterable(rows)) else [tuple(map(plain, row)) for row in rows]
+
+
+def _check_lengths(*columns: Sequence[Any]) -> None:
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) > 1:
+        raise BrokenMessage(f"its columns differ in length: {lengths}")
+
+
+def _check_flags(flags: bytes, allowed: int) -> None:
+    if flags and max(flags) > allowed:
+        raise BrokenMessage(f"it has the unknown flag {max(flags)}")
+
+
+def _check_count(what: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise BrokenMessage(f"it has {found:,} {what} in place of {expected:,}")

