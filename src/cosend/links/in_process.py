@@ -70,6 +70,9 @@ class InProcessLink(Asking):
         """Whether anybody can be reached."""
         return self._hub.up and self._hub.links.get(self._site) is self
 
+    async def start(self) -> None:
+        """Nothing is to be done: it is connected from the start."""
+
     async def serve(self, announcement: Announcement, handler: Handler) -> None:
         """Announce this site and answer its peers from now on."""
         self._check(announcement)

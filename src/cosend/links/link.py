@@ -100,6 +100,10 @@ class Link(Protocol):
         """Whether anybody can be reached. While it is not so, every message fails at once."""
         ...
 
+    async def start(self) -> None:
+        """Begin to connect, in the background."""
+        ...
+
     def peers(self) -> Mapping[str, Announcement]:
         """Return what is announced by the sites that are there now, this one left out."""
         ...

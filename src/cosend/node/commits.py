@@ -18,9 +18,9 @@ from cosend.errors import Unavailable, in_one_line
 from cosend.site.events import Answered, Chosen, Event, Shown
 from cosend.site.wire import encode
 from cosend.stores.event_log import NO_SPAN, EventLog, Span
-from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, LABEL, NAME, SET, Change
+from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, LABEL, NAME, POST, POSTED, SET, Change
 
-CHANGES: Final = (NAME, LABEL, SET, FORGET_NAMES, FORGET_LABELS)
+CHANGES: Final = (NAME, LABEL, SET, FORGET_NAMES, FORGET_LABELS, POST, POSTED)  # in the order of their writing
 Waiters = list[tuple["asyncio.Future[Any]", Any]]  # with what each gets when it is done
 Rows = dict[Change, list[Sequence[Any]]]
 Together = tuple[list[Event], Rows, Waiters]
@@ -103,7 +103,7 @@ class Commits:
         self._busy = False
         if error is None:
             _resolve(waiters)
-            if self._events or self._waiters:
+            if self._events or self._waiters or any(self._rows.values()):
                 self._send()
             return
         self.fail(error, waiters)

@@ -26,6 +26,8 @@ class Counts:
     )  # by arm, and error, label, time or lesson
     openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
     labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired
+    served: Counter[str] = field(default_factory=Counter)  # items that were answered, by the peer that asked
+    taught: Counter[str] = field(default_factory=Counter)  # labels of these that have come
     unanswered: int = 0
     rebuilt: int = 0
     error: float | None = None  # of the last thousand labels or so

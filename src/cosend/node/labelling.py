@@ -100,15 +100,17 @@ class Labelling:
     def _settle(self, ids: list[int], truths: list[Any], costs: list[float | None]) -> None:
         answers = self.rules.labels_of(ids)
         self._check(truths)
-        gains = self._gains(answers, truths)
+        gains = self.gains(answers, truths)
         if self.deciding.setup.reward is right_or_wrong:
-            self.deciding.labels.check(truths, self._known)
+            local = not self.rules.learner.arms.peers  # else nobody knows what labels there are
+            self.deciding.labels.check(truths, self._known if local else None)
         paid = self._paid(ids, costs)
         settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs)
         self._settling.update(ids)
         self.deciding.counts.learnt(gains, paid)
         event = self.deciding.commits.position - 1  # that of `settle`
         self.deciding.commits.also(LABEL, [(number, event) for number in ids])
+        self.deciding.post(settled.forwards)
         self.deciding.teach(settled.lessons)
 
     def _check(self, truths: list[Any]) -> None:
@@ -119,7 +121,8 @@ class Labelling:
             for truth in set(truths):
                 axis.check_label(truth)
 
-    def _gains(self, answers: list[Any], truths: list[Any]) -> list[float]:
+    def gains(self, answers: list[Any], truths: list[Any]) -> list[float]:
+        """Return what answers gained, now that the truth is known."""
         reward = self.deciding.setup.reward
         gains = all_right_or_wrong(answers, truths) if reward is right_or_wrong else None
         if gains is not None:

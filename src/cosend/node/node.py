@@ -11,21 +11,26 @@ import gc
 import logging
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from cosend.errors import ArmError, CosendError, SettingError, Unavailable, in_one_line
+from cosend.errors import ArmError, CosendError, Unavailable, in_one_line
+from cosend.links.link import Announcement, Change, Link
+from cosend.node.answering import Answering
 from cosend.node.breaker import Breakers
+from cosend.node.calls import Calls
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
 from cosend.node.deciding import Deciding
-from cosend.node.flight import Decided, Result
-from cosend.node.labelling import Given, Heard, Labelling, number_of
-from cosend.node.recall import recall
+from cosend.node.flight import Result
+from cosend.node.labelling import Given, Heard, Labelling
+from cosend.node.naming import Naming
+from cosend.node.outbox import Outbox, Posting
+from cosend.node.peers import Peers
 from cosend.node.setup import LIMIT_S, THREADS, Setup
 from cosend.node.store import COSTS, Recovered, Store, pickled
 from cosend.node.workers import Worker
@@ -48,17 +53,19 @@ class Node:
 
     folder   where it keeps what it knows
     durable  wait for the disk before answering; else a crash of the machine can lose the newest
+    link     the way to its peers and from them, which starts and ends with the site; None if it has none
     """
 
-    def __init__(self, setup: Setup, folder: Path, *, durable: bool = True) -> None:
-        self.setup, self.folder, self._durable = setup, folder, durable
+    def __init__(self, setup: Setup, folder: Path, *, durable: bool = True, link: Link | None = None) -> None:
+        self.setup, self.folder, self._durable, self.link = setup, folder, durable, link
         self.counts, self.started_at = Counts(), time.time()
         self.breakers = Breakers(time.monotonic)
         self._not_ready: str | None = "it is starting"
         self._tasks: set[asyncio.Task[Any]] = set()
         self._snapshots = [0, 0]  # the positions of the last two: the older is there if the newer is damaged
         self._one_snapshot, self._last_snapshot = asyncio.Lock(), time.monotonic()
-        self._wanted: set[str] = set()  # numbers that clients want as names, and are waiting to have
+        if link is not None:
+            link.listen(self._heard)
         self._rebuilding = False
 
     # Starting and stopping
@@ -79,6 +86,19 @@ class Node:
         LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
         self._do(self._tick())
         self._do(self._tidy())
+        if self.link is not None:
+            await self._join(self.link)
+
+    async def _join(self, link: Link) -> None:
+        """Let peers find this site, and find them."""
+        setup = self.setup
+        context = tuple(axis.description for axis in setup.axes)
+        await link.start()
+        await link.serve(Announcement(setup.name, context, len(setup.classifiers), setup.call_cost), Answering(self))
+
+    def _heard(self, change: Change) -> None:
+        if self.is_ready:
+            self.peers.heard(change)
 
     def _begin(self, recovered: Recovered) -> None:
         """Go on with a site as its folder has it."""
@@ -91,12 +111,18 @@ class Node:
             rules = self.setup.new_rules(self.commits.event)
         self.rules = rules
         self.workers = {arm: self._worker(arm, model) for arm, model in recovered.classifiers.items()}
-        self.deciding = Deciding(self.setup, rules, self.commits, self.workers, self.breakers, self.counts)
+        outbox = Outbox(self.setup.name, self.commits, self.store.index.outbox())
+        posting = Posting(outbox, self.commits, self.link, self._do)
+        calls = Calls(self.setup.name, self.link, self.commits, self._do)
+        calls.deadline_s, calls.shares_labels = self.setup.deadline_s, rules.learner.policy.share_labels == "always"
+        self.peers = Peers(self.setup, rules, self.link, calls, posting, self.breakers)
+        self.deciding = Deciding(self.setup, rules, self.commits, self.workers, self.peers, self.counts)
         self.deciding.observer = recovered.observer
         self.labelling = Labelling(self.deciding, self.store.index)
         self.deciding.has_names = self.store.index.has_names()
         self.deciding.has_numbers_as_names = self.store.index.has_numbers_as_names()
-        self.deciding.is_taken = self._is_taken
+        self.naming = Naming(self.setup, self.deciding, self.store.index)
+        self.deciding.is_taken = self.naming.is_taken
         self._snapshots = [0, recovered.covered]
         self._tidy_up_after_the_last_run()
 
@@ -112,15 +138,28 @@ class Node:
             rules.add_local(arm, setup.cost(arm))
         for arm in [arm for arm in own if arm not in setup.classifiers]:
             rules.remove(arm)
-        costs, before = {arm: setup.cost(arm) for arm in setup.classifiers}, self.store.costs_of_the_file()
+        self._follow_peers()
+        costs = {arm: setup.cost(arm) for arm in (*setup.classifiers, *setup.peers)}
+        before = self.store.costs_of_the_file()
         for arm, cost in costs.items():
             if arm in before and before[arm] != cost:
                 rules.set_cost(arm, cost)
         if costs != before:
             self.commits.also(SET, [(COSTS, msgspec.msgpack.encode(costs))])
-        rules.withdraw([ticket for ticket, entry in rules.open().items() if not entry.answered])
+        self.deciding.post(rules.withdraw([ticket for ticket, entry in rules.open().items() if not entry.answered]))
         if self.deciding.observer not in setup.classifiers and self.deciding.observer is not None:
             self._set_mode("apply", "")
+
+    def _follow_peers(self) -> None:
+        rules, setup = self.rules, self.setup
+        known = rules.learner.arms.peers
+        for peer, (cost, functions) in setup.peers.items():
+            if peer not in known:
+                rules.add_peer(peer, cost, functions)
+        for peer in [peer for peer in known if peer not in setup.peers and not setup.discover and setup.peers]:
+            rules.remove(peer)
+            self.peers.posting.outbox.forget(peer)
+        self.peers.look()
 
     async def stop(self, patience_s: float = 5.0) -> None:
         """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
@@ -130,6 +169,8 @@ class Node:
         until = time.monotonic() + patience_s
         while self.deciding.in_flight and time.monotonic() < until:
             await asyncio.sleep(0.01)
+        if self.link is not None:
+            await self.link.close()
         for task in self._tasks:
             task.cancel()
         self.deciding.close("it is stopping")
@@ -180,73 +221,7 @@ class Node:
             return []
         if names is None or names.count(None) == len(names):
             return await self.deciding.take(items, None).done
-        return await self._classify_named(items, names)
-
-    async def _classify_named(self, items: Sequence[Any], names: Sequence[str | None]) -> list[Result]:
-        given = list(dict.fromkeys(name for name in names if name is not None))
-        await self._numbers_are_settled(given)
-        flying = {name: self.deciding.flying[name] for name in given if name in self.deciding.flying}
-        results: dict[str | int, Result] = dict(self._told_before([name for name in given if name not in flying]))
-        self._check_names([name for name in given if name not in results and name not in flying])
-        first = {name: place for place, name in reversed([*enumerate(names)])}
-        places = [
-            place
-            for place, name in enumerate(names)
-            if name is None or (name not in results and name not in flying and first[name] == place)
-        ]
-        if places:
-            request = self.deciding.take([items[n] for n in places], [names[n] for n in places])
-            answers = await asyncio.shield(request.done)  # others may wait for it too
-            for place, result in zip(places, answers, strict=True):
-                results[names[place] or place] = result
-        for name, other in flying.items():
-            answers = await asyncio.shield(other.done)
-            results[name] = answers[list(other.names or ()).index(name)]
-        return [results[name or place] for place, name in enumerate(names)]
-
-    def _told_before(self, names: Sequence[str]) -> Iterator[tuple[str, Decided]]:
-        """Yield what was told of decisions that have one of these names."""
-        for name, number in self.store.index.named(names).items() if names else ():
-            past = recall(self.store.index, number, self.setup.most_flights)
-            if past is not None:  # else its events were removed: it is no longer remembered
-                yield name, past.decided(name)
-
-    async def _numbers_are_settled(self, names: Sequence[str]) -> None:
-        """Wait until the disk says whose the numbers are that a client wants as names; nobody gets them meanwhile."""
-        last = self.rules.learner.last_id
-        wanted = {name for name in names if 0 < number_of(name) <= last}
-        if not wanted or all(self._is_settled(number_of(name)) for name in wanted):
-            return
-        self.deciding.has_numbers_as_names = True
-        self._wanted |= wanted
-        try:
-            await self.commits.done()
-            self.check_ready()
-        finally:
-            self._wanted -= wanted
-
-    def _is_settled(self, number: int) -> bool:
-        return (
-            bool(self.store.index.names_of([number]))
-            or recall(self.store.index, number, self.setup.most_flights) is not None
-        )
-
-    def _check_names(self, names: Sequence[str]) -> None:
-        """Raise if a client's new id is that of a decision to which another client gave none."""
-        numbers = {number_of(name): name for name in names if number_of(name)}
-        for name in numbers.values():
-            if name.startswith("#"):
-                raise SettingError("an id", name, "not a number after '#': these are the site's own")
-        taken = [number for number in numbers if number <= self.rules.learner.last_id]
-        for number in set(taken) - {*self.store.index.names_of(taken)} if taken else ():
-            if recall(self.store.index, number, self.setup.most_flights) is not None:
-                raise SettingError("an id", numbers[number], "one that no other decision has")
-        self.deciding.has_numbers_as_names |= bool(numbers)
-
-    def _is_taken(self, number: int) -> bool:
-        """Tell whether a client has named a decision by this number."""
-        name = str(number)
-        return name in self._wanted or name in self.deciding.flying or bool(self.store.index.named([name]))
+        return await self.naming.classify(items, names)
 
     async def label(self, given: Sequence[Given]) -> Heard:
         """Learn true labels; they may come in any order, again and late."""

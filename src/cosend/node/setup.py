@@ -28,6 +28,10 @@ class Setup:
     threads       by classifier: in how many threads it runs at once; 4 unless given, always 1 if it learns
     learns_from   "used": a classifier that learns does so from the labels of what it answered; "all": of every item
     keep_s        how long decisions are remembered after they were made: as long, the same id gets the same answer
+    peers         the sites that it may ask: what a call of each costs, and how many classifiers it has
+    discover      whether a site that appears in the network becomes a peer too
+    call_cost     what it tells others that a call of it costs
+    deadline_s    how long a peer may take for an answer
     most_flights  items that may be on their way at once; more are refused until some are answered
     """
 
@@ -45,11 +49,15 @@ class Setup:
     limits_s: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
     keep_s: float = 7 * DAY_S
+    peers: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    discover: bool = False
+    call_cost: float = 0.0
+    deadline_s: float = 1.0
     most_flights: int = 100_000
 
     def cost(self, arm: str) -> float:
-        """Return what a classifier costs."""
-        return self.costs.get(arm, 0.0)
+        """Return what a classifier or a peer costs."""
+        return self.peers[arm][0] if arm in self.peers else self.costs.get(arm, 0.0)
 
     def warm_up(self) -> None:
         """Have everything compiled that a decision and a label need, so that the first ones do not wait for it."""

@@ -28,10 +28,15 @@ FIRST_ITEMS: Final = 16  # before it is known how fast a model is: many together
 MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is given no more
 
 
-class Replies(list[Reply]):
-    """Replies of a model, some of which say that it has failed: with an error, or by taking too much time."""
+Kind = Literal["error", "time", "network"]
 
-    kind: Literal["error", "time"] = "error"
+
+class Replies(list[Reply]):
+    """Replies of an arm, some of which say that it has failed: with an error, by being late, or out of reach."""
+
+    def __init__(self, replies: Iterable[Reply] = (), kind: Kind = "error") -> None:
+        super().__init__(replies)
+        self.kind: Kind = kind
 
 
 class TooSlow(CosendError):
@@ -197,8 +202,7 @@ def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int
     def tell(result: Any) -> None:
         answers = result
         if isinstance(result, Exception):
-            answers = Replies([Reply(None, str(result))] * count)
-            answers.kind = "time" if isinstance(result, TooSlow) else "error"
+            answers = Replies([Reply(None, str(result))] * count, "time" if isinstance(result, TooSlow) else "error")
         done(start, start + count, answers)
 
     return tell

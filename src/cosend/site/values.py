@@ -69,3 +69,14 @@ def extension(code: int, data: memoryview) -> tuple[Any, ...]:
 
 ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=plain)
 _VALUES: Final = msgspec.msgpack.Decoder(list[Any], ext_hook=extension)
+_VALUE: Final = msgspec.msgpack.Decoder(ext_hook=extension)
+
+
+def value_bytes(value: Any) -> bytes:
+    """Return one value as bytes."""
+    return ENCODER.encode(plain(value))
+
+
+def read_value(data: bytes) -> Any:
+    """Return the value that was made bytes."""
+    return _VALUE.decode(data)

@@ -3,6 +3,7 @@
     names     the names that clients gave decisions, so that the same name gets the same answer again
     labels    the decisions whose label has come, and in which event, so that a label that comes twice is known
     settings  what a site wants to remember of its last start
+    outbox    what peers are to be told and have not taken yet
 
 Events that tell of decisions carry the smallest and the largest number of these, so those of one decision are found
 without reading the log.
@@ -21,6 +22,10 @@ CREATE TABLE names (name TEXT PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX named ON names (id);
 CREATE TABLE labels (id INTEGER PRIMARY KEY, event INTEGER NOT NULL);
 CREATE TABLE settings (key TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE outbox (
+  number INTEGER PRIMARY KEY, peer TEXT NOT NULL,
+  request INTEGER NOT NULL, truth BLOB NOT NULL, withdrawn INTEGER NOT NULL
+);
 """
 TOGETHER: Final = (256, 32, 4, 1)  # rows of one statement
 CHECKSUM: Final = 4  # bytes behind every event
@@ -50,6 +55,8 @@ class Change(NamedTuple):
 NAME: Final = Change("INSERT OR REPLACE INTO names VALUES ", "(?,?)")
 LABEL: Final = Change("INSERT OR REPLACE INTO labels VALUES ", "(?,?)")
 SET: Final = Change("INSERT OR REPLACE INTO settings VALUES ", "(?,?)")
+POST: Final = Change("INSERT INTO outbox VALUES ", "(?,?,?,?,?)")
+POSTED: Final = Change("DELETE FROM outbox WHERE number IN (VALUES ", "(?)", ")")
 FORGET_NAMES: Final = Change("DELETE FROM names WHERE id IN (VALUES ", "(?)", ")")
 FORGET_LABELS: Final = Change("DELETE FROM labels WHERE id < ", "?")
 
@@ -139,3 +146,7 @@ class LogIndex:
         """Return what was set under a key."""
         row = self._connection.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
         return None if row is None else row[0]
+
+    def outbox(self) -> list[tuple[int, str, int, bytes, int]]:
+        """Return what peers have not taken yet: number, peer, request, label as bytes, whether it is withdrawn."""
+        return self._connection.execute("SELECT * FROM outbox ORDER BY number").fetchall()

@@ -130,7 +130,7 @@ class Learner(LateLabels):
                 self._asked[:] = False
         phase, arm, cell, candidates, ticket = made
         if phase == ASK:
-            return AskPeer(self.arms.names[arm], tuple(self._context.tolist()))
+            return AskPeer(self.arms.names[arm], tuple(self._context.tolist()), cell)
         return Choice(ticket, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates if candidates else math.nan)
 
     def choose_many(
@@ -179,8 +179,8 @@ class Learner(LateLabels):
             if told:
                 self._asked[:] = False
         if made and made[-1][0] == ASK:
-            *made, (_, arm, _, _) = made
-            return made, AskPeer(self.arms.names[arm], tuple(points[len(made)].tolist()))
+            *made, (_, arm, cell, _) = made
+            return made, AskPeer(self.arms.names[arm], tuple(points[len(made)].tolist()), cell)
         return made, None
 
     def _choose_one(self, points: Floats, out: Collection[int], again: Sequence[int]) -> list[Made]:

@@ -31,6 +31,7 @@ class AskPeer(NamedTuple):
 
     peer: str
     context: tuple[float, ...]
+    cell: int = 0  # in which the context falls, by its key
 
 
 class LabelledData(NamedTuple):

@@ -1,0 +1,185 @@
+"""What a running site does for its peers: label items, tell how much labelled data it has, and take labels.
+
+Items whose label will follow are on the disk before they are answered, and labels before they are acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cosend.core.learner.values import LabelledData
+from cosend.errors import CosendError, NoAnswer
+from cosend.links.link import Answered, Context
+from cosend.node.deciding import copied, kind_of, replies_of
+from cosend.node.peers import check_reads
+from cosend.node.workers import Answers
+from cosend.site.messages import Call, Forward, Question, Reply
+
+if TYPE_CHECKING:
+    from cosend.node.node import Node
+
+
+class Answering:
+    """Answers the peers of a node, which may be made anew from its log meanwhile."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    async def call(self, call: Call) -> Answered:
+        """Label items with local classifiers."""
+        node = self.node
+        self._check(call.caller)
+        answer = _Answer(node, call.caller, call.questions)
+        try:
+            await answer.run()
+            reports = []
+            if any(question.training for question in call.questions):
+                reports = [node.rules.report(question.context) for question in call.questions]
+            if any(answer.tickets):
+                await node.commits.done()
+        except BaseException:
+            answer.abandon()
+            raise
+        node.counts.served[call.caller] += len(call.questions)
+        return Answered(answer.replies(), reports)
+
+    async def report(self, caller: str, contexts: Sequence[Context]) -> list[LabelledData]:
+        """Tell how much labelled data there is around contexts."""
+        self._check(caller)
+        return [self.node.rules.report(context) for context in contexts]
+
+    async def post(self, caller: str, forwards: Sequence[Forward]) -> None:
+        """Take labels, or that there will be none; what is not awaited any more was taken before."""
+        node = self.node
+        self._check(caller)
+        tickets = {forward.request: node.rules.served.ticket(caller, forward.request) for forward in forwards}
+        notes = node.rules.learner.registry.notes
+        gone, known = [], dict[int, Forward]()
+        for forward in forwards:
+            ticket = tickets[forward.request]
+            if ticket is None:
+                continue
+            if forward.withdrawn or ticket not in notes:  # without an answer there is nothing to learn from
+                gone.append(ticket)
+            else:
+                known.setdefault(forward.request, forward)
+        gone += self._teach(caller, known, {request: tickets[request] or 0 for request in known})
+        node.rules.withdraw(list(dict.fromkeys(gone)))
+        await node.commits.done()
+
+    def _teach(self, caller: str, known: dict[int, Forward], tickets: dict[int, int]) -> list[int]:
+        """Learn labels; returns the tickets of those from which nothing can be learnt."""
+        node, good, gains, gone = self.node, list[int](), list[float](), list[int]()
+        notes = node.rules.learner.registry.notes
+        for request, forward in known.items():
+            try:
+                gains += node.labelling.gains([notes[tickets[request]][0]], [forward.truth])
+                good.append(request)
+            except CosendError:
+                gone.append(tickets[request])
+        if good:
+            lessons = node.rules.teach(caller, good, [known[request].truth for request in good], gains)
+            node.deciding.teach(lessons)
+            node.counts.taught[caller] += len(good)
+        return gone
+
+    def _check(self, caller: str) -> None:
+        self.node.check_ready()
+        if self.node.link is not None:
+            check_reads(self.node.setup, self.node.link.peers().get(caller))
+
+
+class _Answer:
+    """The questions of one call, tried with one local classifier after another."""
+
+    def __init__(self, node: Node, caller: str, questions: Sequence[Question]) -> None:
+        self.rules, self.deciding, self.commits = node.rules, node.deciding, node.commits
+        self.caller, self.questions = caller, questions
+        self.tickets = [0] * len(questions)  # 0: no label will follow
+        self.labels: list[Any] = [None] * len(questions)
+        self.reasons: dict[int, dict[str, str]] = {}  # by place: classifiers that have failed, and why
+        self.errors: dict[int, str] = {}  # by place: why there is no answer
+
+    async def run(self) -> None:
+        """Find a label for every question, or say why there is none."""
+        places: Iterable[int] = range(len(self.questions))
+        while places:
+            self._failing: list[int] = []
+            uses: dict[str, list[int]] = {}
+            for failed, together in self._by_failures(places).items():
+                self._choose(failed, together, uses)
+            await asyncio.gather(*(self._predict(function, together) for function, together in uses.items()))
+            places = self._failing
+
+    def replies(self) -> list[Reply]:
+        """Return a reply for each question."""
+        return [Reply(label, self.errors.get(place)) for place, label in enumerate(self.labels)]
+
+    def abandon(self) -> None:
+        """Take back what was answered: nobody was told."""
+        if self.deciding.is_open:
+            self.rules.withdraw([ticket for ticket in self.tickets if ticket])
+
+    def _by_failures(self, places: Iterable[int]) -> dict[frozenset[str], list[int]]:
+        groups: dict[frozenset[str], list[int]] = {}
+        for place in places:
+            groups.setdefault(frozenset(self.reasons.get(place, ())), []).append(place)
+        return groups
+
+    def _choose(self, failed: frozenset[str], places: list[int], uses: dict[str, list[int]]) -> None:
+        without = self.deciding.left_out(failed, local_only=True)
+        if without is None:
+            for place in places:
+                self.errors[place] = str(NoAnswer(self.rules.name, self.reasons.get(place, {})))
+                self.tickets[place] = 0
+            return
+        serving = self.rules.serve(self.caller, [self.questions[place] for place in places], without)
+        self.deciding.post(serving.forwards)
+        for place, function, ticket in zip(places, serving.functions, serving.tickets, strict=True):
+            self.tickets[place] = ticket
+            uses.setdefault(function, []).append(place)
+
+    def _predict(self, function: str, places: list[int]) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        left = len(places)
+
+        def then(start: int, end: int, answers: Answers) -> None:
+            nonlocal left
+            left -= end - start
+            if self.deciding.is_open and not done.cancelled():
+                self._enter(function, places[start:end], answers)
+            if not left and not done.done():
+                done.set_result(None)
+
+        self.deciding.predict(function, [self.questions[place].item for place in places], then)
+        return done
+
+    def _enter(self, function: str, places: list[int], answers: Answers) -> None:
+        """Enter what a classifier has answered, and take back what it has not."""
+        good, bad = list[int](), list[int]()
+        for place, (label, failed) in zip(places, replies_of(function, answers), strict=True):
+            (good if failed is None else bad).append(place)
+            self.labels[place] = label
+            if failed is not None:
+                self.reasons.setdefault(place, {})[function] = failed
+        kept = [place for place in good if self.tickets[place]]
+        if kept:
+            items = [copied(self.questions[n].item) for n in kept] if self.deciding.keeps(function) else []
+            self.rules.complete([self.tickets[n] for n in kept], [self.labels[n] for n in kept], items)
+        if good:
+            self.deciding.worked(function, [self.labels[place] for place in good])
+        if bad:
+            self._take_back(function, bad, answers, worked=bool(good))
+
+    def _take_back(self, function: str, bad: list[int], answers: Answers, *, worked: bool) -> None:
+        ids = [self.tickets[place] for place in bad if self.tickets[place]]
+        reason = self.reasons[bad[0]][function]
+        again = self.deciding.take_back(function, ids, reason, kind_of(answers), worked=worked)
+        for place in bad:
+            if self.tickets[place] and self.tickets[place] not in again:  # its caller has withdrawn it
+                self.errors[place] = self.reasons[place][function]
+                self.tickets[place] = 0
+            else:
+                self._failing.append(place)

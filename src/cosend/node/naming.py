@@ -1,0 +1,86 @@
+"""Decisions under the ids that clients give them: the same id gets the same answer again, also after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cosend.errors import SettingError
+from cosend.node.deciding import Deciding
+from cosend.node.flight import Decided, Result
+from cosend.node.labelling import number_of
+from cosend.node.recall import recall
+from cosend.node.setup import Setup
+from cosend.stores.log_index import LogIndex
+
+
+class Naming:
+    """The ids of clients."""
+
+    def __init__(self, setup: Setup, deciding: Deciding, index: LogIndex) -> None:
+        self.setup, self.deciding, self.index = setup, deciding, index
+        self._wanted: set[str] = set()  # numbers that clients want as names, and are waiting to have
+
+    async def classify(self, items: Sequence[Any], names: Sequence[str | None]) -> list[Result]:
+        """Label items that clients have given ids, None where they gave none."""
+        given = list(dict.fromkeys(name for name in names if name is not None))
+        await self._numbers_are_settled(given)
+        flying = {name: self.deciding.flying[name] for name in given if name in self.deciding.flying}
+        results: dict[str | int, Result] = dict(self._told_before([name for name in given if name not in flying]))
+        self._check_names([name for name in given if name not in results and name not in flying])
+        first = {name: place for place, name in reversed([*enumerate(names)])}
+        places = [
+            place
+            for place, name in enumerate(names)
+            if name is None or (name not in results and name not in flying and first[name] == place)
+        ]
+        if places:
+            request = self.deciding.take([items[n] for n in places], [names[n] for n in places])
+            answers = await asyncio.shield(request.done)  # others may wait for it too
+            for place, result in zip(places, answers, strict=True):
+                results[names[place] or place] = result
+        for name, other in flying.items():
+            answers = await asyncio.shield(other.done)
+            results[name] = answers[list(other.names or ()).index(name)]
+        return [results[name or place] for place, name in enumerate(names)]
+
+    def _told_before(self, names: Sequence[str]) -> Iterator[tuple[str, Decided]]:
+        """Yield what was told of decisions that have one of these names."""
+        for name, number in self.index.named(names).items() if names else ():
+            past = recall(self.index, number, self.setup.most_flights)
+            if past is not None:  # else its events were removed: it is no longer remembered
+                yield name, past.decided(name)
+
+    async def _numbers_are_settled(self, names: Sequence[str]) -> None:
+        """Wait until the disk says whose the numbers are that a client wants as names; nobody gets them meanwhile."""
+        last = self.deciding.rules.learner.last_id
+        wanted = {name for name in names if 0 < number_of(name) <= last}
+        if not wanted or all(self._is_settled(number_of(name)) for name in wanted):
+            return
+        self.deciding.has_numbers_as_names = True
+        self._wanted |= wanted
+        try:
+            await self.deciding.commits.done()
+        finally:
+            self._wanted -= wanted
+
+    def _is_settled(self, number: int) -> bool:
+        return bool(self.index.names_of([number])) or recall(self.index, number, self.setup.most_flights) is not None
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        """Raise if a client's new id is that of a decision to which another client gave none."""
+        numbers = {number_of(name): name for name in names if number_of(name)}
+        for name in numbers.values():
+            if name.startswith("#"):
+                raise SettingError("an id", name, "not a number after '#': these are the site's own")
+        taken = [number for number in numbers if number <= self.deciding.rules.learner.last_id]
+        for number in set(taken) - {*self.index.names_of(taken)} if taken else ():
+            if recall(self.index, number, self.setup.most_flights) is not None:
+                raise SettingError("an id", numbers[number], "one that no other decision has")
+        self.deciding.has_numbers_as_names |= bool(numbers)
+
+    def is_taken(self, number: int) -> bool:
+        """Tell whether a client has named a decision by this number."""
+        name = str(number)
+        return name in self._wanted or name in self.deciding.flying or bool(self.index.named([name]))

@@ -1,0 +1,122 @@
+"""What peers are to be told, and have not taken yet: labels, and that no label will come.
+
+It is written in the same transaction as the events it follows from, and deleted when the peer has it on its own disk.
+So whatever dies in between, a peer is told at least once; and it takes a request once, however often it is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from cosend.errors import LinkError
+from cosend.links.link import Link
+from cosend.node.commits import Commits
+from cosend.site.messages import Forward
+from cosend.site.values import read_value, value_bytes
+from cosend.stores.log_index import POST, POSTED
+
+LOG: Final = logging.getLogger("cosend.node")
+MOST_TOGETHER: Final = 1_000
+POST_S: Final = 5.0  # how long a peer may take to write labels down
+FIRST_REST_S, LONGEST_REST_S = 0.1, 5.0  # between attempts to tell a peer that is there
+Row = tuple[int, Forward]
+
+
+class Outbox:
+    """A queue for each peer, in the order in which things happened."""
+
+    def __init__(self, site: str, commits: Commits, rows: Iterable[Sequence[Any]]) -> None:
+        self._site, self._commits = site, commits
+        self._queues: dict[str, deque[Row]] = {}
+        self._last = 0
+        for number, peer, request, truth, withdrawn in rows:
+            self._last = max(self._last, number)
+            self._queue(number, Forward(peer, site, request, read_value(truth), bool(withdrawn)))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def _queue(self, number: int, forward: Forward) -> None:
+        self._queues.setdefault(forward.peer, deque()).append((number, forward))
+
+    def add(self, forwards: Iterable[Forward]) -> set[str]:
+        """Take what peers are to be told, behind what waits; returns which peers."""
+        rows = []
+        for forward in forwards:
+            self._last += 1
+            self._queue(self._last, forward)
+            truth = value_bytes(forward.truth)
+            rows.append((self._last, forward.peer, forward.request, truth, int(forward.withdrawn)))
+        if rows:
+            self._commits.also(POST, rows)
+        return {row[1] for row in rows}
+
+    def peers(self) -> list[str]:
+        """Return the peers that are to be told something."""
+        return [peer for peer, queue in self._queues.items() if queue]
+
+    def first(self, peer: str, count: int) -> list[Forward]:
+        """Return what a peer is to be told next, at most so much."""
+        return [forward for _, forward in islice(self._queues.get(peer, ()), count)]
+
+    def taken(self, peer: str, count: int) -> None:
+        """Take note that a peer has taken the first of these for good."""
+        queue = self._queues.get(peer, deque())  # it may have left meanwhile
+        self._commits.also(POSTED, [(queue.popleft()[0],) for _ in range(min(count, len(queue)))])
+
+    def forget(self, peer: str) -> None:
+        """Forget what a peer was to be told: it has left for good."""
+        self._commits.also(POSTED, [(number,) for number, _ in self._queues.pop(peer, ())])
+
+
+class Posting:
+    """Tells peers what waits for them, each in its own pace."""
+
+    def __init__(self, outbox: Outbox, commits: Commits, link: Link | None, start: Callable[[Any], object]) -> None:
+        self.outbox, self._commits, self._link, self.start = outbox, commits, link, start
+        self._busy: set[str] = set()
+
+    def post(self, forwards: Iterable[Forward]) -> None:
+        """Tell peers something, as soon as that is possible."""
+        for peer in self.outbox.add(forwards):
+            self.deliver(peer)
+
+    def deliver(self, peer: str) -> None:
+        """Tell a peer what waits for it, unless that is being done."""
+        if self._link is not None and peer not in self._busy and self.outbox.first(peer, 1):
+            self._busy.add(peer)
+            self.start(self._deliver(self._link, peer))
+
+    async def _deliver(self, link: Link, peer: str) -> None:
+        """Tell a peer all that waits for it; while it cannot be told, wait until it is there again."""
+        rest_s, most = FIRST_REST_S, MOST_TOGETHER
+        try:
+            while forwards := self.outbox.first(peer, most):
+                if not link.connected or peer not in link.peers():
+                    return  # whoever hears that it is there again calls `deliver`
+                await self._commits.done()  # what might still be lost here is not told
+                try:
+                    await link.post(peer, forwards, POST_S)
+                except LinkError as error:
+                    most = self._fewer(peer, len(forwards), error)
+                    await asyncio.sleep(rest_s)
+                    rest_s = min(LONGEST_REST_S, 2 * rest_s)
+                else:
+                    self.outbox.taken(peer, len(forwards))
+                    rest_s, most = FIRST_REST_S, MOST_TOGETHER
+        finally:
+            self._busy.discard(peer)
+
+    def _fewer(self, peer: str, count: int, error: LinkError) -> int:
+        """Return how many to send the next time after a failure; one alone that cannot be sent is given up."""
+        if error.reason not in ("too large", "unfit"):
+            return MOST_TOGETHER
+        if count == 1:
+            LOG.error("a label cannot be sent to a peer", extra={"arm": peer, "reason": str(error)})
+            self.outbox.taken(peer, 1)
+        return max(1, count // 2)

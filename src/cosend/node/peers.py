@@ -1,0 +1,95 @@
+"""The peers of a running site: which of them are there, and which may be asked.
+
+A peer is an arm from when the file names it, or from when it first appears if the site discovers peers. While it is
+gone, it is left out of choices, and what was learnt of it is kept for its return.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from cosend.errors import CosendError
+from cosend.links.link import Announcement, Change, Link
+from cosend.node.breaker import Breakers
+from cosend.node.calls import Calls
+from cosend.node.outbox import Posting
+from cosend.node.setup import Setup
+from cosend.site.rules import Rules
+
+LOG: Final = logging.getLogger("cosend.node")
+MOST_PEERS: Final = 256  # that are discovered: names cost nothing where anybody may announce one
+
+
+class Peers:
+    """The peers of a site; without a link, all of them are gone."""
+
+    def __init__(
+        self, setup: Setup, rules: Rules, link: Link | None, calls: Calls, posting: Posting, breakers: Breakers
+    ) -> None:
+        self.setup, self.rules, self.link, self.calls, self.posting = setup, rules, link, calls, posting
+        self.breakers = breakers
+        self.start = posting.start
+        self.refused: dict[str, str] = {}  # by name: why a site that is there may not be asked
+        self.absent: frozenset[str] = frozenset()
+        self.look()
+
+    def heard(self, change: Change) -> None:
+        """Take note that something has changed: a peer, or the connection to all of them."""
+        told = change.announcement
+        if change.kind in ("connected", "disconnected"):
+            LOG.info(f"{change.kind} {'to' if change.kind == 'connected' else 'from'} the network")
+        elif told is not None:
+            LOG.info(f"peer {change.kind}", extra={"peer": told.site, "version": told.version})
+            if change.kind == "appeared":
+                self.breakers.of(told.site).worked()  # what failed before need not fail now
+        self.look()
+        for peer in self.posting.outbox.peers():
+            self.posting.deliver(peer)
+
+    def look(self) -> None:
+        """Find out which peers can be asked."""
+        there = {} if self.link is None or not self.link.connected else self.link.peers()
+        for told in there.values():
+            self._meet(told)
+        known = self.rules.learner.arms.peers
+        self.absent = frozenset(name for name in known if name not in there or name in self.refused)
+
+    def _meet(self, told: Announcement) -> None:
+        """Let a site that is there be asked, if it fits."""
+        reason = self._misfit(told)
+        if reason is None:
+            self.refused.pop(told.site, None)
+            if told.site not in self.rules.learner.arms.peers:
+                self.rules.add_peer(told.site, told.cost, max(1, told.functions))
+        elif self.refused.get(told.site) != reason:
+            self.refused[told.site] = reason
+            LOG.warning("peer refused", extra={"peer": told.site, "reason": reason})
+
+    def _misfit(self, told: Announcement) -> str | None:
+        """Return why a site may not be asked, None if it may."""
+        arms = self.rules.learner.arms
+        reason = misread(self.setup, told)
+        if reason is None and told.site not in arms.peers:
+            if not self.setup.discover:
+                return "it is no site of the network file, and peers are not discovered"
+            if told.site in arms.own:
+                return "it has the name of a local classifier"
+            if len(arms.peers) >= MOST_PEERS:
+                return f"there are {MOST_PEERS} peers already"
+        return reason
+
+
+def misread(setup: Setup, told: Announcement) -> str | None:
+    """Return why a site cannot read our items, None if it can."""
+    ours = tuple(axis.description for axis in setup.axes)
+    if told.context == ours:
+        return None
+    return f"it describes items by {', '.join(told.context)}; this site by {', '.join(ours)}"
+
+
+def check_reads(setup: Setup, told: Announcement | None) -> None:
+    """Raise if a site has announced that it describes items in another way."""
+    reason = None if told is None else misread(setup, told)
+    if reason is not None:
+        raise CosendError(f"site {setup.name!r} does not answer {told.site if told else ''!r}: {reason}")
