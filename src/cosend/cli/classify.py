@@ -35,8 +35,9 @@ def classify(
             from cosend.service.from_file import read_site
             from cosend.service.pipe import Pipe
         with console.status("loading models"):
-            setup, _ = read_site(file, site, keep_days)
-        node = Node(setup, store_of(file, store, setup.name), durable=durable)
+            found = read_site(file, site, keep_days)
+        folder = store_of(file, store, found.setup.name)
+        node = Node(found.setup, folder, durable=durable, link=found.link)
         with console.status("starting") as status:
 
             def watch(lines: int, wrong: int, rate: float) -> None:

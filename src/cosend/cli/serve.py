@@ -38,6 +38,10 @@ def serve(
     ] = None,
     certificate: Annotated[Path | None, typer.Option(help="The certificate (PEM) to serve HTTPS with.")] = None,
     key: Annotated[Path | None, typer.Option(help="The key of the certificate (PEM).")] = None,
+    nats: Annotated[
+        list[str] | None,
+        typer.Option(help="Reach peers through this NATS server, and not those of the file; may be given again."),
+    ] = None,
     insecure: Annotated[bool, typer.Option(help="Let everybody who reaches the address use the site.")] = False,
     keep_days: KeepDays = 7.0,
     durable: Annotated[
@@ -57,7 +61,8 @@ def serve(
             from cosend.service.from_file import read_site
             from cosend.service.tokens import read_tokens
         with console.status("loading models"):
-            setup, setting = read_site(file, site, keep_days)
+            found = read_site(file, site, keep_days, nats)
+        setup, setting = found.setup, found.setting
         allowed = read_tokens(tokens, os.environ)
         address = server.Address(
             host=host or setting.host or "127.0.0.1",
@@ -71,8 +76,13 @@ def serve(
             f"site {setup.name}: {len(setup.classifiers)} classifiers, keeps what it knows in {printable(folder)}"
         )
         console.print(f"starting on {address.url} (routes: {address.url}/docs); Ctrl-C stops it")
+        if found.link is None and found.others:
+            console.print(
+                f"no peers: {', '.join(found.others)} cannot be asked, as the file names no servers in [network]; "
+                "give --nats URL"
+            )
         logs.set_up_logs(setup.name, log)
-        server.serve(Node(setup, folder, durable=durable), address, allowed)
+        server.serve(Node(setup, folder, durable=durable, link=found.link), address, allowed)
 
 
 def store_of(file: Path, store: Path | None, site: str) -> Path:

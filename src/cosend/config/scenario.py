@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, ValidationError, field_validator
 
 from cosend.config.contexts import AxisSetting
+from cosend.config.network import NetworkSetting
 from cosend.config.parts import Flag, Part, RowsOrNone, Seed, Tries, Unit, mistake_of
 from cosend.config.policies import build_policy, policy_mistakes
 from cosend.config.sites import ClassifierSetting, SiteSetting
@@ -38,6 +39,7 @@ class Scenario(Part):
     retries: Tries = 3
     strict_labels: Flag = False
     patience: PatienceSetting = PatienceSetting()
+    network: NetworkSetting | None = None
     stream: Stream | None = None
     context: Annotated[list[AxisSetting], Field(min_length=1)]
     policy: dict[str, Any] | None = None

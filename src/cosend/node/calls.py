@@ -38,6 +38,7 @@ class Lane:
     items: int = 0
     calls: int = 0  # on their way
     timer: asyncio.TimerHandle | None = None
+    seconds_per_item: float = 0.0  # between a question and its answer, of late
 
 
 class Calls:
@@ -71,8 +72,11 @@ class Calls:
 
     async def _call(self, peer: str, lane: Lane, groups: list[tuple[list[Any], Then]]) -> None:
         flights = [flight for group, _ in groups for flight in group]
+        start_s = time.monotonic()
         try:
             answers = await self._answers(peer, flights)
+            spent = (time.monotonic() - start_s) / len(flights)
+            lane.seconds_per_item = spent if not lane.seconds_per_item else (lane.seconds_per_item + spent) / 2
         except Unavailable:  # the disk has failed: all who wait have been told
             return
         finally:
@@ -117,6 +121,10 @@ class Calls:
     def _question(self, flight: Any) -> Question:
         training = flight[KIND] == TRAIN
         return Question(flight[ID], flight[ITEM], flight[CONTEXT], training, training or self.shares_labels)
+
+    def seconds_per_item(self, peer: str) -> float | None:
+        """Return how long a peer takes for an item, if it was ever asked."""
+        return self._lanes[peer].seconds_per_item if peer in self._lanes else None
 
     # How much labelled data a peer has
 

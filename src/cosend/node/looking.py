@@ -50,6 +50,8 @@ class Looking:
             "decisions": sum(counts.decisions.values()),
             "labels": {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired")},
             "unanswered": counts.unanswered,
+            "answered_for_peers": sum(counts.served.values()),
+            "outbox": len(node.peers.posting.outbox),
             "recent_error": counts.error,
             "recent_reward": counts.reward,
             "cells": int(learner.ledger.site[col.ROWS]),
@@ -71,16 +73,22 @@ class Looking:
                     "kind": "local" if name in arms.own else "peer",
                     "cost": cost,
                     "paused": name in arms.paused,
+                    "present": name not in node.peers.absent,
+                    "refused": node.peers.refused.get(name),
                     "breaker": breaker.position,
                     "failures": node.counts.failures[name],
                     "last_failure": node.counts.last_failures.get(name),
                     "decisions": by_phase,
                     "labels": int(counts[number]),
                     "mean_gain": float(rewards[number]) if counts[number] else None,
-                    "seconds_per_item": node.workers[name].seconds_per_item if name in node.workers else None,
+                    "seconds_per_item": self._seconds_per_item(name),
                 }
             )
         return found
+
+    def _seconds_per_item(self, arm: str) -> float | None:
+        workers = self.node.workers
+        return workers[arm].seconds_per_item if arm in workers else self.node.peers.calls.seconds_per_item(arm)
 
     def _overall(self) -> tuple[Any, Any]:
         """Return the mean gain and the number of labels of every arm, over the cells of the first view."""

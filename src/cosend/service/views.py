@@ -35,6 +35,8 @@ class Summary(BaseModel):
     decisions: int = Field(description="since the process started")
     labels: Labels
     unanswered: int = Field(description="items that no arm could label")
+    answered_for_peers: int = Field(description="items of peers that were labelled, since the process started")
+    outbox: int = Field(description="labels that peers are to be told and have not taken yet")
     recent_error: float | None = Field(description="of the last thousand labels or so")
     recent_reward: float | None = Field(description="the same, net of costs")
     cells: int
@@ -49,6 +51,8 @@ class Arm(BaseModel):
     kind: Literal["local", "peer"]
     cost: float
     paused: bool
+    present: bool = Field(description="a peer that is not there is left out until it comes back")
+    refused: str | None = Field(description="why a peer that is there is not asked")
     breaker: Literal["closed", "open", "half open"]
     failures: int
     last_failure: str | None

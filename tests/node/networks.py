@@ -1,0 +1,119 @@
+"""Networks of running sites in one event loop, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from cosend import Context, Network, Site
+from cosend.classifiers.adapters import as_classifier
+from cosend.links.in_process import Hub
+from cosend.links.link import Link
+from cosend.node.flight import Decided
+from cosend.node.labelling import Given
+from cosend.node.node import Node
+from cosend.node.setup import Setup
+from cosend.site.context import Axis
+
+AXES: list[Axis] = [Context("age", range=(0, 100)), Context.category("kind")]
+COST = 0.05
+SITES = {
+    "north": {"young": lambda item: _says(item, 30, below=True), "half": lambda item: _says(item, 50, below=True)},
+    "east": {"old": lambda item: _says(item, 70, below=False)},
+    "south": {"kinds": lambda item: "ill" if item["kind"] == "a" else "well"},
+    "west": {"never": lambda _: "well", "always": lambda _: "ill"},
+}
+
+
+def _says(item: Any, age: int, *, below: bool) -> str:
+    return "ill" if (item["age"] < age) == below else "well"
+
+
+def truth(item: Any) -> str:
+    """Return the true label: nobody's model is right everywhere."""
+    if item["age"] < 30:
+        return "ill"
+    return "ill" if item["age"] > 70 and item["kind"] != "b" else "well"
+
+
+def items(count: int, shift: int = 0) -> list[dict[str, Any]]:
+    """Return items without any order."""
+    return [{"age": (37 * n + 11 * shift) % 101, "kind": "abc"[(n * n + shift) % 3]} for n in range(count)]
+
+
+def setup_of(name: str, policy: Any = None, sites: Sequence[str] = tuple(SITES), **options: Any) -> Setup:
+    """Return a site of the network that knows the others."""
+    peers = {other: (COST, len(SITES[other])) for other in sites if other != name}
+    given = {"peers": peers, "deadline_s": 20.0, "call_cost": COST, **options}
+    models = {arm: as_classifier(model) for arm, model in SITES[name].items()}
+    return Setup(name=name, classifiers=models, axes=AXES, policy=policy, **given)
+
+
+def network_of(policy: Any = None) -> Network:
+    """Return the same network in one process."""
+    sites = [Site(name, classifiers=dict(models), context=AXES, policy=policy) for name, models in SITES.items()]
+    return Network(sites, call_cost=COST)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path, policy: Any = None, links: dict[str, Link] | None = None, **options: Any
+) -> AsyncIterator[dict[str, Node]]:
+    """Run the sites for as long as the block takes, over links of one event loop unless others are given."""
+    hub = Hub()
+    ways: Mapping[str, Link] = links or {name: hub.link(name) for name in SITES}
+    nodes = {
+        name: Node(setup_of(name, policy, **options), folder / name, durable=False, link=ways[name]) for name in SITES
+    }
+    for node in nodes.values():
+        await node.start()
+    await until(lambda: not any(node.peers.absent for node in nodes.values()))
+    try:
+        yield nodes
+    finally:
+        for node in nodes.values():
+            await node.stop(patience_s=1.0)
+
+
+async def quiet(nodes: dict[str, Node]) -> None:
+    """Wait until all peers have been told everything."""
+    await until(lambda: not any(len(node.peers.posting.outbox) for node in nodes.values()))
+
+
+async def until(true: Any, within_s: float = 20.0) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < end, "it takes too long"
+        await asyncio.sleep(0.001)
+
+
+async def one_by_one(nodes: dict[str, Node], count: int) -> list[tuple[str, Any]]:
+    """Play items one at a time, as `Network.run` does, and return what was decided."""
+    decided = list[tuple[str, Any]]()
+    before = list[tuple[str, Any, str]]()
+    for turn in range(count):
+        for name, answer, label in before:
+            await nodes[name].label([Given(answer.id, label)])
+            await quiet(nodes)
+        before = []
+        for shift, (name, node) in enumerate(nodes.items()):
+            item = items(count, shift)[turn]
+            (answer,) = await node.classify([item])
+            assert isinstance(answer, Decided)
+            decided.append((name, (int(answer.id), answer.label, answer.arm, answer.phase)))
+            before.append((name, answer, truth(item)))
+    return decided
+
+
+def in_one_process(network: Network, count: int) -> list[tuple[str, Any]]:
+    """Return what the network in one process decides."""
+    streams = {name: [(item, truth(item)) for item in items(count, shift)] for shift, name in enumerate(network.sites)}
+    return [
+        (turn.site, (turn.decision.id, turn.decision.label, turn.decision.arm, turn.decision.phase.name.lower()))
+        for turn in network.run(streams)
+    ]
