@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -92,11 +91,10 @@ def test_a_broker_that_hangs_is_gone_too() -> None:
     async def played(world: NatsWorld) -> None:
         north = await world.link("north")
         await serving(world, "south")
-        assert broker.process is not None
-        broker.process.send_signal(signal.SIGSTOP)
+        broker.freeze()
         error = await failure(north.call("south", a_call(1), 20.0))
         assert error.reason == "broker gone"
-        broker.process.send_signal(signal.SIGCONT)
+        broker.thaw()
         await until(lambda: north.connected)
         await until(lambda: "south" in north.peers())
         assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
@@ -111,13 +109,12 @@ def test_a_broker_that_takes_nothing_keeps_no_caller_longer_than_its_deadline() 
     async def played(world: NatsWorld) -> None:
         north = await world.link("north")
         await serving(world, "south")
-        assert broker.process is not None
-        broker.process.send_signal(signal.SIGSTOP)
+        broker.freeze()
         start = time.monotonic()
         asked = [north.call("south", a_call("x" * 500_000), 0.5) for _ in range(60)]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         took = time.monotonic() - start
-        broker.process.send_signal(signal.SIGCONT)
+        broker.thaw()
         assert {getattr(answer, "reason", None) for answer in answers} == {"deadline", "broker gone"}
         assert took < 1.5
 
