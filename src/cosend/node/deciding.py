@@ -364,6 +364,8 @@ class Deciding:
         """Take what is told of some items of a request."""
         for place, result in results.items():
             request.results[place] = result
+        if request.names is not None and request.observer is None:
+            self._write_names(request, results)  # with its answer: whoever asks again after a crash gets the same
         self.in_flight -= len(results)
         self._less(request, len(results))
 
@@ -374,8 +376,8 @@ class Deciding:
             return
         if request.shown:
             self._show(request)
-        if request.names is not None:
-            self._write_names(request)
+        if request.names is not None and request.observer is not None:
+            self._write_names(request, range(len(request.items)))
         request.done.add_done_callback(lambda _: self._forget(request))
         self.commits.when_done(request.done, request.results)
 
@@ -386,9 +388,10 @@ class Deciding:
         if told:
             self.commits.event(Shown(tuple(told), tuple(told.values()), request.observer or ""))
 
-    def _write_names(self, request: Request) -> None:
-        both = zip(request.numbers or (), request.names or (), strict=True)
-        named = [(name, number) for number, name in both if name is not None and number]
+    def _write_names(self, request: Request, places: Iterable[int]) -> None:
+        names, numbers = request.names or (), request.numbers or ()
+        both = [(names[place], numbers[place]) for place in places]
+        named = [(name, number) for name, number in both if name is not None and number]
         if named:
             self.has_names = True
             self.commits.also(NAME, named)
