@@ -13,12 +13,14 @@ import pytest
 
 from cosend import Context, CoS, Patience, ZoomingKLUCB
 from cosend.classifiers.adapters import as_classifier
+from cosend.errors import LinkError
 from cosend.links.in_process import Hub
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
 from cosend.node.setup import Setup
 from cosend.site.context import Axis
+from cosend.site.messages import Call, Forward, Question, Reply
 from tests.node.networks import items, quiet, running, truth, until
 from tests.node.sites import crash, run
 from tests.node.test_networks import check_folds
@@ -182,6 +184,26 @@ def test_a_caller_that_is_killed_while_it_waits_leaves_nobody_waiting(tmp_path: 
             await until(lambda: not len(back.peers.posting.outbox))
             check_folds(south, AXES)
             await back.stop(0.5)
+
+    run(work())
+
+
+def test_a_withdrawal_that_overtakes_its_call_leaves_nobody_waiting(tmp_path: Path) -> None:
+    hub = Hub()
+
+    async def work() -> None:
+        async with two(tmp_path, hub) as (_, south):
+            link = hub.links["north"]
+            await link.post("south", [Forward("south", "north", 7, None, withdrawn=True)], 1.0)
+            late, good = (Call("south", "north", [Question(n, {"age": 5}, (0.05,), False, True)]) for n in (7, 8))
+            with pytest.raises(LinkError, match="withdrawn before it came"):
+                await link.call("south", late, 1.0)
+            assert not south.rules.learner.waiting_count
+            assert (await link.call("south", good, 1.0)).replies == [Reply("ill")]
+            await link.post("south", [Forward("south", "north", 8, "ill"), Forward("south", "north", 8, "well")], 1.0)
+            await link.post("south", [Forward("south", "north", 8, "ill")], 1.0)  # it was told before
+            assert south.counts.taught["north"] == 1
+            assert nothing_waits(south)
 
     run(work())
 

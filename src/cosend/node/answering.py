@@ -6,16 +6,21 @@ Items whose label will follow are on the disk before they are answered, and labe
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from cosend.core.learner.values import LabelledData
-from cosend.errors import CosendError, NoAnswer
+from cosend.errors import CosendError, NetworkError, NoAnswer
 from cosend.links.link import Answered, Context
 from cosend.node.deciding import copied, kind_of, replies_of
 from cosend.node.peers import check_reads
 from cosend.node.workers import Answers
 from cosend.site.messages import Call, Forward, Question, Reply
+
+LATEST_S: Final = 600.0
+MOST_WITHDRAWN: Final = 100_000
 
 if TYPE_CHECKING:
     from cosend.node.node import Node
@@ -26,11 +31,15 @@ class Answering:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self._withdrawn: dict[tuple[str, int], float] = {}  # by caller and request: when; it was not known then
 
     async def call(self, call: Call) -> Answered:
         """Label items with local classifiers."""
         node = self.node
         self._check(call.caller)
+        for question in call.questions:
+            if (call.caller, question.request) in self._withdrawn:
+                raise NetworkError(f"request {question.request} of {call.caller!r} was withdrawn before it came")
         answer = _Answer(node, call.caller, call.questions)
         try:
             await answer.run()
@@ -60,6 +69,8 @@ class Answering:
         for forward in forwards:
             ticket = tickets[forward.request]
             if ticket is None:
+                if forward.withdrawn:
+                    self._withdrawn[caller, forward.request] = time.monotonic()
                 continue
             if forward.withdrawn or ticket not in notes:  # without an answer there is nothing to learn from
                 gone.append(ticket)
@@ -67,7 +78,15 @@ class Answering:
                 known.setdefault(forward.request, forward)
         gone += self._teach(caller, known, {request: tickets[request] or 0 for request in known})
         node.rules.withdraw(list(dict.fromkeys(gone)))
+        self._forget_withdrawn()
         await node.commits.done()
+
+    def _forget_withdrawn(self) -> None:
+        """Forget what was withdrawn long ago: until then, a call may still come over a connection that was slow."""
+        since = time.monotonic() - LATEST_S
+        for key in [*islice(self._withdrawn, max(2, len(self._withdrawn) - MOST_WITHDRAWN))]:  # the oldest are first
+            if self._withdrawn[key] < since or len(self._withdrawn) > MOST_WITHDRAWN:
+                del self._withdrawn[key]
 
     def _teach(self, caller: str, known: dict[int, Forward], tickets: dict[int, int]) -> list[int]:
         """Learn labels; returns the tickets of those from which nothing can be learnt."""

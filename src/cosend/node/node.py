@@ -223,10 +223,16 @@ class Node:
             return await self.deciding.take(items, None).done
         return await self.naming.classify(items, names)
 
-    async def label(self, given: Sequence[Given]) -> Heard:
-        """Learn true labels; they may come in any order, again and late."""
+    async def label(self, given: Sequence[Given], *, wait_for_peers: bool = False) -> Heard:
+        """Learn true labels; they may come in any order, again and late.
+
+        Peers hear of them soon after. Whoever waits for that is answered at the latest after ten seconds.
+        """
         self.check_ready()
-        return await self.labelling.take(given)
+        heard = await self.labelling.take(given)
+        if wait_for_peers:
+            await self.peers.posting.told()
+        return heard
 
     # What an operator calls
 

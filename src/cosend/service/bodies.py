@@ -58,6 +58,7 @@ class Labels(msgspec.Struct, forbid_unknown_fields=True):
     """True labels."""
 
     labels: Annotated[list[Truth], msgspec.Meta(min_length=1, max_length=MOST_ITEMS)]
+    wait_for_peers: bool = False
 
 
 T = TypeVar("T")
