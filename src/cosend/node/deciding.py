@@ -7,7 +7,8 @@ its items are done, whatever the others do. An item whose arm has failed is chos
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -21,7 +22,7 @@ from cosend.errors import ContextError, NoAnswer, Unavailable, shown
 from cosend.node.breaker import Breakers
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
-from cosend.node.flight import PHASE_NAMES, Decided, Flight, Request, Result
+from cosend.node.flight import PHASE_NAMES, Decided, Flight, Flights, Request
 from cosend.node.labels import LABELS, are_labels, is_label
 from cosend.node.setup import Setup
 from cosend.node.workers import Answers, Replies, Worker, teach_all
@@ -35,8 +36,7 @@ from cosend.stores.log_index import NAME
 
 NONE: Final[frozenset[str]] = frozenset()
 NO_REASONS: Final[dict[str, str]] = {}
-ITEM, ID, KIND = (Flight._fields.index(name) for name in ("item", "id", "kind"))
-Uses = dict[str, list[Any]]  # by arm: flights, as tuples
+Uses = dict[str, Flights]  # by arm
 
 
 class Deciding:
@@ -109,11 +109,10 @@ class Deciding:
             self._choose_new(new, uses)
         for failed, flights in _by_failures(again).items():
             self._choose_again(flights, failed, uses)
-        for arm, flights in uses.items():
+        for arm, used in uses.items():
             self.breakers.of(arm).used()
             cost = self.rules.learner.arms.cost(arm)  # now, whatever it is when the model has answered
-            items = [flight[ITEM] for flight in flights]
-            self._predict(arm, items, partial(self._answered, arm, cost, flights))
+            self._predict(arm, used.items, partial(self._answered, arm, cost, used))
 
     def _choose_new(self, requests: list[Request], uses: Uses) -> None:
         columns = requests[0].columns
@@ -123,7 +122,7 @@ class Deciding:
         owners = [request for request in requests for _ in request.items]
         places = [*chain.from_iterable(range(len(request.items)) for request in requests)]
         items = [*chain.from_iterable(request.items for request in requests)]
-        self._choose(points, (owners, places, items, repeat(NO_REASONS)), NONE, (), uses)
+        self._choose(points, (owners, places, items, [NO_REASONS] * len(items)), NONE, (), uses)
         for request in requests:
             if request.observer is not None:
                 self._predict(request.observer, request.items, partial(self._observed, request))
@@ -136,7 +135,7 @@ class Deciding:
     def _choose(
         self,
         points: Floats,
-        flown: tuple[Sequence[Request], Sequence[int], Sequence[Any], Iterable[dict[str, str]]],
+        flown: tuple[Sequence[Request], Sequence[int], Sequence[Any], Sequence[dict[str, str]]],
         failed: frozenset[str],
         again: Sequence[int],
         uses: Uses,
@@ -145,18 +144,17 @@ class Deciding:
         owners, places, items, reasons = flown
         without = self._left_out(failed)
         if without is None or len(failed) > self.setup.retries:
-            for request, place, why in zip(owners, places, reasons, strict=False):
-                self._finish(request, {place: NoAnswer(self.setup.name, why)})
+            for request, place, why in zip(owners, places, reasons, strict=True):
+                request.results[place] = NoAnswer(self.setup.name, why)
+                self._finished(request, 1)
             self.counts.unanswered += len(places)
             return
         step = self.rules.choose(points, without=without, again=again)
         ids = range(step.first, step.first + len(places))
         made = step.kinds, step.cells, step.propensities, step.arrivals, step.contexts
-        for arm, flight in zip(step.arms, zip(owners, places, items, ids, *made, reasons, strict=False), strict=True):
-            if arm in uses:
-                uses[arm].append(flight)
-            else:
-                uses[arm] = [flight]
+        flights = Flights(owners, places, items, ids, *made, reasons)
+        for arm, rows in step.uses().items():
+            uses[arm] = uses[arm].with_others(flights.at(rows)) if arm in uses else flights.at(rows)
 
     def _left_out(self, failed: frozenset[str]) -> frozenset[str] | None:
         """Return the arms that may not be chosen; one that rests is tried all the same if nothing else is left."""
@@ -179,56 +177,52 @@ class Deciding:
                 self._loop.call_soon_threadsafe(then, start, end, answers)
 
         # Copies: a model may change what it is given, and others see the same item, after it or beside it.
-        self.workers[arm].predict([*map(copied, items)], done)
+        self.workers[arm].predict(copies(items), done)
 
-    def _answered(self, arm: str, cost: float, flown: list[Any], start: int, end: int, answers: Answers) -> None:
+    def _answered(self, arm: str, cost: float, flown: Flights, start: int, end: int, answers: Answers) -> None:
         """Enter what a model has answered, and choose again where it has failed."""
         if self._closed:
             return
-        flights = flown if end - start == len(flown) else flown[start:end]
+        flights = flown.part(start, end)
         if not isinstance(answers, Replies) and are_labels(answers):
             self._complete(arm, cost, flights, answers)
             return
-        good, bad = list[Any](), list[tuple[Any, str]]()
-        for flight, (label, failed) in zip(flights, _replies(arm, answers), strict=True):
-            if failed is None:
-                good.append((flight, label))
-            else:
-                bad.append((flight, failed))
+        replies = [*_replies(arm, answers)]
+        good = [row for row, reply in enumerate(replies) if reply.failed is None]
         if good:
-            self._complete(arm, cost, [flight for flight, _ in good], [label for _, label in good])
-        failures = [(Flight(*flight), why) for flight, why in bad]
+            self._complete(arm, cost, flights.at(good), [replies[row].label for row in good])
+        both = zip(flights.one_by_one(), replies, strict=True)
+        failures = [(flight, reply.failed) for flight, reply in both if reply.failed is not None]
         self._failed(arm, failures, _kind(answers), worked=bool(good))
 
-    def _complete(self, arm: str, cost: float, flights: list[Any], labels: list[Any]) -> None:
+    def _complete(self, arm: str, cost: float, flights: Flights, labels: list[Any]) -> None:
         """Enter labels, and answer those who asked."""
         self.breakers.of(arm).worked()
-        ids = [flight[ID] for flight in flights]
         keeps = arm in self._learning or (self._learning and self.setup.learns_from == "all")
-        late = self.rules.complete(ids, labels, [copied(flight[ITEM]) for flight in flights] if keeps else [])
+        late = self.rules.complete(flights.ids, labels, copies(flights.items) if keeps else [])
         if late:  # nothing waits for their label any more, but what clients are told must not be lost
-            said = dict(zip(ids, labels, strict=True))
+            said = dict(zip(flights.ids, labels, strict=True))
             self.commits.event(Shown(tuple(late), tuple(said[number] for number in late)))
         self.labels.gave(labels)
-        self.counts.decided(arm, [flight[KIND] for flight in flights])
-        for request, results in self._results(arm, cost, flights, labels).items():
-            self._finish(request, results)
+        self.counts.decided(arm, flights.kinds)
+        names, phases = self._names(flights), map(PHASE_NAMES.__getitem__, flights.kinds)
+        told = map(Decided, names, labels, repeat(arm), phases, flights.cells, repeat(cost), flights.propensities)
+        for request, place, decided in zip(flights.requests, flights.places, told, strict=True):
+            request.results[place] = decided
+        for request, count in Counter(flights.requests).items():
+            self._finished(request, count)
 
-    def _results(
-        self, arm: str, cost: float, flights: list[Any], labels: list[Any]
-    ) -> dict[Request, dict[int, Decided]]:
-        """Return what is told of items, by request and place."""
+    def _names(self, flights: Flights) -> Iterable[str]:
+        """Return the ids of decisions as their clients know them."""
         as_text = self._number_as_text if self.has_numbers_as_names else str
-        results: dict[Request, dict[int, Decided]] = {}
-        for (request, place, _, number, kind, cell, propensity, *_), label in zip(flights, labels, strict=True):
-            if request not in results:
-                results[request] = {}
-            name = request.names and request.names[place]
-            phase = PHASE_NAMES[kind]
-            results[request][place] = Decided(name or as_text(number), label, arm, phase, cell, cost, propensity)
+        if all(request.numbers is None for request in set(flights.requests)):  # nobody has named any
+            return map(as_text, flights.ids)
+        names = []
+        for request, place, number in zip(flights.requests, flights.places, flights.ids, strict=True):
+            names.append(request.name(place) or as_text(number))
             if request.numbers is not None:
                 request.numbers[place] = number
-        return results
+        return names
 
     def _number_as_text(self, number: int) -> str:
         """Return the id of a decision that its client gave none; another client may have taken the number as a name."""
@@ -256,12 +250,10 @@ class Deciding:
 
     # Items that are done
 
-    def _finish(self, request: Request, results: Mapping[int, Result]) -> None:
-        """Take what is told of some items of a request."""
-        for place, result in results.items():
-            request.results[place] = result
-        self.in_flight -= len(results)
-        self._less(request, len(results))
+    def _finished(self, request: Request, count: int) -> None:
+        """Take note that so many items of a request have their results."""
+        self.in_flight -= count
+        self._less(request, count)
 
     def _less(self, request: Request, count: int) -> None:
         """Take note of answers; when all are there, and on the disk, the client is told."""
@@ -322,9 +314,9 @@ class Deciding:
                 request.done.set_exception(Unavailable(why))
 
 
-def copied(item: Any) -> Any:
-    """Return a copy of an item."""
-    return item.copy() if type(item) is dict else copy(item)
+def copies(items: Sequence[Any]) -> list[Any]:
+    """Return copies of items."""
+    return [*map(dict.copy if set(map(type, items)) == {dict} else copy, items)]
 
 
 def _by_failures(flights: Iterable[Flight]) -> dict[frozenset[str], list[Flight]]:
