@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cosend.core.learner.values import LabelledData
 from cosend.errors import CosendError, NetworkError, NoAnswer
 from cosend.links.link import Answered, Context
-from cosend.node.deciding import copied, kind_of, replies_of
+from cosend.node.deciding import copies, kind_of, replies_of
 from cosend.node.peers import check_reads
 from cosend.node.workers import Answers
 from cosend.site.messages import Call, Forward, Question, Reply
@@ -185,7 +185,7 @@ class _Answer:
                 self.reasons.setdefault(place, {})[function] = failed
         kept = [place for place in good if self.tickets[place]]
         if kept:
-            items = [copied(self.questions[n].item) for n in kept] if self.deciding.keeps(function) else []
+            items = copies([self.questions[n].item for n in kept]) if self.deciding.keeps(function) else []
             self.rules.complete([self.tickets[n] for n in kept], [self.labels[n] for n in kept], items)
         if good:
             self.deciding.worked(function, [self.labels[place] for place in good])

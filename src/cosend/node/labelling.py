@@ -90,10 +90,10 @@ class Labelling:
     def find(self, names: Sequence[str]) -> dict[str, int]:
         """Return the numbers of decisions by the ids that clients know: a name of their own, or else the number."""
         numbers = {name: number for name in names if (number := number_of(name))}
-        own = [name for name in names if name not in numbers or self.deciding.has_numbers_as_names]
+        own = [name for name in names if name not in numbers or self.deciding.requests.has_numbers_as_names]
         found = self.index.named(own) if own else {}
         last, named = self.rules.learner.last_id, dict[int, str]()
-        if numbers and self.deciding.has_names:
+        if numbers and self.deciding.requests.has_names:
             named = self.index.names_of({*numbers.values()})  # their clients know them by another id
         return {name: number for name, number in numbers.items() if number <= last and number not in named} | found
 

@@ -119,10 +119,10 @@ class Node:
         self.deciding = Deciding(self.setup, rules, self.commits, self.workers, self.peers, self.counts)
         self.deciding.observer = recovered.observer
         self.labelling = Labelling(self.deciding, self.store.index)
-        self.deciding.has_names = self.store.index.has_names()
-        self.deciding.has_numbers_as_names = self.store.index.has_numbers_as_names()
+        self.deciding.requests.has_names = self.store.index.has_names()
+        self.deciding.requests.has_numbers_as_names = self.store.index.has_numbers_as_names()
         self.naming = Naming(self.setup, self.deciding, self.store.index)
-        self.deciding.is_taken = self.naming.is_taken
+        self.deciding.requests.is_taken = self.naming.is_taken
         self._snapshots = [0, recovered.covered]
         self._tidy_up_after_the_last_run()
 
@@ -167,7 +167,7 @@ class Node:
             return
         self._not_ready = "it is stopping"
         until = time.monotonic() + patience_s
-        while self.deciding.in_flight and time.monotonic() < until:
+        while self.deciding.requests.in_flight and time.monotonic() < until:
             await asyncio.sleep(0.01)
         if self.link is not None:
             await self.link.close()

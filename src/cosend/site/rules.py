@@ -21,8 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from itertools import repeat
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -40,10 +39,8 @@ from cosend.site.context import Axis, Column, place_columns
 from cosend.site.messages import Forward, Lesson, Question, Serving, Settled, Step
 from cosend.site.past import Codes, Past
 from cosend.site.served import ServedRequests
+from cosend.site.transition import notes_of
 from cosend.version import VERSION as SOFTWARE
-
-NOTHING: Final = None  # and not {}: the collector of garbage need not look at a note without containers
-NO_CHOICES: Final[tuple[tuple[int, ...], ...]] = ((), (), (), ())
 
 
 class Rules(ArmChanges):
@@ -132,14 +129,13 @@ class Rules(ArmChanges):
         """
         learner = self.learner
         self._check_points(points, again)
-        made, ask = self._change(learner.decide, points, told, without, again)
-        kinds, arms, cells, candidates = zip(*made, strict=True) if made else NO_CHOICES
-        names, count = learner.arms.names, len(made)
+        (kinds, arms, cells, candidates), ask = self._change(learner.decide, points, told, without, again)
+        names, count = learner.arms.names, len(arms)
         step = Step(
             learner.last_id - count + 1,
             [names[arm] for arm in arms],
-            list(kinds),
-            list(cells),
+            kinds,
+            cells,
             [1.0 / each if each else math.nan for each in candidates],
             self._arrivals(again[:count], count),
             None if ask is None else ask._replace(context=self.spell(points[count])),
@@ -206,21 +202,31 @@ class Rules(ArmChanges):
         if not len(ids) == len(labels) == len(items or labels) == len(others or labels):
             lengths = f"{len(labels)}, {len(items)} and {len(others)}"
             raise SettingError("labels, items and others", lengths, f"as many as ids ({len(ids)}), or none")
-        notes = zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False)
+        notes = notes_of(labels, items, others)
         waiting = self.learner.still_waiting(ids)
-        answered = dict(zip(ids, notes, strict=True))
-        if len(waiting) < len(answered):
-            answered = {ticket: answered[ticket] for ticket in waiting}
+        if len(waiting) < len(ids) or len(set(ids)) < len(ids):
+            return self._complete_some(ids, waiting, dict(zip(ids, notes, strict=True)), bool(items), bool(others))
+        self._begin()
+        self.learner.registry.notes.update(zip(ids, notes, strict=True))
+        event = None
+        if self.journal is not None and len(ids):
+            event = events.Answered(tuple(ids), tuple(labels), tuple(items), tuple(others))
+        self._write(event)
+        return []
+
+    def _complete_some(
+        self, ids: Sequence[int], waiting: Sequence[int], notes: dict[int, Any], with_items: bool, with_others: bool
+    ) -> list[int]:
+        """Enter the notes of those that still wait, and return the others."""
+        answered = {ticket: notes[ticket] for ticket in waiting}
         self._begin()
         self.learner.registry.notes.update(answered)
-        if self.journal is None or not answered:
-            self._write()
-        elif len(answered) == len(ids):
-            self._write(events.Answered(tuple(ids), tuple(labels), tuple(items), tuple(others)))
-        else:
-            given, kept, said = zip(*answered.values(), strict=True)
-            self._write(events.Answered(tuple(answered), given, kept if items else (), said if others else ()))
-        return [] if len(answered) == len(ids) else [ticket for ticket in ids if ticket not in answered]
+        event = None
+        if self.journal is not None and answered:
+            labels, items, others = zip(*answered.values(), strict=True)
+            event = events.Answered(tuple(answered), labels, items if with_items else (), others if with_others else ())
+        self._write(event)
+        return [ticket for ticket in ids if ticket not in answered]
 
     def fail(self, ids: Sequence[int], arm: str, reason: str) -> tuple[dict[int, int], list[Forward]]:
         """Take choices back because their arm has failed: never a reward.

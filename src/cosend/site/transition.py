@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import Any, Final, ParamSpec, TypeVar
 
 from cosend.core.kernel.bookkeeping import TAUGHT, TRAIN
 from cosend.core.kernel.ledger import Floats
@@ -16,6 +17,7 @@ from cosend.site.served import ServedRequests
 
 P = ParamSpec("P")
 T = TypeVar("T")
+NOTHING: Final = None  # and not {}: the collector of garbage need not look at a note without containers
 
 
 class Transitions:
@@ -132,3 +134,11 @@ class Transitions:
             caller = None if asker is None else asker[0]
             waiting[entry.id] = Open(names[entry.arm], label, caller, note is not None)
         return waiting
+
+
+def notes_of(labels: Sequence[Any], items: Sequence[Any], others: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
+    """Return what is kept beside ids until their true labels come; the same text again and again is kept once."""
+    if items or others or set(map(type, labels)) != {str}:  # 1, 1.0 and True are equal, and not the same label
+        return zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False)
+    notes = {label: (label, None, NOTHING) for label in set(labels)}
+    return map(notes.__getitem__, labels)

@@ -96,26 +96,30 @@ class LateLabels:
         """Return those of the ids that still wait: some may have become overdue, or their arm may have left."""
         if len(tickets) == 1:
             return tickets if self._look_at(tickets[0])[0] >= 0 else []
-        if not len(tickets) or self._looked_up(tickets)[:, 0].min() >= 0:
+        if not len(tickets):
             return tickets
-        return [ticket for ticket, (arm, _, _) in zip(tickets, self.find(tickets), strict=True) if arm >= 0]
+        found, missing = self._looked_up(tickets)
+        if missing < 0:
+            return tickets
+        return [ticket for ticket, arm in zip(tickets, found[:, 0].tolist(), strict=True) if arm >= 0]
 
     def find(self, tickets: Sequence[int]) -> list[Waited]:
         """Return (arm, kind, arrival) of what waits under each id; the arm is -1 where nothing does."""
         if len(tickets) == 1:
             return [self._look_at(tickets[0])]
-        return list(map(tuple, self._looked_up(tickets).tolist()))
+        return list(map(tuple, self._looked_up(tickets)[0].tolist()))
 
     def _look_at(self, ticket: int) -> Waited:
         if type(ticket) is not int or not 0 < ticket <= LARGEST:  # 1.0 and True equal 1, but are no ids
             raise self.no_label_wanted(ticket)
         return entry_points.look_one(self.memory.arrays[WAITING_ENTRIES], ticket)
 
-    def _looked_up(self, tickets: Sequence[int]) -> Ints:
+    def _looked_up(self, tickets: Sequence[int]) -> tuple[Ints, int]:
+        """Return [id, (arm, kind, arrival)], and the place of the first id that does not wait, -1 if all do."""
         self._check_ids(tickets)
         found = np.empty((len(tickets), 3), np.int64)
-        entry_points.look_up(self.memory.arrays[WAITING_ENTRIES], np.array(tickets, np.int64), found)
-        return found
+        missing = entry_points.look_up(self.memory.arrays[WAITING_ENTRIES], np.array(tickets, np.int64), found)
+        return found, missing
 
     def _check_ids(self, tickets: Sequence[int]) -> None:
         """Raise unless these can be ids."""

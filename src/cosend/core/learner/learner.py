@@ -34,7 +34,7 @@ from cosend.core.policy.policies import ZoomingKLUCB
 from cosend.errors import ArmError, SettingError
 
 MOST_DIMENSIONS: Final = 52  # the axes of a view, with that of time, are bits of a double
-Made: TypeAlias = tuple[int, int, int, int]  # phase, arm, cell and candidates of a choice
+Made: TypeAlias = tuple[list[int], list[int], list[int], list[int]]  # phases, arms, cells and candidates of choices
 NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
 
@@ -146,10 +146,10 @@ class Learner(LateLabels):
         """
         points = read_points(self.name, contexts, self.dimensions, self.categories)
         made, ask = self.decide(points, told, without)
-        first = self.last_id - len(made) + 1
+        first = self.last_id - len(made[0]) + 1
         choices = [
             Choice(first + n, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates if candidates else math.nan)
-            for n, (phase, arm, cell, candidates) in enumerate(made)
+            for n, (phase, arm, cell, candidates) in enumerate(zip(*made, strict=True))
         ]
         return Batch(choices, ask)
 
@@ -159,14 +159,14 @@ class Learner(LateLabels):
         told: Mapping[str, LabelledData] = NOBODY,
         without: Collection[str] = (),
         again: Sequence[int] = (),
-    ) -> tuple[list[Made], AskPeer | None]:
-        """Choose for points that were read before: (phase, arm, cell, candidates) of each, and the peer to ask.
+    ) -> tuple[Made, AskPeer | None]:
+        """Choose for points that were read before: phases, arms, cells and candidates, and the peer to ask.
 
         The ids of the choices are the last that were given out, in their order.
         """
         self.check_told(told)
         if not len(points):
-            return [], None
+            return ([], [], [], []), None
         out = self._numbers_out(without) if without or self.arms.paused else ()
         if told or len(points) > 1:  # all of them before anything is entered; one alone is seen where it is used
             check_points(self.name, points, self.categories)
@@ -178,20 +178,20 @@ class Learner(LateLabels):
         finally:
             if told:
                 self._asked[:] = False
-        if made and made[-1][0] == ASK:
-            *made, (_, arm, cell, _) = made
-            return made, AskPeer(self.arms.names[arm], tuple(points[len(made)].tolist()), cell)
+        if made[0][-1] == ASK:
+            _, arm, cell, _ = (column.pop() for column in made)
+            return made, AskPeer(self.arms.names[arm], tuple(points[len(made[0])].tolist()), cell)
         return made, None
 
-    def _choose_one(self, points: Floats, out: Collection[int], again: Sequence[int]) -> list[Made]:
+    def _choose_one(self, points: Floats, out: Collection[int], again: Sequence[int]) -> Made:
         number = again[0] if again else 0
         while (row := entry_points.choose_one(self.memory.without(out), points[0], self._asked, number))[0] < ASK:
             if row[0] == entry_points.BAD_CONTEXT:
                 raise bad_context(self.name, points[0], row[1])
             self.memory.make_way(row[0])
-        return [row[:4]]
+        return [row[0]], [row[1]], [row[2]], [row[3]]
 
-    def _choose_all(self, points: Floats, out: Collection[int], again: Sequence[int]) -> list[Made]:
+    def _choose_all(self, points: Floats, out: Collection[int], again: Sequence[int]) -> Made:
         """Choose for points up to the first for which a peer must be asked, which is the last of the result then."""
         numbers = np.array(again, np.int64) if again else np.zeros(len(points), np.int64)
         made, done = np.zeros((len(points), 4), np.int64), 0
@@ -202,7 +202,8 @@ class Learner(LateLabels):
                 if status == ASK:
                     break
                 self.memory.make_way(status)
-        return [(phase, arm, cell, candidates) for phase, arm, cell, candidates in made[: done + 1].tolist()]
+        phases, arms, cells, candidates = made[: done + 1].T.tolist()
+        return phases, arms, cells, candidates
 
     def _numbers_out(self, without: Collection[str]) -> Collection[int]:
         """Return the numbers of arms that may not be chosen, or raise if that leaves none."""
