@@ -14,6 +14,7 @@ from cosend.cli import replay as replay_command
 from cosend.cli import reproduce as reproduce_command
 from cosend.cli import run as run_command
 from cosend.cli import serve as serve_command
+from cosend.cli import up as up_command
 from cosend.cli import validate as validate_command
 
 app = typer.Typer(
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command("run")(run_command.run)
 app.command("validate")(validate_command.validate)
 app.command("serve")(serve_command.serve)
+app.command("up")(up_command.up)
 app.command("classify")(classify_command.classify)
 app.command("replay")(replay_command.replay)
 app.command("export")(export_command.export)
