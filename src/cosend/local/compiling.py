@@ -22,7 +22,7 @@ def is_compiled() -> bool:
 
 def compile_rules() -> None:
     """Compile the rules, so that all sites find them."""
-    Setup(name="any", classifiers={"any": as_classifier(len)}, axes=[Context("any", range=(0, 1))]).warm_up()
+    Setup(name="a site", classifiers={"a model": as_classifier(len)}, axes=[Context("any", range=(0, 1))]).warm_up()
 
 
 if __name__ == "__main__":

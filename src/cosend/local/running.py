@@ -64,9 +64,9 @@ class Running:
         if self._stopping.is_set() or is_compiled():
             return
         self._log.say("compiling the rules, which takes a while the first time")
+        compiling = Part("compiling", [sys.executable, "-m", "cosend.local.compiling"], "")
         stopping = asyncio.create_task(self._stopping.wait())
-        process = await self._family.start([sys.executable, "-m", "cosend.local.compiling"], **PLAIN)
-        done = asyncio.create_task(process.communicate())
+        done = asyncio.create_task(self._one_run(compiling))  # if it fails, it says why, and the sites find out
         await asyncio.wait([stopping, done], return_when=asyncio.FIRST_COMPLETED)
         await _cancelled([stopping, done])
 

@@ -54,6 +54,8 @@ async def _both(running: Running, beside: Callable[[], Awaitable[None]] | None) 
     await asyncio.wait([network, other], return_when=asyncio.FIRST_COMPLETED)
     running.stop()
     has_run = await network
-    if not other.cancel():
+    if other.cancel():
+        await asyncio.wait([other])
+    else:
         await other  # it may have failed
     return has_run
