@@ -5,7 +5,7 @@ READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test claims check bench format clean
+.PHONY: help setup run demo test claims check bench format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ setup: $(READY) ## create .venv and install; a second call does nothing
 
 run: $(READY) ## run four sites on a generated stream and write a report
 	@$(BIN)/cosend run
+
+demo: $(READY) ## four sites that ask each other, with live traffic, until Ctrl-C
+	@$(BIN)/cosend demo
 
 test: $(READY) ## unit tests without the compiler, with the coverage of the core; then what needs the compiler
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not compiled and not claims' --cov --cov-report=term-missing:skip-covered

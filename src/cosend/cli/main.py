@@ -8,12 +8,14 @@ import typer
 
 from cosend import __version__
 from cosend.cli import classify as classify_command
+from cosend.cli import demo as demo_command
 from cosend.cli import export as export_command
 from cosend.cli import regret as regret_command
 from cosend.cli import replay as replay_command
 from cosend.cli import reproduce as reproduce_command
 from cosend.cli import run as run_command
 from cosend.cli import serve as serve_command
+from cosend.cli import up as up_command
 from cosend.cli import validate as validate_command
 
 app = typer.Typer(
@@ -25,6 +27,8 @@ app = typer.Typer(
 app.command("run")(run_command.run)
 app.command("validate")(validate_command.validate)
 app.command("serve")(serve_command.serve)
+app.command("up")(up_command.up)
+app.command("demo")(demo_command.demo)
 app.command("classify")(classify_command.classify)
 app.command("replay")(replay_command.replay)
 app.command("export")(export_command.export)

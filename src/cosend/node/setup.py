@@ -12,12 +12,14 @@ from cosend.classifiers.adapters import Classifier
 from cosend.core.learner.registry import Patience
 from cosend.core.policy.parts import Policy
 from cosend.site.context import Axis
+from cosend.site.messages import Question
 from cosend.site.rules import Rules
 from cosend.site.site import right_or_wrong
 
 LIMIT_S: Final = 1.0
 THREADS: Final = 4
 DAY_S: Final = 86_400.0
+PEER: Final = "\0"  # no peer has this name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +72,19 @@ class Setup:
             ids = [*range(step.first, step.first + len(step.arms))]
             rules.complete(ids, [None] * len(ids))
             rules.settle(ids, [None] * len(ids), [0.0] * len(ids))
+            self._warm_up_for_peers(rules, count)
+
+    def _warm_up_for_peers(self, rules: Rules, count: int) -> None:
+        """Do for a peer what compiles the rest: while that goes on, nobody would be answered."""
+        context, nothing = (0.0,) * len(self.axes), [None] * count
+        requests = [*range(1, count + 1)]
+        for training in (False, True):
+            served = rules.serve(PEER, [Question(n, None, context, training, True) for n in requests])
+            rules.complete(served.tickets, nothing)
+            rules.teach(PEER, requests, nothing, [0.0] * count)
+        rules.withdraw(rules.serve(PEER, [Question(1, None, context, False, True)]).tickets)
+        rules.serve(PEER, [Question(1, None, context, False, False)])
+        rules.report(context)
 
     def new_rules(self, journal: Callable[[Any], object] | None) -> Rules:
         """Return the rules of a site that knows nothing yet."""

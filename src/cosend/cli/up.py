@@ -1,0 +1,48 @@
+"""`cosend up`: all sites of a network file on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cosend.cli.errors import extra, say_errors
+from cosend.cli.serve import NetworkFile
+from cosend.cli.show import new_console, printable
+
+
+def up(
+    file: NetworkFile,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="The folder with a folder for each site; store beside FILE unless given."),
+    ] = None,
+    nats: Annotated[
+        list[str] | None,
+        typer.Option(help="Use this NATS server, and not those of the file or one of our own; may be given again."),
+    ] = None,
+    durable: Annotated[
+        bool, typer.Option(help="Answer when the disk has it; else a crash of the machine can lose the newest.")
+    ] = True,
+    log: Annotated[Literal["json", "text"], typer.Option(help="The form of the log on standard output.")] = "text",
+) -> None:
+    """Run all sites of a network file on this machine, each as a process of its own, with one log.
+
+    A nats-server is started too if the file names no servers. All of it can be reached from this machine only. A site
+    that ends is started again. Ctrl-C stops everything; a second Ctrl-C does so at once.
+    """
+    with say_errors():
+        with extra("service"):
+            from cosend.local.log import Log
+            from cosend.local.plan import Wishes, make_plan
+            from cosend.local.up import run_plan
+        plan = make_plan(file, Wishes(servers=nats, store=store, durable=durable, log=log))
+        lines = Log(new_console(), [site.name for site in plan.sites], log)
+        lines.say(f"{printable(file)}: {plan.in_words}; Ctrl-C stops all of it")
+        for site in plan.sites:
+            lines.line(site.name, f"{site.url} (routes: {site.url}/docs)")
+        code = asyncio.run(run_plan(plan, lines))
+    if code:
+        raise typer.Exit(code)

