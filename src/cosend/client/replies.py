@@ -115,6 +115,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["local", "peer"]
     cost: float
     paused: bool
+    present: bool = True  # a peer that is not there is left out until it comes back
+    refused: str | None = None  # why a peer that is there is not asked
     breaker: Literal["closed", "open", "half open"]
     failures: int
     last_failure: str | None
@@ -150,6 +152,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int
     labels: LabelCounts
     unanswered: int
+    answered_for_peers: int = 0
+    outbox: int = 0  # labels that peers are to be told and have not taken yet
     recent_error: float | None
     recent_reward: float | None
     cells: int
