@@ -15,6 +15,7 @@ from cosend.cli import reproduce as reproduce_command
 from cosend.cli import run as run_command
 from cosend.cli import serve as serve_command
 from cosend.cli import validate as validate_command
+from cosend.cli import worker as worker_command
 
 app = typer.Typer(
     name="cosend",
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command("run")(run_command.run)
 app.command("validate")(validate_command.validate)
 app.command("serve")(serve_command.serve)
+app.command("worker")(worker_command.worker)
 app.command("classify")(classify_command.classify)
 app.command("replay")(replay_command.replay)
 app.command("export")(export_command.export)
