@@ -180,9 +180,8 @@ class NatsLink(Asking):
         self.last_error = in_one_line(error)
         _, found, rest = str(error).lower().partition('permissions violation for publish to "')
         if found:  # which message it was is not said, and nats-py makes all letters small
-            forbidden = rest.partition('"')[0].split(".")[:2]
             for peer in self._waiting.peers():
-                if self.subject(peer).lower().split(".") == forbidden:
+                if rest.startswith(f"{self.subject(peer).lower()}."):
                     self._waiting.fail_all("refused", f"the broker says: {error}", peer)
 
     async def _refuse_twin(self) -> None:
