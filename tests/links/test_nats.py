@@ -173,6 +173,33 @@ def test_a_broker_that_knows_its_sites_lets_each_use_its_own_name_only(tmp_path:
     story(broker, played)
 
 
+def test_workers_of_a_site_live_under_its_own_subjects(tmp_path: Path) -> None:
+    own = '"cosend.north.*", "cosend.north.workers.>", "$SRV.INFO.cosend-workers"'
+    broker = configured(tmp_path, ACCOUNTS.replace('"cosend.north.*"', own))
+
+    async def played(_: NatsWorld) -> None:
+        worlds = {
+            user: NatsWorld(broker, user=user, password=user[0], workers_of="north") for user in ("north", "south")
+        }
+        try:
+            workers = [(await serving(worlds["north"], f"north/forest/{n}"))[0] for n in range(2)]
+            north, stranger = await worlds["north"].link("north"), await worlds["south"].link("south")
+            await until(lambda: len(north.peers()) == 2)
+            for link in workers:
+                assert (await north.call(link.site, a_call(1), 5.0)).replies == [Reply(1)]
+                assert (await failure(stranger.call(link.site, a_call(1), 5.0))).reason == "refused"
+            assert not stranger.peers()
+            await worlds["north"].kill(workers[0])
+            while (await failure(north.call("north/forest/0", a_call(1), 0.2))).reason != "no responders":
+                pass  # the broker has not heard of it yet
+            assert list(north.peers()) == ["north/forest/1"]
+        finally:
+            for each in worlds.values():
+                await each.close()
+
+    story(broker, played, user="north", password="n")  # noqa: S106 - of this test
+
+
 def test_nkeys_are_proof_of_who_a_site_is(tmp_path: Path) -> None:
     seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
     (tmp_path / "seed").write_bytes(seed)

@@ -33,6 +33,7 @@ class ClassifierSetting(Part):
     trusted: Flag = False
     limit_s: Seconds = 1.0
     threads: Threads = 4
+    workers: Flag = False
 
     @field_validator("model")
     @classmethod
