@@ -27,10 +27,18 @@ def blocks(page: Path, kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
+def make_secrets(folder: Path) -> None:
+    """Do what the guide says, up to the start of the broker: passwords and certificates."""
+    script = "set -eu\n" + "\n".join(blocks(GUIDE, "bash"))
+    subprocess.run(["/bin/sh", "-c", script], cwd=folder, check=True, capture_output=True)  # noqa: S603 - our own
+
+
 @contextmanager
-def broker(folder: Path, config: str, environment: dict[str, str] | None = None) -> Iterator[int]:
+def broker(
+    folder: Path, config: str, environment: dict[str, str] | None = None, port: int | None = None
+) -> Iterator[int]:
     """Run a nats-server in a folder with a configuration until the block ends; gives the port."""
-    port = free_port()
+    port = port or free_port()
     command = [server_binary() or "", "--config", config, "--addr", "127.0.0.1", "--port", str(port)]
     with (folder / f"{config}.log").open("w") as log:
         process = subprocess.Popen(  # noqa: S603 - our own

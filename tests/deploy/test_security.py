@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from cosend.links.nats import NatsLink
 from cosend.links.nats_options import NatsOptions
 from cosend.node.flight import Decided
 from tests.cli.serving import NETWORK, write_network
-from tests.deploy.brokers import DEPLOY, GUIDE, SITES, blocks, broker, running, until_all_are_there
+from tests.deploy.brokers import DEPLOY, GUIDE, SITES, blocks, broker, make_secrets, running, until_all_are_there
 from tests.links.worlds import Peer, a_call, announcement, server_binary, until
 
 pytestmark = [
@@ -52,12 +51,11 @@ class Secured(NamedTuple):
 
 @pytest.fixture(scope="module")
 def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Do what the guide says, up to the start of the broker."""
+    """Return a folder with the samples and secrets of their own."""
     folder = tmp_path_factory.mktemp("secured")
     for sample in (DEPLOY / "nats").glob("*.conf"):
         shutil.copy(sample, folder)
-    script = "set -eu\n" + "\n".join(blocks(GUIDE, "bash"))
-    subprocess.run(["/bin/sh", "-c", script], cwd=folder, check=True, capture_output=True)  # noqa: S603 - our own
+    make_secrets(folder)
     return folder
 
 
