@@ -18,6 +18,7 @@ callers of a dead broker waiting for their deadline: here they fail at once.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from contextlib import suppress
 from typing import Any, Final
@@ -41,8 +42,11 @@ try:
 except ImportError as error:
     raise CosendError("links over NATS need nats-py: pip install 'cosend[network]'") from error
 
+LOG: Final = logging.getLogger("cosend.links")
 NO_RESPONDERS: Final = "503"
 TWIN_S: Final = 0.5  # how long another site of the same name has time to answer
+WRONG_PROOF: Final = " (wrong user, password, key or credentials)"
+MOST_LOGGED: Final = 20  # different errors between two connections
 CLOSE_S: Final = 2.0  # how long answers that are being made have time to be sent
 FAILURES: Final = (NatsError, OSError, TimeoutError, LinkError)
 
@@ -54,6 +58,7 @@ class NatsLink(Asking):
         super().__init__(site)
         self.options, self._limits = options or NatsOptions(), limits or Limits()
         self.last_error = ""  # of the connection, in words
+        self._logged: set[str] = set()  # errors since the last connection: tries follow each other quickly
         self._waiting = Waiting()
         self._discovery = Discovery(self.options.discover_s, self._ask_all, self._appeared, self._gone, self._counts)
         self._client: Client | None = None
@@ -100,7 +105,7 @@ class NatsLink(Asking):
             try:
                 await self._register()
             except FAILURES as error:  # the connection broke: the next one finds what is to be announced
-                self.last_error = in_one_line(error)
+                self._note(error)
                 await self._drop_client()
 
     async def close(self) -> None:
@@ -131,7 +136,7 @@ class NatsLink(Asking):
                 await self._connect(connect, closed)
                 await closed.wait()
             except Exception as error:  # whatever it is, the next try may work
-                self.last_error = in_one_line(error)
+                self._note(error)
             await self._drop_client()
             await asyncio.sleep(self.options.again_s)
 
@@ -162,8 +167,17 @@ class NatsLink(Asking):
             with suppress(*FAILURES):
                 await client.close()
 
+    def _note(self, error: Exception) -> None:
+        """Remember what went wrong, and log it once."""
+        hint = WRONG_PROOF if "authorization violation" in str(error).lower() else ""
+        self.last_error = in_one_line(error) + hint
+        if self.last_error not in self._logged and len(self._logged) < MOST_LOGGED:
+            self._logged.add(self.last_error)
+            LOG.warning("trouble with the broker", extra={"reason": self.last_error})
+
     async def _on_connect(self) -> None:
         self._ready.set()
+        self._logged.clear()
         self._tell(Change("connected"))
         self._discovery.look()
         if self._service is not None:
@@ -177,7 +191,7 @@ class NatsLink(Asking):
             self._tell(Change("disconnected"))
 
     async def _on_error(self, error: Exception) -> None:
-        self.last_error = in_one_line(error)
+        self._note(error)
         _, found, rest = str(error).lower().partition('permissions violation for publish to "')
         if found:  # which message it was is not said, and nats-py makes all letters small
             for peer in self._waiting.peers():

@@ -55,3 +55,6 @@ def set_up_logs(site: str, form: Literal["json", "text"]) -> None:
         logging.getLogger(name).propagate = True
     logging.getLogger("uvicorn.access").disabled = True  # metrics count requests; a line for each would cost more
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").addFilter(
+        lambda record: "eof_received" not in record.getMessage()
+    )  # of nats-py: noise
