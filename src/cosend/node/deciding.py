@@ -23,6 +23,7 @@ from cosend.node.commits import Commits
 from cosend.node.counts import Counts
 from cosend.node.flight import PHASE_NAMES, Decided, Flight, Request, Result
 from cosend.node.labels import LABELS, are_labels, is_label
+from cosend.node.scoring import Heard, Held
 from cosend.node.setup import Setup
 from cosend.node.workers import Answers, Replies, Worker, teach_all
 from cosend.site.context import Column, read_columns
@@ -64,6 +65,8 @@ class Deciding:
         self._new: list[Request] = []
         self._again: list[Flight] = []
         self._scheduled = self._closed = False
+        self._scores_all = rules.learner.score_local == "all"
+        self._said: dict[int, dict[str, Any]] = {}  # by id: what classifiers said that are run to be scored
         self._learning = [arm for arm, worker in workers.items() if worker.classifier.learns]
 
     # Items that come
@@ -113,7 +116,8 @@ class Deciding:
             self.breakers.of(arm).used()
             cost = self.rules.learner.arms.cost(arm)  # now, whatever it is when the model has answered
             items = [flight[ITEM] for flight in flights]
-            self._predict(arm, items, partial(self._answered, arm, cost, flights))
+            then = partial(self._answered, arm, cost, flights)
+            self._predict(arm, items, self._when_scored(arm, flights, items, then) if self._scores_all else then)
 
     def _choose_new(self, requests: list[Request], uses: Uses) -> None:
         columns = requests[0].columns
@@ -181,6 +185,26 @@ class Deciding:
         # Copies: a model may change what it is given, and others see the same item, after it or beside it.
         self.workers[arm].predict([*map(copied, items)], done)
 
+    def _when_scored(self, arm: str, flights: list[Any], items: Sequence[Any], then: Heard) -> Heard:
+        """Run the other classifiers that cost nothing, and return what hears of the arm: `then` follows after all."""
+        arms = self.rules.learner.arms
+        out = self.breakers.out(arms.own) | arms.paused | {arm}
+        others = [name for name, cost in arms.own.items() if not cost and name not in out]
+        held = Held(len(items), len(others), then)
+        self._said.update(zip([flight[ID] for flight in flights], held.said, strict=True))
+        for name in others:
+            self._predict(name, items, partial(self._heard, held, name))
+        return held.answered
+
+    def _heard(self, held: Held, name: str, start: int, end: int, answers: Answers) -> None:
+        """Take what a classifier says that was run only to be scored; if it has failed, it is not scored."""
+        if isinstance(answers, Replies):
+            bad = [reply.failed for reply in answers if reply.failed is not None]
+            self.counts.failed(name, len(bad), answers.kind, bad[0])
+            if len(bad) == end - start and self.breakers.of(name).failed(bad[0]):
+                self.counts.opened(name, bad[0])
+        held.heard(name, start, [reply.label for reply in _replies(name, answers)], is_label)
+
     def _answered(self, arm: str, cost: float, flown: list[Any], start: int, end: int, answers: Answers) -> None:
         """Enter what a model has answered, and choose again where it has failed."""
         if self._closed:
@@ -205,7 +229,9 @@ class Deciding:
         self.breakers.of(arm).worked()
         ids = [flight[ID] for flight in flights]
         keeps = arm in self._learning or (self._learning and self.setup.learns_from == "all")
-        late = self.rules.complete(ids, labels, [copied(flight[ITEM]) for flight in flights] if keeps else [])
+        kept = [copied(flight[ITEM]) for flight in flights] if keeps else []
+        others = [self._said.pop(number, None) for number in ids] if self._said else []
+        late = self.rules.complete(ids, labels, kept, others)
         if late:  # nothing waits for their label any more, but what clients are told must not be lost
             said = dict(zip(ids, labels, strict=True))
             self.commits.event(Shown(tuple(late), tuple(said[number] for number in late)))
@@ -240,6 +266,8 @@ class Deciding:
         if not worked and self.breakers.of(arm).failed(reason):
             self.counts.opened(arm, reason)
         self.rules.fail([flight.id for flight, _ in failures], arm, reason)
+        for flight, _ in failures:
+            self._said.pop(flight.id, None)
         self._again += [flight._replace(reasons={**flight.reasons, arm: why}) for flight, why in failures]
         self._wake()
 
