@@ -179,6 +179,7 @@ class Built:
             retries=self.scenario.retries,
             strict_labels=self.scenario.strict_labels,
             learns_from=self._setting(name).learns_from,
+            score_local=self._setting(name).score_local,
             journal=journal,
         )
 

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from cosend.core.learner.values import LabelledData
 from cosend.errors import CosendError, NetworkError, NoAnswer
 from cosend.links.link import Answered, Context
-from cosend.node.deciding import copies, kind_of, replies_of
+from cosend.node.deciding import copies
+from cosend.node.labels import kind_of, replies_of
 from cosend.node.peers import check_reads
 from cosend.node.workers import Answers
 from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.site.rewards import gain_of, other_gains
 
 LATEST_S: Final = 600.0
 MOST_WITHDRAWN: Final = 100_000
@@ -91,15 +93,19 @@ class Answering:
     def _teach(self, caller: str, known: dict[int, Forward], tickets: dict[int, int]) -> list[int]:
         """Learn labels; returns the tickets of those from which nothing can be learnt."""
         node, good, gains, gone = self.node, list[int](), list[float](), list[int]()
-        notes = node.rules.learner.registry.notes
+        notes, reward, others = node.rules.learner.registry.notes, node.setup.reward, list[dict[str, float]]()
         for request, forward in known.items():
+            label, _, said = notes[tickets[request]]
             try:
-                gains += node.labelling.gains([notes[tickets[request]][0]], [forward.truth])
+                gain = gain_of(reward, label, forward.truth, "a label")
+                others += other_gains(reward, [said], [forward.truth], ["a label"]) or [{}]
+                gains.append(gain)
                 good.append(request)
             except CosendError:
                 gone.append(tickets[request])
         if good:
-            lessons = node.rules.teach(caller, good, [known[request].truth for request in good], gains)
+            truths = [known[request].truth for request in good]
+            lessons = node.rules.teach(caller, good, truths, gains, others if any(others) else [])
             node.deciding.teach(lessons)
             node.counts.taught[caller] += len(good)
         return gone
@@ -172,7 +178,10 @@ class _Answer:
             if not left and not done.done():
                 done.set_result(None)
 
-        self.deciding.predict(function, [self.questions[place].item for place in places], then)
+        items = [self.questions[place].item for place in places]
+        ids = [self.tickets[place] for place in places]
+        heard = self.deciding.when_scored(function, ids, items, then) if any(ids) else then
+        self.deciding.predict(function, items, heard)
         return done
 
     def _enter(self, function: str, places: list[int], answers: Answers) -> None:
@@ -186,7 +195,8 @@ class _Answer:
         kept = [place for place in good if self.tickets[place]]
         if kept:
             items = copies([self.questions[n].item for n in kept]) if self.deciding.keeps(function) else []
-            self.rules.complete([self.tickets[n] for n in kept], [self.labels[n] for n in kept], items)
+            ids = [self.tickets[n] for n in kept]
+            self.rules.complete(ids, [self.labels[n] for n in kept], items, self.deciding.said(ids))
         if good:
             self.deciding.worked(function, [self.labels[place] for place in good])
         if bad:

@@ -7,7 +7,7 @@ answers, its items are done, whatever the others do. An item whose arm has faile
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -19,20 +19,21 @@ import numpy as np
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY
 from cosend.core.learner.values import AskPeer, LabelledData
-from cosend.errors import ContextError, CosendError, shown
+from cosend.errors import ContextError, CosendError
 from cosend.node.calls import why
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
 from cosend.node.flight import Flight, Flights, Request
-from cosend.node.labels import LABELS, are_labels, is_label
+from cosend.node.labels import are_labels, is_label, kind_of, replies_of
 from cosend.node.peers import Peers
 from cosend.node.requests import Requests
+from cosend.node.scoring import Heard, Held
 from cosend.node.setup import Setup
 from cosend.node.workers import Answers, Replies, Worker, teach_all
 from cosend.site.context import Column, read_columns
 from cosend.site.events import Shown
 from cosend.site.label_check import LabelCheck
-from cosend.site.messages import Forward, Lesson, Reply, Step
+from cosend.site.messages import Forward, Lesson, Step
 from cosend.site.past import Codes
 from cosend.site.rules import Rules
 
@@ -67,6 +68,8 @@ class Deciding:
         self._asks: dict[str, list[tuple[Flight, Told]]] = {}  # by peer: items that need to know what it would tell
         self._told: list[tuple[Flight, Told]] = []  # items of which it is known now
         self._scheduled = self._closed = False
+        self._scores_all = rules.learner.score_local == "all"
+        self._said: dict[int, dict[str, Any]] = {}  # by id: what classifiers said that are run to be scored
         self._learning = [arm for arm, worker in workers.items() if worker.classifier.learns]
 
     # Items that come
@@ -122,7 +125,7 @@ class Deciding:
         """Have an arm label items."""
         self.breakers.of(arm).used()
         cost = self.rules.learner.arms.cost(arm)  # now, whatever it is when the arm has answered
-        then = partial(self._answered, arm, cost, flights)
+        then = self.when_scored(arm, flights.ids, flights.items, partial(self._answered, arm, cost, flights))
         if arm in self.workers:
             self.predict(arm, flights.items, then)
         else:
@@ -260,6 +263,35 @@ class Deciding:
         # Copies: a model may change what it is given, and others see the same item, after it or beside it.
         self.workers[arm].predict(copies(items), done)
 
+    def when_scored(self, arm: str, ids: Sequence[int], items: Sequence[Any], then: Heard) -> Heard:
+        """Return what hears of an arm; if all classifiers are scored, those that cost nothing are run, and it waits.
+
+        What they say is known by the ids then, and `complete` gets it from `said`.
+        """
+        if not self._scores_all:
+            return then
+        arms = self.rules.learner.arms
+        out = self.breakers.out(arms.own) | arms.paused | {arm}
+        others = [name for name, cost in arms.own.items() if not cost and name not in out]
+        held = Held(len(items), len(others), then)
+        self._said.update((number, said) for number, said in zip(ids, held.said, strict=True) if number)
+        for name in others:
+            self.predict(name, items, partial(self._heard, held, name))
+        return held.answered
+
+    def said(self, ids: Sequence[int]) -> list[dict[str, Any] | None]:
+        """Return what classifiers said of items that were run beside an arm to be scored."""
+        return [self._said.pop(number, None) for number in ids] if self._said else []
+
+    def _heard(self, held: Held, name: str, start: int, end: int, answers: Answers) -> None:
+        """Take what a classifier says that was run only to be scored; if it has failed, it is not scored."""
+        if isinstance(answers, Replies):
+            bad = [reply.failed for reply in answers if reply.failed is not None]
+            self.counts.failed(name, len(bad), answers.kind, bad[0])
+            if len(bad) == end - start and self.breakers.of(name).failed(bad[0]):
+                self.counts.opened(name, bad[0])
+        held.heard(name, start, [reply.label for reply in replies_of(name, answers)], is_label)
+
     def _answered(self, arm: str, cost: float, flown: Flights, start: int, end: int, answers: Answers) -> None:
         """Enter what an arm has answered, and choose again where it has failed."""
         if self._closed:
@@ -279,7 +311,8 @@ class Deciding:
     def _complete(self, arm: str, cost: float, flights: Flights, labels: list[Any]) -> None:
         """Enter labels, and answer those who asked."""
         self.worked(arm, labels)
-        late = self.rules.complete(flights.ids, labels, copies(flights.items) if self.keeps(arm) else [])
+        kept = copies(flights.items) if self.keeps(arm) else []
+        late = self.rules.complete(flights.ids, labels, kept, self.said(flights.ids))
         if late:  # nothing waits for their label any more, but what clients are told must not be lost
             said = dict(zip(flights.ids, labels, strict=True))
             self.commits.event(Shown(tuple(late), tuple(said[number] for number in late)))
@@ -309,6 +342,7 @@ class Deciding:
         if not worked and self.breakers.of(arm).failed(reason):
             self.counts.opened(arm, reason)
         again, forwards = self.rules.fail(ids, arm, reason)
+        self.said(ids)  # and forget it
         self.post(forwards)
         return again
 
@@ -363,17 +397,3 @@ def _by_failures(flights: Iterable[Flight]) -> dict[frozenset[str], list[Flight]
     for flight in flights:
         groups.setdefault(frozenset(flight.reasons), []).append(flight)
     return groups
-
-
-def kind_of(answers: Answers) -> str:
-    """Return in a word why an arm has failed."""
-    return answers.kind if isinstance(answers, Replies) else "label"
-
-
-def replies_of(arm: str, answers: Answers) -> Iterator[Reply]:
-    """Yield the answers of an arm one by one: a label that cannot be one is a failure too."""
-    for answer in answers if isinstance(answers, Replies) else map(Reply, answers):
-        if answer.failed is None and not is_label(answer.label):
-            yield Reply(None, f"{arm!r} returned {shown(answer.label)}; {LABELS}")
-        else:
-            yield answer

@@ -11,7 +11,7 @@ from typing import Any, Final
 from cosend.core.learner.values import LabelledData
 from cosend.errors import CosendError
 from cosend.links.link import Announcement, Answered, Context, Link
-from cosend.node.deciding import replies_of
+from cosend.node.labels import replies_of
 from cosend.node.workers import Answers, Worker
 from cosend.site.messages import Call, Forward
 

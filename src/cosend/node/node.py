@@ -178,6 +178,8 @@ class Node:
         until = time.monotonic() + patience_s
         while self.deciding.requests.in_flight and time.monotonic() < until:
             await asyncio.sleep(0.01)
+        with suppress(CosendError, TimeoutError):  # who is answered waits for the disk
+            await asyncio.wait_for(self.commits.done(), patience_s)
         if self.link is not None:
             await self.link.close()
         await self.crew.close()

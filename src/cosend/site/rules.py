@@ -30,7 +30,7 @@ from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY, Learner
 from cosend.core.learner.registry import Patience
-from cosend.core.learner.values import Answer, LabelledData
+from cosend.core.learner.values import Answer, LabelledData, ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, DecisionError, SettingError, UnansweredDecision, UnknownDecision
 from cosend.site import events
@@ -38,6 +38,7 @@ from cosend.site.arm_changes import ArmChanges
 from cosend.site.context import Axis, Column, place_columns
 from cosend.site.messages import Forward, Lesson, Question, Serving, Settled, Step
 from cosend.site.past import Codes, Past
+from cosend.site.rewards import Others, in_event
 from cosend.site.served import ServedRequests
 from cosend.site.transition import notes_of
 from cosend.version import VERSION as SOFTWARE
@@ -60,6 +61,7 @@ class Rules(ArmChanges):
         policy: Policy | None = None,
         patience: Patience | None = None,
         seed: int = 0,
+        score_local: ScoreLocal = "used",
         journal: events.Journal | None = None,
     ) -> None:
         self.name, self.axes = name, tuple(axes)
@@ -72,6 +74,7 @@ class Rules(ArmChanges):
             policy=policy,
             patience=patience,
             seed=seed,
+            score_local=score_local,
         )
         self.past = Past(codes={axis: Codes() for axis in categories})
         self.served = ServedRequests()
@@ -93,6 +96,7 @@ class Rules(ArmChanges):
             categories=tuple(self.past.codes),
             ranked=dict(self._ranked),
             local=dict(learner.arms.own),
+            score_local=learner.score_local,
         )
 
     # Items
@@ -192,7 +196,7 @@ class Rules(ArmChanges):
         ids: Sequence[int],
         labels: Sequence[Any],
         items: Sequence[Any] = (),
-        others: Sequence[Mapping[str, Any]] = (),
+        others: Sequence[Others] = (),
     ) -> list[int]:
         """Enter what arms have answered: decisions of this site, or answers for a peer.
 
@@ -202,20 +206,21 @@ class Rules(ArmChanges):
         if not len(ids) == len(labels) == len(items or labels) == len(others or labels):
             lengths = f"{len(labels)}, {len(items)} and {len(others)}"
             raise SettingError("labels, items and others", lengths, f"as many as ids ({len(ids)}), or none")
+        others = [each or None for each in others] if any(others) else ()
         notes = notes_of(labels, items, others)
         waiting = self.learner.still_waiting(ids)
         if len(waiting) < len(ids) or len(set(ids)) < len(ids):
-            return self._complete_some(ids, waiting, dict(zip(ids, notes, strict=True)), bool(items), bool(others))
+            return self._complete_some(ids, waiting, dict(zip(ids, notes, strict=True)), bool(items))
         self._begin()
         self.learner.registry.notes.update(zip(ids, notes, strict=True))
         event = None
         if self.journal is not None and len(ids):
-            event = events.Answered(tuple(ids), tuple(labels), tuple(items), tuple(others))
+            event = events.Answered(tuple(ids), tuple(labels), tuple(items), in_event(others))
         self._write(event)
         return []
 
     def _complete_some(
-        self, ids: Sequence[int], waiting: Sequence[int], notes: dict[int, Any], with_items: bool, with_others: bool
+        self, ids: Sequence[int], waiting: Sequence[int], notes: dict[int, Any], with_items: bool
     ) -> list[int]:
         """Enter the notes of those that still wait, and return the others."""
         answered = {ticket: notes[ticket] for ticket in waiting}
@@ -224,7 +229,7 @@ class Rules(ArmChanges):
         event = None
         if self.journal is not None and answered:
             labels, items, others = zip(*answered.values(), strict=True)
-            event = events.Answered(tuple(answered), labels, items if with_items else (), others if with_others else ())
+            event = events.Answered(tuple(answered), labels, items if with_items else (), in_event(others))
         self._write(event)
         return [ticket for ticket in ids if ticket not in answered]
 
@@ -274,23 +279,33 @@ class Rules(ArmChanges):
         except KeyError as error:
             raise UnansweredDecision(self.name, error.args[0]) from None
 
+    def others_of(self, ids: Sequence[int]) -> list[Others]:
+        """Return what local classifiers said that were run to be scored, for decisions or answers that wait."""
+        notes = self.learner.registry.notes
+        return [notes[ticket][2] for ticket in ids]
+
     def settle(
         self,
         ids: Sequence[int],
         truths: Sequence[Any],
         gains: Sequence[float],
         costs: Sequence[float | None] | None = None,
+        others: Sequence[Mapping[str, float]] = (),
     ) -> Settled:
-        """Learn the true labels of own decisions, which have been answered."""
+        """Learn the true labels of own decisions, which have been answered.
+
+        `others` is what local classifiers gain that were run beside the arms, to be scored.
+        """
         tickets, found = self.learner.look_up(ids)
         notes = self._notes(tickets, found)
         if len(truths) != len(tickets):
             raise SettingError("truths", len(truths), f"as many as decisions ({len(tickets)})")
-        self._change(self.learner.settle, tickets, found, gains, costs)
+        self._change(self.learner.settle, tickets, found, gains, costs, others)
         self.past.remember_labels(tickets, truths)
         if self.journal is not None:
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
-            self._write(events.Labelled(tuple(tickets), tuple(truths), tuple(float(gain) for gain in gains), paid))
+            learnt = tuple(truths), tuple(float(gain) for gain in gains), paid, tuple(map(dict, others))
+            self._write(events.Labelled(tuple(tickets), *learnt))
         return Settled(self._forwards(tickets, found, truths), self._lessons(notes, found, truths))
 
     def _lessons(self, notes: Sequence[Any], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Lesson]:
@@ -359,27 +374,13 @@ class Rules(ArmChanges):
         self.remember_served(caller, requests, [answer.ticket for answer in answers])
         return answers, self.forget_overdue()
 
-    def strike_served(self, caller: str, requests: Sequence[int]) -> None:
-        """Take back what was answered before for requests that are answered once more."""
-        before = [self.served.ticket(caller, request) for request in requests]
-        tickets = [ticket for ticket in before if ticket is not None]
-        if tickets:
-            self.learner.withdraw_many(tickets)
-            self.served.forget(tickets)
-
-    def remember_served(self, caller: str, requests: Sequence[int], tickets: Sequence[int | None]) -> None:
-        """Remember who asked for what now waits under ids; some may be overdue already."""
-        for request, ticket in zip(requests, tickets, strict=True):
-            if ticket:
-                self.served.add(caller, request, ticket)
-
-    def served_tickets(self, caller: str, requests: Sequence[int]) -> list[int]:
-        """Return the ids under which labels of a caller's requests are awaited; other requests are passed over."""
-        found = [self.served.ticket(caller, request) for request in requests]
-        return [ticket for ticket in found if ticket is not None]
-
     def teach(
-        self, caller: str, requests: Sequence[int], truths: Sequence[Any], gains: Sequence[float]
+        self,
+        caller: str,
+        requests: Sequence[int],
+        truths: Sequence[Any],
+        gains: Sequence[float],
+        others: Sequence[Mapping[str, float]] = (),
     ) -> list[Lesson]:
         """Learn the true labels of items that were answered for a peer, all of which must be awaited."""
         for request in requests:
@@ -390,9 +391,9 @@ class Rules(ArmChanges):
             raise SettingError("truths", len(truths), f"as many as requests ({len(requests)})")
         tickets, found = self.learner.look_up(self.served_tickets(caller, requests))
         notes = self._answers(tickets)
-        self._change(self.learner.learn_many, tickets, gains)
+        self._change(self.learner.learn_many, tickets, gains, None, others)
         self.served.forget(tickets)
         if self.journal is not None:
-            told = tuple(truths), tuple(float(gain) for gain in gains)
+            told = tuple(truths), tuple(float(gain) for gain in gains), tuple(map(dict, others))
             self._write(events.Taught(caller, tuple(requests), *told))
         return self._lessons(notes, found, truths)

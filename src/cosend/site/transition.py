@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -13,6 +13,7 @@ from cosend.errors import ContextError, CosendError, StateError
 from cosend.site.events import Event, Journal
 from cosend.site.messages import Forward, Open
 from cosend.site.past import Codes, Past
+from cosend.site.rewards import Others
 from cosend.site.served import ServedRequests
 
 P = ParamSpec("P")
@@ -122,6 +123,27 @@ class Transitions:
         gone = [(ticket, arm, kind) for ticket, (arm, kind, _) in zip(ids, found, strict=True)]
         return self._gone(gone), [arrival for *_, arrival in found]
 
+    # What is answered for peers
+
+    def strike_served(self, caller: str, requests: Sequence[int]) -> None:
+        """Take back what was answered before for requests that are answered once more."""
+        before = [self.served.ticket(caller, request) for request in requests]
+        tickets = [ticket for ticket in before if ticket is not None]
+        if tickets:
+            self.learner.withdraw_many(tickets)
+            self.served.forget(tickets)
+
+    def remember_served(self, caller: str, requests: Sequence[int], tickets: Sequence[int | None]) -> None:
+        """Remember who asked for what now waits under ids; some may be overdue already."""
+        for request, ticket in zip(requests, tickets, strict=True):
+            if ticket:
+                self.served.add(caller, request, ticket)
+
+    def served_tickets(self, caller: str, requests: Sequence[int]) -> list[int]:
+        """Return the ids under which labels of a caller's requests are awaited; other requests are passed over."""
+        found = [self.served.ticket(caller, request) for request in requests]
+        return [ticket for ticket in found if ticket is not None]
+
     # Looking inside
 
     def open(self) -> dict[int, Open]:
@@ -136,7 +158,7 @@ class Transitions:
         return waiting
 
 
-def notes_of(labels: Sequence[Any], items: Sequence[Any], others: Sequence[Mapping[str, Any]]) -> Iterable[Any]:
+def notes_of(labels: Sequence[Any], items: Sequence[Any], others: Sequence[Others]) -> Iterable[Any]:
     """Return what is kept beside ids until their true labels come; the same text again and again is kept once."""
     if items or others or set(map(type, labels)) != {str}:  # 1, 1.0 and True are equal, and not the same label
         return zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 import numpy as np
 
-from cosend.core.checks import check_count, check_kind, check_text, check_whole
+from cosend.core.checks import check_count, check_kind, check_one_of, check_text, check_whole
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
@@ -25,10 +25,10 @@ from cosend.core.learner.arms import Arms
 from cosend.core.learner.inspection import compare_views, look_inside
 from cosend.core.learner.late_labels import LateLabels
 from cosend.core.learner.memory import Memory
-from cosend.core.learner.points import PointLike, bad_context, check_points, read_point, read_points
+from cosend.core.learner.points import PointLike, bad_context, category_bits, check_points, read_point, read_points
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.state import State, restored, state_of
-from cosend.core.learner.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, View
+from cosend.core.learner.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, ScoreLocal, View
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
 from cosend.errors import ArmError, SettingError
@@ -47,6 +47,7 @@ class Learner(LateLabels):
     dimensions  of a context
     categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
     policy      how it chooses; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
+    score_local "all": a label scores every local classifier that costs nothing, if `learn` is told what it gained
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Learner(LateLabels):
         policy: Policy | None = None,
         patience: Patience | None = None,
         seed: int = 0,
+        score_local: ScoreLocal = "used",
     ) -> None:
         policy = ZoomingKLUCB() if policy is None else policy
         patience = Patience() if patience is None else patience
@@ -68,13 +70,14 @@ class Learner(LateLabels):
         if dimensions > MOST_DIMENSIONS:
             raise SettingError("dimensions", dimensions, f"at most {MOST_DIMENSIONS}")
         check_whole("seed", seed, least=0)
+        check_one_of("score_local", score_local, get_args(ScoreLocal))
         check_kind(f"the policy of site {name!r}", policy, Policy, "a policy, for example CoS()")
         check_kind(f"the patience of site {name!r}", patience, Patience, "a Patience")
         self.name, self.dimensions, self.seed = name, dimensions, seed
-        self.categories = _bits(categories, dimensions)
+        self.categories, self.score_local = category_bits(categories, dimensions), score_local
         self.policy: Policy = policy
         self.arms = Arms(name, own, {} if peers is None else peers)
-        self.memory = Memory(self.arms, dimensions, self.categories, policy, patience, seed)
+        self.memory = Memory(self.arms, dimensions, self.categories, policy, patience, seed, score_local == "all")
         self._context = np.zeros(dimensions)
         self._asked = np.zeros(len(self.arms), np.bool_)
 
@@ -389,11 +392,3 @@ class Learner(LateLabels):
     def views(self) -> list[View]:
         """Return the parts of the context that compete to be trusted, and how each of them fares."""
         return compare_views(self.ledger)
-
-
-def _bits(categories: Collection[int], dimensions: int) -> int:
-    """Return the numbers of axes as bits, or raise."""
-    for axis in categories:
-        if type(axis) is not int or not 0 <= axis < dimensions:
-            raise SettingError("categories", categories, f"numbers of axes, 0 to {dimensions - 1}")
-    return sum(1 << axis for axis in set(categories))

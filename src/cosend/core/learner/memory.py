@@ -28,13 +28,20 @@ class Memory:
     arrays: entry_points.Arrays  # of both, as a plain tuple
 
     def __init__(
-        self, arms: Arms, dimensions: int, categories: int, policy: Policy, patience: Patience, seed: int
+        self,
+        arms: Arms,
+        dimensions: int,
+        categories: int,
+        policy: Policy,
+        patience: Patience,
+        seed: int,
+        scores: bool,
     ) -> None:
         self.arms, self.dimensions, self.policy = arms, dimensions, policy
         views = len(policy.views(dimensions))
         self.ledger = new_ledger(len(arms), max(16, views), views, policy.reward_columns)
         self.ledger.site[[col.KEY0, col.KEY1]] = site_words(seed, arms.site)
-        self.ledger.site[col.CATEGORIES] = categories
+        self.ledger.site[col.CATEGORIES], self.ledger.site[col.SCORES] = categories, scores
         self.overdue_gain = math.nan if patience.overdue == "drop" else float(patience.overdue)
         self._write_settings()
         self.registry = Registry(self.ledger.site, patience, 0 if self.ledger.site[col.STEADY] else dimensions)

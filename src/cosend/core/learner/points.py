@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cosend.core.kernel.ledger import Floats
 from cosend.core.kernel.partition import first_bad_axis, first_bad_context
-from cosend.errors import ContextError, shown
+from cosend.errors import ContextError, SettingError, shown
 
 PointLike = float | Sequence[float] | Floats
 
@@ -52,6 +52,14 @@ def bad_context(site: str, point: Floats, axis: int, where: str = "") -> Context
     """Return the error for a point that leaves [0, 1] on an axis."""
     value = float(point[axis])
     return ContextError(f"{where}axis {axis} of a context of site {site!r} must be in [0, 1], got {value}")
+
+
+def category_bits(categories: Collection[int], dimensions: int) -> int:
+    """Return the numbers of axes as bits, or raise."""
+    for axis in categories:
+        if type(axis) is not int or not 0 <= axis < dimensions:
+            raise SettingError("categories", categories, f"numbers of axes, 0 to {dimensions - 1}")
+    return sum(1 << axis for axis in set(categories))
 
 
 def _numbers(given: Any) -> npt.NDArray[Any]:

@@ -72,6 +72,7 @@ class World(NamedTuple):
             categories=[n for n, axis in enumerate(self.axes) if axis.is_category],
             policy=policy,
             seed=self.scenario.seed,
+            score_local=site.score_local,
         )
         for name, (cost, functions) in self.built.peers(site.name).items():
             learner.add_peer(name, cost, functions=functions)
