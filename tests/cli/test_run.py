@@ -23,16 +23,19 @@ from cosend.experiments.scenario.world import build
 
 pytestmark = pytest.mark.compiled
 
-SITES = ("gateway", "branch", "campus", "cloud")
+SITES = ("school", "town", "seniors")
 POLICIES = (
     "CoS",
     "CellKLUCB",
     "ZoomingKLUCB",
     "oracle per cell",
     "best fixed",
+    "best local",
+    "never send",
     "AdaBoost",
     "SWA 100",
     "previous label",
+    "commonest label",
     "epsilon-greedy",
     "LinUCB",
 )
@@ -151,6 +154,14 @@ def test_a_file_that_does_not_hold_the_items_is_refused_in_one_line(tmp_path: Pa
     assert json.loads(small.stdout)["items"] == 3
 
 
+def test_the_built_in_scenarios_are_listed_and_played_by_name(tmp_path: Path) -> None:
+    listed = cosend("run", "--list", folder=tmp_path)
+    assert listed.returncode == 0
+    assert [line.split()[2] for line in listed.stdout.splitlines()] == ["clinics", "traffic"]
+    played = cosend("run", "traffic", "--items", "200", "--json", folder=tmp_path)
+    assert json.loads(played.stdout)["sites"] == ["gateway", "branch", "campus", "cloud"]
+
+
 def test_help_and_version(tmp_path: Path) -> None:
     text = cosend("run", "--help", folder=tmp_path).stdout
     for option in ("--out", "--json", "--items", "--seed", "scenario"):
@@ -164,13 +175,13 @@ def test_help_and_version(tmp_path: Path) -> None:
 def test_what_was_played_before_a_stop_is_the_beginning_of_the_whole() -> None:
     """The results so far count the items so far, and the decisions are those that a whole run begins with."""
     scenario, folder = load(None)
-    world = build(changed(scenario, 200, None), folder)
+    world = build(changed(scenario, 600, None), folder)
     begun = first_slots(world, 50)
     whole, part = run(world), run(begun)
     assert part.trace.arms.tolist() == whole.trace.arms[:50].tolist()
     result = report.result(begun, part)
-    assert result["error_curves"]["CoS"]["item"][-1] == 50
-    assert result["items"] == 50
+    assert result["error_curves"]["ZoomingKLUCB"]["item"][-1] == 50
+    assert result["items"] == 150
 
 
 def test_interrupt_ends_cleanly_with_the_results_so_far(tmp_path: Path) -> None:
@@ -181,7 +192,7 @@ def test_interrupt_ends_cleanly_with_the_results_so_far(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)  # noqa: S603 - our own
     os.close(theirs)
     try:
-        shown = read_until(ours, re.compile(r"[1-9]\d*/320000"))
+        shown = read_until(ours, re.compile(r"[1-9]\d*/80000"))
         process.send_signal(signal.SIGINT)
         shown += read_until(ours, None)
         assert process.wait(PATIENCE_S) == 0, shown[-2_000:]
@@ -192,9 +203,9 @@ def test_interrupt_ends_cleanly_with_the_results_so_far(tmp_path: Path) -> None:
     assert "these are the results so far" in shown
     assert "Traceback" not in shown
     for site in SITES:
-        assert re.search(rf"{site} +CoS +\d+\.\d\d ", shown)
+        assert re.search(rf"{site} +ZoomingKLUCB +\d+\.\d\d ", shown)
     result = json.loads((tmp_path / "results.json").read_text())
-    assert 1 <= result["error_curves"]["CoS"]["item"][-1] <= 80_000
+    assert 1 <= result["error_curves"]["ZoomingKLUCB"]["item"][-1] <= 80_000
     assert (tmp_path / "report.html").is_file()
 
 

@@ -17,7 +17,7 @@ from cosend.cli.errors import say_errors
 from cosend.cli.show import new_console, printable
 from cosend.config.parts import LARGEST_SEED, MOST_ROWS
 from cosend.config.recorded import with_stream
-from cosend.config.scenario import Scenario, load
+from cosend.config.scenario import BUILT_IN, Scenario, built_in, load
 from cosend.experiments.scenario import report
 from cosend.experiments.scenario import run as player
 from cosend.experiments.scenario.world import World, build
@@ -35,7 +35,9 @@ SiteColumn = Annotated[
 
 
 def run(
-    scenario: Annotated[Path | None, typer.Argument(help="A network file; without one, a built-in example.")] = None,
+    scenario: Annotated[
+        Path | None, typer.Argument(help=f"A network file, or a built-in scenario: {', '.join(BUILT_IN)}.")
+    ] = None,
     stream: StreamFile = None,
     label: LabelColumn = None,
     site_column: SiteColumn = None,
@@ -45,9 +47,14 @@ def run(
         int | None, typer.Option(min=1, max=MOST_ROWS, help="Another number of items than the file says.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="Another seed than the file says.")] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="Show the built-in scenarios and do nothing else.")] = False,
 ) -> None:
     """Play a network of sites over a recorded stream, with the baselines beside it, and write a report."""
     console = new_console(stderr=as_json)
+    if show_list:
+        for name, known in built_in().items():
+            typer.echo(f"cosend run {name:9} {known.title}")
+        return
     with say_errors():
         chosen, folder = load(scenario)
         chosen = changed(with_stream(chosen, stream, label, site_column), items, seed)

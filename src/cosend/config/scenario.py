@@ -24,6 +24,7 @@ from cosend.core.policy.policies import ZoomingKLUCB
 from cosend.errors import ScenarioError, SettingError, listed, shown
 
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
+BUILT_IN: Final = ("clinics", "traffic")  # files beside this one; the first is played if none is named
 NO_STREAM: Final = "there is no stream: give --stream FILE --label COLUMN, or a table [stream] in the file"
 
 
@@ -161,10 +162,23 @@ class Scenario(Part):
                 yield f"policy: {error}"
 
 
+def built_in() -> dict[str, Scenario]:
+    """Return the scenarios that need no file, by name."""
+    return {name: _built_in(name) for name in BUILT_IN}
+
+
+def _built_in(name: str) -> Scenario:
+    return parse(files(__package__).joinpath(f"{name}.toml").read_text(), f"the scenario {name!r}")
+
+
 def load(path: Path | None) -> tuple[Scenario, Path]:
-    """Return what a network file says, or the default one, and the folder that paths in it start from."""
-    if path is None:
-        return parse(files(__package__).joinpath("default.toml").read_text(), "the default scenario"), Path()
+    """Return what a network file says, or a built-in scenario by its name, and the folder that paths in it start from.
+
+    A file that has the name of a built-in scenario comes first.
+    """
+    name = BUILT_IN[0] if path is None else str(path)
+    if path is None or (name in BUILT_IN and not path.exists()):
+        return _built_in(name), Path()
     check_path("scenario", path)
     try:
         with path.open(encoding="utf-8") as file:

@@ -10,7 +10,8 @@ from cosend.config.policies import inside_of, name_of
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
 from cosend.core.kernel.partition import axes_of, keys_of
 from cosend.core.policy.parts import EqualCells
-from cosend.experiments.scenario.run import Outcome, Played, slices_of, summary
+from cosend.experiments.scenario.others import Played, slices_of
+from cosend.experiments.scenario.run import Outcome, summary
 from cosend.experiments.scenario.world import NOTHING, World
 
 POINTS = 200  # of a curve
