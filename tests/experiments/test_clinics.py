@@ -10,6 +10,7 @@ import pytest
 from cosend.config.scenario import load
 from cosend.experiments.scenario.run import run, summary
 from cosend.experiments.scenario.world import build
+from cosend.reports.verdict import MEANINGS
 
 pytestmark = pytest.mark.compiled
 
@@ -36,6 +37,10 @@ def test_the_default_policy_earns_most_of_all_that_do_not_know_the_future(reward
         if policy not in ("ZoomingKLUCB", "oracle per cell"):
             lead = rewards["ZoomingKLUCB"] - earned
             assert lead.mean() > 2.776 * lead.std(ddof=1) / np.sqrt(len(SEEDS)), policy  # Student's t, 95 %
+
+
+def test_whatever_is_played_has_a_meaning_on_the_page(rewards: dict[str, Any]) -> None:
+    assert set(rewards) <= set(MEANINGS)
 
 
 def test_the_oracle_is_above_everything(rewards: dict[str, Any]) -> None:

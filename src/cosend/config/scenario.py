@@ -167,18 +167,19 @@ def built_in() -> dict[str, Scenario]:
     return {name: _built_in(name) for name in BUILT_IN}
 
 
+def is_built_in(path: Path | None) -> bool:
+    """Tell whether a path stands for a built-in scenario; a file of that name comes first."""
+    return path is None or (str(path) in BUILT_IN and not path.exists())
+
+
 def _built_in(name: str) -> Scenario:
     return parse(files(__package__).joinpath(f"{name}.toml").read_text(), f"the scenario {name!r}")
 
 
 def load(path: Path | None) -> tuple[Scenario, Path]:
-    """Return what a network file says, or a built-in scenario by its name, and the folder that paths in it start from.
-
-    A file that has the name of a built-in scenario comes first.
-    """
-    name = BUILT_IN[0] if path is None else str(path)
-    if path is None or (name in BUILT_IN and not path.exists()):
-        return _built_in(name), Path()
+    """Return what a network file says, or a built-in scenario, and the folder that paths in it start from."""
+    if path is None or is_built_in(path):
+        return _built_in(BUILT_IN[0] if path is None else str(path)), Path()
     check_path("scenario", path)
     try:
         with path.open(encoding="utf-8") as file:

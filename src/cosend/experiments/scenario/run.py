@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,14 @@ from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.replay import replay
 
 
+class Learnt(NamedTuple):
+    """What a policy that learns has decided, and its learners as they are now."""
+
+    policy: Policy
+    learners: list[Learner]
+    trace: Trace
+
+
 class Outcome(NamedTuple):
     """What was played, and the learners of the scenario's policy as they are now."""
 
@@ -28,16 +36,19 @@ class Outcome(NamedTuple):
     learners: list[Learner]
     trace: Trace
     notes: list[str]  # what a reader should know
+    others: Sequence[Learnt] = ()  # the policies beside it
 
 
 def run(world: World, watch: Watch | None = None, *, others: bool = True) -> Outcome:
     """Play the policy of the scenario, the others beside it unless that would take too long, and all baselines."""
     first = _play(world, world.policy, watch)
-    played = [*first.played]
+    played, learnt = [*first.played], []
     for policy in beside(world) if others else ():
-        played += _play(world, policy, None).played
+        other = _play(world, policy, None)
+        played += other.played
+        learnt.append(Learnt(policy, other.learners, other.trace))
     notes = [*_how_it_was_played(world), *world.notes, *first.notes]
-    return Outcome([*played, *baselines(world)], first.learners, first.trace, notes)
+    return Outcome([*played, *baselines(world)], first.learners, first.trace, notes, learnt)
 
 
 def _play(world: World, policy: Policy, watch: Watch | None) -> Outcome:
