@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cosend.experiments.scenario.others import slices_of
 from cosend.experiments.scenario.report import result
-from cosend.experiments.scenario.run import beside, run, slices_of
+from cosend.experiments.scenario.run import beside, run
 from cosend.reports.page import write_report
 from tests.experiments.test_scenario_run import CONTEXTS, LOG, PREVIOUS, check_same, world_of
 
