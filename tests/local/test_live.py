@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -109,3 +112,49 @@ def kdd99(folder: Path, data: Path, items: int) -> Path:
 def test_the_papers_sites_err_as_often_through_four_processes(kdd99_file: Path, tmp_path: Path) -> None:
     world, lived = played_live(kdd99(tmp_path, kdd99_file.resolve(), 500), tmp_path / "store")
     check_same(world, lived)
+
+
+NETWORK = """
+call_cost = 0.05
+[[context]]
+feature = "age"
+range = [0, 100]
+[[sites]]
+name = "north"
+[[sites.classifiers]]
+name = "young"
+model = "models:young"
+[[sites]]
+name = "south"
+[[sites.classifiers]]
+name = "old"
+model = "models:old"
+"""
+MODELS = """
+def young(item):
+    return "ill" if item["age"] < 30 else "well"
+
+
+def old(item):
+    return "ill" if item["age"] > 70 else "well"
+"""
+
+
+@pytest.mark.claims
+def test_run_live_writes_the_report_of_the_simulation(tmp_path: Path) -> None:
+    (tmp_path / "network.toml").write_text(NETWORK)
+    (tmp_path / "models.py").write_text(MODELS)
+    ages = [37 * n % 101 for n in range(60)]
+    rows = [f"{age},{'ill' if age < 30 or age > 70 else 'well'}" for age in ages]
+    (tmp_path / "visits.csv").write_text("\n".join(["age,ill", *rows]))
+    results = []
+    for options in ([], ["--live"]):
+        command = ["run", "network.toml", "--stream", "visits.csv", "--label", "ill", "--json", *options]
+        done = subprocess.run(  # noqa: S603 - our own
+            [sys.executable, "-m", "cosend.cli", *command], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        results.append(json.loads(done.stdout))
+    assert "was played through 2 processes" in results[1].pop("notes")[0]
+    results[0].pop("notes")
+    assert results[0] == results[1]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from cosend.config.scenario import Scenario
 from cosend.experiments.scenario import run as player
+from cosend.experiments.scenario.live import Elsewhere
 from cosend.experiments.scenario.report import one_stream
 from cosend.experiments.scenario.streams import together
 from cosend.experiments.scenario.world import World, build
 from cosend.reports.text import counted
+
+Live = Callable[[World], AbstractContextManager[Elsewhere]]
 
 
 class Bar:
@@ -61,8 +64,11 @@ def shown(console: Console, streams: int) -> Iterator[Bar]:
         yield Bar(progress, progress.add_task("", total=None, words=""), streams)
 
 
-def play_all(scenarios: Sequence[Scenario], folder: Path, console: Console) -> dict[str, Any]:
-    """Play every stream and return one result; on Ctrl-C, what there is by then, and why it is not all."""
+def play_all(scenarios: Sequence[Scenario], folder: Path, console: Console, live: Live | None = None) -> dict[str, Any]:
+    """Play every stream and return one result; on Ctrl-C, what there is by then, and why it is not all.
+
+    live  runs the sites of a world elsewhere, for as long as a block takes
+    """
     done: list[dict[str, Any]] = []
     with shown(console, len(scenarios)) as bar:
         for number, scenario in enumerate(scenarios):
@@ -70,7 +76,7 @@ def play_all(scenarios: Sequence[Scenario], folder: Path, console: Console) -> d
                 bar.begin(number, "reading the stream, training the models")
                 world = build(scenario, folder)
                 bar.begin(number, "classify or send")
-                played, outcome = play(world, bar, whole=number > 0)
+                played, outcome = play(world, bar, live, whole=number > 0)
             except KeyboardInterrupt:
                 if not done:
                     raise
@@ -84,7 +90,7 @@ def play_all(scenarios: Sequence[Scenario], folder: Path, console: Console) -> d
     return together(done)
 
 
-def play(world: World, bar: Bar, *, whole: bool) -> tuple[World, player.Outcome]:
+def play(world: World, bar: Bar, live: Live | None = None, *, whole: bool) -> tuple[World, player.Outcome]:
     """Play one stream; on Ctrl-C, play again only the part that was reached, unless the whole is wanted."""
     reached = 0
     bar.total(int((world.places >= 0).sum()))
@@ -96,7 +102,8 @@ def play(world: World, bar: Bar, *, whole: bool) -> tuple[World, player.Outcome]
         bar.reached(int((world.places[:slots] >= 0).sum()), errors)
 
     try:
-        return world, player.run(world, watch)
+        with nullcontext() if live is None else live(world) as elsewhere:
+            return world, player.run(world, watch, elsewhere=elsewhere)
     except KeyboardInterrupt:
         if whole:
             raise

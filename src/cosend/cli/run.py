@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cosend.cli.errors import say_errors
-from cosend.cli.playing import play_all
+from cosend.cli.errors import extra, say_errors
+from cosend.cli.playing import Live, play_all
 from cosend.cli.show import new_console, printable
 from cosend.config.parts import LARGEST_SEED, MOST_ROWS
 from cosend.config.recorded import with_stream
 from cosend.config.scenario import BUILT_IN, Scenario, built_in, is_built_in, load
+from cosend.errors import SettingError
 from cosend.reports.folder import check_ready
 from cosend.reports.page import FILES, write_report
 from cosend.reports.verdict import KNOWS, Row, is_best, knowing, markdown, more, playing, reward_text, setting, verdict
@@ -61,6 +63,9 @@ def run(
             "given, else 1.",
         ),
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Play the sites as processes of their own, which ask each other over NATS.")
+    ] = False,
     show_list: Annotated[bool, typer.Option("--list", help="Show the built-in scenarios and do nothing else.")] = False,
 ) -> None:
     """Play a network of sites over a recorded stream, with the baselines beside it, and write a report."""
@@ -73,8 +78,10 @@ def run(
         chosen, folder = load(scenario)
         chosen = changed(with_stream(chosen, stream, label, site_column), items, seed)
         check_ready(out, FILES, "--out")
-        several = SEEDS if seed is None and stream is None and is_built_in(scenario) else 1
-        result = play_all(with_seeds(chosen, several if seeds is None else seeds), folder, new_console(stderr=True))
+        progress = new_console(stderr=True)
+        several = SEEDS if seed is None and stream is None and is_built_in(scenario) and not live else 1
+        elsewhere = live_sites(scenario, progress, seed or seeds) if live else None
+        result = play_all(with_seeds(chosen, several if seeds is None else seeds), folder, progress, elsewhere)
         page = write_report(result, out)
         if as_json:
             typer.echo(json.dumps(result))
@@ -88,6 +95,18 @@ def run(
     if "stopped" in result:
         console.print(result["stopped"])
         raise typer.Exit(STOPPED)
+
+
+def live_sites(file: Path | None, console: Console, seed: int | None) -> Live:
+    """Return what runs the sites of a file as processes, for as long as a block takes."""
+    if file is None:
+        raise SettingError("--live", None, f"given with a network file, or one of {', '.join(BUILT_IN)}")
+    if seed is not None:
+        raise SettingError("--seed", seed, "that of the file with --live: its sites read it there")
+    with extra("service"):
+        from cosend.local.live import served
+
+    return partial(served, file, console)
 
 
 def changed(scenario: Scenario, items: int | None, seed: int | None) -> Scenario:

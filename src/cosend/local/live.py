@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
+
+from rich.console import Console
 
 from cosend.client import Client
 from cosend.core.learner.learner import Learner
@@ -128,3 +131,23 @@ class Served:
             with EventLog(self._store / name, site=name) as log:
                 found.append(recover(log)[0].learner)
         return found
+
+
+@contextmanager
+def served(file: Path, console: Console, world: World) -> Iterator[Served]:
+    """Run the sites of a file as processes in a folder of their own, for as long as a block takes."""
+    with TemporaryDirectory(prefix="cosend-live-") as folder:
+        quiet = Quiet(console, [site.name for site in world.scenario.sites], "text")
+        with Served(file, Path(folder), quiet) as sites:
+            sites.wait_until_ready()
+            sites.check(world)
+            yield sites
+
+
+class Quiet(Log):
+    """A log that shows what goes wrong, and leaves out what goes as it should."""
+
+    def line(self, name: str, line: str) -> None:
+        """Print what a process has said, if it is a warning or worse."""
+        if any(word in line for word in (" warning ", " error ", "Error", "cannot")):
+            super().line(name, line)

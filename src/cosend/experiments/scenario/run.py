@@ -14,7 +14,7 @@ from cosend.core.learner.learner import Learner
 from cosend.core.policy.parts import MOST_CUBE_AXES, Policy
 from cosend.core.policy.policies import CellKLUCB, ContextSelection, CoS, ZoomingKLUCB
 from cosend.experiments.scenario import live
-from cosend.experiments.scenario.live import Watch
+from cosend.experiments.scenario.live import Elsewhere, Watch
 from cosend.experiments.scenario.others import HINDSIGHT, NEED_ANSWERS, Played, baselines, slices_of
 from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.kernel.loop import Trace
@@ -39,29 +39,36 @@ class Outcome(NamedTuple):
     others: Sequence[Learnt] = ()  # the policies beside it
 
 
-def run(world: World, watch: Watch | None = None, *, others: bool = True) -> Outcome:
-    """Play the policy of the scenario, the others beside it unless that would take too long, and all baselines."""
-    first = _play(world, world.policy, watch)
+def run(
+    world: World, watch: Watch | None = None, *, others: bool = True, elsewhere: Elsewhere | None = None
+) -> Outcome:
+    """Play the policy of the scenario, the others beside it unless that would take too long, and all baselines.
+
+    elsewhere  where the sites run that have the policy of the scenario, if not here
+    """
+    first = _play(world, world.policy, watch, elsewhere)
     played, learnt = [*first.played], []
     for policy in beside(world) if others else ():
         other = _play(world, policy, None)
         played += other.played
         learnt.append(Learnt(policy, other.learners, other.trace))
-    notes = [*_how_it_was_played(world), *world.notes, *first.notes]
+    notes = [*_how_it_was_played(world, elsewhere), *world.notes, *first.notes]
     return Outcome([*played, *baselines(world)], first.learners, first.trace, notes, learnt)
 
 
-def _play(world: World, policy: Policy, watch: Watch | None) -> Outcome:
+def _play(world: World, policy: Policy, watch: Watch | None, elsewhere: Elsewhere | None = None) -> Outcome:
     """Play a policy, compiled if what every function says is known beforehand, else through real sites."""
-    if world.one_by_one:
-        lived = live.play(world, policy, watch)
+    if world.one_by_one or elsewhere is not None:
+        lived = live.play(world, policy, watch, elsewhere)
         return Outcome([*_lived(name_of(policy), world, lived)], lived.learners, lived.trace, lived.notes)
     learners = world.learners(policy)
     trace = _replayed(world, learners, watch)
     return Outcome([*_learnt(name_of(policy), world, learners, trace)], learners, trace, [])
 
 
-def _how_it_was_played(world: World) -> Iterator[str]:
+def _how_it_was_played(world: World, elsewhere: Elsewhere | None) -> Iterator[str]:
+    if elsewhere is not None:
+        yield f"{name_of(world.policy)} was played through {len(world.scenario.sites)} processes that ask each other"
     if world.one_by_one:
         yield f"played item by item, because {' and '.join(world.one_by_one)}"
     if not world.known:
