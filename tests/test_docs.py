@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend.config.scenario import load
+from cosend.config.contexts import AxisSetting
+from cosend.config.network import NetworkSetting
+from cosend.config.parts import Part
+from cosend.config.scenario import Scenario, load
+from cosend.config.sites import ClassifierSetting, SiteSetting
+from cosend.config.waiting import PatienceSetting
 from cosend.experiments.scenario import run, world
 
 ROOT = Path(__file__).parents[1]
@@ -60,3 +65,23 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+TABLES: dict[str, type[Part]] = {
+    "At the top": Scenario,
+    "`[patience]`": PatienceSetting,
+    "`[network]`": NetworkSetting,
+    "`[[context]]`": AxisSetting,
+    "`[[sites]]`": SiteSetting,
+    "`[[sites.classifiers]]`": ClassifierSetting,
+}
+
+
+@pytest.mark.parametrize("title", TABLES)
+def test_every_key_of_a_network_file_is_documented(title: str) -> None:
+    text = (ROOT / "docs" / "network-file.md").read_text()
+    section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section, flags=re.MULTILINE)
+    named = {key for row in rows for key in re.findall(r"\w+", row)}
+    tables = {name for name in TABLES[title].model_fields if f"{name}]" in text}  # these have sections of their own
+    assert TABLES[title].model_fields.keys() - tables - named == set()
