@@ -9,6 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
+from cosend.config.contexts import AxisSetting
+from cosend.config.network import NetworkSetting
+from cosend.config.parts import Part
+from cosend.config.scenario import Scenario
+from cosend.config.sites import ClassifierSetting, SiteSetting
+from cosend.config.waiting import PatienceSetting
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -39,3 +45,23 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+TABLES: dict[str, type[Part]] = {
+    "At the top": Scenario,
+    "`[patience]`": PatienceSetting,
+    "`[network]`": NetworkSetting,
+    "`[[context]]`": AxisSetting,
+    "`[[sites]]`": SiteSetting,
+    "`[[sites.classifiers]]`": ClassifierSetting,
+}
+
+
+@pytest.mark.parametrize("title", TABLES)
+def test_every_key_of_a_network_file_is_documented(title: str) -> None:
+    text = (ROOT / "docs" / "network-file.md").read_text()
+    section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section, flags=re.MULTILINE)
+    named = {key for row in rows for key in re.findall(r"\w+", row)}
+    tables = {name for name in TABLES[title].model_fields if f"{name}]" in text}  # these have sections of their own
+    assert TABLES[title].model_fields.keys() - tables - named == set()

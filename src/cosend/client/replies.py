@@ -124,6 +124,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     labels: int
     mean_gain: float | None
     seconds_per_item: float | None
+    present: bool = True  # a peer that is not there is left out until it comes back
+    refused: str | None = None  # why a peer that is there is not asked
 
 
 class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +161,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     cells: int
     events: int
     oldest_event: int
+    answered_for_peers: int = 0  # items of peers, since the process started
+    outbox: int = 0  # labels that peers are to be told and have not taken yet
 
 
 class ArmsPage(msgspec.Struct):

@@ -55,6 +55,8 @@ class Fares:
 class Demo:
     """Traffic for the sites of a plan, until it is cancelled or so many seconds are over."""
 
+    _limit: asyncio.Timeout
+
     def __init__(self, sites: list[Part], console: Console, seconds: float | None) -> None:
         self._sites, self._console, self._seconds = sites, console, seconds
         self.fares = {site.name: Fares() for site in sites}
@@ -65,7 +67,7 @@ class Demo:
         live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else nullcontext()
         with live as drawn:
             try:
-                async with asyncio.timeout(self._seconds), asyncio.TaskGroup() as tasks:
+                async with asyncio.timeout(None) as self._limit, asyncio.TaskGroup() as tasks:
                     for number, site in enumerate(self._sites):
                         tasks.create_task(_again(site, partial(self._feed, number)))
                         tasks.create_task(_again(site, partial(self._look, self.fares[site.name])))
@@ -91,12 +93,18 @@ class Demo:
         while True:
             try:
                 summary, arms = await client.summary(), await client.arms()
+                self._begin()
                 fares.state, fares.items, fares.error = "up", summary.items, summary.recent_error
                 fares.used = {arm.name: sum(arm.decisions.values()) for arm in arms}
                 fares.peers = frozenset(arm.name for arm in arms if arm.kind == "peer")
             except CosendError:
                 fares.state = "down" if fares.items else "starting"
             await asyncio.sleep(LOOK_S)
+
+    def _begin(self) -> None:
+        """Count the seconds from when the first site is there."""
+        if self._seconds is not None and self._limit.when() is None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
     async def _show(self, drawn: Live | None) -> None:
         while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from rich.console import Console
@@ -18,6 +18,7 @@ class Log:
 
     def __init__(self, console: Console, names: Sequence[str], form: Literal["json", "text"]) -> None:
         self._console, self._form = console, form
+        self.unread: Callable[[], None] = lambda: None  # is called when nobody reads any more
         self._width = max(map(len, (OWN, *names)))
         self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
 
@@ -30,7 +31,10 @@ class Log:
             text = Text(shown if line.startswith("{") else json.dumps({"site": name, "event": line}))
         else:
             text = Text.assemble((f"{name:{self._width}} | ", self._colours.get(name, "bold")), shown)
-        self._console.print(text, soft_wrap=True)
+        try:
+            self._console.print(text, soft_wrap=True)
+        except SystemExit:  # how rich says that nobody reads any more; from now on it prints nothing
+            self.unread()
 
     def say(self, line: str) -> None:
         """Print what the process that starts the others has to say."""

@@ -12,7 +12,7 @@ from cosend.local.plan import Plan
 from cosend.local.processes import Family
 from cosend.local.running import Running
 
-ORDERS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # to stop; the last one is a terminal that was closed
+ORDERS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # to stop; the last one, not known on Windows, is a closed terminal
 NO_SITE, AT_ONCE = 1, 130
 
 
@@ -34,8 +34,9 @@ async def run_plan(plan: Plan, log: Log, beside: Callable[[], Awaitable[None]] |
             else:
                 family.kill()
 
+        log.unread = running.stop
         for order in ORDERS:
-            asyncio.get_running_loop().add_signal_handler(order, stop)
+            asyncio.get_running_loop().add_signal_handler(getattr(signal, order), stop)
         has_run = await _both(running, beside)
         for name in running.killed if orders < 2 else []:
             log.say(f"{name} took too long to stop, and was killed; what it had answered is on the disk")
