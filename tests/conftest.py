@@ -64,3 +64,9 @@ def kdd99_file() -> Path:
     if not path.is_file():
         pytest.skip(f"no KDD Cup 1999 file at {path}: set COSEND_KDD99 to kddcup.data_10_percent.gz")
     return path
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lay out no figures, which takes longer than all else, in tests that do not look at them."""
+    monkeypatch.setattr("cosend.reports.plots.png", lambda _: b"\x89PNG")

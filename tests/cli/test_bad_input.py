@@ -133,6 +133,7 @@ def test_a_path_that_leads_nowhere_is_refused_in_short(command: str, path: str) 
     assert len(refused(command, path)) < 6_000
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("title", ["[/b]", "[red]", ":smile:", "[link=x]y[/link]", "$x_{$", "<b>&"])
 def test_a_title_is_printed_as_it_is(title: str, here: Path) -> None:
     (here / "good.toml").write_text(f"title = {title!r}\n{GOOD}")
@@ -151,7 +152,7 @@ def test_a_column_may_have_any_name(name: str, here: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [2**32 - 1, 2**32, 2**63 - 1])
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("here", "no_pictures")
 def test_a_seed_that_is_large_for_scikit_learn_is_played(seed: int) -> None:
     result = called("run", "good.toml", "--seed", str(seed))
     assert result.exit_code == 0, result.output

@@ -87,6 +87,7 @@ def test_validate_says_what_is_there_and_for_which_commands_as_the_page_says() -
     assert "  cosend run: ready\n" in with_stream
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_models_that_learn_are_played_and_the_run_says_how(here: Path) -> None:
     change(here, '"models:young"', '"models:online"')
     assert "young (GaussianNB from models:online, learns)" in called("validate", "network.toml").stdout
@@ -99,6 +100,7 @@ def test_models_that_learn_are_played_and_the_run_says_how(here: Path) -> None:
     assert re.search(r"north +ZoomingKLUCB +\d+\.\d\d ", result.stdout)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_column_of_predictions_can_be_played_and_not_served(here: Path) -> None:
     change(here, '"models:any_age"', '"column:said"')
     rows = (here / "visits.csv").read_text().splitlines()
@@ -112,6 +114,7 @@ def test_a_column_of_predictions_can_be_played_and_not_served(here: Path) -> Non
     assert "any (column 'said' of the stream)" in lines[2]
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_rows_may_say_where_they_arrive(here: Path) -> None:
     rows = (here / "visits.csv").read_text().splitlines()
     places = [f"{row},{'south' if n % 4 else 'north'}" for n, row in enumerate(rows[1:])]
@@ -172,6 +175,7 @@ def test_a_model_that_cannot_be_loaded_is_named_with_its_key_and_no_traceback(ca
         assert all(word in said for word in words), said
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_tree_plays_when_it_is_trusted_and_so_does_onnx(here: Path) -> None:
     fitted = models.DecisionTree(max_depth=2).fit([[20, 120], [80, 120], [30, 150], [75, 150]], [0, 1, 1, 1])
     models.write_skops(here, fitted, "tree.skops")
@@ -185,6 +189,7 @@ def test_a_tree_plays_when_it_is_trusted_and_so_does_onnx(here: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_model_that_fails_to_learn_is_said_in_a_line(here: Path) -> None:
     (here / "stubborn.py").write_text(
         "class Stubborn:\n    learns = True\n    def predict(self, items):\n        return [1] * len(items)\n"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cosend.reports import plots
 from cosend.reports.page import COLUMNS, write_report
 from tests.reports import SITES, made_up
 
@@ -35,12 +34,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(written: Path) -> str:
     return written.read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lay out no figure where only the words count."""
-    monkeypatch.setattr(plots, "png", lambda _: b"\x89PNG")
 
 
 def test_the_folder_has_the_page_the_data_and_the_pictures(written: Path) -> None:
@@ -75,7 +68,7 @@ def test_every_name_is_escaped(tmp_path: Path) -> None:
     assert words.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;&quot;") == 7
 
 
-@pytest.mark.usefixtures("quickly")
+@pytest.mark.usefixtures("no_pictures")
 def test_the_lowest_error_of_each_site_is_marked(tmp_path: Path) -> None:
     result = made_up(policies=("cos", "other"))
     result["rows"][3]["error"] = 0.1  # other, at the second site
@@ -84,7 +77,7 @@ def test_the_lowest_error_of_each_site_is_marked(tmp_path: Path) -> None:
     assert marked == [("cos", "0.70"), ("other", "0.10"), ("cos", "0.90"), ("cos", "1.00")]
 
 
-@pytest.mark.usefixtures("quickly")
+@pytest.mark.usefixtures("no_pictures")
 def test_equal_lowest_errors_are_all_marked(tmp_path: Path) -> None:
     result = made_up(sites=("solo",), policies=("cos", "twin"))
     result["rows"][1]["error"] = result["rows"][0]["error"]
@@ -104,7 +97,7 @@ def test_one_site_and_one_policy_are_enough(tmp_path: Path) -> None:
     assert words.count("<img") == len(PLOTS)
 
 
-@pytest.mark.usefixtures("quickly")
+@pytest.mark.usefixtures("no_pictures")
 def test_what_does_not_apply_is_a_dash(tmp_path: Path) -> None:
     result = made_up(sites=("solo",), policies=("cos",))
     result["rows"][0] |= {"regret": None, "training": None}
@@ -113,7 +106,7 @@ def test_what_does_not_apply_is_a_dash(tmp_path: Path) -> None:
     assert "None" not in words
 
 
-@pytest.mark.usefixtures("quickly")
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("none", [{}, {"solo": {"arms": ["a"], "cells": [], "best": [], "arrivals": []}}])
 def test_without_winners_the_page_says_so_and_an_old_picture_goes(
     none: dict[str, Any], written: Path, tmp_path: Path
@@ -131,7 +124,7 @@ def test_a_run_that_was_stopped_at_once_still_has_a_page(tmp_path: Path) -> None
     assert words_of(page_of(result, tmp_path)).count("Nothing to draw") == len(PLOTS)
 
 
-@pytest.mark.usefixtures("quickly")
+@pytest.mark.usefixtures("no_pictures")
 def test_a_number_that_json_cannot_hold_becomes_null(tmp_path: Path) -> None:
     result = made_up(sites=("solo",), policies=("cos",))
     result["rows"][0] |= {"regret": float("nan"), "error": float("nan")}
