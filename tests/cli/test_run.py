@@ -14,7 +14,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from cosend.cli.main import app
 from cosend.cli.playing import first_slots
 from cosend.cli.run import changed
 from cosend.config.scenario import load
@@ -55,6 +57,11 @@ def cosend(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[
         cwd=folder,
         env={**os.environ, "COLUMNS": "120"},
     )
+
+
+def invoked(*arguments: str | Path) -> Result:
+    """Run a command here: what is refused, or only told, is the same as in a process of its own."""
+    return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "120"})
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +130,7 @@ def test_json_is_all_that_stdout_gets_and_the_same_as_the_file(tmp_path: Path) -
 def test_a_scenario_with_mistakes_is_refused_with_all_of_them(tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_text('call_cost = 2\nseed = "x"\n[stream]\nkind = "traffic"\n[[context]]\nkind = "time"\n[[sites]]\n')
-    process = cosend("run", file, folder=tmp_path)
+    process = cosend("run", file, folder=tmp_path)  # as a process: what a user sees of it
     assert process.returncode == 2
     assert process.stdout == ""
     for key in ("call_cost: ", "seed: ", "sites.1.name: ", "sites.1.classifiers: "):
@@ -141,26 +148,32 @@ def test_a_scenario_with_mistakes_is_refused_with_all_of_them(tmp_path: Path) ->
         (["nowhere.toml"], ["nowhere.toml", "No such file"]),
     ],
 )
-def test_bad_arguments_are_refused(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
-    process = cosend("run", *arguments, folder=tmp_path)
-    assert process.returncode == 2
+def test_bad_arguments_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = invoked("run", *arguments)
+    assert refused.exit_code == 2
     for word in words:
-        assert word in process.stderr
-    assert "Traceback" not in process.stderr
+        assert word in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
-def test_a_file_that_does_not_hold_the_items_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_file_that_does_not_hold_the_items_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("a,y\n1,p\n2,q\n3,p\n")
     (tmp_path / "short.toml").write_text(
         '[stream]\nkind = "file"\npath = "rows.csv"\nlabel = "y"\nitems = 10\n[[context]]\nkind = "time"\n'
         '[[sites]]\nname = "s"\n[[sites.classifiers]]\nname = "c"\nmodel = "always"\nlabel = "p"\n'
     )
-    process = cosend("run", tmp_path / "short.toml", folder=tmp_path)
-    assert process.returncode == 2
-    assert "3 rows" in process.stderr
-    assert len(process.stderr.strip().splitlines()) == 1
-    small = cosend("run", tmp_path / "short.toml", "--items", "3", "--json", folder=tmp_path)
-    assert small.returncode == 0, small.stderr
+    refused = invoked("run", tmp_path / "short.toml")
+    assert refused.exit_code == 2
+    assert "3 rows" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+    small = invoked("run", tmp_path / "short.toml", "--items", "3", "--json")
+    assert small.exit_code == 0, small.stderr
     assert json.loads(small.stdout)["items"] == 3
 
 
@@ -173,10 +186,10 @@ def test_the_built_in_scenarios_are_listed_and_played_by_name(tmp_path: Path) ->
 
 
 def test_help_and_version(tmp_path: Path) -> None:
-    text = cosend("run", "--help", folder=tmp_path).stdout
+    text = invoked("run", "--help").stdout
     for option in ("--out", "--json", "--items", "--seed", "scenario"):
         assert option in text.lower()
-    overview = cosend("--help", folder=tmp_path).stdout
+    overview = invoked("--help").stdout
     for command in ("run", "validate", "reproduce"):
         assert command in overview
     assert re.fullmatch(r"cosend \d+\.\d+\.\d+\n", cosend("--version", folder=tmp_path).stdout)
