@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from cosend.core.kernel.bookkeeping import TRAIN
@@ -28,6 +29,7 @@ FRESH_S: Final = 1.0  # how long a report that rode along with a reply is worth 
 MOST_REPORTS: Final = 100_000
 ITEM, ID, KIND, CELL, CONTEXT = 2, 3, 4, 5, 8  # of a flight, which is a plain tuple
 Then = Callable[[list[Any], Answers], None]
+_QUESTION: Final = partial(tuple.__new__, Question)  # three times faster than by calling the class
 
 
 @dataclass(slots=True)
@@ -90,8 +92,8 @@ class Calls:
             start += len(group)
 
     async def _answers(self, peer: str, flights: Sequence[Any]) -> Answers:
-        questions = [self._question(flight) for flight in flights]
-        if any(question.labelled for question in questions):
+        questions, labelled = self._questions(flights)
+        if labelled:
             await self._commits.done()  # a peer that waits for a label must not wait for one that nobody remembers
         try:
             if self._link is None:
@@ -102,9 +104,8 @@ class Calls:
                 return await self._halves(peer, flights)
             return Replies([Reply(None, str(error))] * len(flights), why(error))
         self._remember(peer, flights, reports)
-        if any(failed is not None for _, failed in replies):
-            return Replies(replies)
-        return [label for label, _ in replies]
+        labels, failures = zip(*replies, strict=True)
+        return [*labels] if failures.count(None) == len(failures) else Replies(replies)
 
     async def _halves(self, peer: str, flights: Sequence[Any]) -> Answers:
         half = len(flights) // 2
@@ -118,9 +119,13 @@ class Calls:
     def _call_s(self) -> float:
         return self.deadline_s * (1 - ASK_SHARE)
 
-    def _question(self, flight: Any) -> Question:
-        training = flight[KIND] == TRAIN
-        return Question(flight[ID], flight[ITEM], flight[CONTEXT], training, training or self.shares_labels)
+    def _questions(self, flights: Sequence[Any]) -> tuple[list[Question], bool]:
+        """Return the questions of a call, and whether labels will follow to any of them."""
+        columns = [*zip(*flights, strict=True)]
+        training = [kind == TRAIN for kind in columns[KIND]]
+        labelled = [True] * len(flights) if self.shares_labels else training
+        rows = zip(columns[ID], columns[ITEM], columns[CONTEXT], training, labelled, strict=True)
+        return [*map(_QUESTION, rows)], any(labelled)
 
     def seconds_per_item(self, peer: str) -> float | None:
         """Return how long a peer takes for an item, if it was ever asked."""
