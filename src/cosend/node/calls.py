@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ FRESH_S: Final = 1.0  # how long a report that rode along with a reply is worth 
 MOST_REPORTS: Final = 100_000
 Then = Callable[[int, int, Answers], None]
 Group = tuple[Flights, int, Then]  # flights that go together, the place of the first among those chosen together
+_QUESTION: Final = partial(tuple.__new__, Question)  # three times faster than by calling the class
 
 
 @dataclass(slots=True)
@@ -105,9 +107,8 @@ class Calls:
                 return await self._halves(peer, flights)
             return Replies([Reply(None, str(error))] * count, why(error))
         self._remember(peer, flights, reports)
-        if any(failed is not None for _, failed in replies):
-            return Replies(replies)
-        return [label for label, _ in replies]
+        labels, failures = zip(*replies, strict=True)
+        return [*labels] if failures.count(None) == len(failures) else Replies(replies)
 
     async def _halves(self, peer: str, flights: Flights) -> Answers:
         half, count = len(flights.ids) // 2, len(flights.ids)
@@ -125,7 +126,7 @@ class Calls:
     def _questions(self, flights: Flights) -> list[Question]:
         training = [kind == TRAIN for kind in flights.kinds]
         labelled = [True] * len(training) if self.shares_labels else training
-        return [*map(Question, flights.ids, flights.items, flights.contexts, training, labelled)]
+        return [*map(_QUESTION, zip(flights.ids, flights.items, flights.contexts, training, labelled, strict=True))]
 
     def seconds_per_item(self, peer: str) -> float | None:
         """Return how long a peer takes for an item, if it was ever asked."""

@@ -30,7 +30,7 @@ from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY, Learner
 from cosend.core.learner.registry import Patience
-from cosend.core.learner.values import Answer, LabelledData, ScoreLocal
+from cosend.core.learner.values import LabelledData, ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, DecisionError, SettingError, UnansweredDecision, UnknownDecision
 from cosend.site import events
@@ -334,45 +334,44 @@ class Rules(ArmChanges):
         What is answered waits for its label if one will follow. If it was answered before, it no longer waits for that:
         a caller that asks again never got the first answer.
         """
-        if len({each.request for each in questions}) < len(questions):
-            raise SettingError(
-                f"the requests of caller {caller!r}", [each.request for each in questions], "all different"
-            )
-        labelled = [each for each in questions if each.labelled or each.training]
-        unlabelled = [each.request for each in questions if not (each.labelled or each.training)]
-        before = self.served_tickets(caller, unlabelled)  # they are struck, and no other event says so
-        answers, forwards = self._change(self._serve, caller, questions, without)
-        tickets = [answer.ticket or 0 for answer in answers]
+        requests, _, contexts, training, labelled = zip(*questions, strict=True) if questions else ((),) * 5
+        if len({*requests}) < len(requests):
+            raise SettingError(f"the requests of caller {caller!r}", [*requests], "all different")
+        before = []  # they are struck, and no other event says so
+        if not self.served.is_empty():
+            before = self.served_tickets(caller, [each.request for each in questions if not any(each[3:])])
+        flags = [*zip(training, labelled, strict=True)]
+        serving = self._change(self._serve, caller, requests, contexts, flags, without)
         event = None
-        if self.journal is not None and labelled:
-            given = [answer for answer in answers if answer.ticket]
-            event = events.Served(
-                caller=caller,
-                requests=tuple(each.request for each in labelled),
-                first=given[0].ticket or 0,
-                contexts=tuple(tuple(each.context) for each in labelled),
-                functions=tuple(answer.function for answer in given),
-                training=tuple(each.training for each in labelled),
-                without=tuple(without),
-            )
+        if self.journal is not None and any(serving.tickets):
+            columns = requests, serving.tickets, contexts, serving.functions, training
+            taught = [row for row in zip(*columns, strict=True) if row[1]]
+            numbers, tickets, places, functions, trained = zip(*taught, strict=True)
+            told = tuple(map(tuple, places))
+            event = events.Served(caller, numbers, tickets[0], told, functions, trained, tuple(without))
         self._write(events.Withdrawn(tuple(before)) if before else None, event)
-        return Serving([answer.function for answer in answers], tickets, forwards)
+        return serving
 
     def _serve(
-        self, caller: str, questions: Sequence[Question], without: Collection[str]
-    ) -> tuple[list[Answer], list[Forward]]:
-        found = [self.understand(each.context, Codes.find) for each in questions]
-        flags = [(each.training, each.labelled) for each in questions]
-        requests = [each.request for each in questions]
-        self.learner.check_answers(found, caller, requests, without)
+        self,
+        caller: str,
+        requests: Sequence[int],
+        contexts: Sequence[tuple[Any, ...]],
+        flags: Sequence[tuple[bool, bool]],
+        without: Collection[str],
+    ) -> Serving:
+        learner, codes = self.learner, self.past.codes
+        found = [self.understand(each, Codes.find) for each in contexts] if codes else contexts
+        points, out = learner.check_answers(found, caller, requests, without)
         self.strike_served(caller, requests)
-        contexts = [
-            self.understand(each.context, Codes.code) if any(flag) else point
-            for each, flag, point in zip(questions, flags, found, strict=True)
-        ]
-        answers = self.learner.answer_many(contexts, caller=caller, requests=requests, flags=flags, without=without)
-        self.remember_served(caller, requests, [answer.ticket for answer in answers])
-        return answers, self.forget_overdue()
+        if codes:
+            both = zip(contexts, flags, found, strict=True)
+            known = [self.understand(each, Codes.code) if any(flag) else point for each, flag, point in both]
+            points, _ = learner.check_answers(known, caller, requests, without)
+        functions, tickets = learner.memory.answer(points, out, caller, requests, flags)
+        self.remember_served(caller, requests, tickets)
+        names = learner.arms.names
+        return Serving([names[function] for function in functions], tickets, self.forget_overdue())
 
     def teach(
         self,

@@ -127,22 +127,19 @@ class Transitions:
 
     def strike_served(self, caller: str, requests: Sequence[int]) -> None:
         """Take back what was answered before for requests that are answered once more."""
-        before = [self.served.ticket(caller, request) for request in requests]
-        tickets = [ticket for ticket in before if ticket is not None]
+        tickets = self.served.tickets(caller, requests)
         if tickets:
             self.learner.withdraw_many(tickets)
             self.served.forget(tickets)
 
     def remember_served(self, caller: str, requests: Sequence[int], tickets: Sequence[int | None]) -> None:
         """Remember who asked for what now waits under ids; some may be overdue already."""
-        for request, ticket in zip(requests, tickets, strict=True):
-            if ticket:
-                self.served.add(caller, request, ticket)
+        if any(tickets):
+            self.served.add(caller, requests, tickets)
 
     def served_tickets(self, caller: str, requests: Sequence[int]) -> list[int]:
         """Return the ids under which labels of a caller's requests are awaited; other requests are passed over."""
-        found = [self.served.ticket(caller, request) for request in requests]
-        return [ticket for ticket in found if ticket is not None]
+        return self.served.tickets(caller, requests)
 
     # Looking inside
 

@@ -13,12 +13,11 @@ from typing import Final, TypeAlias, get_args
 
 import numpy as np
 
-from cosend.core.checks import check_count, check_kind, check_one_of, check_text, check_whole
+from cosend.core.checks import check_count, check_counts, check_kind, check_one_of, check_text, check_whole
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
 from cosend.core.kernel.cos import ASK
-from cosend.core.kernel.draws import caller_word
 from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
 from cosend.core.kernel.partition import first_bad_axis
 from cosend.core.learner.arms import Arms
@@ -278,15 +277,8 @@ class Learner(LateLabels):
     ) -> list[Answer]:
         """Answer many questions of one peer at once; `flags` are (training, labelled) of each."""
         points, out = self.check_answers(contexts, caller, requests, without)
-        known = np.array([(training, training or labelled) for training, labelled in flags], np.int32).reshape(-1, 2)
-        numbers, made, done = np.array(requests, np.int64), np.zeros((len(points), 2), np.int64), 0
-        word = caller_word(caller)
-        while True:
-            done = entry_points.answer_many(self.memory.without(out), points, word, numbers, known, done, made)
-            if done == len(points):
-                names = self.arms.names
-                return [Answer(names[function], ticket or None) for function, ticket in made.tolist()]
-            self.memory.make_way(entry_points.NO_ROOM)
+        functions, tickets = self.memory.answer(points, out, caller, requests, flags)
+        return [Answer(self.arms.names[n], ticket or None) for n, ticket in zip(functions, tickets, strict=True)]
 
     def check_answers(
         self,
@@ -297,8 +289,7 @@ class Learner(LateLabels):
     ) -> tuple[Floats, Collection[int]]:
         """Return the points of a call and the numbers of the arms that are out, or raise; nothing changes."""
         check_text(f"the caller of site {self.name!r}", caller)
-        for request in requests:
-            check_count(f"the request of caller {caller!r}", request)
+        check_counts(f"the request of caller {caller!r}", requests)
         points = read_points(self.name, contexts, self.dimensions, self.categories)
         out = self._numbers_out(without) if without or self.arms.paused else ()
         if all(name in without or name in self.arms.paused for name in self.arms.own):

@@ -34,10 +34,9 @@ def read_points(site: str, contexts: Sequence[PointLike] | Floats, dimensions: i
     if points.dtype.kind not in "biuf" or points.size != len(contexts) * dimensions:
         points = np.array([read_point(site, context, dimensions) for context in contexts])  # says which one it is
     points = np.ascontiguousarray(points.astype(np.float64).reshape(len(contexts), dimensions))
-    for n in np.flatnonzero(~((points >= 0.0) & (points <= 1.0)).all(axis=1) | (categories > 0)).tolist():
-        axis = first_bad_axis(points[n], categories)
-        if axis >= 0:
-            raise bad_context(site, points[n], axis, f"context {n} of the batch, ")
+    n = first_bad_context(points, categories)
+    if n >= 0:
+        raise bad_context(site, points[n], first_bad_axis(points[n], categories), f"context {n} of the batch, ")
     return points
 
 
