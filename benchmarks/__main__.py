@@ -15,7 +15,7 @@ from rich.table import Table
 from tests.oracle.twin import Twin
 from tests.oracle.twin_values import TwinSettings
 
-from benchmarks import service
+from benchmarks import mixed, service
 from benchmarks.routing import routed
 from benchmarks.rows import Row, yes
 from cosend import AskPeer, CoS, Learner, replay
@@ -131,7 +131,7 @@ def main() -> None:
     """Print the table."""
     scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
     console, table = Console(), Table("what", "measured", "goal", "reached", title="cosend benchmarks")
-    for row in [*rows(scale), *service.show(console, service.options(scale).parse_args([]))]:
+    for row in [*rows(scale), *mixed.rows(scale), *service.show(console, service.options(scale).parse_args([]))]:
         table.add_row(*row)
     console.print(table)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks import peer_training
+from benchmarks import mixed, peer_training
 from benchmarks.__main__ import rows
 
 pytestmark = pytest.mark.compiled
@@ -11,7 +11,8 @@ pytestmark = pytest.mark.compiled
 
 def test_benchmarks_run_at_small_size() -> None:
     measured = {row.what: row.measured for row in rows(0.001)}
-    assert len(measured) == 7
+    measured |= {row.what: row.measured for row in mixed.rows(0.001)}
+    assert len(measured) == 7 + 6
     assert all(measured.values())
 
 

@@ -245,4 +245,4 @@ def test_the_rate_of_splitting_is_that_of_the_paper() -> None:
 
 def test_every_policy_has_its_name_in_the_list() -> None:
     assert {type(policy).__name__ for policy in policies.POLICIES.values()} <= POLICIES.keys()
-    assert len(POLICIES) == 7
+    assert len(POLICIES) == 8

@@ -49,7 +49,7 @@ def views_of(settings: TwinSettings) -> list[View]:
     for axes in parts:
         codes = [axis for axis in axes if axis in settings.categories]
         numbers = len(axes) - len(codes)
-        levels = [1] if not numbers else [4, 16, 64] if d <= 12 else [4, 16, 2**40]
+        levels = [1] if not numbers else [4, 16, 64] if d <= 12 else [4, 16, 1024]
         for level, slices in enumerate(levels):
             if slices**numbers * CODES ** len(codes) > 2**48:
                 break
@@ -290,17 +290,16 @@ class MixedTwin(Twin):
         return id
 
     def _weigh(self, kept: Kept, reward: float, scored: Scores) -> None:
-        """Multiply every weight by the geometric mean of how likely the view held the gains."""
+        """Multiply every weight by how likely the view held the gains, about as if there were one of them."""
         judges = [(kept.used, reward)]
         judges += [(kept.forecasts[name], gain) for name, gain in scored.items() if name in kept.forecasts][:128]
         for number in range(len(self.weights)):
             likely = 1.0
             for forecast, gain in judges:
                 likely *= chance(forecast[number], gain)
-            if len(judges) == 2:
-                likely = math.sqrt(likely)
-            elif len(judges) > 2:
-                likely = math.exp(math.log(likely) / len(judges))
+            power = 1
+            while power < len(judges):
+                likely, power = math.sqrt(likely), 2 * power
             self.weights[number] *= likely
         total = 0.0
         for weight in self.weights:

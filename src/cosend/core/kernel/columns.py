@@ -73,7 +73,9 @@ VIEW_UP: Final = 8  # the next coarser view of the same axes; the first view if 
 VIEW_FINE: Final = 9  # 1: it has cells only where that one has seen enough labels
 VIEW_MEMORY: Final = 10  # by what its sums are multiplied before a reward is added
 VIEW_WEIGHT: Final = 11
-VIEW_COLUMNS: Final = 12  # behind them, in mixed views, what is forecast of every arm for the item at hand
+VIEW_COLUMNS: Final = (
+    12  # behind them, in mixed views, what is forecast of every arm, and (in the first) by all together
+)
 
 # Ledger.cells: one row for each visited cell.
 CELL_KEY: Final = 0

@@ -1,7 +1,8 @@
 """Mixed views: a label that comes. The views are weighed by what they forecast, then learn, then the pattern moves.
 
-weight      times the geometric mean, over the arms that are scored, of how likely the view held their gains,
-            then as shares of one, of which a little is spread over all views
+weight      times the root of how likely the view held the gains of all arms that are scored: their number, rounded up
+            to a power of two, says which root, because square roots are quick; then as shares of one, of which a
+            little is spread over all views
 every row   N = g N + 1 and S = g S + gain for each arm that is scored, g the memory of the view
 """
 
@@ -59,21 +60,18 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
 
 @compiled
 def root_of_chance(chance: float, judges: float) -> float:
-    """Return the geometric mean of so many chances with this product."""
-    if judges == 1.0:
-        return chance
-    if judges == 2.0:
-        return math.sqrt(chance)
-    return math.exp(math.log(chance) / judges)
+    """Return the root of a product of so many chances: about their geometric mean."""
+    while judges > 1.0:
+        chance, judges = math.sqrt(chance), judges / 2.0
+    return chance
 
 
 @compiled
 def add_gain(ledger: Ledger, row: int, arm: int, memory: float, gain: float) -> None:
     """Add a gain to what a row knows of an arm."""
-    known = ledger.rewards[row, arm]
+    known = ledger.rewards[row, arm]  # nobody reads the mean of it but people, who divide themselves
     known[col.REWARD_SUM] = memory * known[col.REWARD_SUM] + gain
     known[col.REWARD_COUNT] = memory * known[col.REWARD_COUNT] + 1.0
-    known[col.MEAN_REWARD] = known[col.REWARD_SUM] / known[col.REWARD_COUNT]
 
 
 @compiled_apart

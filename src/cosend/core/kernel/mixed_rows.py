@@ -90,22 +90,39 @@ def find_mixed_rows(ledger: Ledger, context: Floats, begins: bool, kept: Floats)
 
 @compiled
 def forecast(ledger: Ledger, kept: Floats) -> None:
-    """Write what every view forecasts of every arm behind the columns of the view."""
+    """Write what every view forecasts of every arm behind the columns of the view, and behind the first all together.
+
+    One pass over the views: the sums of the arms do not wait for each other.
+    """
     views, first, arms = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT]
-    for view in range(ledger.site[col.VIEWS]):
-        row = int(kept[view])
+    forecast_whole(ledger, int(kept[0]))
+    for view in range(1, ledger.site[col.VIEWS]):
+        row, weight = int(kept[view]), views[view, col.VIEW_WEIGHT]
         if row != EMPTY:
             for arm in range(arms):
-                prior = views[0, first + arm] if view > 0 else 0.5
-                known = ledger.rewards[row, arm]
-                views[view, first + arm] = (known[col.REWARD_SUM] + prior) / (known[col.REWARD_COUNT] + 1.0)
-        elif view == 0:
-            for arm in range(arms):
-                views[0, first + arm] = 0.5
+                total, count = ledger.rewards[row, arm, col.REWARD_SUM], ledger.rewards[row, arm, col.REWARD_COUNT]
+                chance = (total + views[0, first + arm]) / (count + 1.0)
+                views[view, first + arm] = chance
+                views[0, first + arms + arm] += weight * chance
         else:
             up = int(views[view, col.VIEW_UP])
             for arm in range(arms):
-                views[view, first + arm] = views[up, first + arm]
+                chance = views[up, first + arm]
+                views[view, first + arm] = chance
+                views[0, first + arms + arm] += weight * chance
+
+
+@compiled
+def forecast_whole(ledger: Ledger, row: int) -> None:
+    """Write what the first view forecasts, and begin the sums of all together with it."""
+    views, first, arms = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT]
+    for arm in range(arms):
+        chance = 0.5
+        if row != EMPTY:
+            known = ledger.rewards[row, arm]
+            chance = (known[col.REWARD_SUM] + 0.5) / (known[col.REWARD_COUNT] + 1.0)
+        views[0, first + arm] = chance
+        views[0, first + arms + arm] = views[0, col.VIEW_WEIGHT] * chance
 
 
 @compiled
@@ -122,10 +139,7 @@ def keep_forecasts(ledger: Ledger, arm: int, kept: Floats) -> None:
 @compiled
 def mean_forecast(ledger: Ledger, arm: int) -> float:
     """Return what all views together forecast of an arm."""
-    mean = 0.0
-    for view in range(ledger.site[col.VIEWS]):
-        mean += ledger.views[view, col.VIEW_WEIGHT] * ledger.views[view, col.VIEW_COLUMNS + arm]
-    return mean
+    return float(ledger.views[0, col.VIEW_COLUMNS + ledger.site[col.ARM_COUNT] + arm])
 
 
 @compiled

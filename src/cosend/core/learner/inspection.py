@@ -70,8 +70,10 @@ def _cube(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
 
 def _estimate(ledger: Ledger, row: int, arm: int, cost: float) -> Estimate:
     counts = ledger.counts[row, arm].tolist()
+    known = ledger.rewards[row, arm]
+    mean = known[col.REWARD_SUM] / known[col.REWARD_COUNT] if known[col.REWARD_COUNT] else 0.0
     return Estimate(
-        mean_reward=float(ledger.rewards[row, arm, col.MEAN_REWARD]) - cost,
+        mean_reward=float(mean) - cost,
         reward_count=int(ledger.rewards[row, arm, col.REWARD_COUNT]),
         waiting_count=counts[col.WAITING],
         training_count=counts[col.TRAINING],
@@ -113,7 +115,7 @@ def _mixed_view(ledger: Ledger, number: int) -> View:
 
 def explained(ledger: Ledger, arms: Sequence[str]) -> list[Explanation]:
     """Return what every mixed view has forecast last, the largest weight first."""
-    said = ledger.views[:, col.VIEW_COLUMNS :].tolist()
+    said = ledger.views[:, col.VIEW_COLUMNS : col.VIEW_COLUMNS + len(arms)].tolist()
     views = [
         Explanation(_mixed_view(ledger, n), dict(zip(arms, said[n], strict=True))) for n in range(len(ledger.views))
     ]

@@ -22,7 +22,7 @@ def for_other_arms(
     """
     views = len(ledger.views)
     _reshape_kept(registry, views, own, change)
-    return ledger._replace(views=np.hstack([ledger.views[:, : col.VIEW_COLUMNS], np.zeros((views, arms))]))
+    return ledger._replace(views=np.hstack([ledger.views[:, : col.VIEW_COLUMNS], np.zeros((views, 2 * arms))]))
 
 
 def forget_patterns(ledger: Ledger, number: int, own: int, arms: int) -> None:

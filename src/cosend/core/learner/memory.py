@@ -41,7 +41,7 @@ class Memory:
     ) -> None:
         self.arms, self.dimensions, self.policy = arms, dimensions, policy
         views = len(policy.views(dimensions, categories))
-        view_columns = col.VIEW_COLUMNS + (len(arms) if policy.mixes else 0)
+        view_columns = col.VIEW_COLUMNS + (2 * len(arms) if policy.mixes else 0)
         self.ledger = new_ledger(len(arms), max(16, views), views, policy.reward_columns, view_columns)
         self.ledger.site[[col.KEY0, col.KEY1]] = site_words(seed, arms.site)
         self.ledger.site[col.CATEGORIES], self.ledger.site[col.SCORES] = categories, scores

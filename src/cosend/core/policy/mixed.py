@@ -26,8 +26,8 @@ from cosend.core.kernel.partition import MOST_CODES
 from cosend.core.policy.parts import MOST_CELLS, Policy, ShareLabels
 
 LEVELS: Final = (4, 16, 64)  # slices per axis
-EXACT: Final = 2**40  # slices: values that differ at all differ here
-LEVELS_OF_MANY: Final = (4, 16, EXACT)
+FINEST: Final = 1024  # slices: values that repeat, as sizes and counts do, mostly have one of their own
+LEVELS_OF_MANY: Final = (4, 16, FINEST)
 MOST_TOGETHER: Final = 12  # axes that are also looked at two by two, and all together
 MOST_KEYS: Final = 2**48  # of a view, so that there are bits for its number
 SHORT_MEMORY: Final = 0.9
