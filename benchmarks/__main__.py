@@ -16,7 +16,7 @@ from rich.table import Table
 from tests.oracle.twin import Twin
 from tests.oracle.twin_values import TwinSettings
 
-from benchmarks import network, service, workers
+from benchmarks import mixed, network, service, workers
 from benchmarks.routing import routed
 from benchmarks.rows import Row, yes
 from cosend import AskPeer, CoS, Learner, replay
@@ -132,7 +132,7 @@ def main() -> None:
     """Print the table."""
     scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
     console, table = Console(), Table("what", "measured", "goal", "reached", title="cosend benchmarks")
-    shown = [*rows(scale), *service.show(console, service.options(scale).parse_args([]))]
+    shown = [*rows(scale), *mixed.rows(scale), *service.show(console, service.options(scale).parse_args([]))]
     with console.status("sites over NATS, and workers"):
         shown += network.rows(network.ROUNDS, network.ROUND_S * scale)
         shown += workers.rows(workers.ROUNDS, workers.ROUND_S * scale)

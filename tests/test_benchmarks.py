@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks import network, peer_training, workers
+from benchmarks import mixed, network, peer_training, workers
 from benchmarks.__main__ import rows
 
 from tests.links.worlds import server_binary
@@ -15,7 +15,8 @@ pytestmark = pytest.mark.compiled
 
 def test_benchmarks_run_at_small_size() -> None:
     measured = {row.what: row.measured for row in rows(0.001)}
-    assert len(measured) == 7
+    measured |= {row.what: row.measured for row in mixed.rows(0.001)}
+    assert len(measured) == 7 + 6
     assert all(measured.values())
 
 

@@ -15,10 +15,12 @@ from cosend.core.learner.values import (
     Cell,
     Choice,
     Estimate,
+    Explanation,
     LabelledData,
     Phase,
     View,
 )
+from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import (
     CellKLUCB,
@@ -58,8 +60,10 @@ __all__ = [
     "Decision",
     "Difference",
     "Estimate",
+    "Explanation",
     "LabelledData",
     "Learner",
+    "MixedViews",
     "Network",
     "Patience",
     "Peer",

@@ -6,7 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend.baselines.fixed import best_fixed, commonest, per_cell_oracle, persistence, uniform_random
+from cosend.baselines.fixed import (
+    best_fixed,
+    commonest,
+    per_cell_oracle,
+    persistence,
+    uniform_random,
+    win_stay_lose_shift,
+)
 
 VALUES = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 1], [0, 1, 1]])
 
@@ -57,3 +64,13 @@ def test_uniform_random_uses_every_function_about_as_often_and_the_seed_decides(
     assert abs(np.bincount(picked, minlength=4) / 8_000 - 0.25).max() < 0.03
     assert np.array_equal(picked, uniform_random(values, seed=3))
     assert not np.array_equal(picked, uniform_random(values, seed=4))
+
+
+def test_who_wins_stays_and_who_loses_makes_way_when_the_label_is_known() -> None:
+    right = np.array([[1, 0], [0, 1], [0, 1], [1, 0], [1, 0], [1, 1]])
+    at_once, late = np.ones(6, int), np.full(6, 2)
+    assert win_stay_lose_shift(right, at_once).tolist() == [0, 0, 1, 1, 0, 0]
+    assert win_stay_lose_shift(right, np.zeros(6, int)).tolist() == [0, 0, 1, 1, 0, 0]
+    assert win_stay_lose_shift(right, late).tolist() == [0, 0, 0, 1, 1, 0]
+    out_of_order = np.array([5, 1, 1, 1, 1, 1])
+    assert win_stay_lose_shift(right, out_of_order).tolist() == [0, 0, 1, 1, 0, 0]

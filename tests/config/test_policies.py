@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cosend.config.policies import DEEPEST, build_policy, inside_of, name_of, policy_mistakes
+from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import (
     POLICIES,
@@ -34,6 +35,7 @@ MEANT: dict[str, tuple[str, Policy]] = {
     "CellThompson": ('name = "CellThompson"\nhorizon = "unknown"', CellThompson()),
     "Zooming": ('name = "Zooming"\ncontexts = "concentrated"', Zooming(contexts="concentrated")),
     "ZoomingKLUCB": ('name = "ZoomingKLUCB"\nlipschitz = 5', ZoomingKLUCB(lipschitz=5.0)),
+    "MixedViews": ('name = "MixedViews"\nbonus = 0.5\nmax_cells = 900', MixedViews(bonus=0.5, max_cells=900)),
     "time in cubes": (
         'name = "ZoomingKLUCB"\ntime_dimension = true',
         ZoomingKLUCB(time_dimension=True, horizon=500),

@@ -11,6 +11,7 @@ from cosend.core.kernel.changes import ERRORS, LAST_USE, LOOK_ERRORS
 from cosend.core.learner.inspection import place_of
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.values import Cell
+from tests.oracle.mixed_twin import MixedTwin
 from tests.oracle.networks import Network
 from tests.oracle.thompson_twin import ThompsonTwin
 from tests.oracle.twin import Twin
@@ -22,6 +23,9 @@ def compare_ledgers(network: Network) -> None:
     """Compare everything that was learnt, number by number."""
     for site, learner in network.learners.items():
         twin = network.twins[site]
+        if isinstance(twin, MixedTwin):
+            compare_mixed(learner, twin)
+            continue
         views = twin.views()
         overall = len(views)  # the view of the one cell that holds the rewards over all cells
         cells = [view.cells() for view in views]
@@ -39,6 +43,22 @@ def compare_ledgers(network: Network) -> None:
         assert sum(key[0] == overall for key in seen) == has_overall
         compare_views(learner, twin)
         compare_waiting(learner, views)
+
+
+def compare_mixed(learner: Learner, twin: MixedTwin) -> None:
+    """Compare the rows of all views, their weights, and the pattern."""
+    ledger = learner.ledger
+    assert [view.share for view in learner.views()] == twin.weights
+    assert [view.axes for view in learner.views()] == [view.axes for view in twin.mixed]
+    assert (ledger.site[col.PATTERN], ledger.site[col.NEWEST]) == (twin.pattern, twin.newest)
+    cells = learner.cells()
+    assert len(cells) == sum(map(len, twin.rows))
+    costs = {arm: twin.cost(arm) for arm in learner.arms.names}
+    for row, cell in enumerate(cells.values()):
+        expected = twin.rows[cell.view][cell.axes]
+        assert ledger.cells[row, col.CELL_LABELS] == expected.labels
+        compare_cell(learner, row, cell, expected, costs)
+    compare_waiting(learner, [twin])
 
 
 def where_is(learner: Learner, key: int) -> tuple[int, int, tuple[int, ...]]:

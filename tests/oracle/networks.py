@@ -18,6 +18,7 @@ from tests.oracle.changes_twin import (
     LooksTwin,
 )
 from tests.oracle.index_twin import IndexTwin, IndexTwinSettings
+from tests.oracle.mixed_twin import MixedTwin
 from tests.oracle.thompson_twin import ThompsonTwin
 from tests.oracle.twin import Twin
 from tests.oracle.twin_values import Context, TwinSettings
@@ -31,6 +32,7 @@ TWINS: dict[str, tuple[type[Twin], type[Twin], type[TwinSettings]]] = {
     "CellThompson": (ThompsonTwin, ChangesThompsonTwin, IndexTwinSettings),
     "Zooming": (ZoomingTwin, ChangesZoomingTwin, TwinSettings),
     "ZoomingKLUCB": (ZoomingIndexTwin, ChangesZoomingIndexTwin, ZoomingIndexTwinSettings),
+    "MixedViews": (MixedTwin, MixedTwin, IndexTwinSettings),
 }
 
 
@@ -138,5 +140,5 @@ def build(
         network.learners[name] = Learner(
             name, policy=rule, patience=patience, seed=seed, score_local="all" if scores else "used", **told
         )
-        network.twins[name] = around.twin(policy, {"name": name, "seed": seed, **told, **options})
+        network.twins[name] = around.twin(policy, {"name": name, "seed": seed, "scores": scores, **told, **options})
     return network

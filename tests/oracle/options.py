@@ -50,6 +50,19 @@ def zooming_index(draw: st.DrawFn) -> dict[str, Any]:
     return {**_any(draw), **_peer_training(draw), **_cubes(draw), **steepness}
 
 
+@st.composite
+def mixed(draw: st.DrawFn) -> dict[str, Any]:
+    """Any mixture of settings that `MixedViews` allows."""
+    chosen = {name: value for name, value in _any(draw).items() if name != "alpha"}
+    chosen["max_cells"] = draw(st.sampled_from([None, None, 1, 7, 60]))
+    return {
+        **chosen,
+        "share": draw(st.sampled_from([0.02, 0.3])),
+        "bonus": draw(st.sampled_from([0.2, 0.0, 2.0])),
+        "home_margin": draw(st.sampled_from([0.01, 0.0, 0.2])),
+    }
+
+
 def _any(draw: st.DrawFn) -> dict[str, Any]:
     """Draw what every policy has, and how long a label is waited for."""
     return {

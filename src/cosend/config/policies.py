@@ -94,7 +94,8 @@ def _try_option(kind: type[Policy], option: str, value: Any) -> None:
     if issubclass(kind, Wrapper):
         kind(ZoomingKLUCB(), **{option: value})
     elif (option, value) != ("horizon", UNKNOWN):
-        kind(**{"horizon": 1, option: value})
+        known = {"horizon": 1} if "horizon" in signature(kind).parameters else {}
+        kind(**{**known, option: value})
 
 
 def _mistakes_inside(kind: type[Policy], options: Options, key: str, depth: int) -> Iterator[str]:

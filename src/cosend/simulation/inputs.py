@@ -72,8 +72,9 @@ def _check_arrays(learners: Sequence[Learner], functions: int, contexts: Floats,
         raise ContextError(
             f"contexts must be [item, {sorted(dimensions)} axes], got an array of shape {contexts.shape}"
         )
-    if contexts.size and not (contexts.min() >= 0.0 and contexts.max() <= 1.0):
-        item, axis = np.argwhere(~((contexts >= 0.0) & (contexts <= 1.0)))[0].tolist()
+    lacks = np.isnan(contexts) & all(learner.policy.mixes for learner in learners)
+    if not ((contexts >= 0.0) & (contexts <= 1.0) | lacks).all():
+        item, axis = np.argwhere(~((contexts >= 0.0) & (contexts <= 1.0) | lacks))[0].tolist()
         raise ContextError(f"item {item}, axis {axis} of the context must be in [0, 1], got {contexts[item, axis]}")
     if gains.shape != (len(contexts), functions):
         raise NetworkError(f"gains must be [{len(contexts)} items, {functions} functions], got shape {gains.shape}")

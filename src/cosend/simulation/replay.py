@@ -53,7 +53,7 @@ def replay(
     contexts, gains, items = read_arrays(learners, contexts, gains, items)
     delays = read_delays(delay, items.shape)
     check_inputs(learners, contexts, gains, items, int(delays.max(initial=0)))
-    labels = labels_in_order(delays, items)
+    labels = labels_in_order(delays, items, max(learner.memory.kept_width for learner in learners))
     items = np.ascontiguousarray(items, np.int32)
     ledgers, wiring = [learner.ledger for learner in learners], wire(learners)
     trace = Trace(np.zeros(items.shape, np.int8), np.zeros(items.shape, np.int16), np.zeros(items.shape, np.int16))
@@ -76,12 +76,13 @@ def replay(
     return trace
 
 
-def labels_in_order(delays: Ints, items: Ints) -> Labels:
+def labels_in_order(delays: Ints, items: Ints, kept_width: int) -> Labels:
     """Return when labels come: those of one slot in the order of their items, then of their sites."""
     longest = min(int(delays.max(initial=0)), len(items))  # what comes after the end waits in a place of its own
     ring = 1 << longest.bit_length()  # a power of two above the longest delay
     waiting = np.zeros((ring, items.shape[1], WAITING_COLUMNS), np.int64)
+    kept = np.zeros((ring, items.shape[1], 2, kept_width))
     if delays.shape == (1, 1):
-        return Labels(delays, np.empty(0, np.int64), waiting)
+        return Labels(delays, np.empty(0, np.int64), waiting, kept)
     due = (np.arange(len(delays))[:, None] + delays).ravel()
-    return Labels(delays, np.argsort(due, kind="stable"), waiting)
+    return Labels(delays, np.argsort(due, kind="stable"), waiting, kept)

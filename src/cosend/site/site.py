@@ -11,7 +11,7 @@ from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
 from cosend.core.checks import as_list, check_callable, check_kind, check_one_of, check_whole
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
-from cosend.core.learner.values import LabelledData, ScoreLocal, View
+from cosend.core.learner.values import LabelledData, ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ContextSelection
 from cosend.errors import (
@@ -33,6 +33,7 @@ from cosend.site.messages import Call, Decision, Forward, Lesson, Open, Peer, Re
 from cosend.site.outbox import Outbox
 from cosend.site.rewards import gains_of, other_gains, right_or_wrong
 from cosend.site.rules import Rules
+from cosend.site.trusting import Trusting
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -49,7 +50,7 @@ def check_models(site: Any, classifiers: Any, costs: Any) -> None:
         raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
 
 
-class Site(Kept):
+class Site(Kept, Trusting):
     """Decides for every item which local classifier or peer labels it, and learns from the truth which was best.
 
     classifiers    name -> scikit-learn or river model, or a function from item to label
@@ -235,11 +236,6 @@ class Site(Kept):
     def waits(self, decision: int | Decision) -> bool:
         """Tell whether a decision waits for its label."""
         return (decision.id if isinstance(decision, Decision) else decision) in self.learner.registry
-
-    def trust(self) -> dict[str, View]:
-        """Return by name the parts of the context that may be trusted, and how each of them fares."""
-        names = [*self.axis_names, "time"]
-        return {" + ".join(names[axis] for axis in view.axes) or "none": view for view in self.learner.views()}
 
     # Arms that join and leave, pause and resume
 

@@ -23,6 +23,12 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel.changes import LAST_USE, notice
 from cosend.core.kernel.ledger import EMPTY, MOST, Floats, Ledger
 
+# Which rule a site follows.
+BY_QUOTA: Final = 0
+BY_KL_INDEX: Final = 1
+BY_SAMPLE: Final = 2
+BY_MIXTURE: Final = 3
+
 TRAIN: Final = 1
 EXPLORE: Final = 2
 EXPLOIT: Final = 3

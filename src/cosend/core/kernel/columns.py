@@ -37,7 +37,9 @@ RISING: Final = 25  # 1: arms may get better while nobody uses them
 TRUSTED: Final = 26  # the view that decides
 CATEGORIES: Final = 27  # which axes are categories, as bits
 SCORES: Final = 28  # 1: a label scores every local classifier that costs nothing, 0: only the arm that was used
-SITE_COLUMNS: Final = 29
+PATTERN: Final = 29  # which local classifiers were right about the newest labelled item; 0 before there is one
+NEWEST: Final = 30  # the ticket of that item
+SITE_COLUMNS: Final = 31
 
 # Ledger.parameters: real numbers of a site.
 EXPONENT: Final = 0
@@ -52,7 +54,10 @@ INHERITED: Final = 8  # how many rewards of its parent a new cube starts with at
 STEEPNESS: Final = 9  # the difference that the cube of level 0 may hide between two arms
 PEER_TRAINING: Final = 10  # index policies: how much training a peer is owed in a cell
 OVERDUE_GAIN: Final = 11  # what an overdue decision gets in place of its label; not a number: it is dropped
-PARAMETER_COLUMNS: Final = 12
+SHARE: Final = 12  # of the weight that is spread over all views at every label
+BONUS: Final = 13  # how much is hoped of arms that are not scored by every label
+MARGIN: Final = 14  # by how much a peer must be better than a local classifier
+PARAMETER_COLUMNS: Final = 15
 
 # Ledger.views: one row for each way to look at a context.
 VIEW_AXES: Final = 0  # which axes it sees, as bits
@@ -60,7 +65,17 @@ VIEW_AXIS_COUNT: Final = 1
 VIEW_SLICES: Final = 2
 VIEW_LOSS: Final = 3  # how badly it foretold the rewards
 VIEW_DECIDED: Final = 4  # items it decided
-VIEW_COLUMNS: Final = 5
+# Of views that are mixed:
+VIEW_KIND: Final = 5  # what its cells are: the whole, slices of an axis, of two, of all, or patterns
+VIEW_FIRST: Final = 6  # the number of its axis, if it has one or two
+VIEW_SECOND: Final = 7
+VIEW_UP: Final = 8  # the next coarser view of the same axes; the first view if there is none
+VIEW_FINE: Final = 9  # 1: it has cells only where that one has seen enough labels
+VIEW_MEMORY: Final = 10  # by what its sums are multiplied before a reward is added
+VIEW_WEIGHT: Final = 11
+VIEW_COLUMNS: Final = (
+    12  # behind them, in mixed views, what is forecast of every arm, and (in the first) by all together
+)
 
 # Ledger.cells: one row for each visited cell.
 CELL_KEY: Final = 0

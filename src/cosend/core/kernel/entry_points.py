@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.bookkeeping import TAUGHT
+from cosend.core.kernel.bookkeeping import BY_MIXTURE, TAUGHT
 from cosend.core.kernel.cos import ASK, Asked
 from cosend.core.kernel.ledger import EMPTY, Floats, Ints, Ledger, Words, has_room
 from cosend.core.kernel.location import visit_cell
+from cosend.core.kernel.mixed_rows import find_mixed_rows, forecast
+from cosend.core.kernel.mixed_steps import choose_mixed, enter_mixed, enter_mixed_answer
 from cosend.core.kernel.overdue import drop_if_too_many, drop_overdue, learn_slot, strike_slot
 from cosend.core.kernel.partition import epoch_is_over, first_bad_axis
 from cosend.core.kernel.steps import answer, enter_answer, enter_item, hear, name_arm, report
-from cosend.core.kernel.waiting import Waiting, add_waiting, can_wait, find_waiting
+from cosend.core.kernel.waiting import Waiting, add_waiting, can_wait, fill_slot, find_waiting, slot_of
 
 Arrays: TypeAlias = tuple[Ints, Floats, Floats, Words, Ints, Floats, Words, Floats, Ints, Floats]
 Flags: TypeAlias = Words  # [question, 2]: whether it is a training, and whether its label will follow
@@ -59,6 +61,32 @@ def admit(ledger: Ledger, waiting: Waiting, context: Floats, row: int, arm: int,
     drop_if_too_many(ledger, waiting)
 
 
+@compiled_apart
+def choose_and_wait(
+    ledger: Ledger, waiting: Waiting, context: Floats, arrival: int, again: int
+) -> tuple[int, int, int, int]:
+    """Choose by mixed views; what they keep is written where the choice will wait."""
+    ticket = ledger.site[col.TICKETS] + 1
+    slot = slot_of(waiting.entries, ticket)
+    kept = waiting.contexts[slot]
+    phase, arm, row, candidates = choose_mixed(ledger, context, arrival, int(again == 0), kept)
+    fill_slot(waiting, slot, ticket, row, arm, phase, arrival)
+    drop_if_too_many(ledger, waiting)
+    return phase, arm, row, candidates
+
+
+@compiled_apart
+def enter_and_wait(
+    ledger: Ledger, waiting: Waiting, context: Floats, arm: int, phase: int, arrival: int, again: int
+) -> None:
+    """Enter a choice of mixed views that was made before, and let it wait."""
+    ticket = ledger.site[col.TICKETS] + 1
+    slot = slot_of(waiting.entries, ticket)
+    row = enter_mixed(ledger, context, arm, arrival, int(again == 0), waiting.contexts[slot])
+    fill_slot(waiting, slot, ticket, row, arm, phase, arrival)
+    drop_if_too_many(ledger, waiting)
+
+
 @compiled
 def choose_one(arrays: Arrays, context: Floats, asked: Asked, again: int) -> tuple[int, int, int, int, int]:
     """Choose for one context: (outcome, arm, cell, candidates, id).
@@ -66,16 +94,19 @@ def choose_one(arrays: Arrays, context: Floats, asked: Asked, again: int) -> tup
     With the outcome BAD_CONTEXT, the place of the arm has the axis.
     """
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
-    bad = first_bad_axis(context, ledger.site[col.CATEGORIES])
+    bad = first_bad_axis(context, ledger.site[col.CATEGORIES], ledger.site[col.RULE] == BY_MIXTURE)
     if bad >= 0:
         return BAD_CONTEXT, bad, 0, 0, 0
     arrival = arrival_of(ledger, again)
     status = prepare(ledger, waiting, arrival, again)
     if status != READY:
         return status, EMPTY, 0, 0, 0
-    phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
-    if phase != ASK:
-        admit(ledger, waiting, context, row, arm, phase, again)
+    if ledger.site[col.RULE] == BY_MIXTURE:
+        phase, arm, row, candidates = choose_and_wait(ledger, waiting, context, arrival, again)
+    else:
+        phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
+        if phase != ASK:
+            admit(ledger, waiting, context, row, arm, phase, again)
     return phase, arm, int(ledger.cells[row, col.CELL_KEY]), candidates, int(ledger.site[col.TICKETS])
 
 
@@ -104,8 +135,11 @@ def enter_many(arrays: Arrays, contexts: Floats, arms: Ints, phases: Ints, again
         status = prepare(ledger, waiting, arrival, again[n])
         if status != READY:
             return n, status
-        row = visit_cell(ledger, ledger.site[col.TRUSTED], contexts[n], arrival)
-        admit(ledger, waiting, contexts[n], row, arms[n], phases[n], again[n])
+        if ledger.site[col.RULE] == BY_MIXTURE:
+            enter_and_wait(ledger, waiting, contexts[n], arms[n], phases[n], arrival, again[n])
+        else:
+            row = visit_cell(ledger, ledger.site[col.TRUSTED], contexts[n], arrival)
+            admit(ledger, waiting, contexts[n], row, arms[n], phases[n], again[n])
     return len(contexts), READY
 
 
@@ -144,12 +178,13 @@ def answer_many(
         training, labelled = flags[n, 0] != 0, flags[n, 1] != 0
         if labelled and not (has_room(ledger) and can_wait(waiting)):
             return n
-        function, row = answer(ledger, contexts[n], caller, requests[n], training, labelled)
+        slot = slot_of(waiting.entries, site[col.TICKETS] + 1)
+        kept = waiting.contexts[slot]
+        function, row = answer(ledger, contexts[n], caller, requests[n], training, labelled, kept)
         made[n, 0], made[n, 1] = function, 0
         if labelled:
             made[n, 1] = site[col.TICKETS]
-            add_waiting(waiting, site[col.TICKETS], row, function, TAUGHT, site[col.ARRIVALS], contexts[n])
-            drop_if_too_many(ledger, waiting)
+            await_lesson(ledger, waiting, slot, row, function, contexts[n])
     return len(contexts)
 
 
@@ -161,18 +196,44 @@ def enter_answers(arrays: Arrays, contexts: Floats, functions: Ints, first: int)
     for n in range(first, contexts.shape[0]):
         if not (has_room(ledger) and can_wait(waiting)):
             return n
-        row = visit_cell(ledger, site[col.TRUSTED], contexts[n], site[col.ARRIVALS])
-        enter_answer(ledger, contexts[n], row, functions[n])
-        add_waiting(waiting, site[col.TICKETS], row, functions[n], TAUGHT, site[col.ARRIVALS], contexts[n])
-        drop_if_too_many(ledger, waiting)
+        slot = slot_of(waiting.entries, site[col.TICKETS] + 1)
+        if site[col.RULE] == BY_MIXTURE:
+            row = enter_mixed_answer(ledger, contexts[n], functions[n], waiting.contexts[slot])
+        else:
+            row = visit_cell(ledger, site[col.TRUSTED], contexts[n], site[col.ARRIVALS])
+            enter_answer(ledger, contexts[n], row, functions[n])
+        await_lesson(ledger, waiting, slot, row, functions[n], contexts[n])
     return len(contexts)
+
+
+@compiled
+def await_lesson(ledger: Ledger, waiting: Waiting, slot: int, row: int, function: int, context: Floats) -> None:
+    """Let an answer that was entered wait for its label in a free slot."""
+    site = ledger.site
+    if site[col.RULE] == BY_MIXTURE:
+        fill_slot(waiting, slot, site[col.TICKETS], row, function, TAUGHT, site[col.ARRIVALS])
+    else:
+        add_waiting(waiting, site[col.TICKETS], row, function, TAUGHT, site[col.ARRIVALS], context)
+    drop_if_too_many(ledger, waiting)
+
+
+@compiled
+def forecast_one(arrays: Arrays, context: Floats) -> int:
+    """Let mixed views forecast every arm for a context: the axis that is bad, or -1; nothing is entered."""
+    ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
+    bad = first_bad_axis(context, ledger.site[col.CATEGORIES], ledger.site[col.RULE] == BY_MIXTURE)
+    if bad < 0:
+        kept = waiting.contexts[slot_of(waiting.entries, ledger.site[col.TICKETS] + 1)]
+        find_mixed_rows(ledger, context, False, kept)
+        forecast(ledger, kept)
+    return bad
 
 
 @compiled
 def report_one(arrays: Arrays, context: Floats) -> tuple[int, int]:
     """Report the labelled data around a context: (arrivals, taught), or (BAD_CONTEXT, axis)."""
     ledger = Ledger(*arrays[:8])
-    bad = first_bad_axis(context, ledger.site[col.CATEGORIES])
+    bad = first_bad_axis(context, ledger.site[col.CATEGORIES], ledger.site[col.RULE] == BY_MIXTURE)
     if bad >= 0:
         return BAD_CONTEXT, bad
     return report(ledger, context)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.bookkeeping import TRAIN, count_label, enter_reward, score_others, strike
+from cosend.core.kernel.bookkeeping import BY_MIXTURE, TRAIN, count_label, enter_reward, score_others, strike
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 from cosend.core.kernel.location import find_cell
+from cosend.core.kernel.mixed_labels import learn_mixed, strike_mixed
 from cosend.core.kernel.selection import judge, reconsider
 
 
@@ -28,12 +29,15 @@ def learn(
 ) -> None:
     """Enter a reward where it belongs now; `row` is where it was entered when that cannot have changed.
 
-    `others` are the gains of all local classifiers, of which some were run to be scored; it is empty if none was.
+    `others` are the gains of all local classifiers, of which some were run to be scored; it is empty if none was. For
+    mixed views, `context` is what they kept.
     """
     if ledger.site[col.STEADY]:
         enter_reward(ledger, row, arm, kind, gain, True)
         if others.shape[0] > 0:
             score_others(ledger, row, arm, others)
+    elif ledger.site[col.RULE] == BY_MIXTURE:
+        learn_mixed(ledger, ticket, arm, kind, gain, others, context)
     else:
         learn_in_all_views(ledger, context, ticket, arrival, arm, kind, gain, others)
 
@@ -67,6 +71,9 @@ def strike_everywhere(
     site = ledger.site
     if site[col.STEADY]:
         strike(ledger, row, arm, kind)
+        return
+    if site[col.RULE] == BY_MIXTURE:
+        strike_mixed(ledger, arm, kind, context)
         return
     for view in range(site[col.VIEWS]):
         row = find_cell(ledger, view, context, arrival)

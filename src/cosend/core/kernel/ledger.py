@@ -39,7 +39,13 @@ class Ledger(NamedTuple):
     views: Floats  # [view, column]
 
 
-def new_ledger(arm_count: int, capacity: int = 16, views: int = 1, reward_columns: int = col.REWARD_COLUMNS) -> Ledger:
+def new_ledger(
+    arm_count: int,
+    capacity: int = 16,
+    views: int = 1,
+    reward_columns: int = col.REWARD_COLUMNS,
+    view_columns: int = col.VIEW_COLUMNS,
+) -> Ledger:
     """Return an empty ledger with room for `capacity` cells."""
     return Ledger(
         site=np.zeros(col.DESK_END, np.int64),
@@ -49,7 +55,7 @@ def new_ledger(arm_count: int, capacity: int = 16, views: int = 1, reward_column
         cells=np.zeros((capacity, col.CELL_COLUMNS), np.int64),
         rewards=np.zeros((capacity, arm_count, reward_columns)),
         counts=np.zeros((capacity, arm_count, col.COUNT_COLUMNS), np.int32),
-        views=np.zeros((views, col.VIEW_COLUMNS)),
+        views=np.zeros((views, view_columns)),
     )
 
 

@@ -77,20 +77,25 @@ def finer_slices(slices: int, finer: int) -> list[list[int]]:
 
 
 @compiled
-def first_bad_axis(context: Floats, categories: int) -> int:
-    """Return the first axis on which a context leaves [0, 1], or is no code of a category, or -1."""
+def first_bad_axis(context: Floats, categories: int, may_lack: bool) -> int:
+    """Return the first axis on which a context leaves [0, 1], or is no code of a category, or -1.
+
+    One that is not a number lacks a value, which only mixed views can do without.
+    """
     for axis in range(context.shape[0]):
         x, is_code = context[axis], (categories >> axis) & 1
+        if may_lack and math.isnan(x):
+            continue
         if not 0.0 <= x <= (MOST_CODES - 1.0 if is_code else 1.0) or (is_code and x != math.floor(x)):
             return axis
     return -1
 
 
 @compiled
-def first_bad_context(contexts: Floats, categories: int) -> int:
+def first_bad_context(contexts: Floats, categories: int, may_lack: bool) -> int:
     """Return the first of many contexts that has a bad axis, or -1."""
     for n in range(contexts.shape[0]):
-        if first_bad_axis(contexts[n], categories) >= 0:
+        if first_bad_axis(contexts[n], categories, may_lack) >= 0:
             return n
     return -1
 

@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import draws
-from cosend.core.kernel.bookkeeping import EXPLOIT, LOOK, enter_choice, enter_report
+from cosend.core.kernel.bookkeeping import (
+    BY_KL_INDEX,
+    BY_MIXTURE,
+    BY_QUOTA,
+    EXPLOIT,
+    LOOK,
+    enter_choice,
+    enter_report,
+)
 from cosend.core.kernel.changes import arm_to_look_at
 from cosend.core.kernel.cos import ASK, Asked, best_among, by_quota, count_owed, nth_owed, nth_tie, train_or_ask
 from cosend.core.kernel.cubes import split_if_due
 from cosend.core.kernel.indices import best_by_kl_index, by_kl_index, nth_with_kl_index
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 from cosend.core.kernel.location import find_cell, visit_cell
+from cosend.core.kernel.mixed_steps import answer_mixed, choose_mixed, find_mixed_row
 from cosend.core.kernel.quotas import quota_of, training_budget
 from cosend.core.kernel.thompson import by_sample
 
-# Which rule a site follows.
-BY_QUOTA: Final = 0
-BY_KL_INDEX: Final = 1
-BY_SAMPLE: Final = 2
-
 
 @compiled
-def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int, int]:
+def choose(ledger: Ledger, context: Floats, asked: Asked, kept: Floats) -> tuple[int, int, int, int]:
     """Choose an arm for the next item and enter the choice; nothing is entered unless it is a phase.
 
     Returns (outcome, arm, row, candidates): a phase, or ASK (the arm is the peer to ask). There must be room, and the
-    epoch must not be over.
+    epoch must not be over. Mixed views write into `kept` what the label needs when it comes.
     """
     arrival = ledger.site[col.ARRIVALS] + 1
+    if ledger.site[col.RULE] == BY_MIXTURE:
+        return choose_mixed(ledger, context, arrival, 1, kept)
     phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
     if phase != ASK:
         enter_item(ledger, context, row, arm, phase, arrival, 1)
@@ -103,6 +108,8 @@ def named_by_index(ledger: Ledger, row: int, context: Floats, arrival: int, aske
 @compiled
 def hear(ledger: Ledger, context: Floats, peer: int, arrivals: int, taught: int, arrival: int) -> None:
     """Enter what a peer reports around the context of the site's `arrival`-th item; there must be room."""
+    if ledger.site[col.RULE] == BY_MIXTURE:
+        return  # nobody is trained, whatever they have
     for view in range(ledger.site[col.VIEWS]):
         row = visit_cell(ledger, view, context, arrival)
         enter_report(ledger, row, peer, arrivals, taught)
@@ -110,13 +117,15 @@ def hear(ledger: Ledger, context: Floats, peer: int, arrivals: int, taught: int,
 
 @compiled
 def answer(
-    ledger: Ledger, context: Floats, caller: int, request: int, training: bool, labelled: bool
+    ledger: Ledger, context: Floats, caller: int, request: int, training: bool, labelled: bool, kept: Floats
 ) -> tuple[int, int]:
     """Return the local function with which to answer a peer, and the row it is entered in.
 
     In training it answers as if the item were its own: a function still owed samples, else its best. `labelled` says
     that the label will follow; without it nothing is entered. There must be room.
     """
+    if ledger.site[col.RULE] == BY_MIXTURE:
+        return answer_mixed(ledger, context, caller, request, labelled, kept)
     if labelled:
         row = visit_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
     else:
@@ -172,7 +181,10 @@ def own_function_by_index(ledger: Ledger, row: int, caller: int, request: int) -
 @compiled
 def report(ledger: Ledger, context: Floats) -> tuple[int, int]:
     """Return how much labelled data there is around a context: own arrivals, and labels it was taught."""
-    row = find_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
+    if ledger.site[col.RULE] == BY_MIXTURE:
+        row = find_mixed_row(ledger, context)
+    else:
+        row = find_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
     if row == EMPTY:
         return 0, 0
     return ledger.cells[row, col.CELL_ARRIVALS], ledger.cells[row, col.CELL_TAUGHT]

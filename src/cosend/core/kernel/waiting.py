@@ -25,7 +25,7 @@ class Waiting(NamedTuple):
     """The table; the last axis of `entries` is a column of `columns`."""
 
     entries: Ints  # [slot, column]; a power of two of slots, at most half full
-    contexts: Floats  # [slot, axis]; no axes if a late label needs no context
+    contexts: Floats  # [slot, axis]; no axes if a late label needs no context; what mixed views keep, in place of it
     desk: Ints  # [column]: `Ledger.site`, because every array that is handed over takes its time
 
 
@@ -98,11 +98,17 @@ def can_wait(waiting: Waiting) -> bool:
 def add_waiting(waiting: Waiting, ticket: int, row: int, arm: int, kind: int, arrival: int, context: Floats) -> None:
     """Let a choice or an answer wait for its label; there must be room."""
     slot = slot_of(waiting.entries, ticket)
+    fill_slot(waiting, slot, ticket, row, arm, kind, arrival)
+    for axis in range(waiting.contexts.shape[1]):
+        waiting.contexts[slot, axis] = context[axis]
+
+
+@compiled
+def fill_slot(waiting: Waiting, slot: int, ticket: int, row: int, arm: int, kind: int, arrival: int) -> None:
+    """Let a choice or an answer wait in a free slot; what its label needs beside the context may stand there before."""
     entry = waiting.entries[slot]
     entry[col.WAIT_ID], entry[col.WAIT_ROW], entry[col.WAIT_ARM] = ticket, row, arm
     entry[col.WAIT_KIND], entry[col.WAIT_ARRIVAL] = kind, arrival
-    for axis in range(waiting.contexts.shape[1]):
-        waiting.contexts[slot, axis] = context[axis]
     waiting.desk[col.WAIT_COUNT] += 1
 
 

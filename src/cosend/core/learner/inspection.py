@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from cosend.core.kernel import columns as col
+from cosend.core.kernel.bookkeeping import BY_MIXTURE
 from cosend.core.kernel.cubes import ROOTS
 from cosend.core.kernel.ledger import Ledger
+from cosend.core.kernel.mixed_rows import PATTERNS
 from cosend.core.kernel.partition import axes_of, bits_of, radices_of
-from cosend.core.learner.values import Cell, Estimate, LabelledData, View
+from cosend.core.learner.values import Cell, Estimate, Explanation, LabelledData, View
 from cosend.core.policy.epochs import radices
 
 
@@ -44,6 +46,8 @@ def place_of(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
 
 def _equal_cell(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
     key, view = divmod(int(ledger.cells[row, col.CELL_KEY]), len(ledger.views))
+    if ledger.views[view, col.VIEW_KIND] == PATTERNS:
+        return view, (key,), 1
     return view, axes_of(key, radices(ledger, view)), int(ledger.views[view, col.VIEW_SLICES])
 
 
@@ -66,8 +70,10 @@ def _cube(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
 
 def _estimate(ledger: Ledger, row: int, arm: int, cost: float) -> Estimate:
     counts = ledger.counts[row, arm].tolist()
+    known = ledger.rewards[row, arm]
+    mean = known[col.REWARD_SUM] / known[col.REWARD_COUNT] if known[col.REWARD_COUNT] else 0.0
     return Estimate(
-        mean_reward=float(ledger.rewards[row, arm, col.MEAN_REWARD]) - cost,
+        mean_reward=float(mean) - cost,
         reward_count=int(ledger.rewards[row, arm, col.REWARD_COUNT]),
         waiting_count=counts[col.WAITING],
         training_count=counts[col.TRAINING],
@@ -76,6 +82,8 @@ def _estimate(ledger: Ledger, row: int, arm: int, cost: float) -> Estimate:
 
 def compare_views(ledger: Ledger) -> list[View]:
     """Return the views that may be trusted, and how each of them fares."""
+    if ledger.site[col.RULE] == BY_MIXTURE:
+        return [_mixed_view(ledger, number) for number in range(len(ledger.views))]
     views = ledger.views[: ledger.site[col.CANDIDATES]]
     likely = np.exp(views[:, col.VIEW_LOSS].min() - views[:, col.VIEW_LOSS])
     return [
@@ -89,3 +97,26 @@ def compare_views(ledger: Ledger) -> list[View]:
         )
         for number, (view, share) in enumerate(zip(views, likely / likely.sum(), strict=True))
     ]
+
+
+def _mixed_view(ledger: Ledger, number: int) -> View:
+    view = ledger.views[number]
+    heaviest = bool(number == int(ledger.views[:, col.VIEW_WEIGHT].argmax()))
+    return View(
+        axes=tuple(bits_of(int(view[col.VIEW_AXES]))),
+        trusted=heaviest,
+        share=float(view[col.VIEW_WEIGHT]),
+        decided=0,
+        slices=int(view[col.VIEW_SLICES]),
+        memory=float(view[col.VIEW_MEMORY]),
+        is_pattern=bool(view[col.VIEW_KIND] == PATTERNS),
+    )
+
+
+def explained(ledger: Ledger, arms: Sequence[str]) -> list[Explanation]:
+    """Return what every mixed view has forecast last, the largest weight first."""
+    said = ledger.views[:, col.VIEW_COLUMNS : col.VIEW_COLUMNS + len(arms)].tolist()
+    views = [
+        Explanation(_mixed_view(ledger, n), dict(zip(arms, said[n], strict=True))) for n in range(len(ledger.views))
+    ]
+    return sorted(views, key=lambda each: -each.view.share)

@@ -21,13 +21,21 @@ from cosend.core.kernel.cos import ASK
 from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
 from cosend.core.kernel.partition import first_bad_axis
 from cosend.core.learner.arms import Arms
-from cosend.core.learner.inspection import compare_views, look_inside
 from cosend.core.learner.late_labels import LateLabels
+from cosend.core.learner.looking import Looking
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.points import PointLike, bad_context, category_bits, check_points, read_point, read_points
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.state import State, restored, state_of
-from cosend.core.learner.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, ScoreLocal, View
+from cosend.core.learner.values import (
+    Answer,
+    AskPeer,
+    Batch,
+    Choice,
+    LabelledData,
+    Phase,
+    ScoreLocal,
+)
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
 from cosend.errors import ArmError, SettingError
@@ -38,7 +46,7 @@ NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
 
 
-class Learner(LateLabels):
+class Learner(LateLabels, Looking):
     """Chooses an arm for every context and learns from late rewards which one is best where.
 
     name        of the site; draws depend on it
@@ -146,7 +154,7 @@ class Learner(LateLabels):
 
         `told` belongs to the first of them. When a peer must be asked, the batch ends there: call again with the rest.
         """
-        points = read_points(self.name, contexts, self.dimensions, self.categories)
+        points = read_points(self.name, contexts, self.dimensions, self.categories, self.policy.mixes)
         made, ask = self.decide(points, told, without)
         first = self.last_id - len(made[0]) + 1
         choices = [
@@ -171,7 +179,7 @@ class Learner(LateLabels):
             return ([], [], [], []), None
         out = self._numbers_out(without) if without or self.arms.paused else ()
         if told or len(points) > 1:  # all of them before anything is entered; one alone is seen where it is used
-            check_points(self.name, points, self.categories)
+            check_points(self.name, points, self.categories, self.policy.mixes)
         try:
             if told:
                 self._context[:] = points[0]
@@ -230,7 +238,7 @@ class Learner(LateLabels):
 
     def _hear(self, told: Mapping[str, LabelledData], again: int) -> None:
         """Enter what peers tell of the context that was read, if it is one."""
-        axis = first_bad_axis(self._context, self.categories)
+        axis = first_bad_axis(self._context, self.categories, self.policy.mixes)
         if axis >= 0:
             raise bad_context(self.name, self._context, axis)
         self.check_told(told)
@@ -290,7 +298,7 @@ class Learner(LateLabels):
         """Return the points of a call and the numbers of the arms that are out, or raise; nothing changes."""
         check_text(f"the caller of site {self.name!r}", caller)
         check_counts(f"the request of caller {caller!r}", requests)
-        points = read_points(self.name, contexts, self.dimensions, self.categories)
+        points = read_points(self.name, contexts, self.dimensions, self.categories, self.policy.mixes)
         out = self._numbers_out(without) if without or self.arms.paused else ()
         if all(name in without or name in self.arms.paused for name in self.arms.own):
             raise ArmError(f"site {self.name!r} has no classifier left with which to answer {caller!r}")
@@ -373,13 +381,3 @@ class Learner(LateLabels):
         """Return the learner that a state was taken from."""
         check_kind("state", state, State, "a State, as `state()` gives it")
         return restored(cls, state)
-
-    # Looking inside
-
-    def cells(self) -> dict[int, Cell]:
-        """Return what is known of every visited cell, by the cell's key as in `Choice.cell`."""
-        return look_inside(self.ledger, {**self.arms.own, **self.arms.peers})
-
-    def views(self) -> list[View]:
-        """Return the parts of the context that compete to be trusted, and how each of them fares."""
-        return compare_views(self.ledger)

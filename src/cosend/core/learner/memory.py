@@ -14,7 +14,9 @@ from cosend.core.kernel import entry_points
 from cosend.core.kernel.bookkeeping import OUT
 from cosend.core.kernel.draws import caller_word, site_words
 from cosend.core.kernel.ledger import Floats, Ledger, grown, has_room, new_ledger
+from cosend.core.kernel.mixed_rows import kept_width
 from cosend.core.learner.arms import Arms
+from cosend.core.learner.kept_views import for_other_arms, forget_patterns
 from cosend.core.learner.registry import Patience, Registry
 from cosend.core.policy.epochs import lay_partition, next_epoch
 from cosend.core.policy.parts import Policy
@@ -38,15 +40,26 @@ class Memory:
         scores: bool,
     ) -> None:
         self.arms, self.dimensions, self.policy = arms, dimensions, policy
-        views = len(policy.views(dimensions))
-        self.ledger = new_ledger(len(arms), max(16, views), views, policy.reward_columns)
+        views = len(policy.views(dimensions, categories))
+        view_columns = col.VIEW_COLUMNS + (2 * len(arms) if policy.mixes else 0)
+        self.ledger = new_ledger(len(arms), max(16, views), views, policy.reward_columns, view_columns)
         self.ledger.site[[col.KEY0, col.KEY1]] = site_words(seed, arms.site)
         self.ledger.site[col.CATEGORIES], self.ledger.site[col.SCORES] = categories, scores
         self.overdue_gain = math.nan if patience.overdue == "drop" else float(patience.overdue)
         self._write_settings()
-        self.registry = Registry(self.ledger.site, patience, 0 if self.ledger.site[col.STEADY] else dimensions)
+        self.registry = Registry(self.ledger.site, patience, self.late_width)
         lay_partition(self.ledger, policy)
         self.use(self.ledger)
+
+    @property
+    def kept_width(self) -> int:
+        """How many numbers mixed views keep of an item until its label comes; 0 without such views."""
+        return kept_width(len(self.ledger.views), len(self.arms.own)) if self.policy.mixes else 0
+
+    @property
+    def late_width(self) -> int:
+        """How many numbers a late label needs beside its row: none, the context, or what mixed views keep."""
+        return self.kept_width or (0 if self.ledger.site[col.STEADY] else self.dimensions)
 
     def use(self, ledger: Ledger) -> None:
         """Go on with another ledger: one that has grown, or one that was saved."""
@@ -109,6 +122,9 @@ class Memory:
 
     def delete(self, number: int) -> list[int]:
         """Forget an arm and what waits for its reward; returns the ids of that."""
+        if self.policy.mixes:
+            own, arms = int(self.ledger.site[col.OWN_COUNT]), int(self.ledger.site[col.ARM_COUNT])
+            forget_patterns(self.ledger, number, own, arms)
         gone = [entry.id for entry in self.registry.of_arm(number)]
         self.registry.forget(gone)
         self.registry.forget_arm(number)
@@ -125,6 +141,8 @@ class Memory:
         self.ledger = ledger._replace(
             costs=change(ledger.costs, 0), rewards=change(ledger.rewards, 1), counts=change(ledger.counts, 1)
         )
+        if self.policy.mixes:
+            self.ledger = for_other_arms(self.ledger, self.registry, len(self.arms), len(self.arms.own), change)
         self._write_settings()
         self.use(self.ledger)
 

@@ -26,7 +26,9 @@ def read_point(site: str, context: PointLike, dimensions: int) -> Floats:
     return point.astype(np.float64)
 
 
-def read_points(site: str, contexts: Sequence[PointLike] | Floats, dimensions: int, categories: int) -> Floats:
+def read_points(
+    site: str, contexts: Sequence[PointLike] | Floats, dimensions: int, categories: int, may_lack: bool
+) -> Floats:
     """Return many contexts as points of [0, 1]^d: [context, axis]."""
     points = _numbers(contexts)
     if points.ndim == 0:  # one thing, not a sequence of them
@@ -34,17 +36,18 @@ def read_points(site: str, contexts: Sequence[PointLike] | Floats, dimensions: i
     if points.dtype.kind not in "biuf" or points.size != len(contexts) * dimensions:
         points = np.array([read_point(site, context, dimensions) for context in contexts])  # says which one it is
     points = np.ascontiguousarray(points.astype(np.float64).reshape(len(contexts), dimensions))
-    n = first_bad_context(points, categories)
+    n = first_bad_context(points, categories, may_lack)
     if n >= 0:
-        raise bad_context(site, points[n], first_bad_axis(points[n], categories), f"context {n} of the batch, ")
+        axis = first_bad_axis(points[n], categories, may_lack)
+        raise bad_context(site, points[n], axis, f"context {n} of the batch, ")
     return points
 
 
-def check_points(site: str, points: Floats, categories: int) -> None:
+def check_points(site: str, points: Floats, categories: int, may_lack: bool) -> None:
     """Raise if one of many points leaves [0, 1]^d."""
-    n = first_bad_context(points, categories)
+    n = first_bad_context(points, categories, may_lack)
     if n >= 0:
-        raise bad_context(site, points[n], first_bad_axis(points[n], categories))
+        raise bad_context(site, points[n], first_bad_axis(points[n], categories, may_lack))
 
 
 def bad_context(site: str, point: Floats, axis: int, where: str = "") -> ContextError:

@@ -13,6 +13,7 @@ from cosend.core.kernel.changes import FIRST_LEVEL, PER_LEVEL, SAME_LENGTH
 from cosend.core.kernel.cubes import DEEPEST, NEVER, ROOTS
 from cosend.core.kernel.ledger import Ledger, grown, reindex
 from cosend.core.kernel.partition import bits_of, first_bad_axis
+from cosend.core.learner.kept_views import fits_kept, fits_mixture
 from cosend.core.learner.registry import Patience
 from cosend.core.policy.epochs import cut_for
 from cosend.core.policy.parts import Policy
@@ -36,6 +37,8 @@ COUNTED: Final = (
     col.EPOCH_LENGTH,
     col.QUOTA_START,
     col.TRUSTED,
+    col.PATTERN,
+    col.NEWEST,
 )
 
 
@@ -71,7 +74,7 @@ def state_of(learner: Learner) -> State:
         "cells": ledger.cells[:rows],
         "rewards": ledger.rewards[:rows],
         "counts": ledger.counts[:rows],
-        "views": ledger.views,
+        "views": ledger.views[:, : col.VIEW_COLUMNS],
         "waiting": waiting,
         "waiting_contexts": waiting_contexts,
     }
@@ -116,7 +119,7 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
     if rows > ledger.cells.shape[0]:
         ledger = grown(ledger, rows)
     ledger.site[: col.SITE_COLUMNS] = arrays["site"]
-    ledger.views[:] = arrays["views"]
+    ledger.views[:, : col.VIEW_COLUMNS] = arrays["views"]
     ledger.cells[:rows] = arrays["cells"]
     ledger.rewards[:rows] = arrays["rewards"]
     ledger.counts[:rows] = arrays["counts"]
@@ -150,15 +153,25 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id
         and bool(((waiting[:, 1] >= 0) & (waiting[:, 2] >= 0) & (waiting[:, 2] < len(ledger.costs))).all())
         and (not site[col.STEADY] or bool((waiting[:, 1] < rows).all()))
         and contexts.dtype == np.float64
-        and contexts.shape == (len(waiting), 0 if site[col.STEADY] else learner.dimensions)
-        and all(first_bad_axis(context, learner.categories) < 0 for context in contexts)
+        and contexts.shape == (len(waiting), learner.memory.late_width)
+        and _fits_contexts(contexts, learner, rows)
+        and site[col.PATTERN] >= 0
     )
     if not sound:
         raise StateError("the saved state of a learner is damaged: its arrays do not fit each other")
 
 
+def _fits_contexts(contexts: npt.NDArray[Any], learner: Learner, rows: int) -> bool:
+    """Tell whether these are contexts, or what mixed views keep in place of them."""
+    if learner.policy.mixes:
+        return fits_kept(contexts, learner.ledger, rows, len(learner.arms.own))
+    return all(first_bad_axis(context, learner.categories, False) < 0 for context in contexts)
+
+
 def _fits_views(views: npt.NDArray[Any], ledger: Ledger, policy: Policy, horizon: int) -> bool:
     """Tell whether views are those of the policy, cut as it cuts them for this horizon."""
+    if policy.mixes:
+        return fits_mixture(views, ledger)
     return (
         views.shape == ledger.views.shape
         and np.array_equal(views[:, : col.VIEW_SLICES], ledger.views[:, : col.VIEW_SLICES])

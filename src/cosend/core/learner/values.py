@@ -72,7 +72,17 @@ class View(NamedTuple):
     axes: tuple[int, ...]  # the numbers of its axes; one more than those of the context is time
     trusted: bool  # it decides now
     share: float  # of the belief: how likely the rewards are that it foretold, beside the others
-    decided: int  # items that it decided
+    decided: int  # items that it decided; none does if views are mixed
+    slices: int = 1  # of views that are mixed: cells per axis
+    memory: float = 1.0  # by what its sums are multiplied at every label
+    is_pattern: bool = False  # its cells are who was right about the newest labelled item
+
+
+class Explanation(NamedTuple):
+    """What a view that is mixed has to say of a context."""
+
+    view: View
+    forecasts: dict[str, float]  # by arm: what it gains here, before its cost
 
 
 class Cell(NamedTuple):

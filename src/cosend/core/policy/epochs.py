@@ -17,6 +17,7 @@ from cosend.core.kernel.partition import (
     radices_of,
     slices_within,
 )
+from cosend.core.policy.mixed import lay_views
 from cosend.core.policy.parts import Policy
 from cosend.errors import SettingError
 
@@ -27,10 +28,12 @@ def lay_partition(ledger: Ledger, policy: Policy) -> None:
     """Lay the first partition of a site that has seen nothing yet."""
     site = ledger.site
     site[col.EPOCH_LENGTH] = FIRST_EPOCH if policy.doubles else policy.first_horizon
-    views = policy.views(int(site[col.DIMENSIONS]))
+    views = policy.views(int(site[col.DIMENSIONS]), int(site[col.CATEGORIES]))
     ledger.views[:, col.VIEW_AXES] = views
     ledger.views[:, col.VIEW_AXIS_COUNT] = [(axes & ~int(site[col.CATEGORIES])).bit_count() for axes in views]
     _cut(ledger, policy)
+    if policy.mixes:
+        lay_views(ledger)
 
 
 def next_epoch(ledger: Ledger, policy: Policy) -> Ledger:

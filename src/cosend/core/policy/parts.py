@@ -72,9 +72,17 @@ class Policy(ABC):
     def first_horizon(self) -> int:
         """The horizon of the first epoch; 0 if there is none."""
 
+    @property
+    def mixes(self) -> bool:
+        """Whether forecasts of all views are mixed; else one view decides."""
+        return False
+
     @abstractmethod
-    def views(self, dimensions: int) -> tuple[int, ...]:
-        """Return the views of a context: the axes of each as bits, the time axis after the others."""
+    def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
+        """Return the views of a context: the axes of each as bits, the time axis after the others.
+
+        `categories` are the axes that have codes, as bits.
+        """
 
     @abstractmethod
     def candidate_count(self, dimensions: int) -> int:
@@ -144,7 +152,7 @@ class BasePolicy(Policy):
         """Return how many axes the partition has for contexts of so many dimensions."""
         return dimensions + self.time_dimension
 
-    def views(self, dimensions: int) -> tuple[int, ...]:
+    def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
         """Return the one view of all axes."""
         return ((1 << self.axes(dimensions)) - 1,)
 

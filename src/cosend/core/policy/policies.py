@@ -5,8 +5,9 @@ CellKLUCB     equal cells, by an index: explores only where an arm may still be 
 CellThompson  equal cells, by sampling what an arm may be worth
 Zooming       the paper's adaptive version: cubes that split, by quota
 ZoomingKLUCB  cubes that split where two arms are hard to tell apart, by an index
+MixedViews    (mixed.py) every part of the context forecasts, and the forecasts are mixed
 
-Around any of them:
+Around any of them but the last:
 ChangeAware       restarts what it knows of an arm that has changed
 ContextSelection  finds out which part of the context to trust
 """
@@ -18,12 +19,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from cosend.core.checks import check_between, check_kind, check_number, check_one_of, make_plain
+from cosend.core.kernel import bookkeeping as rules
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import cubes
-from cosend.core.kernel import steps as rules
 from cosend.core.kernel.changes import WINDOW_COLUMNS
 from cosend.core.kernel.ledger import Ledger
 from cosend.core.kernel.partition import slices_for
+from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import ByIndex, ByQuota, Doubling, EqualCells, Policy, ShareLabels, SplitCubes
 from cosend.errors import SettingError
 
@@ -85,7 +87,7 @@ class CellThompson(CellKLUCB):
     options are those of `CellKLUCB`.
     """
 
-    def views(self, dimensions: int) -> tuple[int, ...]:
+    def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
         """Return the view of all axes, and that of none, which the prior comes from."""
         return (*super().views(dimensions), 0)
 
@@ -165,6 +167,8 @@ class Wrapper(Policy):
     def __post_init__(self) -> None:
         make_plain(self)
         check_kind(f"the policy inside {type(self).__name__}", self.policy, Policy, "a policy, for example CellKLUCB()")
+        if self.policy.mixes:
+            raise SettingError(f"the policy inside {type(self).__name__}", self.policy, "one that does not mix views")
 
     @property
     def share_labels(self) -> ShareLabels:
@@ -191,7 +195,7 @@ class Wrapper(Policy):
         """As the policy inside."""
         return self.policy.reward_columns
 
-    def views(self, dimensions: int) -> tuple[int, ...]:
+    def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
         """Return the views of the policy inside."""
         return self.policy.views(dimensions)
 
@@ -264,7 +268,7 @@ class ContextSelection(Wrapper):
                 raise SettingError("candidates", axes, f"numbers of axes, 0 to {dimensions - 1}")
         return self.candidates
 
-    def views(self, dimensions: int) -> tuple[int, ...]:
+    def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
         """Return a view for each candidate, and those that the policy inside has beside its first."""
         everything, *others = self.policy.views(dimensions)
         time_axis = everything & (1 << dimensions)
@@ -300,7 +304,7 @@ def _checked(candidates: Any) -> Literal["auto"] | tuple[tuple[int, ...], ...]:
 
 POLICIES: Final[dict[str, type[Policy]]] = {
     policy.__name__: policy
-    for policy in (CoS, CellKLUCB, CellThompson, Zooming, ZoomingKLUCB, ChangeAware, ContextSelection)
+    for policy in (CoS, CellKLUCB, CellThompson, Zooming, ZoomingKLUCB, MixedViews, ChangeAware, ContextSelection)
 }
 
 

@@ -30,11 +30,13 @@ from cosend.experiments.beyond.problems import Problem, delays_of, in_order, win
 from cosend.experiments.beyond.settings import (
     BACK_WITHIN,
     DELAYS,
+    LATE,
     MAIN,
     PEER_COSTS,
     RUNNING_ITEMS,
     SHARED,
     STILL,
+    WINDOWS,
     Settings,
 )
 from cosend.experiments.kdd99.settings import SCENARIOS
@@ -49,6 +51,20 @@ def delays(settings: Settings) -> Iterator[Job]:
         field = few_of_the_field(scenario) if delay else ()  # to the field 0 is the same as 1
         methods = [*policy_methods(), *simple_methods(), *field]
         yield from jobs_for("delays", str(delay), scenario, problems, methods)
+
+
+def late(settings: Settings) -> Iterator[Job]:
+    """Yield the rows of all windows with late labels."""
+    for window, scenario in product(WINDOWS, SCENARIOS):
+        problems = partial(late_window, settings, window.start, scenario)
+        yield from jobs_for("late", window.name, scenario, problems, [*policy_methods(), *simple_methods()])
+
+
+@lru_cache(maxsize=2)
+def late_window(settings: Settings, start: int, scenario: str) -> list[Problem]:
+    """Return a window with late labels."""
+    problems = window_problems(settings, start, scenario)
+    return [with_delays(each, delays_of(LATE, len(each.labels), seed)) for seed, each in enumerate(problems)]
 
 
 @lru_cache(maxsize=2)

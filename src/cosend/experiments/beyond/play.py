@@ -18,7 +18,7 @@ import numpy.typing as npt
 from cosend.baselines.bandits import epsilon_greedy, linucb
 from cosend.baselines.field import FIELD
 from cosend.baselines.field import play as play_field
-from cosend.baselines.fixed import best_fixed
+from cosend.baselines.fixed import best_fixed, win_stay_lose_shift
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.kernel.partition import keys_of
 from cosend.experiments.beyond.problems import Outcome, Problem
@@ -118,7 +118,9 @@ def play_policy(policy: NamedPolicy, context: str, problem: Problem, seed: int) 
     """Replay the four learners, all on the same stream, and return what came of it at the first."""
     axes = CONTEXTS[context]
     settings = policy.build(len(problem.labels), len(axes))
-    learners = four_learners(settings, dimensions=len(axes), peer_cost=problem.peer_cost, seed=seed)
+    learners = four_learners(
+        settings, dimensions=len(axes), peer_cost=problem.peer_cost, seed=seed, score_local=policy.score_local
+    )
     trace = replay(learners, problem.contexts[:, axes], problem.right, delay=replay_delay(problem))
     return problem.outcome(trace.functions[:, 0])
 
@@ -148,9 +150,15 @@ def simple_methods() -> list[Method]:
     """Return what uses no context: repeat the newest known label, and know the best function beforehand."""
     return [
         Method("persistence", "baseline", None, lambda problem, seed: problem.said(problem.contexts[:, 0]), 0),
+        Method("win_stay_lose_shift", "baseline", None, lambda problem, seed: shifted(problem), 0),
         Method("best_fixed", "hindsight", None, lambda problem, seed: problem.outcome(best_fixed(problem.values)), 0),
         Method("per_cell_oracle", "hindsight", TOGETHER, lambda problem, seed: problem.oracle, 0),
     ]
+
+
+def shifted(problem: Problem) -> Outcome:
+    """Return what came of staying with a function as long as it is right."""
+    return problem.outcome(win_stay_lose_shift(problem.right, problem.delays))
 
 
 def field_methods(contexts: Sequence[str], most_seeds: int | None = None) -> Iterator[Method]:

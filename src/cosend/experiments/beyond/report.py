@@ -18,7 +18,7 @@ Results = dict[str, Any]
 
 WORTH_A_REMARK: Final = 200  # items until the error is back; what is faster needs no help
 
-ERROR_TABLES: Final = ("windows", "delays", "costs")  # parts with a row per policy and a column per context
+ERROR_TABLES: Final = ("windows", "delays", "late", "costs")  # parts with a row per policy and a column per context
 SHORT: Final = {"previous_label": "label", "src_bytes": "bytes", "together": "all 3", "candidates": "auto"}
 ALWAYS_WRONG: Final = [lies.name for lies in LIES if lies.wrong_from == 0.0]
 CAPTION: Final = (

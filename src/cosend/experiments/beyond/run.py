@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from cosend.experiments.beyond.changes import costs, delays, drift
+from cosend.experiments.beyond.changes import costs, delays, drift, late
 from cosend.experiments.beyond.learning import learning
 from cosend.experiments.beyond.liar import liar
 from cosend.experiments.beyond.play import Job
@@ -18,6 +18,7 @@ Row = dict[str, Any]
 JOBS: Final[dict[str, Callable[[Settings], Iterator[Job]]]] = {
     "windows": windows,
     "delays": delays,
+    "late": late,
     "costs": costs,
     "drift": drift,
     "liar": liar,

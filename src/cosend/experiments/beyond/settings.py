@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cosend.core.checks import check_one_of, check_whole
+from cosend.core.learner.values import ScoreLocal
+from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import (
     CellKLUCB,
@@ -21,7 +23,7 @@ from cosend.core.policy.policies import (
 from cosend.errors import SettingError
 from cosend.experiments.kdd99.settings import PARAMETERS, PEER_FUNCTIONS, SLICES, WINDOW_ROWS, WINDOW_START
 
-PARTS: Final = ("windows", "delays", "costs", "drift", "liar", "learning")
+PARTS: Final = ("windows", "delays", "late", "costs", "drift", "liar", "learning")
 
 AXES: Final = ("previous_label", "src_bytes", "time")
 TOGETHER, CANDIDATES = "together", "candidates"
@@ -51,6 +53,7 @@ RANDOM_DELAY: Final = "random"
 LONGEST_RANDOM_DELAY: Final = 1_000  # random delays are uniform from 0 to this
 DELAYS: Final[tuple[int | str, ...]] = (0, 1, 100, 1_000, RANDOM_DELAY)  # items until the label is known
 PEER_COSTS: Final = (0.05, 0.2)
+LATE: Final = 100  # items, in the part that has all windows with late labels
 
 STILL: Final = "nothing changes"
 RUNNING_ITEMS: Final = 500  # over which the running error of the drift part is taken
@@ -63,6 +66,7 @@ class NamedPolicy(NamedTuple):
     name: str
     build: Callable[[int, int], Policy]
     contexts: tuple[str, ...] = SHARED
+    score_local: ScoreLocal = "used"
 
 
 def slices_for(axes: int) -> int | None:
@@ -99,6 +103,7 @@ POLICIES: Final = (
     NamedPolicy("ChangeAware CellKLUCB", lambda rows, axes: ChangeAware(cell_kl_ucb(rows, axes))),
     NamedPolicy("ChangeAware ZoomingKLUCB", lambda rows, axes: ChangeAware(ZoomingKLUCB())),
     NamedPolicy("ContextSelection", lambda rows, axes: ContextSelection(), (CANDIDATES,)),
+    NamedPolicy("MixedViews", lambda rows, axes: MixedViews(), score_local="all"),
 )
 
 

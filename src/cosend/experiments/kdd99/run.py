@@ -18,6 +18,7 @@ from cosend.core.kernel.bookkeeping import EXPLORE, TRAIN
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.kernel.partition import keys_of
 from cosend.core.learner.learner import Learner
+from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import CoS
 from cosend.experiments.kdd99 import settings as fixed
@@ -180,7 +181,9 @@ def replayed(
     return replay(four_learners(policy, seed=seed), context[:, None], gains)
 
 
-def four_learners(policy: Policy, *, dimensions: int = 1, peer_cost: float = 0.0, seed: int = 0) -> list[Learner]:
+def four_learners(
+    policy: Policy, *, dimensions: int = 1, peer_cost: float = 0.0, seed: int = 0, score_local: ScoreLocal = "used"
+) -> list[Learner]:
     """Return the four learners, each with two functions and the others as peers."""
     return [
         Learner(
@@ -190,6 +193,7 @@ def four_learners(policy: Policy, *, dimensions: int = 1, peer_cost: float = 0.0
             dimensions=dimensions,
             policy=policy,
             seed=seed,
+            score_local=score_local,
         )
         for name in fixed.LEARNERS
     ]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.bookkeeping import EXPLORE, LOOK, TAUGHT, TRAIN
+from cosend.core.kernel.bookkeeping import BY_MIXTURE, EXPLORE, LOOK, TAUGHT, TRAIN
 from cosend.core.kernel.cos import ASK, Asked
 from cosend.core.kernel.entry_points import EPOCH_OVER, NO_ROOM
 from cosend.core.kernel.labels import learn
@@ -59,6 +59,7 @@ class Labels(NamedTuple):
     delays: Ints  # [slot, site], or [[delay]] if it is always the same
     order: Ints  # the numbers slot * sites + site of the labels as they come; empty if that is 0, 1, 2, ...
     waiting: Ints  # [slot modulo a power of two, site, column]: what waits
+    kept: Floats  # [slot modulo a power of two, site, 2, number]: what mixed views keep of it, here and at the peer
 
 
 @compiled
@@ -93,12 +94,13 @@ def run(
             if epoch_is_over(ledgers.site[s]):
                 progress[SITE] = s
                 return EPOCH_OVER, s
-            kind, arm, function = arrive(ledgers, wiring, s, contexts, item, asked, entry)
+            kept = labels.kept[slot & last, s]
+            kind, arm, function = arrive(ledgers, wiring, s, contexts, item, asked, entry, kept)
             trace.phases[slot, s] = EXPLORE if kind == LOOK else kind
             trace.arms[slot, s] = arm
             trace.functions[slot, s] = function
             if delay_of(labels, slot, s) == 0:
-                label(ledgers, wiring, s, contexts, gains, entry)
+                label(ledgers, wiring, s, contexts, gains, entry, kept)
         progress[SLOT], progress[SITE] = slot + 1, 0
     return DONE, 0
 
@@ -122,13 +124,20 @@ def rooms_needed(ledgers: Ledgers, sites: int) -> bool:
 
 @compiled
 def arrive(
-    ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, item: int, asked: Asked, entry: Ints
+    ledgers: Ledgers,
+    wiring: Wiring,
+    s: int,
+    contexts: Floats,
+    item: int,
+    asked: Asked,
+    entry: Ints,
+    kept: Floats,
 ) -> tuple[int, int, int]:
     """Choose for an item, let the arm answer, and write down what waits for the label; returns kind, arm, function."""
     ledger, context = at(ledgers, s), contexts[item]
     outcome, arm, row, asked_any = ASK, 0, 0, False
     while outcome == ASK:
-        outcome, arm, row, _ = choose(ledger, context, asked)
+        outcome, arm, row, _ = choose(ledger, context, asked, kept[0])
         if outcome == ASK:
             arrivals, taught = report(at(ledgers, wiring.peer_sites[s, arm]), context)
             hear(ledger, context, arm, arrivals, taught, ledger.site[col.ARRIVALS] + 1)
@@ -144,7 +153,8 @@ def arrive(
     peer = at(ledgers, wiring.peer_sites[s, arm])
     training = outcome == TRAIN
     labelled = training or wiring.shares_all[s] > 0
-    function, peer_row = answer(peer, context, wiring.caller_words[s], entry[TICKET], training, labelled)
+    caller, request = wiring.caller_words[s], entry[TICKET]
+    function, peer_row = answer(peer, context, caller, request, training, labelled, kept[1])
     entry[FUNCTION] = wiring.first_functions[wiring.peer_sites[s, arm]] + function
     if labelled:
         entry[PEER_ROW] = peer_row
@@ -174,7 +184,7 @@ def hand_out(
         if slot + delay > now or (delay == 0 and slot == now):
             return
         if delay > 0 and labels.waiting[slot & last, s, ITEM] != EMPTY:
-            label(ledgers, wiring, s, contexts, gains, labels.waiting[slot & last, s])
+            label(ledgers, wiring, s, contexts, gains, labels.waiting[slot & last, s], labels.kept[slot & last, s])
         progress[HANDED_OUT] += 1
 
 
@@ -185,16 +195,19 @@ def divided(number: int, sites: int) -> tuple[int, int]:
 
 
 @compiled
-def label(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, gains: Gains, entry: Ints) -> None:
+def label(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, gains: Gains, entry: Ints, kept: Floats) -> None:
     """Hand out one label: to the site where the item arrived, and by it to the peer that it taught."""
     item, function, arm = entry[ITEM], entry[FUNCTION], entry[ARM]
     gain, context = float(gains[item, function]), contexts[item]
     ledger, scores = at(ledgers, s), wiring.scores[: score(ledgers, wiring, s, gains, item)]
+    if ledger.site[col.RULE] == BY_MIXTURE:
+        context = kept[0]
     learn(ledger, context, entry[ROW], entry[TICKET], entry[ARRIVAL], arm, entry[KIND], gain, scores)
     if entry[PEER_ROW] != EMPTY:
         peer = wiring.peer_sites[s, arm]
         own, ticket, arrival = function - wiring.first_functions[peer], entry[PEER_TICKET], entry[PEER_ARRIVAL]
         scores = wiring.scores[: score(ledgers, wiring, peer, gains, item)]
+        context = kept[1] if ledgers.site[peer, col.RULE] == BY_MIXTURE else contexts[item]
         learn(at(ledgers, peer), context, entry[PEER_ROW], ticket, arrival, own, TAUGHT, gain, scores)
 
 

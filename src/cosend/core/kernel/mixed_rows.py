@@ -1,0 +1,165 @@
+"""Mixed views: the rows of an item in all views, and what each view forecasts of every arm.
+
+    view 0     no context, short memory        p = (S + 1/2) / (N + 1)
+    view 1     no context
+    others     slices of an axis, of two, of all, each in several finenesses, and patterns
+                                               p = (S + p of view 0) / (N + 1); that of the coarser view without a row
+
+A pattern is which local classifiers were right about the newest labelled item. What a label needs of an item when it
+comes stands in one line of numbers, `kept`: the row in every view, then for every view the forecasts of the local
+classifiers and of the arm that was used. SPEC 7, "MixedViews", is the source.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from cosend.compiled import compiled
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.ledger import EMPTY, Floats, Ledger, find_row, row_for
+from cosend.core.kernel.partition import MOST_CODES, slice_of
+
+# What the cells of a view are.
+WHOLE: Final = 0
+ONE_AXIS: Final = 1
+TWO_AXES: Final = 2
+ALL_AXES: Final = 3
+PATTERNS: Final = 4
+
+ENOUGH_LABELS: Final = 32  # in a row, before finer views have rows there
+MISSING: Final = -1  # the key of an item that lacks a value on an axis
+
+
+def kept_width(views: int, own: int) -> int:
+    """Return how many numbers are kept of an item until its label comes."""
+    return views * (2 + own)
+
+
+@compiled
+def index_on(ledger: Ledger, axis: int, x: float, slices: int) -> int:
+    """Return the slice or the code of a value on an axis."""
+    return int(x) if (ledger.site[col.CATEGORIES] >> axis) & 1 else slice_of(x, slices)
+
+
+@compiled
+def radix_of(ledger: Ledger, axis: int, slices: int) -> int:
+    """Return how many cells an axis has."""
+    return MOST_CODES if (ledger.site[col.CATEGORIES] >> axis) & 1 else slices
+
+
+@compiled
+def mixed_key(ledger: Ledger, view: int, context: Floats) -> int:
+    """Return the key of the cell of a view that holds an item, or MISSING if it lacks a value there."""
+    seen, kind, number = ledger.views[view], ledger.views[view, col.VIEW_KIND], 0
+    slices = int(seen[col.VIEW_SLICES])
+    if kind in (ONE_AXIS, TWO_AXES):
+        axis = int(seen[col.VIEW_FIRST])
+        if math.isnan(context[axis]):
+            return MISSING
+        number = index_on(ledger, axis, context[axis], slices)
+        if kind == TWO_AXES:
+            axis = int(seen[col.VIEW_SECOND])
+            if math.isnan(context[axis]):
+                return MISSING
+            number = number * radix_of(ledger, axis, slices) + index_on(ledger, axis, context[axis], slices)
+    elif kind == ALL_AXES:
+        for axis in range(ledger.site[col.DIMENSIONS]):
+            if math.isnan(context[axis]):
+                return MISSING
+            number = number * radix_of(ledger, axis, slices) + index_on(ledger, axis, context[axis], slices)
+    elif kind == PATTERNS:
+        number = ledger.site[col.PATTERN]
+    return number * int(ledger.site[col.VIEWS]) + view
+
+
+@compiled
+def find_mixed_rows(ledger: Ledger, context: Floats, begins: bool, kept: Floats) -> None:
+    """Write the row of an item in every view into `kept`; rows that are not there are begun if it may and has room."""
+    site, views = ledger.site, ledger.views
+    for view in range(site[col.VIEWS]):
+        row, up = EMPTY, int(kept[int(views[view, col.VIEW_UP])])
+        if not views[view, col.VIEW_FINE] or (up != EMPTY and ledger.cells[up, col.CELL_LABELS] >= ENOUGH_LABELS):
+            key = mixed_key(ledger, view, context)
+            if key != MISSING:
+                row = find_row(ledger, key)
+                if row == EMPTY and begins and site[col.ROWS] < site[col.MAX_ROWS]:
+                    row = row_for(ledger, key)
+        kept[view] = row
+
+
+@compiled
+def forecast(ledger: Ledger, kept: Floats) -> None:
+    """Write what every view forecasts of every arm behind the columns of the view, and behind the first all together.
+
+    One pass over the views: the sums of the arms do not wait for each other.
+    """
+    views, first, arms = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT]
+    forecast_whole(ledger, int(kept[0]))
+    for view in range(1, ledger.site[col.VIEWS]):
+        row, weight = int(kept[view]), views[view, col.VIEW_WEIGHT]
+        if row != EMPTY:
+            for arm in range(arms):
+                total, count = ledger.rewards[row, arm, col.REWARD_SUM], ledger.rewards[row, arm, col.REWARD_COUNT]
+                chance = (total + views[0, first + arm]) / (count + 1.0)
+                views[view, first + arm] = chance
+                views[0, first + arms + arm] += weight * chance
+        else:
+            up = int(views[view, col.VIEW_UP])
+            for arm in range(arms):
+                chance = views[up, first + arm]
+                views[view, first + arm] = chance
+                views[0, first + arms + arm] += weight * chance
+
+
+@compiled
+def forecast_whole(ledger: Ledger, row: int) -> None:
+    """Write what the first view forecasts, and begin the sums of all together with it."""
+    views, first, arms = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT]
+    for arm in range(arms):
+        chance = 0.5
+        if row != EMPTY:
+            known = ledger.rewards[row, arm]
+            chance = (known[col.REWARD_SUM] + 0.5) / (known[col.REWARD_COUNT] + 1.0)
+        views[0, first + arm] = chance
+        views[0, first + arms + arm] = views[0, col.VIEW_WEIGHT] * chance
+
+
+@compiled
+def keep_forecasts(ledger: Ledger, arm: int, kept: Floats) -> None:
+    """Write the forecasts of the local classifiers, and of the arm that is used, into `kept`."""
+    views, count, own = ledger.views, ledger.site[col.VIEWS], ledger.site[col.OWN_COUNT]
+    for view in range(count):
+        place = count + view * (own + 1)
+        for function in range(own):
+            kept[place + function] = views[view, col.VIEW_COLUMNS + function]
+        kept[place + own] = views[view, col.VIEW_COLUMNS + arm]
+
+
+@compiled
+def mean_forecast(ledger: Ledger, arm: int) -> float:
+    """Return what all views together forecast of an arm."""
+    return float(ledger.views[0, col.VIEW_COLUMNS + ledger.site[col.ARM_COUNT] + arm])
+
+
+@compiled
+def items_seen(ledger: Ledger, kept: Floats) -> float:
+    """Return how many items came where this one lies, by the weights of the views."""
+    seen = 0.0
+    for view in range(ledger.site[col.VIEWS]):
+        row = int(kept[view])
+        if row != EMPTY:
+            seen += ledger.views[view, col.VIEW_WEIGHT] * ledger.cells[row, col.CELL_ARRIVALS]
+    return seen
+
+
+@compiled
+def rewards_seen(ledger: Ledger, arm: int, kept: Floats) -> float:
+    """Return how many rewards of an arm are known or awaited where an item lies, by the weights of the views."""
+    seen = 0.0
+    for view in range(ledger.site[col.VIEWS]):
+        row = int(kept[view])
+        if row != EMPTY:
+            count = ledger.rewards[row, arm, col.REWARD_COUNT] + ledger.counts[row, arm, col.WAITING]
+            seen += ledger.views[view, col.VIEW_WEIGHT] * count
+    return seen

@@ -1,0 +1,73 @@
+"""What mixed views remember, in Python's hands: arms that join or leave, and whether a saved state can be theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cosend.core.kernel import columns as col
+from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
+from cosend.core.kernel.mixed_rows import PATTERNS, kept_width
+from cosend.core.learner.registry import Registry
+
+
+def for_other_arms(
+    ledger: Ledger, registry: Registry, arms: int, own: int, change: Callable[[Any, int], Any]
+) -> Ledger:
+    """Return the ledger with room for the forecasts of so many arms, after one of them has joined or left.
+
+    Nobody has forecast a new arm for what waits already.
+    """
+    views = len(ledger.views)
+    _reshape_kept(registry, views, own, change)
+    return ledger._replace(views=np.hstack([ledger.views[:, : col.VIEW_COLUMNS], np.zeros((views, 2 * arms))]))
+
+
+def forget_patterns(ledger: Ledger, number: int, own: int, arms: int) -> None:
+    """Forget what was learnt of patterns, before an arm leaves that is part of them or moves the numbers of others."""
+    rows = int(ledger.site[col.ROWS])
+    is_last = number in (own - 1, arms - 1)
+    if rows and (not is_last or ledger.rewards[0, number, col.REWARD_COUNT] > 0.0):  # the first row is of all items
+        kinds = ledger.views[ledger.cells[:rows, col.CELL_KEY] % len(ledger.views), col.VIEW_KIND]
+        ledger.rewards[:rows][kinds == PATTERNS] = 0.0
+        ledger.site[col.PATTERN] = 0
+
+
+def _reshape_kept(registry: Registry, views: int, own: int, change: Callable[[Any, int], Any]) -> None:
+    """Give what waits the width that it has with so many local classifiers."""
+    table = registry.table
+    before = table.contexts.shape[1] // views - 2
+    if own == before:  # it was a peer
+        return
+    rows, forecasts = table.contexts[:, :views], table.contexts[:, views:].reshape(-1, views, before + 1)
+    local = change(forecasts[:, :, :-1], 2)
+    if own > before:
+        local[:, :, -1] = np.nan  # it joined behind the other local ones
+    kept = np.concatenate([local, forecasts[:, :, -1:]], axis=2).reshape(len(rows), -1)
+    kept[table.entries[:, col.WAIT_ID] == 0] = 0.0
+    registry.table = table._replace(contexts=np.ascontiguousarray(np.hstack([rows, kept])))
+
+
+def fits_kept(kept: Floats, ledger: Ledger, rows: int, own: int) -> bool:
+    """Tell whether this may have been kept of what waits: rows that are there, and forecasts."""
+    views = len(ledger.views)
+    places = kept[:, :views]
+    return (
+        kept.shape[1] == kept_width(views, own)
+        and bool(np.isin(places, np.arange(EMPTY, rows)).all())
+        and not np.isinf(kept).any()
+        and not np.isnan(kept[:, views + own :: own + 1]).any()
+    )
+
+
+def fits_mixture(views: Floats, ledger: Ledger) -> bool:
+    """Tell whether saved views are those that are laid for this context, with weights that sum up to one."""
+    laid, weights = ledger.views[:, : col.VIEW_COLUMNS], views[:, col.VIEW_WEIGHT :]
+    return (
+        views.shape == laid.shape
+        and np.array_equal(views[:, : col.VIEW_WEIGHT], laid[:, : col.VIEW_WEIGHT])
+        and bool((weights > 0.0).all())
+        and abs(float(weights.sum()) - 1.0) < 1e-6
+    )

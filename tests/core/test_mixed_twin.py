@@ -1,0 +1,73 @@
+"""`MixedViews` and its slow twin, which share no code, agree step by step, exactly."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracle import lockstep, options
+from tests.oracle.lockstep import Network
+
+pytestmark = pytest.mark.compiled
+
+
+@st.composite
+def networks(draw: st.DrawFn, dimensions: int = 3, has_trouble: bool | None = None) -> Network:
+    """Draw a network that mixes views; labels score all local classifiers, or the one that was used."""
+    axes = draw(st.integers(1, dimensions))
+    draws, sizes, chosen = random.Random(draw(options.seeds)), draw(options.sizes), draw(options.mixed())
+    codes = draw(st.one_of(st.just(frozenset[int]()), options.categories(axes)))
+    network = lockstep.build(draws, sizes, axes, chosen, "MixedViews", categories=codes, scores=draw(st.booleans()))
+    network.lasting = draw(options.lasting)
+    network.axis = draw(st.sampled_from([None, *range(axes)]))
+    network.has_trouble = draw(st.booleans()) if has_trouble is None else has_trouble
+    return network
+
+
+@given(network=networks(), delay=options.delays)
+@settings(max_examples=25)
+def test_core_and_twin_agree_on_random_networks(network: Network, delay: int) -> None:
+    lockstep.play(network, slots=50, max_delay=delay)
+
+
+@given(network=networks(dimensions=2), delay=options.delays)
+@settings(max_examples=15)
+def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(network: Network, delay: int) -> None:
+    lockstep.play(network, slots=50, max_delay=delay, changes=True)
+
+
+@given(network=networks(dimensions=2, has_trouble=False))
+@settings(max_examples=8)
+def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(network: Network) -> None:
+    lockstep.play(network, slots=20, max_delay=1)
+    lockstep.train_all(network, requests=30)
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_core_and_twin_agree_on_a_long_stream_with_finer_cells(scores: bool) -> None:
+    network = lockstep.build(random.Random(3), [2, 1], 2, {}, "MixedViews", scores=scores)
+    network.axis = 1
+    lockstep.play(network, slots=400, max_delay=2)
+    slices = {cell.slices for cell in network.learners["site0"].cells().values()}
+    assert slices == {1, 4, 16, 64}
+
+
+def test_core_and_twin_agree_with_many_axes() -> None:
+    network = lockstep.build(random.Random(3), [2, 1], 14, {}, "MixedViews", categories=frozenset([3]), scores=True)
+    network.axis = 1
+    lockstep.play(network, slots=120, max_delay=2)
+    assert len(network.learners["site0"].views()) == 2 + 13 * 3 + 1 + 2
+
+
+def test_what_explains_the_rewards_gets_the_weight() -> None:
+    network = lockstep.build(random.Random(1), [2, 2], 3, {}, "MixedViews", scores=True)
+    network.axis = 1
+    lockstep.play(network, slots=300, max_delay=2)
+    for learner in network.learners.values():
+        shares: dict[tuple[int, ...], float] = {}
+        for view in learner.views():
+            shares[view.axes] = shares.get(view.axes, 0.0) + view.share
+        assert sum(share for axes, share in shares.items() if 1 in axes) > 0.5

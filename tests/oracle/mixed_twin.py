@@ -1,0 +1,336 @@
+"""The slow twin of `MixedViews`, written from SPEC 7 (exactness: Mixed views)."""
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.oracle.index_twin import bound
+from tests.oracle.twin import Twin
+from tests.oracle.twin_draws import ANSWER_TIE, BEST_TIE, hash_words
+from tests.oracle.twin_values import (
+    NO_SCORES,
+    Ask,
+    Context,
+    Scores,
+    TwinAnswer,
+    TwinArm,
+    TwinCell,
+    TwinChoice,
+    TwinSettings,
+    Waiting,
+)
+
+Key = tuple[int, ...]
+CODES = 4096
+
+
+class View(NamedTuple):
+    """One way to look at an item."""
+
+    axes: tuple[int, ...] = ()
+    slices: int = 1
+    memory: float = 1.0
+    up: int = 0  # the next coarser view of the same axes
+    is_fine: bool = False
+    is_pattern: bool = False
+
+
+def views_of(settings: TwinSettings) -> list[View]:
+    """Return the views in the order of SPEC 7."""
+    d = settings.dimensions
+    parts: list[tuple[int, ...]] = [(axis,) for axis in range(d)]
+    if 2 < d <= 12:
+        parts += itertools.combinations(range(d), 2)
+    if 1 < d <= 12:
+        parts += [tuple(range(d))]
+    views = [View(memory=0.9), View()]
+    for axes in parts:
+        codes = [axis for axis in axes if axis in settings.categories]
+        numbers = len(axes) - len(codes)
+        levels = [1] if not numbers else [4, 16, 64] if d <= 12 else [4, 16, 1024]
+        for level, slices in enumerate(levels):
+            if slices**numbers * CODES ** len(codes) > 2**48:
+                break
+            views.append(View(axes, slices, up=len(views) - 1 if level else 0, is_fine=level > 0))
+    return [*views, View(memory=0.9, is_pattern=True), View(is_pattern=True)]
+
+
+@dataclass
+class Kept:
+    """What is kept with a decision until its label comes."""
+
+    rows: list[Key | None]  # in every view
+    forecasts: dict[str, list[float]] = field(default_factory=dict)  # of own functions
+    used: list[float] = field(default_factory=list)  # of the arm that was used
+
+
+class MixedTwin(Twin):
+    """One learner that mixes what all views forecast."""
+
+    def __init__(self, settings: TwinSettings) -> None:
+        """Start with no row in any view, and equal weights."""
+        super().__init__(settings)
+        self.mixed = views_of(settings)
+        self.weights = [1 / len(self.mixed) for _ in self.mixed]
+        self.rows: list[dict[Key, TwinCell]] = [{} for _ in self.mixed]
+        self.pattern, self.newest = 0, 0
+        self._kept: dict[int, Kept] = {}
+
+    def choose(self, context: Context, ask: Ask, without: Iterable[str] = (), again: int = 0) -> TwinChoice:
+        """Decide which arm the next own item goes to, or one that came before; nobody is asked."""
+        self.begin_choice(again)
+        self.left_out = set(without)
+        if not again:
+            for id in self.overdue_ids():
+                self.overdue(id)
+        rows = self._rows_of(context, begins=True)
+        forecasts = self._forecasts(rows)
+        candidates = self._best_of(self._in(self._own, self._peers), rows, forecasts)
+        arm = self._one_of(candidates, BEST_TIE, self._next_id)
+        phase = self._phase(arm, rows, forecasts)
+        for cell in self._cells_of(rows):
+            cell.arrivals += 0 if again else 1
+            cell.arms[arm].waiting_count += 1
+        id = self._wait("own", arm, rows, forecasts)
+        self.end_choice()
+        self._limit_waiting()
+        view = self._shown(rows)
+        key = rows[view]
+        assert key is not None
+        return TwinChoice(id, phase, arm, (self.mixed[view].slices, key), len(candidates), view)
+
+    def answer(
+        self, context: Context, caller: str, request: int, training: bool, without: Iterable[str] = ()
+    ) -> TwinAnswer:
+        """Answer a peer's call: nothing is entered until its label is passed on."""
+        self.left_out = set(without)
+        is_labelled = training or self.shares_all()
+        rows = self._rows_of(context, begins=is_labelled)
+        forecasts = self._forecasts(rows)
+        candidates = self._best_of(self._in(self._own), rows, forecasts)
+        function = self._one_of(candidates, ANSWER_TIE, request, hash_words(caller)[0])
+        ticket = self._wait("answer", function, rows, forecasts) if is_labelled else None
+        self._limit_waiting()
+        return TwinAnswer(function, ticket)
+
+    def report(self, context: Context) -> tuple[int, int]:
+        """Return (arrivals, taught) of the cell of all axes together, or of the whole."""
+        view = self._reporting()
+        cell = self.rows[view].get(self._key(view, context), TwinCell())
+        return cell.arrivals, cell.taught
+
+    def learn(self, id: int, gain: float, cost: float | None = None, others: Scores = NO_SCORES) -> None:
+        """Take the label of an own decision or of an answer; KeyError when the id is not waiting."""
+        waited = self._waiting.pop(id)
+        kept = self._kept.pop(id)
+        reward = self.reward(waited, gain, cost)
+        scored = {name: others[name] for name in self._own if name in others}
+        self._weigh(kept, reward, scored)
+        for view, key in enumerate(kept.rows):
+            if key is not None:
+                self._enter_label(self.rows[view][key], self.mixed[view].memory, waited, reward, scored)
+        if id > self.newest:
+            self.newest, self.pattern = id, 1 + self._pattern(waited.arm, reward, scored)
+
+    def withdraw(self, id: int) -> None:
+        """Wait no longer."""
+        waited, kept = self._waiting.pop(id), self._kept.pop(id)
+        if waited.kind == "own":
+            for cell in self._cells_of(kept.rows):
+                cell.arms[waited.arm].waiting_count -= 1
+
+    def remove(self, arm: str) -> None:
+        """Let an arm leave; what waits on it is forgotten, and what was learnt of patterns."""
+        group = self._group_of(arm)
+        first = self.rows[0].get(())
+        if arm != [*group][-1] or (first is not None and first.arms[arm].reward_count > 0):
+            self._forget_patterns()
+        super().remove(arm)
+        self._kept = {id: kept for id, kept in self._kept.items() if id in self._waiting}
+        for kept in self._kept.values():
+            kept.forecasts.pop(arm, None)
+        for rows in self.rows:
+            for cell in rows.values():
+                del cell.arms[arm]
+
+    def _join(self, group: dict[str, float], name: str, cost: float) -> None:
+        super()._join(group, name, cost)
+        for rows in self.rows:
+            for cell in rows.values():
+                cell.arms[name] = TwinArm()
+
+    def _forget_patterns(self) -> None:
+        self.pattern = 0
+        for view, rows in zip(self.mixed, self.rows, strict=True):
+            for cell in rows.values() if view.is_pattern else ():
+                for arm in cell.arms.values():
+                    arm.reward_sum = arm.reward_count = 0.0
+
+    # Rows
+
+    def _reporting(self) -> int:
+        return next(n for n, view in [*enumerate(self.mixed), (1, None)] if view is None or self._sees_all(view))
+
+    def _sees_all(self, view: View) -> bool:
+        return len(view.axes) == self._settings.dimensions
+
+    def _shown(self, rows: list[Key | None]) -> int:
+        return self._reporting() if rows[self._reporting()] is not None else 0
+
+    def _key(self, number: int, context: Context) -> Key:
+        view = self.mixed[number]
+        if view.is_pattern:
+            return (self.pattern,)
+        return tuple(
+            int(context[axis])
+            if axis in self._settings.categories
+            else min(math.floor(view.slices * context[axis]), view.slices - 1)
+            for axis in view.axes
+        )
+
+    def _rows_of(self, context: Context, begins: bool) -> list[Key | None]:
+        found: list[Key | None] = []
+        for number, view in enumerate(self.mixed):
+            found.append(self._row_of(number, view, context, begins, found))
+        return found
+
+    def _row_of(self, number: int, view: View, context: Context, begins: bool, found: list[Key | None]) -> Key | None:
+        if view.is_fine:
+            coarser = found[view.up]
+            if coarser is None or self.rows[view.up][coarser].labels < 32:
+                return None
+        key = self._key(number, context)
+        if key not in self.rows[number]:
+            limit = math.inf if self._settings.max_cells is None else self._settings.max_cells
+            if not begins or sum(map(len, self.rows)) >= limit:
+                return None
+            self.rows[number][key] = self._blank()
+        return key
+
+    def _cells_of(self, rows: list[Key | None]) -> list[TwinCell]:
+        return [self.rows[view][key] for view, key in enumerate(rows) if key is not None]
+
+    # Forecasts and indices
+
+    def _forecasts(self, rows: list[Key | None]) -> list[dict[str, float]]:
+        """Return what every view forecasts of every arm."""
+        names = (*self._own, *self._peers)
+        forecasts: list[dict[str, float]] = []
+        for number, key in enumerate(rows):
+            if key is None:
+                up = self.mixed[number].up
+                forecasts.append(dict(forecasts[up]) if number else dict.fromkeys(names, 0.5))
+                continue
+            arms = self.rows[number][key].arms
+            prior = forecasts[0] if number else dict.fromkeys(names, 0.5)
+            forecasts.append(
+                {name: (arms[name].reward_sum + prior[name]) / (arms[name].reward_count + 1) for name in names}
+            )
+        return forecasts
+
+    def _mu(self, arm: str, forecasts: list[dict[str, float]]) -> float:
+        mu = 0.0
+        for weight, forecast in zip(self.weights, forecasts, strict=True):
+            mu += weight * forecast[arm]
+        return mu
+
+    def _n(self, arm: str, rows: list[Key | None]) -> float:
+        n = 0.0
+        for number, key in enumerate(rows):
+            if key is not None:
+                known = self.rows[number][key].arms[arm]
+                n += self.weights[number] * (known.reward_count + known.waiting_count)
+        return n
+
+    def _seen(self, rows: list[Key | None]) -> float:
+        seen = 0.0
+        for number, key in enumerate(rows):
+            if key is not None:
+                seen += self.weights[number] * self.rows[number][key].arrivals
+        return seen
+
+    def _is_scored(self, arm: str) -> bool:
+        return self._settings.scores and arm in self._own and self._own[arm] == 0 and not self._is_out(arm)
+
+    def _best_of(self, arms: dict[str, float], rows: list[Key | None], forecasts: list[dict[str, float]]) -> list[str]:
+        indices = {arm: self._index_of(arm, cost, rows, forecasts) for arm, cost in arms.items()}
+        return [arm for arm, index in indices.items() if index == max(indices.values())]
+
+    def _index_of(self, arm: str, cost: float, rows: list[Key | None], forecasts: list[dict[str, float]]) -> float:
+        mu = self._mu(arm, forecasts)
+        if self._is_scored(arm):
+            return mu - cost
+        if arm in self._peers:
+            cost += self._settings.home_margin
+        n = self._n(arm, rows)
+        if n <= 0.001:
+            return 3.0 - cost
+        level = self._settings.bonus * math.log(max(1.0, self._seen(rows)))
+        return bound(max(0.0, mu), level / n) - cost
+
+    def _phase(self, arm: str, rows: list[Key | None], forecasts: list[dict[str, float]]) -> str:
+        margin = self._settings.home_margin
+        worth = {
+            name: self._mu(name, forecasts) - cost - (margin if name in self._peers else 0.0)
+            for name, cost in self._in(self._own, self._peers).items()
+        }
+        known = self._is_scored(arm) or self._n(arm, rows) > 0.001
+        return "exploit" if known and worth[arm] == max(worth.values()) else "explore"
+
+    # Labels
+
+    def _wait(self, kind: str, arm: str, rows: list[Key | None], forecasts: list[dict[str, float]]) -> int:
+        id = self._next_id
+        self._next_id += 1
+        self._waiting[id] = Waiting(kind, arm, (), (1, ()), self._number(), self._era)
+        own = {name: [forecast[name] for forecast in forecasts] for name in self._own}
+        self._kept[id] = Kept(rows, own, [forecast[arm] for forecast in forecasts])
+        return id
+
+    def _weigh(self, kept: Kept, reward: float, scored: Scores) -> None:
+        """Multiply every weight by how likely the view held the gains, about as if there were one of them."""
+        judges = [(kept.used, reward)]
+        judges += [(kept.forecasts[name], gain) for name, gain in scored.items() if name in kept.forecasts][:128]
+        for number in range(len(self.weights)):
+            likely = 1.0
+            for forecast, gain in judges:
+                likely *= chance(forecast[number], gain)
+            power = 1
+            while power < len(judges):
+                likely, power = math.sqrt(likely), 2 * power
+            self.weights[number] *= likely
+        total = 0.0
+        for weight in self.weights:
+            total += weight
+        share = self._settings.share
+        self.weights = [(1 - share) * (weight / total) + share / len(self.weights) for weight in self.weights]
+
+    def _enter_label(self, cell: TwinCell, memory: float, waited: Waiting, reward: float, scored: Scores) -> None:
+        cell.labels += 1
+        if waited.kind == "answer":
+            cell.taught += 1
+        else:
+            cell.arms[waited.arm].waiting_count -= 1
+        for name, gain in ((waited.arm, reward), *scored.items()):
+            arm = cell.arms[name]
+            arm.reward_sum = memory * arm.reward_sum + gain
+            arm.reward_count = memory * arm.reward_count + 1
+
+    def _pattern(self, used: str, reward: float, scored: Scores) -> int:
+        if not self._settings.scores:
+            group = self._group_of(used)
+            return 4 * [*group].index(used) + 2 * (used in self._peers) + (reward >= 0.5)
+        gains = {**scored, used: reward}
+        return sum(2**bit for bit, name in enumerate([*self._own][:4]) if gains.get(name, 0.0) >= 0.5)
+
+
+def chance(forecast: float, gain: float) -> float:
+    """Return how likely a gain was held to be."""
+    q = min(max(forecast, 0.01), 0.99)
+    if gain >= 1:
+        return q
+    if gain <= 0:
+        return 1 - q
+    return math.exp(gain * math.log(q) + (1 - gain) * math.log(1 - q))

@@ -1,0 +1,90 @@
+"""`MixedViews` at a site: what it explains, what it forgets, and which features it trusts."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from cosend import AskPeer, Context, MixedViews, Site
+from cosend.errors import ContextError, SettingError
+from cosend.site.context import Axis
+from tests.site.test_fold import everything
+
+
+def site_of(**options: Any) -> Site:
+    """Return a site whose two classifiers are right on one side of x each, whatever y is."""
+    models = {"low": lambda item: item["x"] < 0.5, "high": lambda item: item["x"] >= 0.5}
+    axes: list[Axis] = [Context("x", range=(0, 1)), Context("y", range=(0, 1)), Context.category("kind")]
+    chosen: dict[str, Any] = {"policy": MixedViews(), "score_local": "all"}
+    return Site("lab", classifiers=models, context=axes, **{**chosen, **options})
+
+
+def played(site: Site, items: int) -> float:
+    """Play items that are always true, labels one item late, and return the share that was right."""
+    draw, right, waiting = random.Random(3), 0, None
+    for _ in range(items):
+        decision = site.classify({"x": draw.random(), "y": draw.random(), "kind": draw.choice("ab")})
+        right += decision.label is True
+        if waiting is not None:
+            site.learn(waiting, True)
+        waiting = decision
+    return right / items
+
+
+def test_it_finds_the_feature_that_matters_and_says_so() -> None:
+    site = site_of()
+    assert played(site, 400) > 0.9
+    trusted = site.trust()
+    assert sum(view.share for view in trusted.values()) == pytest.approx(1.0)
+    x, y, kind = site.axis_names
+    assert set(trusted) >= {"none", "who was right last", x, y, kind, f"{x} + {y}", f"{x} + {y} + {kind}"}
+    assert sum(view.share for name, view in trusted.items() if x in name) > 0.8
+    assert next(name for name, view in trusted.items() if view.trusted).count(x) == 1
+
+
+def test_it_explains_an_item_and_changes_nothing() -> None:
+    site = site_of()
+    played(site, 300)
+    before = everything(site.rules)
+    explained = site.explain({"x": 0.1, "y": 0.5, "kind": "new"})
+    assert everything(site.rules) == before
+    shares = [each.view.share for _, each in explained]
+    assert shares == sorted(shares, reverse=True)
+    name, heaviest = explained[0]
+    assert site.axis_names[0] in name
+    assert heaviest.forecasts["low"] > 0.9 > 0.1 > heaviest.forecasts["high"]
+    with pytest.raises(ContextError):
+        site.learner.explain((2.0, 0.5, 0.0))
+    with pytest.raises(SettingError, match="mixes views"):
+        site_of(policy=None).learner.explain((0.5, 0.5, 0.0))
+
+
+def test_an_item_that_lacks_a_number_is_decided_by_the_other_views() -> None:
+    site = site_of()
+    played(site, 300)
+    nothing = float("nan")
+    known = site.learner.explain((nothing, 0.5, 0.0))
+    whole = next(each for each in known if each.view[0] == () and each.view.memory < 1 and not each.view.is_pattern)
+    assert all(each.forecasts == whole.forecasts for each in known if 0 in each.view.axes)
+    for context in ((nothing, 0.5, 0.0), (0.1, nothing, 0.0), (0.1, 0.5, nothing), (nothing,) * 3):
+        choice = site.learner.choose(context)
+        assert not isinstance(choice, AskPeer)
+        site.learner.learn(choice.id, 1.0)
+    with pytest.raises(ContextError):
+        site_of(policy=None).learner.choose((nothing, 0.5, 0.0))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"share": 0.0}, {"share": 1.0}, {"bonus": -1.0}, {"home_margin": 2.0}, {"max_cells": 0}]
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingError):
+        MixedViews(**wrong)
+
+
+def test_memory_is_bounded_by_max_cells() -> None:
+    site = site_of(policy=MixedViews(max_cells=30))
+    played(site, 300)
+    assert len(site.learner.cells()) == 30
