@@ -11,7 +11,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from cosend.local import compiling, running
+from cosend.local import running
 from cosend.local.log import Log
 from cosend.local.plan import Part, Plan
 from cosend.local.processes import Family
@@ -110,4 +110,3 @@ def test_rules_are_compiled_first_where_nothing_is_kept(monkeypatch: pytest.Monk
     monkeypatch.setattr(running.sys, "executable", "/bin/echo")  # type: ignore[attr-defined]
     said = played({"north": "echo here; sleep 60"}, lambda said: "here" in said)[1]
     assert said.index("compiling the rules") < said.index("-m cosend.local.compiling") < said.index("north  | here")
-    assert isinstance(compiling.is_compiled(), bool)
