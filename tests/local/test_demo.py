@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from cosend.config.scenario import parse
+from cosend.local import compiling
 from cosend.local.compiling import compile_rules
 from cosend.local.demo import FILE, ROWS, TOGETHER, Demo, Fares, arriving
 from cosend.local.plan import Part
@@ -44,8 +45,16 @@ def test_the_table_says_who_sends_to_whom() -> None:
     assert "south starting 0 0" in lines
 
 
-def test_what_is_compiled_beforehand_can_be_compiled() -> None:
+def test_what_is_compiled_beforehand_can_be_compiled_and_is_known_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "marker", lambda: tmp_path / "all")
+    assert not compiling.is_compiled()
     compile_rules()
+    assert compiling.is_compiled()
+    monkeypatch.setattr(compiling, "marker", lambda: None)
+    compile_rules()
+    assert compiling.is_compiled()
 
 
 @pytest.mark.claims

@@ -41,3 +41,19 @@ def test_for_programs_every_line_is_json() -> None:
         {"site": "north", "event": "starting"},
         {"site": "cosend", "event": "stopped"},
     ]
+
+
+class Unread(Console):
+    def print(self, *_: Any, **__: Any) -> None:
+        raise SystemExit(1)  # as rich does when a pipe is broken
+
+
+def test_it_is_told_that_nobody_reads_any_more() -> None:
+    told: list[str] = []
+    log = Log(Unread(), ["north"], "text")
+    log.line("north", "x")
+    log.when_unread(lambda: told.append("already"))
+    assert told == ["already"]
+    log.when_unread(lambda: told.append("again"))
+    log.line("north", "more")
+    assert told == ["already", "again", "again"]

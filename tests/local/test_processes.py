@@ -16,8 +16,8 @@ from cosend.local.processes import Family
 async def main():
     with Family() as family:
         for script in sys.argv[1:]:
-            process = await family.start(["/bin/sh", "-c", script])
-            print(process.pid, flush=True)
+            child = await family.start(["/bin/sh", "-c", script])
+            print(child.process.pid, flush=True)
         await asyncio.sleep(60)
 
 asyncio.run(main())

@@ -30,8 +30,8 @@ def up(
 ) -> None:
     """Run all sites of a network file on this machine, each as a process of its own, with one log.
 
-    A nats-server is started too if the file names no servers. All of it can be reached from this machine only. A site
-    that ends is started again. Ctrl-C stops everything; a second Ctrl-C does so at once.
+    A nats-server is started too if the file names no servers. All of it can be reached from this machine only, by
+    everybody on it. A site that ends is started again. Ctrl-C stops everything; a second Ctrl-C does so at once.
     """
     with say_errors():
         with extra("service"):

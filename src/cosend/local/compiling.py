@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,28 @@ from cosend.classifiers.adapters import as_classifier
 from cosend.node.setup import Setup
 
 
-def is_compiled() -> bool:
-    """Tell whether something is kept of an earlier start; where Numba keeps it elsewhere nobody looks for it."""
+def marker() -> Path | None:
+    """Return the file that is left when all is compiled; None where nothing is, or Numba keeps it elsewhere."""
     config: Any = numba.config
     folder = cosend.compiled.CACHE_FOLDER
-    return bool(config.DISABLE_JIT) or not folder or any(Path(folder).rglob("*.nbc"))
+    if config.DISABLE_JIT or not folder:
+        return None
+    return Path(folder) / f"all-{sys.implementation.cache_tag}-{numba.__version__}"
+
+
+def is_compiled() -> bool:
+    """Tell whether there is nothing to be compiled beforehand."""
+    left = marker()
+    return left is None or left.exists()
 
 
 def compile_rules() -> None:
     """Compile the rules, so that all sites find them."""
     Setup(name="a site", classifiers={"a model": as_classifier(len)}, axes=[Context("any", range=(0, 1))]).warm_up()
+    left = marker()
+    if left is not None:
+        with suppress(OSError):  # then it is done once more the next time, which is quick
+            left.touch()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ class Log:
 
     def __init__(self, console: Console, names: Sequence[str], form: Literal["json", "text"]) -> None:
         self._console, self._form = console, form
-        self.unread: Callable[[], None] = lambda: None  # is called when nobody reads any more
+        self._unread = False
+        self._when_unread: Callable[[], None] | None = None
         self._width = max(map(len, (OWN, *names)))
         self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
 
@@ -34,7 +35,15 @@ class Log:
         try:
             self._console.print(text, soft_wrap=True)
         except SystemExit:  # how rich says that nobody reads any more; from now on it prints nothing
-            self.unread()
+            self._unread = True
+            if self._when_unread is not None:
+                self._when_unread()
+
+    def when_unread(self, then: Callable[[], None]) -> None:
+        """Do something when nobody reads any more, which may be so already."""
+        self._when_unread = then
+        if self._unread:
+            then()
 
     def say(self, line: str) -> None:
         """Print what the process that starts the others has to say."""

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from cosend.config.network import NetworkSetting
 from cosend.config.scenario import Scenario, load
 from cosend.errors import CosendError, ScenarioError, SettingError, in_one_line
-from cosend.local.broker import LOOPBACK, find_server, server_command, server_url
+from cosend.local.broker import LOOPBACK, NAME, find_server, server_command, server_url
 
 FIRST_PORT: Final = 8801  # of those that the file gives no port, the first that is free from here on
 HIGHEST_PORT: Final = 65_535
@@ -101,7 +101,7 @@ def _serve(file: Path, site: str, port: int, servers: list[str], wishes: Wishes)
 
 def _broker(held: ExitStack) -> Part:
     port = _hold(0, held)
-    return Part("nats", server_command(find_server(), port), server_url(port))
+    return Part(NAME, server_command(find_server(), port), server_url(port))
 
 
 def _site_ports(scenario: Scenario, held: ExitStack) -> dict[str, int]:

@@ -8,13 +8,24 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from cosend.errors import CosendError
 
 GRACE_S: Final = 5  # for processes whose parent is gone
 GUARD: Final = f"trap '' INT TERM HUP; read -r _; kill -TERM 0; sleep {GRACE_S}; kill -KILL 0"
 LONGEST_LINE: Final = 2**20  # bytes that are kept of what a process says
+
+
+class Child(NamedTuple):
+    """A process, and what it says, also of errors.
+
+    The pipe is our own: asyncio would take a process for alive until all that it has started have closed theirs.
+    """
+
+    process: asyncio.subprocess.Process
+    said: asyncio.StreamReader
+    transport: asyncio.ReadTransport  # of what it says; to be closed
 
 
 class Family:
@@ -42,17 +53,28 @@ class Family:
     ) -> None:
         self.kill()
 
-    async def start(self, command: Sequence[str], **environment: str) -> asyncio.subprocess.Process:
-        """Start a process; what it says, also of errors, is to be read from its `stdout`."""
-        return await asyncio.create_subprocess_exec(
-            *command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **environment},
-            process_group=self._guard.pid,
-            limit=LONGEST_LINE,
-        )
+    async def start(self, command: Sequence[str], **environment: str) -> Child:
+        """Start a process."""
+        read, write = os.pipe()
+        pipe = os.fdopen(read, "rb")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=subprocess.DEVNULL,
+                stdout=write,
+                stderr=write,
+                env={**os.environ, **environment},
+                process_group=self._guard.pid,
+            )
+        except BaseException:
+            pipe.close()
+            raise
+        finally:
+            os.close(write)
+        said = asyncio.StreamReader(limit=LONGEST_LINE)
+        protocol = asyncio.StreamReaderProtocol(said)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+        return Child(process, said, transport)
 
     def kill(self) -> None:
         """End all of them at once, also those that they have started."""

@@ -100,21 +100,24 @@ class Running:
     async def _one_run(self, part: Part) -> str:
         """Run a process to its end, and return how that was."""
         try:
-            process = self._processes[part.name] = await self._family.start(part.command, **PLAIN)
+            child = await self._family.start(part.command, **PLAIN)
         except OSError as error:
             return in_one_line(error)
-        said = asyncio.create_task(self._pass_on(part, process))
-        code = await process.wait()
-        await asyncio.wait([said], timeout=1.0)  # what it has started may hold the pipe for longer
-        await _cancelled([said])
+        self._processes[part.name] = child.process
+        said = asyncio.create_task(self._pass_on(part, child.said))
+        try:
+            code = await child.process.wait()
+            await asyncio.wait([said], timeout=1.0)  # what it has started may hold the pipe for longer
+        finally:
+            await _cancelled([said])
+            child.transport.close()
         return described(code)
 
-    async def _pass_on(self, part: Part, process: Process) -> None:
+    async def _pass_on(self, part: Part, said: asyncio.StreamReader) -> None:
         """Print what a process says."""
-        assert process.stdout is not None  # noqa: S101 - for the type checker
         while True:
             try:
-                line = await process.stdout.readline()
+                line = await said.readline()
             except ValueError:  # longer than anybody wants to read
                 continue
             if not line:

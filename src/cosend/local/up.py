@@ -34,7 +34,7 @@ async def run_plan(plan: Plan, log: Log, beside: Callable[[], Awaitable[None]] |
             else:
                 family.kill()
 
-        log.unread = running.stop
+        log.when_unread(running.stop)
         for order in ORDERS:
             asyncio.get_running_loop().add_signal_handler(getattr(signal, order), stop)
         has_run = await _both(running, beside)
