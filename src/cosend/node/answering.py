@@ -74,14 +74,19 @@ class Answering:
 
     def _teach(self, caller: str, known: dict[int, Forward], tickets: dict[int, int]) -> list[int]:
         """Learn labels; returns the tickets of those from which nothing can be learnt."""
-        node, good, gains, gone = self.node, list[int](), list[float](), list[int]()
+        node, good, gone = self.node, [*known], list[int]()
         notes = node.rules.learner.registry.notes
-        for request, forward in known.items():
-            try:
-                gains += node.labelling.gains([notes[tickets[request]][0]], [forward.truth])
-                good.append(request)
-            except CosendError:
-                gone.append(tickets[request])
+        answers, truths = [notes[tickets[request]][0] for request in known], [each.truth for each in known.values()]
+        try:
+            gains = node.labelling.gains(answers, truths)
+        except CosendError:  # one of them is bad: find out which
+            good, gains = [], []
+            for request, answer, truth in zip(known, answers, truths, strict=True):
+                try:
+                    gains += node.labelling.gains([answer], [truth])
+                    good.append(request)
+                except CosendError:
+                    gone.append(tickets[request])
         if good:
             lessons = node.rules.teach(caller, good, [known[request].truth for request in good], gains)
             node.deciding.teach(lessons)

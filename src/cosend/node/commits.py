@@ -21,6 +21,7 @@ from cosend.stores.event_log import NO_SPAN, EventLog, Span
 from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, LABEL, NAME, POST, POSTED, SET, Change
 
 CHANGES: Final = (NAME, LABEL, SET, FORGET_NAMES, FORGET_LABELS, POST, POSTED)  # in the order of their writing
+SOON_S: Final = 0.02
 Waiters = list[tuple["asyncio.Future[Any]", Any]]  # with what each gets when it is done
 Rows = dict[Change, list[Sequence[Any]]]
 Together = tuple[list[Event], Rows, Waiters]
@@ -55,6 +56,11 @@ class Commits:
         """Take rows that are written with the events."""
         self._rows[change].extend(rows)
         self._wake()
+
+    def also_soon(self, change: Change, rows: Iterable[Sequence[Any]]) -> None:
+        """Take rows that may wait a little for others to be written with: nobody relies on them."""
+        self._rows[change].extend(rows)
+        self._loop.call_later(SOON_S, self._wake)
 
     def when_done(self, future: asyncio.Future[Any], result: Any = None) -> None:
         """Give a future its result when all that was taken so far is on the disk."""
