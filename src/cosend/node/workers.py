@@ -25,7 +25,7 @@ from cosend.site.messages import Reply
 SHARE_OF_LIMIT: Final = 0.25  # of the time limit that a call should take: so many items are given to a model at once
 MOST_ITEMS: Final = 4_096
 FIRST_ITEMS: Final = 16  # before it is known how fast a model is: many together could take a good one over its limit
-QUICK_S: Final = 0.001  # of work: no second thread is woken for less, because waking one takes longer
+QUICK_S: Final = 0.002  # of work: no second thread is woken for less, because waking one takes longer
 MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is given no more
 
 
@@ -49,13 +49,18 @@ Answers = list[Any] | Replies  # labels, if the model has not failed
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Something that a model does in its thread, and who hears of it; `count` items are predicted."""
+    """Something that a model does in its thread, and who hears of it: items are predicted, if there are any."""
 
     work: Callable[[], Any]
     done: Callable[[Any], None]  # called in the thread
-    count: int = 0
+    items: Sequence[Any] = ()
     started: float = 0.0
     is_over: bool = False  # it was given up, or has ended; whoever sets it tells
+
+    @property
+    def count(self) -> int:
+        """How many items are predicted."""
+        return len(self.items)
 
 
 @dataclass(eq=False)
@@ -86,7 +91,7 @@ class Worker:
         size = self._call_size()
         for start in range(0, len(items), size):
             part = items[start : start + size]
-            self._put(Job(self._prediction(part), _told_from(done, start, len(part)), len(part)))
+            self._put(Job(self._prediction(part), _told_from(done, start, len(part)), part))
 
     def _prediction(self, items: Sequence[Any]) -> Callable[[], Answers]:
         def work() -> Answers:
@@ -151,13 +156,27 @@ class Worker:
             self._idle -= 1
             if not self._jobs:
                 return None
-            job = self._jobs.popleft()
+            job = self._together()
             self._items -= job.count
             job.started = time.monotonic()
             self._running.add(job)
             if self._jobs and not self._is_soon_done:
                 self._wake()
             return job
+
+    def _together(self) -> Job:
+        """Take the next job, and predictions that wait behind it if all of them are done in no time."""
+        jobs = [self._jobs.popleft()]
+        count = jobs[0].count
+        while count and self._jobs and self._jobs[0].count:
+            count += self._jobs[0].count
+            if not 0 < self.seconds_per_item * count < QUICK_S:
+                break
+            jobs.append(self._jobs.popleft())
+        if len(jobs) == 1:
+            return jobs[0]
+        items = [item for job in jobs for item in job.items]
+        return Job(self._prediction(items), _told_all(jobs), items)
 
     def _ended(self, job: Job, result: Any) -> bool:
         """Tell who waits; returns whether this thread goes on, or has been replaced meanwhile."""
@@ -227,6 +246,21 @@ def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int
         if isinstance(result, Exception):
             answers = Replies([Reply(None, str(result))] * count, "time" if isinstance(result, TooSlow) else "error")
         done(start, start + count, answers)
+
+    return tell
+
+
+def _told_all(jobs: list[Job]) -> Callable[[Any], None]:
+    """Return what tells everybody their part of the answers."""
+
+    def tell(result: Any) -> None:
+        start = 0
+        for job in jobs:
+            part, start = result, start + job.count
+            if not isinstance(result, Exception):
+                part = result[start - job.count : start]
+                part = Replies(part, result.kind) if isinstance(result, Replies) else part
+            job.done(part)
 
     return tell
 
