@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any, Final, Literal
 
 from cosend.classifiers.adapters import Classifier, predictions
@@ -74,7 +75,8 @@ class Worker:
     seconds_per_item: float = 0.0
     _jobs: deque[Job] = field(default_factory=deque)
     _running: set[Job] = field(default_factory=set)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _changed: threading.Lock = field(default_factory=threading.Lock)
+    _wakes: SimpleQueue[None] = field(default_factory=SimpleQueue)  # for idle threads: cheaper than a condition
     _items: int = 0  # that wait
     _idle: int = 0
     _woken: int = 0  # of the idle ones, those that were told to work and have not begun
@@ -130,7 +132,7 @@ class Worker:
             self._start()
         if self._idle > self._woken:
             self._woken += 1
-            self._changed.notify()
+            self._wakes.put(None)
 
     def _start(self) -> None:
         self._started += 1
@@ -148,21 +150,26 @@ class Worker:
                 return
 
     def _next(self) -> Job | None:
-        with self._changed:
-            self._idle += 1
-            while not self._jobs and not self._closed:
-                self._changed.wait()
-                self._woken = max(0, self._woken - 1)
-            self._idle -= 1
-            if not self._jobs:
-                return None
-            job = self._together()
-            self._items -= job.count
-            job.started = time.monotonic()
-            self._running.add(job)
-            if self._jobs and not self._is_soon_done:
-                self._wake()
-            return job
+        while True:
+            with self._changed:
+                if self._jobs:
+                    return self._begin()
+                if self._closed:
+                    return None
+                self._idle += 1
+            self._wakes.get()
+            with self._changed:
+                self._idle -= 1
+                self._woken -= 1
+
+    def _begin(self) -> Job:
+        job = self._together()
+        self._items -= job.count
+        job.started = time.monotonic()
+        self._running.add(job)
+        if self._jobs and not self._is_soon_done:
+            self._wake()
+        return job
 
     def _together(self) -> Job:
         """Take the next job, and predictions that wait behind it if all of them are done in no time."""
@@ -235,7 +242,8 @@ class Worker:
         """Let the threads end when they have nothing left to do."""
         with self._changed:
             self._closed = True
-            self._changed.notify_all()
+            while self._idle > self._woken:
+                self._wake()
 
 
 def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int) -> Callable[[Any], None]:
