@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from cosend.core.learner.values import LabelledData
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from cosend.node.node import Node
 
 ITEM: Final = Question._fields.index("item")
+TRAINING: Final = itemgetter(Question._fields.index("training"))
+_REPLY: Final = partial(tuple.__new__, Reply)  # three times faster than by calling the class
 
 
 class Answering:
@@ -38,7 +43,7 @@ class Answering:
         try:
             await answer.run()
             reports = []
-            if any(question.training for question in call.questions):
+            if any(map(TRAINING, call.questions)):
                 reports = [node.rules.report(question.context) for question in call.questions]
             if any(answer.tickets):
                 await node.commits.done()
@@ -125,7 +130,7 @@ class _Answer:
     def replies(self) -> list[Reply]:
         """Return a reply for each question."""
         if not self.errors:
-            return [*map(Reply, self.labels)]
+            return [*map(_REPLY, zip(self.labels, repeat(None)))]
         return [Reply(label, self.errors.get(place)) for place, label in enumerate(self.labels)]
 
     def abandon(self) -> None:

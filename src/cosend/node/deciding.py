@@ -267,7 +267,7 @@ class Deciding:
                 self._loop.call_soon_threadsafe(then, start, end, answers)
 
         # Copies: a model may change what it is given, and others see the same item, after it or beside it.
-        self.workers[arm].predict([*map(copied, items)], done)
+        self.workers[arm].predict(copies(items), done)
 
     def _answered(self, arm: str, cost: float, flown: list[Any], start: int, end: int, answers: Answers) -> None:
         """Enter what a model has answered, and choose again where it has failed."""
@@ -429,6 +429,11 @@ class Deciding:
         for request in self._open:
             if not request.done.done():
                 request.done.set_exception(Unavailable(reason))
+
+
+def copies(items: Sequence[Any]) -> list[Any]:
+    """Return copies of items: all at once if they are features by name."""
+    return [*map(dict.copy if {*map(type, items)} == {dict} else copied, items)]
 
 
 def copied(item: Any) -> Any:
