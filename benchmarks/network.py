@@ -53,19 +53,30 @@ ITEM = {"age": 61, "pulse": 72.5, "kind": "tcp", "bytes": 1_234}
 
 
 class Load(NamedTuple):
-    """What is asked: so many items at once, by so many at once, and the share of bare requests to be reached."""
+    """What is asked: so many items at once, by so many at once, and the share of bare requests to be reached.
+
+    calls   only what a call takes: its bytes there, what the other site does for it, and its bytes back
+    """
 
     size: int
     in_flight: int
     shared: bool
     goal: float | None
+    calls: bool = False
 
     @property
     def what(self) -> str:
-        return f"batch {self.size}, {self.in_flight} in flight, labels {'shared' if self.shared else 'not shared'}"
+        of = "calls of a site" if self.calls else f"sites, labels {'shared' if self.shared else 'not shared'}"
+        return f"{of}, batch {self.size}, {self.in_flight} in flight"
 
 
-LOADS = (Load(1, 64, False, 0.6), Load(1, 64, True, 0.5), Load(64, 8, False, 0.2), Load(64, 8, True, None))
+LOADS = (
+    Load(1, 64, False, 0.6),
+    Load(1, 64, True, 0.5),
+    Load(64, 8, False, 0.2),
+    Load(64, 8, True, None),
+    Load(64, 8, False, 0.2, calls=True),
+)
 
 
 class Quick:
@@ -177,6 +188,8 @@ class Asking:
         await self.bare.close()
 
     def by_site(self, load: Load) -> Callable[[], Awaitable[object]]:
+        if load.calls:
+            return self.by_calls(load)
         node, items = self.nodes[load.shared], [ITEM] * load.size
 
         async def ask() -> None:
@@ -202,6 +215,14 @@ class Asking:
         """Wait until the peer has learnt all labels."""
         while self.giving is not None or any(len(node.peers.posting.outbox) for node in self.nodes.values()):
             await asyncio.sleep(0.001)
+
+    def by_calls(self, load: Load) -> Callable[[], Awaitable[object]]:
+        link, call = self.nodes[load.shared].link, call_of(load.size)
+
+        async def ask() -> object:
+            return None if link is None else await link.call("south", call, 20.0)
+
+        return ask
 
     def by_bare_requests(self, load: Load) -> Callable[[], Awaitable[object]]:
         data = call_bytes(call_of(load.size))
@@ -274,7 +295,7 @@ def row_of(load: Load, seen: list[tuple[float, float]]) -> Row:
     bare, site = (median(each) * load.size for each in zip(*seen, strict=True))
     measured = f"{site:,.0f} items/s, bare {bare:,.0f}: {share:.2f}"
     goal = "" if load.goal is None else f">= {load.goal}"
-    return Row(f"sites, {load.what}", measured, goal, "" if load.goal is None else yes(share >= load.goal))
+    return Row(load.what, measured, goal, "" if load.goal is None else yes(share >= load.goal))
 
 
 def main() -> None:

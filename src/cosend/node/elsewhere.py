@@ -163,7 +163,7 @@ class Elsewhere(Worker):
             remote = min((each for each in there if each.is_free), key=_load, default=None)
             if remote is None:
                 return
-            parts = [*self._together()]
+            parts = [*self._next_call()]
             asking = _Asking(self.name, self._crew, [item for each, _, _ in parts for item in each], self.limit_s)
             asking.ask(remote)  # here and now: the next call goes to whoever has less to do
             self._crew.do(self._call(asking, parts))
@@ -172,7 +172,7 @@ class Elsewhere(Worker):
             items, start, done = self._waiting.popleft()
             done(start, start + len(items), _all_failed(items, failed, "network"))
 
-    def _together(self) -> Iterator[Part]:
+    def _next_call(self) -> Iterator[Part]:
         """Take what goes in the next call."""
         most, count = self._size(sum(len(items) for items, _, _ in self._waiting)), 0
         while self._waiting and (not count or count + len(self._waiting[0][0]) <= most):

@@ -99,9 +99,10 @@ class Node:
     async def _join(self, link: Link) -> None:
         """Let peers find this site, and find them."""
         setup = self.setup
-        context = tuple(axis.description for axis in setup.axes)
         await link.start()
-        await link.serve(Announcement(setup.name, context, len(setup.classifiers), setup.call_cost), Answering(self))
+        await link.serve(
+            Announcement(setup.name, setup.context, len(setup.classifiers), setup.call_cost), Answering(self)
+        )
 
     def _heard(self, change: Change) -> None:
         if self.is_ready:

@@ -49,15 +49,22 @@ class Outbox:
 
     def add(self, forwards: Iterable[Forward]) -> set[str]:
         """Take what peers are to be told, behind what waits; returns which peers."""
-        rows = []
-        for forward in forwards:
-            self._last += 1
-            self._queue(self._last, forward)
-            truth = value_bytes(forward.truth)
-            rows.append((self._last, forward.peer, forward.request, truth, int(forward.withdrawn)))
+        rows, peers = list[Sequence[Any]](), set[str]()
+        as_bytes: dict[tuple[type, Any], bytes] = {}  # labels are few; 1 and True are two
+        for number, forward in enumerate(forwards, self._last + 1):
+            peer, _, request, truth, withdrawn = forward
+            if peer not in peers:
+                peers.add(peer)
+                self._queues.setdefault(peer, deque())
+            key = type(truth), truth
+            if key not in as_bytes:
+                as_bytes[key] = value_bytes(truth)
+            self._queues[peer].append((number, forward))
+            rows.append((number, peer, request, as_bytes[key], int(withdrawn)))
         if rows:
+            self._last += len(rows)
             self._commits.also(POST, rows)
-        return {row[1] for row in rows}
+        return peers
 
     def peers(self) -> list[str]:
         """Return the peers that are to be told something."""

@@ -81,7 +81,7 @@ class Peers:
 
 def misread(setup: Setup, told: Announcement) -> str | None:
     """Return why a site cannot read our items, None if it can."""
-    ours = tuple(axis.description for axis in setup.axes)
+    ours = setup.context
     if told.context == ours:
         return None
     return f"it describes items by {', '.join(told.context)}; this site by {', '.join(ours)}"

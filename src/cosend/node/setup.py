@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -60,6 +61,11 @@ class Setup:
     call_cost: float = 0.0
     deadline_s: float = 1.0
     most_flights: int = 100_000
+
+    @cached_property
+    def context(self) -> tuple[str, ...]:
+        """How it describes items, in words."""
+        return tuple(axis.description for axis in self.axes)
 
     def cost(self, arm: str) -> float:
         """Return what a classifier or a peer costs."""

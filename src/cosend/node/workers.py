@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any, Final, Literal
 
 from cosend.classifiers.adapters import Classifier, predictions
@@ -25,7 +26,7 @@ from cosend.site.messages import Reply
 SHARE_OF_LIMIT: Final = 0.25  # of the time limit that a call should take: so many items are given to a model at once
 MOST_ITEMS: Final = 4_096
 FIRST_ITEMS: Final = 16  # before it is known how fast a model is: many together could take a good one over its limit
-QUICK_S: Final = 0.001  # of work: no second thread is woken for less, because waking one takes longer
+QUICK_S: Final = 0.002  # of work: no second thread is woken for less, because waking one takes longer
 MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is given no more
 
 
@@ -49,13 +50,18 @@ Answers = list[Any] | Replies  # labels, if the model has not failed
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Something that a model does in its thread, and who hears of it; `count` items are predicted."""
+    """Something that a model does in its thread, and who hears of it: items are predicted, if there are any."""
 
     work: Callable[[], Any]
     done: Callable[[Any], None]  # called in the thread
-    count: int = 0
+    items: Sequence[Any] = ()
     started: float = 0.0
     is_over: bool = False  # it was given up, or has ended; whoever sets it tells
+
+    @property
+    def count(self) -> int:
+        """How many items are predicted."""
+        return len(self.items)
 
 
 @dataclass(eq=False)
@@ -69,7 +75,8 @@ class Worker:
     seconds_per_item: float = 0.0
     _jobs: deque[Job] = field(default_factory=deque)
     _running: set[Job] = field(default_factory=set)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _changed: threading.Lock = field(default_factory=threading.Lock)
+    _wakes: SimpleQueue[None] = field(default_factory=SimpleQueue)  # for idle threads: cheaper than a condition
     _items: int = 0  # that wait
     _idle: int = 0
     _woken: int = 0  # of the idle ones, those that were told to work and have not begun
@@ -86,7 +93,7 @@ class Worker:
         size = self._call_size()
         for start in range(0, len(items), size):
             part = items[start : start + size]
-            self._put(Job(self._prediction(part), _told_from(done, start, len(part)), len(part)))
+            self._put(Job(self._prediction(part), _told_from(done, start, len(part)), part))
 
     def _prediction(self, items: Sequence[Any]) -> Callable[[], Answers]:
         def work() -> Answers:
@@ -125,7 +132,7 @@ class Worker:
             self._start()
         if self._idle > self._woken:
             self._woken += 1
-            self._changed.notify()
+            self._wakes.put(None)
 
     def _start(self) -> None:
         self._started += 1
@@ -143,21 +150,40 @@ class Worker:
                 return
 
     def _next(self) -> Job | None:
-        with self._changed:
-            self._idle += 1
-            while not self._jobs and not self._closed:
-                self._changed.wait()
-                self._woken = max(0, self._woken - 1)
-            self._idle -= 1
-            if not self._jobs:
-                return None
-            job = self._jobs.popleft()
-            self._items -= job.count
-            job.started = time.monotonic()
-            self._running.add(job)
-            if self._jobs and not self._is_soon_done:
-                self._wake()
-            return job
+        while True:
+            with self._changed:
+                if self._jobs:
+                    return self._begin()
+                if self._closed:
+                    return None
+                self._idle += 1
+            self._wakes.get()
+            with self._changed:
+                self._idle -= 1
+                self._woken -= 1
+
+    def _begin(self) -> Job:
+        job = self._together()
+        self._items -= job.count
+        job.started = time.monotonic()
+        self._running.add(job)
+        if self._jobs and not self._is_soon_done:
+            self._wake()
+        return job
+
+    def _together(self) -> Job:
+        """Take the next job, and predictions that wait behind it if all of them are done in no time."""
+        jobs = [self._jobs.popleft()]
+        count = jobs[0].count
+        while count and self._jobs and self._jobs[0].count:
+            count += self._jobs[0].count
+            if not 0 < self.seconds_per_item * count < QUICK_S:
+                break
+            jobs.append(self._jobs.popleft())
+        if len(jobs) == 1:
+            return jobs[0]
+        items = [item for job in jobs for item in job.items]
+        return Job(self._prediction(items), _told_all(jobs), items)
 
     def _ended(self, job: Job, result: Any) -> bool:
         """Tell who waits; returns whether this thread goes on, or has been replaced meanwhile."""
@@ -216,7 +242,8 @@ class Worker:
         """Let the threads end when they have nothing left to do."""
         with self._changed:
             self._closed = True
-            self._changed.notify_all()
+            while self._idle > self._woken:
+                self._wake()
 
 
 def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int) -> Callable[[Any], None]:
@@ -227,6 +254,21 @@ def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int
         if isinstance(result, Exception):
             answers = Replies([Reply(None, str(result))] * count, "time" if isinstance(result, TooSlow) else "error")
         done(start, start + count, answers)
+
+    return tell
+
+
+def _told_all(jobs: list[Job]) -> Callable[[Any], None]:
+    """Return what tells everybody their part of the answers."""
+
+    def tell(result: Any) -> None:
+        start = 0
+        for job in jobs:
+            part, start = result, start + job.count
+            if not isinstance(result, Exception):
+                part = result[start - job.count : start]
+                part = Replies(part, result.kind) if isinstance(result, Replies) else part
+            job.done(part)
 
     return tell
 

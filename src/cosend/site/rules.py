@@ -316,10 +316,11 @@ class Rules(ArmChanges):
         names, first_peer = self.learner.arms.names, len(self.learner.arms.own)
         if first_peer == len(names):
             return []
+        always = self.learner.policy.share_labels == "always"
         return [
-            Forward(names[arm], self.name, tickets[n], truths[n])
-            for n, (arm, kind, _) in enumerate(found)
-            if arm >= first_peer and self.promised(arm, kind)
+            Forward(names[arm], self.name, ticket, truth)
+            for ticket, truth, (arm, kind, _) in zip(tickets, truths, found, strict=True)
+            if arm >= first_peer and (always or self.promised(arm, kind))
         ]
 
     # Being a peer
@@ -382,13 +383,14 @@ class Rules(ArmChanges):
         others: Sequence[Mapping[str, float]] = (),
     ) -> list[Lesson]:
         """Learn the true labels of items that were answered for a peer, all of which must be awaited."""
-        for request in requests:
+        awaited = self.served_tickets(caller, requests)
+        for request in requests if len(awaited) < len(requests) else ():
             if self.served.ticket(caller, request) is None:
                 sentence = f"site {self.name!r} awaits no label for request {request!r} of caller {caller!r}"
                 raise DecisionError(self.name, request, sentence)
         if len(truths) != len(requests):
             raise SettingError("truths", len(truths), f"as many as requests ({len(requests)})")
-        tickets, found = self.learner.look_up(self.served_tickets(caller, requests))
+        tickets, found = self.learner.look_up(awaited)
         notes = self._answers(tickets)
         self._change(self.learner.learn_many, tickets, gains, None, others)
         self.served.forget(tickets)
