@@ -1,18 +1,37 @@
-"""The one decorator behind which Numba stands.
+"""The decorators behind which Numba stands.
 
-A compiled function is ordinary Python: with `NUMBA_DISABLE_JIT=1` it runs as it is written, which is how
-coverage is measured and how a debugger gets in. What was compiled is kept, so that the second start is fast.
+    entry_point     called from Python: made into machine code, and kept, so that the second start is fast
+    compiled        called by these only: becomes one with its callers
+    compiled_apart  the same, but stays a function that is called
+
+A compiled function is ordinary Python: with `NUMBA_DISABLE_JIT=1` it runs as it is written, which is how coverage is
+measured and how a debugger gets in.
+
+Numba would optimise every inner function with all that it calls, make machine code of it and a wrapper for Python, and
+do the same again for whoever calls it. Only what is called from Python needs that. Inner functions hand on what they
+were translated to, and are optimised as a part of their callers: the first decision after an installation waits a third
+of the time. One that is called from Python after all, in a test, is compiled once more as an entry point.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 import numba
+
+# Numba has types for some of its functions and not for others.
+codegen: Any = import_module("numba.core.codegen")
+compiler: Any = import_module("numba.core.compiler")
+dispatcher: Any = import_module("numba.core.dispatcher")
+event: Any = import_module("numba.core.event")
+registry: Any = import_module("numba.core.registry")
+types: Any = import_module("numba.core.types")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,18 +57,27 @@ def cache_folder() -> str:
 
 
 # Nothing takes the address of our functions, so none needs the wrapper by which C would call it.
-OPTIONS: Final[dict[str, Any]] = {"cache": True, "_nrt": False, "no_cfunc_wrapper": True}
+OPTIONS: Final[dict[str, Any]] = {"_nrt": False, "no_cfunc_wrapper": True}
 CACHE_FOLDER: Final = cache_folder()
 
 
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` on its first call; the result is the same as without, bit for bit.
+def entry_point(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` on its first call from Python; the result is the same as without, bit for bit.
 
     The rules are many small functions that hand the same arrays around. Counting references to these arrays at every
-    call made a step six times slower; without it a function cannot allocate, and ours never do. They become one with
-    their callers.
+    call made a step six times slower; without it a function cannot allocate, and ours never do.
     """
-    return _compiled(function, forceinline=True)
+    config: Any = numba.config
+    users, config.CACHE_DIR = config.CACHE_DIR, CACHE_FOLDER
+    try:
+        return cast("Callable[P, R]", numba.njit(forceinline=True, cache=True, **OPTIONS)(function))
+    finally:
+        config.CACHE_DIR = users  # functions that are not ours go where their owner wants them
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` as a part of the compiled functions that call it."""
+    return _inner(function, forceinline=True)
 
 
 def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
@@ -57,13 +85,81 @@ def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
 
     With all policies in one body the step of the simplest took three times as long.
     """
-    return _compiled(function, forceinline=False)
+    return _inner(function, forceinline=False)
 
 
-def _compiled(function: Callable[P, R], *, forceinline: bool) -> Callable[P, R]:
+@contextmanager
+def telling(tell: Callable[[], None]) -> Iterator[None]:
+    """Call `tell` when something is compiled for the first time in here: nobody should wait without knowing why."""
+
+    class Told(event.Listener):  # type: ignore[misc]
+        told = False
+
+        def on_start(self, what: Any) -> None:
+            if not self.told:
+                self.told = True
+                tell()
+
+        def on_end(self, what: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Told()):
+        yield
+
+
+def _inner(function: Callable[P, R], *, forceinline: bool) -> Callable[P, R]:
     config: Any = numba.config
-    users, config.CACHE_DIR = config.CACHE_DIR, CACHE_FOLDER
-    try:
-        return cast("Callable[P, R]", numba.njit(forceinline=forceinline, **OPTIONS)(function))
-    finally:
-        config.CACHE_DIR = users  # functions that are not ours go where their owner wants them
+    if config.DISABLE_JIT:
+        return function
+    options = {"nopython": True, "forceinline": forceinline, "no_cpython_wrapper": True, **OPTIONS}
+    return cast("Callable[P, R]", _Inner(function, {}, options))
+
+
+class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """A function and what it calls, translated and linked, but neither optimised as a whole nor made machine code."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _InnerCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
+    """Translates a function for its callers."""
+
+    def _compile_core(self, args: Any, return_type: Any) -> Any:
+        flags = compiler.Flags()
+        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        flags.no_compile = True
+        typing, target = self.targetdescr.typing_context, self.targetdescr.target_context
+        library = _Library(target.codegen(), self.py_func.__qualname__)
+        made = compiler.compile_extra(
+            typing, target, self.py_func, args, return_type, flags, self.locals, library, self.pipeline_class
+        )
+        name = object()  # by which callers find it, in place of the address that it does not have
+        target.insert_user_function(name, made.fndesc, [library])
+        return made._replace(entry_point=name)
+
+
+class _Inner(registry.CPUDispatcher):  # type: ignore[misc]
+    """A function that compiled functions call."""
+
+    def __init__(self, function: Any, variables: Any, options: Any) -> None:
+        super().__init__(function, variables, options)
+        self._compiler = _InnerCompiler(function, self.targetdescr, options, variables, compiler.Compiler)
+        self._for_python: Any = None
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile it for the types of arguments, whatever their values: a constant 0 needs no function of its own."""
+        return super().get_call_template([types.unliteral(each) for each in args], kws)
+
+    def add_overload(self, made: Any) -> None:
+        """Keep what callers need; there is nothing that Python could call."""
+        self.overloads[tuple(made.signature.args)] = made
+
+    def __call__(self, *given: Any) -> Any:
+        if self._for_python is None:
+            self._for_python = entry_point(self.py_func)
+        return self._for_python(*given)

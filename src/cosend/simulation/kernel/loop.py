@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, entry_point
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import EXPLORE, LOOK, TAUGHT, TRAIN
 from cosend.core.kernel.cos import ASK, Asked
@@ -60,7 +60,7 @@ class Labels(NamedTuple):
     waiting: Ints  # [slot modulo a power of two, site, column]: what waits
 
 
-@compiled
+@entry_point
 def run(
     ledgers: Ledgers,
     wiring: Wiring,
