@@ -1,7 +1,9 @@
 # Everything sets itself up: `make run` and `make test` work on a machine with Python 3.11+ and a package index.
 PYTHON ?= python3
 BIN := .venv/bin
+RUNS := .venv/.runs
 READY := .venv/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
@@ -10,16 +12,24 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml constraints.txt
+# What a run needs, and nothing else; tests and tools come on top of it.
+$(RUNS): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) on this machine: install Python 3.11 or newer"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, this is $$($(PYTHON) --version)"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@echo "making .venv, and installing what a run needs: NumPy, Numba, scikit-learn ..."
+	@$(PYTHON) -m venv .venv
+	@$(PIP) --editable '.[models]'
+	@touch $@
+
+$(READY): $(RUNS)
+	@echo "installing what tests and tools need ..."
+	@$(PIP) --editable '.[dev]'
 	@touch $@
 
 setup: $(READY) ## create .venv and install; a second call does nothing
 
-run: $(READY) ## run four sites on a generated stream and write a report
+run: $(RUNS) ## play three clinics that learn whom to ask, and write a report
+	@echo "starting: three clinics, five streams of 15,000 generated patients"
 	@$(BIN)/cosend run
 
 demo: $(READY) ## four sites that ask each other, with live traffic, until Ctrl-C

@@ -1,22 +1,39 @@
-"""The one decorator behind which Numba stands.
+"""The decorators behind which Numba stands.
 
-A compiled function is ordinary Python: with `NUMBA_DISABLE_JIT=1` it runs as it is written, which is how
-coverage is measured and how a debugger gets in. What was compiled is kept, so that the second start is fast.
+    entry_point     called from Python: made into machine code, and kept, so that the second start is fast
+    compiled        called by these only: becomes one with its callers
+    compiled_apart  the same, but stays a function that is called
+
+A compiled function is ordinary Python: with `NUMBA_DISABLE_JIT=1` it runs as it is written, which is how coverage is
+measured and how a debugger gets in.
+
+Numba would optimise every inner function with all that it calls, make machine code of it and a wrapper for Python, and
+do the same again for whoever calls it. Only what is called from Python needs that. Inner functions hand on what they
+were translated to, and are optimised as a part of their callers: the first decision after an installation waits a third
+of the time. One that is called from Python after all, in a test, is compiled once more as an entry point.
+
+There is no public way to tell Numba so. With a release of it that this was not tried with, inner functions are compiled
+in its own way, which takes longer and gives the same.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 import numba
 
+event: Any = import_module("numba.core.event")
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
+TRIED: Final = ("0.68",)  # releases of Numba whose insides are known
 PACKAGE: Final = Path(__file__).parent
 FOLDERS: Final = ("core/kernel", "simulation/kernel", "baselines")  # where compiled functions stand
 
@@ -31,25 +48,34 @@ def cache_folder() -> str:
     chosen = os.environ.get("NUMBA_CACHE_DIR", "")
     if chosen or not os.access(PACKAGE, os.W_OK):
         return chosen
-    fingerprint = zlib.crc32(Path(__file__).read_bytes())
-    for source in sorted(source for folder in FOLDERS for source in (PACKAGE / folder).glob("*.py")):
+    fingerprint, kernels = 0, sorted(source for folder in FOLDERS for source in (PACKAGE / folder).glob("*.py"))
+    for source in [Path(__file__), PACKAGE / "inner.py", *kernels]:
         fingerprint = zlib.crc32(source.read_bytes(), fingerprint)
     return str(PACKAGE / "__pycache__" / f"numba-{fingerprint:08x}")
 
 
 # Nothing takes the address of our functions, so none needs the wrapper by which C would call it.
-OPTIONS: Final[dict[str, Any]] = {"cache": True, "_nrt": False, "no_cfunc_wrapper": True}
+OPTIONS: Final[dict[str, Any]] = {"_nrt": False, "no_cfunc_wrapper": True}
 CACHE_FOLDER: Final = cache_folder()
 
 
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` on its first call; the result is the same as without, bit for bit.
+def entry_point(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` on its first call from Python; the result is the same as without, bit for bit.
 
     The rules are many small functions that hand the same arrays around. Counting references to these arrays at every
-    call made a step six times slower; without it a function cannot allocate, and ours never do. They become one with
-    their callers.
+    call made a step six times slower; without it a function cannot allocate, and ours never do.
     """
-    return _compiled(function, forceinline=True)
+    config: Any = numba.config
+    users, config.CACHE_DIR = config.CACHE_DIR, CACHE_FOLDER
+    try:
+        return cast("Callable[P, R]", numba.njit(forceinline=True, cache=True, **OPTIONS)(function))
+    finally:
+        config.CACHE_DIR = users  # functions that are not ours go where their owner wants them
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` as a part of the compiled functions that call it."""
+    return _inner(function, forceinline=True)
 
 
 def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
@@ -57,13 +83,34 @@ def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
 
     With all policies in one body the step of the simplest took three times as long.
     """
-    return _compiled(function, forceinline=False)
+    return _inner(function, forceinline=False)
 
 
-def _compiled(function: Callable[P, R], *, forceinline: bool) -> Callable[P, R]:
+@contextmanager
+def telling(tell: Callable[[], None]) -> Iterator[None]:
+    """Call `tell` when something is compiled for the first time in here: nobody should wait without knowing why."""
+
+    class Told(event.Listener):  # type: ignore[misc]
+        told = False
+
+        def on_start(self, what: Any) -> None:
+            if not self.told:
+                self.told = True
+                tell()
+
+        def on_end(self, what: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Told()):
+        yield
+
+
+def _inner(function: Callable[P, R], *, forceinline: bool) -> Callable[P, R]:
     config: Any = numba.config
-    users, config.CACHE_DIR = config.CACHE_DIR, CACHE_FOLDER
-    try:
+    if config.DISABLE_JIT:
+        return function
+    if numba.__version__.rpartition(".")[0] not in TRIED:
         return cast("Callable[P, R]", numba.njit(forceinline=forceinline, **OPTIONS)(function))
-    finally:
-        config.CACHE_DIR = users  # functions that are not ours go where their owner wants them
+    options = {"nopython": True, "forceinline": forceinline, "no_cpython_wrapper": True, **OPTIONS}
+    inner: Any = import_module("cosend.inner").Inner(function, options, entry_point)
+    return cast("Callable[P, R]", inner)

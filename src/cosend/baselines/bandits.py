@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, entry_point
 from cosend.core.checks import check_whole
 from cosend.core.kernel.ledger import Floats, Ints
 
@@ -32,7 +32,7 @@ def epsilon_greedy(values: Values, cells: Ints, *, epsilon: float = 0.05, seed: 
     return picked
 
 
-@compiled
+@entry_point
 def _epsilon_greedy(
     values: Values, cells: Ints, explore: Any, drawn: Ints, delay: int, sums: Floats, counts: Floats, picked: Ints
 ) -> None:
@@ -64,7 +64,7 @@ def linucb(values: Values, contexts: Floats, *, width: float = 1.0, delay: int =
     return picked
 
 
-@compiled
+@entry_point
 def _linucb(
     values: Values,
     features: Floats,

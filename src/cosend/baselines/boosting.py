@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, entry_point
 from cosend.core.checks import check_whole
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.errors import SettingError
@@ -72,7 +72,7 @@ def _zero_or_one(values: npt.NDArray[Any]) -> Ints:
     return numbers
 
 
-@compiled
+@entry_point
 def _slide(
     patterns: Ints,
     labels: Ints,
@@ -98,7 +98,7 @@ def _slide(
         weights[labels[gone], patterns[gone]] -= 1.0
 
 
-@compiled
+@entry_point
 def train(weights: Floats, votes: Floats, rounds: int) -> None:
     """Find the votes of all functions by AdaBoost; `weights[label, pattern]` is used up."""
     votes[:] = 0.0
@@ -144,7 +144,7 @@ def raise_where_wrong(weights: Floats, function: int, weight: float) -> None:
             weights[label, pattern] /= total
 
 
-@compiled
+@entry_point
 def vote(votes: Floats, pattern: int) -> int:
     """Return the label that the weighted votes of the functions give a pattern of outputs."""
     score = 0.0

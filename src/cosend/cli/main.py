@@ -17,6 +17,7 @@ from cosend.cli import run as run_command
 from cosend.cli import serve as serve_command
 from cosend.cli import up as up_command
 from cosend.cli import validate as validate_command
+from cosend.cli import warmup as warmup_command
 from cosend.cli import worker as worker_command
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app.command("classify")(classify_command.classify)
 app.command("replay")(replay_command.replay)
 app.command("export")(export_command.export)
 app.command("regret")(regret_command.regret)
+app.command("warmup")(warmup_command.warmup)
 app.add_typer(reproduce_command.app, name="reproduce")
 
 

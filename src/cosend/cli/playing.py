@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
+from cosend.cli.show import saying_when_compiling
 from cosend.config.scenario import Scenario
 from cosend.experiments.scenario import run as player
 from cosend.experiments.scenario.live import Elsewhere
@@ -60,7 +61,8 @@ class Bar:
 def shown(console: Console, streams: int) -> Iterator[Bar]:
     """Show a progress bar, if anybody sees it."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[words]}"))
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    bar = Progress(*columns, console=console, disable=not console.is_terminal)
+    with bar as progress, saying_when_compiling(console):
         yield Bar(progress, progress.add_task("", total=None, words=""), streams)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich import box
@@ -10,12 +11,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from cosend.compiled import telling
 from cosend.reports.text import TableText
 
 
 def new_console(*, stderr: bool = False) -> Console:
     """Return a console that prints text as it is: a title or a path may have square brackets or colons in it."""
     return Console(stderr=stderr, markup=False, emoji=False)
+
+
+@contextmanager
+def saying_when_compiling(console: Console) -> Iterator[None]:
+    """Say that something is compiled, as soon as it is."""
+    with telling(lambda: console.print("compiling the rules for this machine, once; later starts do not wait")):
+        yield
 
 
 def printable(path: Path) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from cosend.compiled import compiled, compiled_apart
+from cosend.compiled import compiled, compiled_apart, entry_point
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import BY_MIXTURE, TAUGHT
 from cosend.core.kernel.cos import ASK, Asked
@@ -87,7 +87,7 @@ def enter_and_wait(
     drop_if_too_many(ledger, waiting)
 
 
-@compiled
+@entry_point
 def choose_one(arrays: Arrays, context: Floats, asked: Asked, again: int) -> tuple[int, int, int, int, int]:
     """Choose for one context: (outcome, arm, cell, candidates, id).
 
@@ -110,7 +110,7 @@ def choose_one(arrays: Arrays, context: Floats, asked: Asked, again: int) -> tup
     return phase, arm, int(ledger.cells[row, col.CELL_KEY]), candidates, int(ledger.site[col.TICKETS])
 
 
-@compiled
+@entry_point
 def choose_many(arrays: Arrays, contexts: Floats, asked: Asked, again: Ints, first: int, made: Ints) -> int:
     """Choose for contexts from `first` on, as `choose_one` does, until one of them cannot be chosen for yet.
 
@@ -126,7 +126,7 @@ def choose_many(arrays: Arrays, contexts: Floats, asked: Asked, again: Ints, fir
     return len(contexts)
 
 
-@compiled
+@entry_point
 def enter_many(arrays: Arrays, contexts: Floats, arms: Ints, phases: Ints, again: Ints, first: int) -> tuple[int, int]:
     """Enter choices that were made before, from `first` on: (how far it came, READY or what must be done first)."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
@@ -143,7 +143,7 @@ def enter_many(arrays: Arrays, contexts: Floats, arms: Ints, phases: Ints, again
     return len(contexts), READY
 
 
-@compiled
+@entry_point
 def visit_one(arrays: Arrays, context: Floats, again: int) -> int:
     """Visit the cell of an item as `choose_one` does before a peer is asked: READY, or what must be done first."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
@@ -154,7 +154,7 @@ def visit_one(arrays: Arrays, context: Floats, again: int) -> int:
     return status
 
 
-@compiled
+@entry_point
 def hear_one(arrays: Arrays, context: Floats, peer: int, arrivals: int, taught: int, again: int) -> bool:
     """Enter what a peer reports for a context; false if the ledger must grow first."""
     ledger = Ledger(*arrays[:8])
@@ -164,7 +164,7 @@ def hear_one(arrays: Arrays, context: Floats, peer: int, arrivals: int, taught: 
     return True
 
 
-@compiled
+@entry_point
 def answer_many(
     arrays: Arrays, contexts: Floats, caller: int, requests: Ints, flags: Flags, first: int, made: Ints
 ) -> int:
@@ -188,7 +188,7 @@ def answer_many(
     return len(contexts)
 
 
-@compiled
+@entry_point
 def enter_answers(arrays: Arrays, contexts: Floats, functions: Ints, first: int) -> int:
     """Enter answers that were given before and that a label will follow, until there is no room."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
@@ -217,7 +217,7 @@ def await_lesson(ledger: Ledger, waiting: Waiting, slot: int, row: int, function
     drop_if_too_many(ledger, waiting)
 
 
-@compiled
+@entry_point
 def forecast_one(arrays: Arrays, context: Floats) -> int:
     """Let mixed views forecast every arm for a context: the axis that is bad, or -1; nothing is entered."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
@@ -229,7 +229,7 @@ def forecast_one(arrays: Arrays, context: Floats) -> int:
     return bad
 
 
-@compiled
+@entry_point
 def report_one(arrays: Arrays, context: Floats) -> tuple[int, int]:
     """Report the labelled data around a context: (arrivals, taught), or (BAD_CONTEXT, axis)."""
     ledger = Ledger(*arrays[:8])
@@ -239,7 +239,7 @@ def report_one(arrays: Arrays, context: Floats) -> tuple[int, int]:
     return report(ledger, context)
 
 
-@compiled
+@entry_point
 def learn_one(arrays: Arrays, ticket: int, gain: float) -> bool:
     """Enter the reward of an id; false if it does not wait."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
@@ -250,14 +250,14 @@ def learn_one(arrays: Arrays, ticket: int, gain: float) -> bool:
     return True
 
 
-@compiled
+@entry_point
 def learn_many(arrays: Arrays, tickets: Ints, gains: Floats) -> None:
     """Enter the rewards of ids, all of which must wait."""
     for n in range(tickets.shape[0]):
         learn_one(arrays, tickets[n], gains[n])
 
 
-@compiled
+@entry_point
 def learn_scored(arrays: Arrays, tickets: Ints, gains: Floats, others: Floats) -> None:
     """Enter the rewards of ids, all of which must wait, and the gains of local classifiers: [id, function]."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
@@ -265,7 +265,7 @@ def learn_scored(arrays: Arrays, tickets: Ints, gains: Floats, others: Floats) -
         learn_slot(ledger, waiting, find_waiting(waiting.entries, tickets[n]), gains[n], others[n])
 
 
-@compiled
+@entry_point
 def strike_many(arrays: Arrays, tickets: Ints) -> None:
     """Strike out choices or answers, all of which must wait: they no longer count, and wait no longer."""
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
@@ -273,7 +273,7 @@ def strike_many(arrays: Arrays, tickets: Ints) -> None:
         strike_slot(ledger, waiting, find_waiting(waiting.entries, tickets[n]))
 
 
-@compiled
+@entry_point
 def look_one(entries: Ints, ticket: int) -> tuple[int, int, int]:
     """Return (arm, kind, arrival) of what waits under an id; the arm is EMPTY if it does not wait."""
     slot = find_waiting(entries, ticket)
@@ -282,7 +282,7 @@ def look_one(entries: Ints, ticket: int) -> tuple[int, int, int]:
     return int(entries[slot, col.WAIT_ARM]), int(entries[slot, col.WAIT_KIND]), int(entries[slot, col.WAIT_ARRIVAL])
 
 
-@compiled
+@entry_point
 def look_up(entries: Ints, tickets: Ints, found: Ints) -> int:
     """Write what `look_one` returns for each id into `found`; returns the first that does not wait, by place, or -1."""
     missing = -1

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, entry_point
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.draws import WORD
 
@@ -119,7 +119,7 @@ def place_row(ledger: Ledger, key: int, row: int) -> None:
     ledger.slots[slot] = row
 
 
-@compiled
+@entry_point
 def row_for(ledger: Ledger, key: int) -> int:
     """Return the row of a cell, a new one if it was never visited; there must be room for it."""
     row = find_row(ledger, key)
@@ -132,13 +132,13 @@ def row_for(ledger: Ledger, key: int) -> int:
     return row
 
 
-@compiled
+@entry_point
 def has_room(ledger: Ledger) -> bool:
     """Tell whether every view can have a new cell."""
     return bool(ledger.site[col.ROWS] + ledger.site[col.VIEWS] <= ledger.cells.shape[0])
 
 
-@compiled
+@entry_point
 def reindex(ledger: Ledger) -> None:
     """Fill the empty hash table from the rows."""
     for row in range(ledger.site[col.ROWS]):

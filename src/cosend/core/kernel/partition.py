@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from cosend.compiled import compiled, compiled_apart
+from cosend.compiled import compiled, compiled_apart, entry_point
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Floats, Ints, Ledger
 
@@ -76,7 +76,7 @@ def finer_slices(slices: int, finer: int) -> list[list[int]]:
     return within
 
 
-@compiled
+@entry_point
 def first_bad_axis(context: Floats, categories: int, may_lack: bool) -> int:
     """Return the first axis on which a context leaves [0, 1], or is no code of a category, or -1.
 
@@ -91,7 +91,7 @@ def first_bad_axis(context: Floats, categories: int, may_lack: bool) -> int:
     return -1
 
 
-@compiled
+@entry_point
 def first_bad_context(contexts: Floats, categories: int, may_lack: bool) -> int:
     """Return the first of many contexts that has a bad axis, or -1."""
     for n in range(contexts.shape[0]):
@@ -100,7 +100,7 @@ def first_bad_context(contexts: Floats, categories: int, may_lack: bool) -> int:
     return -1
 
 
-@compiled
+@entry_point
 def slice_of(x: float, slices: int) -> int:
     """Return the slice of one axis that holds x; 1.0 belongs to the last."""
     return min(int(x * slices), slices - 1)

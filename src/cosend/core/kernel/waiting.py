@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, entry_point
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import EMPTY, Floats, Ints
 
@@ -46,7 +46,7 @@ def grown_waiting(waiting: Waiting, capacity: int = 0) -> Waiting:
     return larger
 
 
-@compiled
+@entry_point
 def copy_waiting(waiting: Waiting, larger: Waiting) -> None:
     """Enter all that waits in one table in another, which is empty."""
     for slot in range(waiting.entries.shape[0]):
@@ -70,7 +70,7 @@ def home_of(ticket: int, last: int) -> int:
     return int(((ticket & last) * SPREAD) & last)
 
 
-@compiled
+@entry_point
 def slot_of(entries: Ints, ticket: int) -> int:
     """Return the slot of an id, or the free one where it would stand."""
     last = entries.shape[0] - 1
@@ -80,7 +80,7 @@ def slot_of(entries: Ints, ticket: int) -> int:
     return slot
 
 
-@compiled
+@entry_point
 def find_waiting(entries: Ints, ticket: int) -> int:
     """Return the slot of an id, or EMPTY if it does not wait."""
     slot = slot_of(entries, ticket)
@@ -112,7 +112,7 @@ def fill_slot(waiting: Waiting, slot: int, ticket: int, row: int, arm: int, kind
     waiting.desk[col.WAIT_COUNT] += 1
 
 
-@compiled
+@entry_point
 def remove_waiting(waiting: Waiting, slot: int) -> None:
     """Take out what stands in a slot, and move up what stood behind it only because that slot was taken."""
     entries = waiting.entries
@@ -128,7 +128,7 @@ def remove_waiting(waiting: Waiting, slot: int) -> None:
     waiting.desk[col.WAIT_COUNT] -= 1
 
 
-@compiled
+@entry_point
 def oldest_waiting(waiting: Waiting) -> int:
     """Return the slot of the smallest id that waits; something must."""
     desk = waiting.desk

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.compiled import compiled, compiled_apart
+from cosend.compiled import compiled, compiled_apart, entry_point
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import BY_MIXTURE, EXPLORE, LOOK, TAUGHT, TRAIN
 from cosend.core.kernel.cos import ASK, Asked
@@ -62,7 +62,7 @@ class Labels(NamedTuple):
     kept: Floats  # [slot modulo a power of two, site, 2, number]: what mixed views keep of it, here and at the peer
 
 
-@compiled
+@entry_point
 def run(
     ledgers: Ledgers,
     wiring: Wiring,

@@ -1,0 +1,48 @@
+"""`cosend warmup`: compile the rules now, so that the first run and the first decision of a service do not wait."""
+
+from __future__ import annotations
+
+import time
+
+from cosend.cli.errors import say_errors
+from cosend.cli.show import new_console, saying_when_compiling
+from cosend.compiled import CACHE_FOLDER
+from cosend.config.scenario import load
+from cosend.experiments.scenario import live, run
+from cosend.experiments.scenario.world import build
+from cosend.site.context import Context
+from cosend.site.events import Event
+from cosend.site.fold import fold
+from cosend.site.site import Site
+
+FEW = 300  # items: enough for every step to happen
+
+
+def warmup() -> None:
+    """Compile the rules now, for images and machines where the first run should not wait."""
+    console, start = new_console(), time.perf_counter()
+    with say_errors(), saying_when_compiling(console):
+        everything()
+    where = CACHE_FOLDER or "Numba's folder of this user"
+    console.print(f"ready after {time.perf_counter() - start:.0f} s; kept in {where}", highlight=False)
+
+
+def everything() -> None:
+    """Do what commands and services do: a replay with all baselines, sites that ask each other, and a log read back."""
+    scenario, folder = load(None)
+    few = scenario.model_copy(update={"stream": scenario.stream and scenario.stream.model_copy(update={"items": FEW})})
+    world = build(few, folder)
+    run.run(world)
+    live.play(world, world.policy)
+    fold(a_log())
+
+
+def a_log() -> list[Event]:
+    """Return what a site writes down while it decides and learns."""
+    log: list[Event] = []
+    models = {"one": lambda item: 1, "two": lambda item: 2}
+    site = Site("here", classifiers=models, context=Context("x", range=(0, 1)), journal=log.append)
+    for decision in site.classify_many([{"x": n / 10} for n in range(10)]):
+        site.learn(decision.id, 1)
+    site.learn(site.classify({"x": 0.5}).id, 2)
+    return log
