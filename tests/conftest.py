@@ -18,7 +18,9 @@ TRACED = [
     ROOT / "tests" / "core",
     ROOT / "tests" / "site" / "test_failing_arms.py",
     ROOT / "tests" / "site" / "test_fold.py",
+    ROOT / "tests" / "site" / "test_mixed_site.py",
     ROOT / "tests" / "site" / "test_rules_attacked.py",
+    ROOT / "tests" / "site" / "test_score_local.py",
     ROOT / "tests" / "simulation" / "test_problems.py",
     ROOT / "tests" / "test_bad_input.py",
 ]

@@ -130,6 +130,7 @@ def test_sites_ask_each_other_come_back_when_killed_and_all_stop_together(tmp_pa
     assert (tmp_path / "store" / "south" / "events.sqlite").is_file()
 
 
+@pytest.mark.claims
 def test_nothing_is_left_of_it_however_it_ends(tmp_path: Path) -> None:
     write_network(tmp_path)
     with up(tmp_path) as network:
@@ -147,7 +148,8 @@ def test_nothing_is_left_of_it_however_it_ends(tmp_path: Path) -> None:
         wait_until_gone(children, 8.0)
 
 
-@pytest.mark.parametrize("lines", [1, pytest.param(4, marks=pytest.mark.claims)])
+@pytest.mark.claims
+@pytest.mark.parametrize("lines", [1, 4])
 def test_it_stops_without_a_word_when_nobody_reads_its_log(lines: int, tmp_path: Path) -> None:
     write_network(tmp_path)
     command = f'timeout 60 "{sys.executable}" -m cosend.cli up network.toml | head -n {lines}'
@@ -158,6 +160,7 @@ def test_it_stops_without_a_word_when_nobody_reads_its_log(lines: int, tmp_path:
     assert ended.stderr == ""
 
 
+@pytest.mark.claims
 def test_a_site_that_cannot_be_started_is_left_out_and_none_at_all_is_a_failure(tmp_path: Path) -> None:
     file = write_network(tmp_path)
     good = file.read_text()

@@ -192,7 +192,7 @@ class Client:
 def strike(sites: Sites, fault: str, draw: random.Random) -> None:
     """Let something go wrong for a while, and be right again."""
     name = draw.choice(list(SITES))
-    rest_s = draw.uniform(0.2, 1.0)
+    rest_s = draw.uniform(0.1, 0.7)
     if fault == "kill a site":
         sites.kill(name)
         sites.start(name)
@@ -229,7 +229,7 @@ def troubled(sites: Sites, rounds: int) -> tuple[list[Client], float]:
     draw = random.Random(rounds)
     try:
         for number in range(rounds):
-            time.sleep(draw.uniform(0.0, 0.5))
+            time.sleep(draw.uniform(0.0, 0.3))
             strike(sites, FAULTS[number % len(FAULTS)], draw)
         normal_s = sites.wait_until_normal(NORMAL_S)
     finally:

@@ -109,6 +109,7 @@ class Flow:
         await until(lambda: self.answered >= goal, 30.0)
 
 
+@pytest.mark.claims
 def test_workers_are_killed_and_stopped_while_items_flow(tmp_path: Path, broker: Broker, workers: list[Worker]) -> None:
     async def work() -> None:
         found = read_site(tmp_path / "network.toml", "north", 7.0, [broker.url])
