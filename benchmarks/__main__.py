@@ -1,6 +1,7 @@
 """`make bench`: how fast the core decides and how much memory it takes, beside the slow twin in the same run.
 
-After it the service of a site under load, its start and its soak (benchmarks/service.py): seven minutes or so.
+After it the service of a site under load, its start and its soak (benchmarks/service.py), sites that ask each other
+over NATS (benchmarks/network.py), and workers (benchmarks/workers.py): ten minutes or so.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rich.table import Table
 from tests.oracle.twin import Twin
 from tests.oracle.twin_values import TwinSettings
 
-from benchmarks import service
+from benchmarks import network, service, workers
 from benchmarks.routing import routed
 from benchmarks.rows import Row, yes
 from cosend import AskPeer, CoS, Learner, replay
@@ -131,7 +132,11 @@ def main() -> None:
     """Print the table."""
     scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
     console, table = Console(), Table("what", "measured", "goal", "reached", title="cosend benchmarks")
-    for row in [*rows(scale), *service.show(console, service.options(scale).parse_args([]))]:
+    shown = [*rows(scale), *service.show(console, service.options(scale).parse_args([]))]
+    with console.status("sites over NATS, and workers"):
+        shown += network.rows(network.ROUNDS, network.ROUND_S * scale)
+        shown += workers.rows(workers.ROUNDS, workers.ROUND_S * scale)
+    for row in shown:
         table.add_row(*row)
     console.print(table)
 

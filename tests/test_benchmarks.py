@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from benchmarks import peer_training
+from benchmarks import network, peer_training, workers
 from benchmarks.__main__ import rows
+
+from tests.links.worlds import server_binary
 
 pytestmark = pytest.mark.compiled
 
@@ -13,6 +17,13 @@ def test_benchmarks_run_at_small_size() -> None:
     measured = {row.what: row.measured for row in rows(0.001)}
     assert len(measured) == 7
     assert all(measured.values())
+
+
+@pytest.mark.skipif(server_binary() is None, reason="there is no nats-server")
+def test_the_benchmarks_of_networks_run_at_small_size(tmp_path: Path) -> None:
+    found = network.measured(1, 0.05, tmp_path) + workers.rows(1, 0.1)
+    assert len(found) == len(network.LOADS) + 1
+    assert all(row.measured for row in found)
 
 
 def test_the_training_of_peers_is_measured_at_small_size() -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from cosend.cli.main import app
 from cosend.config.contexts import AxisSetting
 from cosend.config.network import NetworkSetting
 from cosend.config.parts import Part
-from cosend.config.scenario import Scenario, load
+from cosend.config.scenario import Scenario
 from cosend.config.sites import ClassifierSetting, SiteSetting
 from cosend.config.waiting import PatienceSetting
-from cosend.experiments.scenario import run, world
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -37,28 +36,9 @@ def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.claims
-def test_numbers_of_the_default_run_in_the_readme_are_those_it_gives() -> None:
-    printed = {
-        "ZoomingKLUCB": "ZoomingKLUCB, what a site uses unless told otherwise",
-        "CellKLUCB": "CellKLUCB, an index policy in the cells of CoS",
-        "CoS": "CoS, the paper's algorithm",
-        "LinUCB": "LinUCB, all functions as flat arms",
-        "previous label": "predicting the previous label, no classifier at all",
-        "AdaBoost": "AdaBoost over all functions",
-        "best fixed": "best single function, known beforehand",
-        "oracle per cell": "best function of each cell, known beforehand",
-    }
-    scenario, folder = load(None)
-    rows: list[dict[str, Any]] = []
-    for seed in range(5):
-        played = run.run(world.build(scenario.model_copy(update={"seed": seed}), folder)).played
-        rows += run.summary(played)
-    text = (ROOT / "README.md").read_text().replace("**", "")
-    for policy, name in printed.items():
-        error, reward, sent = (
-            np.mean([row[key] for row in rows if row["policy"] == policy]) for key in ("error", "mean_reward", "sent")
-        )
-        assert f"| {name} | {error:.2f} | {reward:.3f} | {sent:.0f} |" in text, (policy, error, reward, sent)
+def test_the_table_of_the_first_run_in_the_readme_is_what_the_command_prints(tmp_path: Path) -> None:
+    printed = CliRunner().invoke(app, ["run", "--markdown", "--out", str(tmp_path)]).stdout
+    assert f"<!-- cosend run --markdown -->\n{printed}<!-- end -->" in (ROOT / "README.md").read_text()
 
 
 def test_links_between_pages_lead_somewhere() -> None:

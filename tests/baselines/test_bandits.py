@@ -12,37 +12,41 @@ from cosend.baselines.bandits import epsilon_greedy, linucb
 pytestmark = pytest.mark.compiled
 
 
-def slow_epsilon_greedy(values: Any, cells: Any, epsilon: float, seed: int) -> list[int]:
+def slow_epsilon_greedy(values: Any, cells: Any, epsilon: float, seed: int, delay: int = 1) -> list[int]:
     random = np.random.default_rng(seed)
     explore = random.random(len(values)) < epsilon
     drawn = random.integers(0, values.shape[1], len(values))
     gained: dict[tuple[int, int], list[float]] = {}
-    picked = []
+    picked: list[int] = []
     for t, cell in enumerate(cells.tolist()):
+        if t >= delay:
+            known = t - delay
+            gained.setdefault((int(cells[known]), picked[known]), []).append(float(values[known, picked[known]]))
         means = [
             sum(so_far) / len(so_far) if (so_far := gained.get((cell, arm))) else 1.0 for arm in range(values.shape[1])
         ]
         arm = int(drawn[t]) if explore[t] else int(np.argmax(means))
-        gained.setdefault((cell, arm), []).append(float(values[t, arm]))
         picked.append(arm)
     return picked
 
 
-def slow_linucb(values: Any, contexts: Any, width: float) -> list[int]:
+def slow_linucb(values: Any, contexts: Any, width: float, delay: int = 1) -> list[int]:
     """Follow the algorithm as published (Li et al. 2010, disjoint models), with a new inverse at every step."""
     size = contexts.shape[1] + 1
     matrices = [np.eye(size) for _ in range(values.shape[1])]
     vectors = [np.zeros(size) for _ in range(values.shape[1])]
-    picked = []
+    picked: list[int] = []
     for t, context in enumerate(contexts):
+        if t >= delay:
+            used, x = picked[t - delay], np.array([1.0, *contexts[t - delay]])
+            matrices[used] += np.outer(x, x)
+            vectors[used] += values[t - delay, used] * x
         x = np.array([1.0, *context])
         bounds = []
         for matrix, vector in zip(matrices, vectors, strict=True):
             inverse = np.linalg.inv(matrix)
             bounds.append(x @ inverse @ vector + width * np.sqrt(x @ inverse @ x))
         arm = int(np.argmax(bounds))
-        matrices[arm] += np.outer(x, x)
-        vectors[arm] += values[t, arm] * x
         picked.append(arm)
     return picked
 
@@ -72,6 +76,16 @@ def test_linucb_picks_what_the_slow_version_picks(width: float, axes: int) -> No
     contexts = draw.random((300, axes))
     for values in (draw.random((300, 4)), (draw.random((300, 4)) < contexts[:, :1]) - np.array([0.0, 0.1, 0.2, 0.05])):
         assert linucb(values, contexts, width=width).tolist() == slow_linucb(values, contexts, width)
+
+
+@pytest.mark.parametrize("delay", [2, 50, 1_000])
+def test_with_late_labels_they_pick_what_the_slow_versions_pick(delay: int) -> None:
+    draw = np.random.default_rng(delay)
+    contexts, cells = draw.random((300, 2)), draw.integers(0, 3, 300)
+    values = (draw.random((300, 4)) < contexts[:, :1]) - np.array([0.0, 0.1, 0.2, 0.05])
+    greedy = epsilon_greedy(values, cells, seed=3, delay=delay).tolist()
+    assert greedy == slow_epsilon_greedy(values, cells, 0.05, 3, delay)
+    assert linucb(values, contexts, delay=delay).tolist() == slow_linucb(values, contexts, 1.0, delay)
 
 
 def test_linucb_learns_which_function_is_good_where() -> None:

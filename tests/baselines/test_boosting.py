@@ -103,6 +103,16 @@ def test_the_sliding_window_equals_training_from_scratch(window: int, every: int
     assert slid.tolist() == anew
 
 
+def test_the_window_ends_before_the_labels_that_are_still_to_come() -> None:
+    outputs, labels = problem(5, items=350)
+    late = sliding_window_adaboost(outputs, labels, first=110, window=60, every=1, delay=41)
+    expected = [
+        int(adaboost(outputs[t - 100 : t - 40], labels[t - 100 : t - 40], outputs[t : t + 1])[0])
+        for t in range(110, 350)
+    ]
+    assert late.tolist() == expected
+
+
 def test_the_sliding_window_follows_a_change_that_a_fixed_ensemble_does_not() -> None:
     outputs, labels = problem(9, items=3_000)
     labels = np.concatenate([labels[:1_000], 1 - labels[1_000:]])

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend.baselines.fixed import best_fixed, per_cell_oracle, persistence, uniform_random
+from cosend.baselines.fixed import best_fixed, commonest, per_cell_oracle, persistence, uniform_random
 
 VALUES = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 1], [0, 1, 1]])
 
@@ -15,6 +15,18 @@ def test_persistence_repeats_the_previous_label_and_starts_with_the_smallest() -
     assert persistence(np.array([1, 1, 0, 1])).tolist() == [0, 1, 1, 0]
     assert persistence(np.array(["b", "a", "a"])).tolist() == ["a", "b", "a"]
     assert persistence(np.array([], np.int64)).tolist() == []
+
+
+def test_a_late_label_is_not_repeated_before_it_has_come() -> None:
+    assert persistence(np.array([1, 1, 0, 1, 1]), delay=3).tolist() == [0, 0, 0, 1, 1]
+    assert persistence(np.array([1, 0]), delay=9).tolist() == [0, 0]
+
+
+def test_the_commonest_label_is_that_of_the_labels_that_have_come() -> None:
+    labels = np.array(["b", "b", "a", "a", "a", "b"])
+    assert commonest(labels).tolist() == ["a", "b", "b", "b", "a", "a"]
+    assert commonest(labels, delay=3).tolist() == ["a", "a", "a", "b", "b", "b"]
+    assert commonest(np.array([], np.int64)).tolist() == []
 
 
 def test_best_fixed_is_the_column_with_the_highest_mean_and_the_first_of_equals() -> None:

@@ -41,7 +41,7 @@ def test_a_site_serves_learns_and_goes_on_after_being_killed(tmp_path: Path) -> 
     assert (tmp_path / "store" / "north" / "events.sqlite").is_file()
 
 
-def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_network(tmp_path)
     with served(tmp_path, "--site", "north") as site:
         site.wait_until_ready()
@@ -50,8 +50,9 @@ def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
         assert "in use by another process" in second.stderr
         assert "Traceback" not in second.stderr
         taken = site.url.rpartition(":")[2]
-        other = cosend("serve", "network.toml", "--site", "south", "--port", taken, folder=tmp_path)
-        assert other.returncode == 2
+        monkeypatch.chdir(tmp_path)
+        other = CliRunner().invoke(app, ["serve", "network.toml", "--site", "south", "--port", taken])
+        assert other.exit_code == 2
         assert "the address of the site must be one that is free" in other.stderr
     no_folder = cosend("serve", "network.toml", "--site", "south", "--store", "network.toml", folder=tmp_path)
     assert no_folder.returncode == 2

@@ -11,6 +11,7 @@ import pytest
 from cosend import Context, CoS, ZoomingKLUCB
 from cosend.classifiers.adapters import SeesAllBut, SeesOnly
 from cosend.classifiers.coded import Coded, Said
+from cosend.classifiers.elsewhere import RunsElsewhere
 from cosend.config.build import Built, needed_stream, read_stream
 from cosend.config.scenario import Scenario, load
 from cosend.errors import ClassifierError, ScenarioError, SettingError, StreamError
@@ -304,3 +305,40 @@ def test_the_horizon_is_the_number_of_items_at_the_busiest_site(tmp_path: Path) 
 def test_a_file_whose_rows_all_train_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match="all of its 120 rows are for training"):
         built_of(tmp_path, 'model = "models:young"', stream=STREAM.replace("60", "120"))
+
+
+WORKERS = """
+[[context]]
+feature = "age"
+range = [0, 100]
+[[sites]]
+name = "north"
+[[sites.classifiers]]
+name = "forest"
+model = "models:forest"
+workers = true
+[[sites.classifiers]]
+name = "near"
+model = "models:near"
+"""
+
+
+def test_models_that_workers_run_are_not_loaded_by_the_site_itself(tmp_path: Path) -> None:
+    (tmp_path / "models.py").write_text("def near(item): return 1\n")
+    (tmp_path / "network.toml").write_text(WORKERS)
+    scenario, folder = load(tmp_path / "network.toml")
+    here = Built(scenario, folder).classifiers_here("north")
+    assert list(here) == ["forest", "near"]
+    assert isinstance(here["forest"], RunsElsewhere)
+    assert here["near"].predict([1]) == [1]
+    with pytest.raises(ScenarioError, match=r"sites\.1\.classifiers\.1\.model"):
+        Built(scenario, folder).classifiers_for_workers("north", ["forest"])
+
+
+def test_a_model_that_learns_has_no_workers(tmp_path: Path) -> None:
+    learns = "class Learns:\n def predict_one(self, item): return 1\n def learn_one(self, item, label): pass\n"
+    (tmp_path / "models.py").write_text(f"{learns}forest = near = Learns()\n")
+    (tmp_path / "network.toml").write_text(WORKERS)
+    scenario, folder = load(tmp_path / "network.toml")
+    with pytest.raises(ScenarioError, match=r"sites\.1\.classifiers\.1\.workers: workers must be false for a model"):
+        Built(scenario, folder).all_classifiers()

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
-from cosend.config.scenario import load, parse
+from cosend.config.scenario import built_in, load, parse
 from cosend.core.policy.policies import POLICIES, CoS
 from cosend.errors import ScenarioError, SettingError
 from cosend.site.context import Context
@@ -147,11 +147,24 @@ def mistakes_of(text: str) -> list[str]:
 
 def test_the_default_scenario_is_valid_and_is_what_the_readers_are_promised() -> None:
     scenario, folder = load(None)
-    assert len(scenario.sites) == 4
-    assert sum(len(site.classifiers) for site in scenario.sites) == 8
+    assert [site.name for site in scenario.sites] == ["school", "town", "seniors"]
+    assert sum(len(site.classifiers) for site in scenario.sites) == 7
     assert scenario.stream is not None
-    assert (scenario.stream.kind, scenario.stream.items) == ("traffic", 20_000)
+    assert (scenario.stream.kind, scenario.stream.items, scenario.stream.changes) == ("clinics", 15_000, [7_500])
+    assert scenario.policy is None
     assert folder == Path()
+
+
+def test_built_in_scenarios_have_names_and_a_file_of_that_name_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list(built_in()) == ["clinics", "traffic"]
+    monkeypatch.chdir(tmp_path)
+    assert load(Path("clinics")) == load(None)
+    traffic, _ = load(Path("traffic"))
+    assert (len(traffic.sites), traffic.policy and traffic.policy["name"]) == (4, "CoS")
+    Path("traffic").write_text(GOOD)
+    assert load(Path("traffic"))[0].seed == 3
 
 
 def test_a_good_file_says_what_it_says(tmp_path: Path) -> None:

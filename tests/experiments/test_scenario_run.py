@@ -246,7 +246,7 @@ def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(
         "LinUCB",
         "uniform random",
     }
-    policies |= {"AdaBoost", "SWA 100", "previous label"}
+    policies |= {"AdaBoost", "SWA 100", "previous label", "commonest label", "best local", "never send"}
     found = [(row["site"], row["policy"]) for row in shown["rows"]]
     assert sorted(found) == sorted((site, policy) for site in ("north", "east", "south") for policy in policies)
     best = {row["site"]: row["mean_reward"] for row in shown["rows"] if row["policy"] == "oracle per cell"}
@@ -347,4 +347,4 @@ def test_the_default_run_is_the_same_twice_in_another_process_and_without_the_co
             command, capture_output=True, text=True, timeout=240, check=True, env={**os.environ, **changes}
         )
         assert other.stdout == first.stdout, changes
-    assert len(json.loads(first.stdout)["rows"]) == 4 * 11
+    assert len(json.loads(first.stdout)["rows"]) == 3 * 14

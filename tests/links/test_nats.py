@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -92,11 +91,10 @@ def test_a_broker_that_hangs_is_gone_too() -> None:
     async def played(world: NatsWorld) -> None:
         north = await world.link("north")
         await serving(world, "south")
-        assert broker.process is not None
-        broker.process.send_signal(signal.SIGSTOP)
+        broker.freeze()
         error = await failure(north.call("south", a_call(1), 20.0))
         assert error.reason == "broker gone"
-        broker.process.send_signal(signal.SIGCONT)
+        broker.thaw()
         await until(lambda: north.connected)
         await until(lambda: "south" in north.peers())
         assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
@@ -111,13 +109,12 @@ def test_a_broker_that_takes_nothing_keeps_no_caller_longer_than_its_deadline() 
     async def played(world: NatsWorld) -> None:
         north = await world.link("north")
         await serving(world, "south")
-        assert broker.process is not None
-        broker.process.send_signal(signal.SIGSTOP)
+        broker.freeze()
         start = time.monotonic()
         asked = [north.call("south", a_call("x" * 500_000), 0.5) for _ in range(60)]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         took = time.monotonic() - start
-        broker.process.send_signal(signal.SIGCONT)
+        broker.thaw()
         assert {getattr(answer, "reason", None) for answer in answers} == {"deadline", "broker gone"}
         assert took < 1.5
 
@@ -174,6 +171,33 @@ def test_a_broker_that_knows_its_sites_lets_each_use_its_own_name_only(tmp_path:
         assert (error.reason, "authorization violation" in error.detail.lower()) == ("broker gone", True)
 
     story(broker, played)
+
+
+def test_workers_of_a_site_live_under_its_own_subjects(tmp_path: Path) -> None:
+    own = '"cosend.north.*", "cosend.north.workers.>", "$SRV.INFO.cosend-workers"'
+    broker = configured(tmp_path, ACCOUNTS.replace('"cosend.north.*"', own))
+
+    async def played(_: NatsWorld) -> None:
+        worlds = {
+            user: NatsWorld(broker, user=user, password=user[0], workers_of="north") for user in ("north", "south")
+        }
+        try:
+            workers = [(await serving(worlds["north"], f"north/forest/{n}"))[0] for n in range(2)]
+            north, stranger = await worlds["north"].link("north"), await worlds["south"].link("south")
+            await until(lambda: len(north.peers()) == 2)
+            for link in workers:
+                assert (await north.call(link.site, a_call(1), 5.0)).replies == [Reply(1)]
+                assert (await failure(stranger.call(link.site, a_call(1), 5.0))).reason == "refused"
+            assert not stranger.peers()
+            await worlds["north"].kill(workers[0])
+            while (await failure(north.call("north/forest/0", a_call(1), 0.2))).reason != "no responders":
+                pass  # the broker has not heard of it yet
+            assert list(north.peers()) == ["north/forest/1"]
+        finally:
+            for each in worlds.values():
+                await each.close()
+
+    story(broker, played, user="north", password="n")  # noqa: S106 - of this test
 
 
 def test_nkeys_are_proof_of_who_a_site_is(tmp_path: Path) -> None:

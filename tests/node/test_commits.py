@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cosend.errors import StateError, Unavailable
-from cosend.node.commits import Commits
+from cosend.node.commits import LINGER_S, Commits
 from cosend.site.events import ModeChanged
 from cosend.stores.event_log import EventLog
 from cosend.stores.log_index import LABEL, NAME, SET, LogIndex
@@ -136,5 +136,44 @@ def test_one_who_no_longer_waits_disturbs_nobody(tmp_path: Path) -> None:
             log.may_write.set()
             await stays
             assert log.position == 1
+
+    run(work())
+
+
+def test_what_nobody_waits_for_is_written_soon_or_with_what_somebody_waits_for(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with committing(tmp_path) as (commits, log, _):
+            log.may_write.set()
+            commits.event(EVENT)
+            await asyncio.sleep(0)
+            commits.event(EVENT)
+            await commits.done()
+            assert (log.position, log.transactions) == (2, 1)
+            for position in (3, 4):
+                commits.event(EVENT)
+                for _ in range(200):
+                    await asyncio.sleep(LINGER_S / 4)
+                    if log.position == position:
+                        break
+                assert (log.position, log.transactions) == (position, position - 1)
+
+    run(work())
+
+
+def test_what_comes_during_a_commit_is_written_though_nobody_waits_for_it(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with committing(tmp_path) as (commits, log, _):
+            commits.event(EVENT)
+            first = asyncio.create_task(commits.done())
+            await asyncio.sleep(2 * LINGER_S)
+            commits.event(EVENT)
+            await asyncio.sleep(2 * LINGER_S)  # its time is over while the first is still being written
+            log.may_write.set()
+            await first
+            for _ in range(200):
+                await asyncio.sleep(LINGER_S / 4)
+                if log.position == 2:
+                    break
+            assert log.position == 2
 
     run(work())

@@ -260,7 +260,7 @@ def test_a_disk_that_fails_while_others_wait_tells_them_all(tmp_path: Path) -> N
             assert not node.is_ready
             while not node.is_ready:
                 await asyncio.sleep(0.02)
-            assert (node.rules.learner.waiting_count, node.deciding.in_flight) == (0, 0)
+            assert (node.rules.learner.waiting_count, node.deciding.requests.in_flight) == (0, 0)
             assert len(await node.classify([ITEM], ["1"])) == 1
 
     run(work())

@@ -159,8 +159,8 @@ def test_one_who_goes_away_takes_nobody_else_along(tmp_path: Path) -> None:
             first.cancel()
             result = await second
             assert result == await decided(node, "one")
-            assert not node.deciding.flying
-            assert not node.deciding.in_flight
+            assert not node.deciding.requests.flying
+            assert not node.deciding.requests.in_flight
 
     run(work())
 

@@ -209,7 +209,7 @@ def test_an_item_that_no_arm_can_label_says_why_and_may_be_asked_for_again(tmp_p
                 (found,) = await node.classify([{"age": 3.0}], ["mine"])
                 assert isinstance(found, NoAnswer)
                 assert set(found.reasons) == {"one", "two"}
-            assert not node.deciding.in_flight
+            assert not node.deciding.requests.in_flight
             assert not node.rules.learner.waiting_count
 
     run(work())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cosend.node.node import Node
+from cosend.site.context import Axis
 from cosend.site.fold import fold
 from cosend.site.recovery import read_events
 from cosend.site.snapshot import rules_state
@@ -17,9 +19,9 @@ from tests.policies import POLICIES
 TURNS = 40
 
 
-def check_folds(node: Node) -> None:
+def check_folds(node: Node, axes: Sequence[Axis] = AXES) -> None:
     """Check that the log of a site leads to its state."""
-    folded = fold((event for _, event in read_events(node.store.log)), axes=AXES)
+    folded = fold((event for _, event in read_events(node.store.log)), axes=axes)
     live, again = rules_state(node.rules), rules_state(folded)
     assert live.facts == again.facts
     assert live.arrays.keys() == again.arrays.keys()

@@ -56,10 +56,12 @@ def of_the_whole_log(node: Node) -> Any:
     return everything(fold((event for _, event in read_events(node.store.log)), axes=node.setup.axes))
 
 
-@pytest.mark.parametrize("learns_from", ["used", "all"])
-def test_after_a_kill_and_after_a_stop_everything_is_as_it_was(learns_from: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("learns_from", "score_local"), [("used", "used"), ("all", "used"), ("used", "all")])
+def test_after_a_kill_and_after_a_stop_everything_is_as_it_was(
+    learns_from: Any, score_local: Any, tmp_path: Path
+) -> None:
     async def work() -> None:
-        setup = setup_of(MODELS, learns_from=learns_from)
+        setup = setup_of(MODELS, learns_from=learns_from, score_local=score_local)
         node = await started(setup, tmp_path)
         await busy(node, 12)
         await node.snapshot()

@@ -231,18 +231,29 @@ def deliver(network: Network, slot: int) -> None:
 
 def learn(network: Network, site: str, decision: int, gain: float, cost: float | None) -> None:
     """Give a label to both; both must agree whether it is still wanted."""
+    others = some_scores(network, site, decision)
     try:
-        network.learners[site].learn(decision, gain, cost)
+        network.learners[site].learn(decision, gain, cost, others)
     except SettledDecision:
         settled = True
     else:
         settled = False
     try:
-        network.twins[site].learn(decision, gain, cost)
+        network.twins[site].learn(decision, gain, cost, others)
     except KeyError:
         assert settled
     else:
         assert not settled
+
+
+def some_scores(network: Network, site: str, decision: int) -> dict[str, float]:
+    """Draw what a label says of own functions that were not used; some could not be run."""
+    if not network.scores:
+        return {}
+    learner, draw = network.learners[site], network.draw
+    ((used, _, _),) = learner.find([decision])
+    names = [name for number, name in enumerate(learner.arms.own) if number != used]
+    return {name: draw.choice([0.0, 1.0, 1.0, 0.4]) for name in names if draw.random() < 0.8}
 
 
 def train_all(network: Network, requests: int) -> None:

@@ -102,6 +102,7 @@ class Network:
     told: tuple[Any, ...] = ()  # for who reads a failing network
     categories: frozenset[int] = frozenset()  # the axes that have codes
     has_trouble: bool = False  # arms are paused, left out and resumed, and some fail
+    scores: bool = False  # labels score own functions that were not used
     chance_of_change: float = 0.5  # that an arm joins, leaves or costs something else, in a slot
 
 
@@ -113,6 +114,7 @@ def build(
     policy: str = "CoS",
     around: Around = ALONE,
     categories: frozenset[int] = frozenset(),
+    scores: bool = False,
 ) -> Network:
     """Build learners and twins with the same settings: site i has sizes[i] functions."""
     names = [f"site{i}" for i in range(len(sizes))]
@@ -121,7 +123,7 @@ def build(
     )
     seed = draw.randrange(2**40)
     network.told = (policy, options, around, dimensions, categories)
-    network.categories = categories
+    network.categories, network.scores = categories, scores
     limits = {key: options[key] for key in MAIN_ONLY & options.keys()}
     rule = around.wrap(POLICIES[policy](**{key: value for key, value in options.items() if key not in MAIN_ONLY}))
     for name in names:
@@ -133,6 +135,8 @@ def build(
             overdue="drop" if limits.get("default_reward") is None else limits["default_reward"],
         )
         told: dict[str, Any] = {"own": own, "peers": peers, "dimensions": dimensions, "categories": categories}
-        network.learners[name] = Learner(name, policy=rule, patience=patience, seed=seed, **told)
+        network.learners[name] = Learner(
+            name, policy=rule, patience=patience, seed=seed, score_local="all" if scores else "used", **told
+        )
         network.twins[name] = around.twin(policy, {"name": name, "seed": seed, **told, **options})
     return network

@@ -4,16 +4,19 @@ import itertools
 import math
 from collections.abc import Iterable
 from copy import deepcopy
+from dataclasses import replace
 
 from tests.oracle.twin_draws import ANSWER_OWED, ANSWER_TIE, draw, hash_words
 from tests.oracle.twin_rule import TwinRule
 from tests.oracle.twin_values import (
+    NO_SCORES,
     Ask,
     CellKey,
     Codes,
     Context,
     Pick,
     Place,
+    Scores,
     TwinAnswer,
     TwinArm,
     TwinCell,
@@ -69,13 +72,20 @@ class Twin(TwinRule):
         cell = self._look(self._find(self._point(context)))
         return cell.arrivals, cell.taught
 
-    def learn(self, id: int, gain: float, cost: float | None = None) -> None:
-        """Take the label of an own decision or of an answer; KeyError when the id is not waiting."""
+    def learn(self, id: int, gain: float, cost: float | None = None, others: Scores = NO_SCORES) -> None:
+        """Take the label of an own decision or of an answer; KeyError when the id is not waiting.
+
+        `others` is what it says of own functions that were not used (SPEC 7: scoring local classifiers).
+        """
         waited = self._waiting.pop(id)
         if self._is_in_its_cell(waited):
             self._count_waiting(self._cells[waited.cell], waited, -1)
         if self._is_wanted(waited):
             self._apply_label(self._cells.get(self._find(waited.point)), waited, self.reward(waited, gain, cost))
+            for name in (name for name in self._own if name in others):
+                self._add_reward(
+                    self._cells.get(self._find(waited.point)), replace(waited, kind="own", arm=name), others[name]
+                )
 
     def fail(self, id: int) -> int:
         """Take a decision back; return the arrival number of its item."""

@@ -1,6 +1,6 @@
 """What the slow twins are told, what they keep and what they say."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.oracle.window import Window
@@ -12,6 +12,8 @@ Codes = tuple[int, ...]  # of the categories among the axes, in their order
 Ask = Callable[[str], tuple[int, int] | None]  # what a peer tells; None: it cannot be asked now
 # Phase ("look" is told as "explore"), arm, number of candidates (None: how likely it was is not known).
 Pick = tuple[str, str, int | None]
+Scores = Mapping[str, float]  # what own functions would have gained that were not used
+NO_SCORES: Scores = {}
 
 
 @dataclass(frozen=True, kw_only=True)

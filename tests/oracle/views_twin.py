@@ -5,7 +5,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tests.oracle.twin import Twin
-from tests.oracle.twin_values import Ask, Context, Place, TwinAnswer, TwinCell, TwinChoice, TwinSettings
+from tests.oracle.twin_values import (
+    NO_SCORES,
+    Ask,
+    Context,
+    Place,
+    Scores,
+    TwinAnswer,
+    TwinCell,
+    TwinChoice,
+    TwinSettings,
+)
 
 Axes = tuple[int, ...]
 LEAD = 16.0  # how much smaller the loss of a view must be before it is trusted instead
@@ -86,13 +96,13 @@ class ViewsTwin:
         view, seen = self._seen(context)[self.trusted]
         return view.report(seen)
 
-    def learn(self, id: int, gain: float, cost: float | None = None) -> None:
+    def learn(self, id: int, gain: float, cost: float | None = None, others: Scores = NO_SCORES) -> None:
         """Judge every view by a label, and enter it there; KeyError when the id is not waiting."""
         for number, view in enumerate(self._views):
             waited = view.waiting(id)
             if waited.kind != "training":
                 self.losses[number] += loss(view.judged_by(waited), waited.arm, view.reward(waited, gain, cost))
-            view.learn(id, gain, cost)
+            view.learn(id, gain, cost, others)
         best = self.losses.index(min(self.losses))
         if self.losses[best] + LEAD < self.losses[self.trusted]:
             self.trusted = best

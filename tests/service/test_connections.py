@@ -127,3 +127,55 @@ def test_heads_that_never_end_are_cut_off(tmp_path: Path) -> None:
             assert await status_of(port, WHOLE) == 200
 
     run(work())
+
+
+def test_who_asks_first_whether_to_send_a_body_is_told_before_and_then_served(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with listening(setup_of(), tmp_path) as port:
+            reader, writer = await sent(port, HEAD + b"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n" % len(BODY))
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            writer.write(BODY)
+            assert b"200" in await reader.readuntil(b"}]}")
+            writer.write(WHOLE + WHOLE)  # and then two at once
+            assert (await reader.readuntil(b"}]}")).startswith(b"HTTP/1.1 200")
+            assert (await reader.readuntil(b"}]}")).startswith(b"HTTP/1.1 200")
+            writer.close()
+
+    run(work())
+
+
+class Written(asyncio.Transport):
+    """Remembers what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.parts.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return b"closed" in self.parts
+
+    def close(self) -> None:
+        self.parts.append(b"closed")
+
+
+def test_the_head_of_a_reply_is_written_with_its_body() -> None:
+    to = Written()
+    reply = connections.WholeReplies(to)
+    for part in (b"HTTP/1.1 100 Continue", b"HTTP/1.1 200 OK", b"HTTP/1.1 100", b"more"):
+        reply.write(part)
+    assert not reply.is_closing()
+    reply.close()
+    assert to.parts == [b"HTTP/1.1 100 Continue", b"HTTP/1.1 200 OKHTTP/1.1 100", b"more", b"closed"]
+    assert reply.is_closing()
+
+
+def test_a_head_that_nothing_follows_is_written_before_the_end() -> None:
+    to = Written()
+    reply = connections.WholeReplies(to)
+    reply.write(b"HTTP/1.1 200 OK")
+    assert to.parts == []
+    reply.close()
+    assert to.parts == [b"HTTP/1.1 200 OK", b"closed"]

@@ -185,7 +185,7 @@ class Service(RuleBasedStateMachine):
     def nothing_else_waits(self) -> None:
         assert self.node.is_ready
         assert self.node.rules.learner.waiting_count == len(self.waiting)
-        assert (self.node.deciding.in_flight, self.node.deciding.flying) == (0, {})
+        assert (self.node.deciding.requests.in_flight, self.node.deciding.requests.flying) == (0, {})
 
     @rule()
     def the_log_leads_to_the_state(self) -> None:

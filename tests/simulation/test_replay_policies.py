@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from cosend import Answer, AskPeer, Choice, Context, LabelledData, Learner, Network, Phase, Site, replay
+from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.errors import NetworkError, SettingError
 from tests.policies import POLICIES, everything
@@ -21,18 +22,19 @@ NAMES, SIZES, SLOTS = ("north", "east", "south"), (2, 1, 3), 90
 Array = npt.NDArray[Any]
 
 
-def new_learners(policies: list[Policy]) -> list[Learner]:
+def new_learners(policies: list[Policy], scores: tuple[ScoreLocal, ...] = ("used",) * 3) -> list[Learner]:
     """Return three sites that are each other's peers, with a policy each."""
     return [
         Learner(
             name,
-            own={f"{name}{j}": 0.1 * j for j in range(size)},
+            own={f"{name}{j}": 0.1 * (j // 2) for j in range(size)},
             peers={peer: 0.05 for peer in NAMES if peer != name},
             dimensions=2,
             policy=policy,
             seed=11,
+            score_local=score_local,
         )
-        for name, size, policy in zip(NAMES, SIZES, policies, strict=True)
+        for name, size, policy, score_local in zip(NAMES, SIZES, policies, scores, strict=True)
     ]
 
 
@@ -88,11 +90,18 @@ class StepByStep:
         ticket = answer.ticket
 
         def label() -> None:
-            learner.learn(choice.id, gain)
+            learner.learn(choice.id, gain, None, self.scores(learner, item, choice.arm))
             if ticket is not None:
-                owner.learn(ticket, gain)
+                owner.learn(ticket, gain, None, self.scores(owner, item, answer.function))
 
         return (choice.phase.value, learner.arms.number(choice.arm), column), label
+
+    def scores(self, learner: Learner, item: int, used: str) -> dict[str, float]:
+        """Return what the other classifiers of a site gain that cost nothing, if it scores all of them."""
+        if learner.score_local == "used":
+            return {}
+        free = [name for name, cost in learner.arms.own.items() if cost == 0.0 and name != used]
+        return {name: float(self.gains[item, self.first[learner.name] + learner.arms.number(name)]) for name in free}
 
 
 def called(peer: Learner, caller: Learner, choice: Choice, context: tuple[float, ...]) -> Answer:
@@ -127,7 +136,8 @@ def test_sites_with_different_policies_replay_together(seed: int) -> None:
     """Their ledgers have different numbers of views and columns, but stand in one stack."""
     policies = random.Random(seed).sample(list(POLICIES.values()), 3)
     contexts, gains, items = stream(seed)
-    compiled, single = new_learners(policies), new_learners(policies)
+    scores: tuple[ScoreLocal, ...] = ("all", "used", "all")
+    compiled, single = new_learners(policies, scores), new_learners(policies, scores)
     delays = delays_of("random", seed)
     trace = replay(compiled, contexts, gains, items=items, delay=delays)
     expected = StepByStep(single, contexts, gains).play(items, delays)
@@ -136,8 +146,9 @@ def test_sites_with_different_policies_replay_together(seed: int) -> None:
         assert everything(one) == everything(other)
 
 
+@pytest.mark.parametrize("score_local", ["used", "all"])
 @pytest.mark.parametrize("name", POLICIES)
-def test_replay_equals_a_network_of_sites(name: str) -> None:
+def test_replay_equals_a_network_of_sites(name: str, score_local: ScoreLocal) -> None:
     """With real sites, classifiers that are functions, and labels that come a turn later; then both go on."""
     contexts, gains, _ = stream(3)
 
@@ -147,12 +158,13 @@ def test_replay_equals_a_network_of_sites(name: str) -> None:
             Context.function(lambda item: contexts[item, 1], "second"),
         ]
         models = {f"{name}{j}": lambda item, column=first + j: int(gains[item, column]) for j in range(size)}
-        costs = {f"{name}{j}": 0.1 * j for j in range(size)}
-        return Site(name, classifiers=models, context=axes, policy=policy, costs=costs, seed=11)
+        costs = {f"{name}{j}": 0.1 * (j // 2) for j in range(size)}
+        options: dict[str, Any] = {"seed": 11, "score_local": score_local}
+        return Site(name, classifiers=models, context=axes, policy=policy, costs=costs, **options)
 
     sites = [site(name_, POLICIES[name], *part) for name_, part in zip(NAMES, ((0, 2), (2, 1), (3, 3)), strict=True)]
     network = Network(sites, call_cost=0.05)
-    learners = new_learners([POLICIES[name]] * 3)
+    learners = new_learners([POLICIES[name]] * 3, (score_local,) * 3)
     for learner in learners:  # a network tells how many classifiers a peer has
         for peer in list(learner.arms.peers):
             learner.remove(peer)

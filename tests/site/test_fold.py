@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cosend import Context, CoS, Network, Patience, Policy, Rules, Site, fold, verify
+from cosend.core.learner.values import ScoreLocal
 from cosend.errors import NetworkError, StateError
 from cosend.site import events
 from cosend.site.backoff import LONGEST
@@ -69,19 +70,22 @@ def played(policy: Policy, axes: list[Axis], items: int = 60, **options: Any) ->
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("axes", [AXES, RANKED], ids=["category", "rank"])
+@pytest.mark.parametrize(("axes", "score_local"), [(AXES, "all"), (RANKED, "used")], ids=["category, all", "rank"])
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
-def test_the_events_of_a_site_fold_to_its_state_byte_for_byte(policy: Policy, axes: list[Axis]) -> None:
-    assert_folds(policy, axes)
+def test_the_events_of_a_site_fold_to_its_state_byte_for_byte(
+    policy: Policy, axes: list[Axis], score_local: ScoreLocal
+) -> None:
+    assert_folds(policy, axes, score_local)
 
 
 @pytest.mark.parametrize("policy", ["CoS doubling", "Zooming concentrated", "ContextSelection doubling"])
 def test_they_do_so_without_the_compiler(policy: str) -> None:
-    assert_folds(POLICIES[policy], AXES)
+    assert_folds(POLICIES[policy], AXES, "all")
 
 
-def assert_folds(policy: Policy, axes: list[Axis]) -> None:
-    sites, logs = played(policy, axes, patience=Patience(wait_limit=40, max_waiting=9, overdue=0.5))
+def assert_folds(policy: Policy, axes: list[Axis], score_local: ScoreLocal) -> None:
+    patience = Patience(wait_limit=40, max_waiting=9, overdue=0.5)
+    sites, logs = played(policy, axes, patience=patience, score_local=score_local)
     for site, log in zip(sites, logs, strict=True):
         assert everything(fold(log)) == everything(site.rules)
         assert verify(log) == []

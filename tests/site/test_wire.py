@@ -202,6 +202,35 @@ def test_an_event_whose_fields_are_of_another_type_is_refused_before_it_is_writt
         encode(stranger)
 
 
+GOOD = events.Chosen(1, ((0.5, "a"),), ("tree",), (3,), (1.0,), {"far": (2, 1)}, ("wild",), (0,), (7,), {"tree": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("first", "1"),
+        ("first", 1.5),
+        ("contexts", (0.5,)),
+        ("contexts", ("ab",)),
+        ("arms", (1,)),
+        ("arms", "tree"),
+        ("kinds", (None,)),
+        ("kinds", (1.5,)),
+        ("propensities", ("x",)),
+        ("told", {"far": (2,)}),
+        ("without", (b"wild",)),
+        ("again", (True,)),
+        ("cells", ("7",)),
+        ("costs", {"tree": None}),
+        ("costs", ["tree"]),
+    ],
+)
+def test_one_field_of_another_type_is_enough_to_refuse_an_event(name: str, wrong: Any) -> None:
+    assert decode(encode(GOOD)) == GOOD
+    with pytest.raises(StateError, match="Chosen cannot be logged"):
+        encode(replace(GOOD, **{name: wrong}))
+
+
 def test_bytes_that_are_no_event_are_refused_with_what_is_wrong_and_where() -> None:
     pack = msgspec.msgpack.encode
     wrong = {

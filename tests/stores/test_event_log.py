@@ -31,9 +31,9 @@ def a_log(folder: Path, events: list[bytes] = EVENTS, commit: int = 500) -> Even
 
 def contents(folder: Path) -> list[bytes]:
     with EventLog(folder, site="north") as log:
-        numbers, events = [number for number, _ in log.read()], [event for _, event in log.read()]
-        assert numbers == list(range(log.position))
-        return events
+        read = list(log.read())
+        assert [number for number, _ in read] == list(range(log.position))
+        return [event for _, event in read]
 
 
 def files(folder: Path) -> dict[str, bytes]:

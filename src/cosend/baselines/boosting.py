@@ -36,15 +36,17 @@ def adaboost(outputs: Outputs, labels: Labels, new_outputs: Outputs) -> Ints:
 
 
 def sliding_window_adaboost(
-    outputs: Outputs, labels: Labels, *, first: int, window: int, every: int | None = None
+    outputs: Outputs, labels: Labels, *, first: int, window: int, every: int | None = None, delay: int = 1
 ) -> Ints:
     """Predict the labels from item `first` on, retrained on the last `window` labelled items.
 
     every  how many items between two trainings; the window's length if not given
+    delay  how many items later a label is known: 1 is before the next item
     """
     patterns = _patterns(outputs)
     check_whole("window", window)
-    check_whole("first", first, least=window)
+    check_whole("delay", delay)
+    check_whole("first", first, least=window + delay - 1)
     if first > len(labels):
         raise SettingError("first", first, f"at most the number of labels, {len(labels)}")
     every = window if every is None else every
@@ -52,7 +54,7 @@ def sliding_window_adaboost(
     predicted = np.zeros(len(labels) - first, np.int64)
     weights, scratch = np.zeros((2, 1 << outputs.shape[1])), np.zeros((2, 1 << outputs.shape[1]))
     votes = np.zeros(outputs.shape[1])
-    _slide(patterns, _zero_or_one(labels), first, window, every, weights, scratch, votes, predicted)
+    _slide(patterns, _zero_or_one(labels), first, window, every, delay - 1, weights, scratch, votes, predicted)
     return predicted
 
 
@@ -77,12 +79,13 @@ def _slide(
     first: int,
     window: int,
     every: int,
+    late: int,
     weights: Floats,
     scratch: Floats,
     votes: Floats,
     predicted: Ints,
 ) -> None:
-    for t in range(first - window, first):
+    for t in range(first - late - window, first - late):
         weights[labels[t], patterns[t]] += 1.0
     for t in range(first, len(labels)):
         if (t - first) % every == 0:
@@ -90,8 +93,9 @@ def _slide(
                 scratch[0, pattern], scratch[1, pattern] = weights[0, pattern], weights[1, pattern]
             train(scratch, votes, ROUNDS)
         predicted[t - first] = vote(votes, patterns[t])
-        weights[labels[t], patterns[t]] += 1.0
-        weights[labels[t - window], patterns[t - window]] -= 1.0
+        known, gone = t - late, t - late - window
+        weights[labels[known], patterns[known]] += 1.0
+        weights[labels[gone], patterns[gone]] -= 1.0
 
 
 @compiled

@@ -12,9 +12,19 @@ from cosend.core.kernel.ledger import Ints
 Values = npt.NDArray[Any]  # [item, function]
 
 
-def persistence(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Predict the previous label, and for the first item the smallest one. Bursty streams make this hard to beat."""
-    return np.concatenate([np.unique(labels)[:1], labels[:-1]])
+def persistence(labels: npt.NDArray[Any], delay: int = 1) -> npt.NDArray[Any]:
+    """Predict the newest label that is known, and before there is one the smallest. Bursty streams make this good."""
+    smallest = np.repeat(np.unique(labels)[:1], min(delay, len(labels)))
+    return np.concatenate([smallest, labels[: max(0, len(labels) - delay)]])
+
+
+def commonest(labels: npt.NDArray[Any], delay: int = 1) -> npt.NDArray[Any]:
+    """Predict the commonest of the labels that are known, of several the smallest."""
+    classes, numbers = np.unique(labels, return_inverse=True)
+    seen = np.zeros((len(labels) + 1, len(classes)), np.int64)
+    np.cumsum(np.eye(len(classes), dtype=np.int64)[numbers], axis=0, out=seen[1:])
+    known = np.maximum(0, np.arange(len(labels)) - delay + 1)
+    return classes[seen[known].argmax(axis=1)] if len(labels) else labels
 
 
 def best_fixed(values: Values) -> Ints:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from cosend.errors import ClassifierError, SettingError, listed, shown
 
+PLAIN: Final = frozenset((str, int, float, bool, type(None)))  # labels that need not be looked at one by one
 Item: TypeAlias = Any  # usually a mapping from feature to value; whatever the site's models and contexts understand
 Label: TypeAlias = Any  # anything that compares: text, a number, a truth value
 
@@ -141,7 +142,8 @@ class Function:
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
         """Return a label for every item."""
-        return [plain(self.function(item)) for item in items]
+        labels = [*map(self.function, items)]
+        return labels if PLAIN.issuperset(map(type, labels)) else [*map(plain, labels)]
 
     def learn(self, item: Item, label: Label) -> None:
         """Functions stay as they are."""

@@ -37,7 +37,7 @@ def classify(
         with console.status("loading models"):
             found = read_site(file, site, keep_days)
         folder = store_of(file, store, found.setup.name)
-        node = Node(found.setup, folder, durable=durable, link=found.link)
+        node = Node(found.setup, folder, durable=durable, link=found.link, workers=found.workers)
         with console.status("starting") as status:
 
             def watch(lines: int, wrong: int, rate: float) -> None:

@@ -17,6 +17,7 @@ from cosend.cli import run as run_command
 from cosend.cli import serve as serve_command
 from cosend.cli import up as up_command
 from cosend.cli import validate as validate_command
+from cosend.cli import worker as worker_command
 
 app = typer.Typer(
     name="cosend",
@@ -29,6 +30,7 @@ app.command("validate")(validate_command.validate)
 app.command("serve")(serve_command.serve)
 app.command("up")(up_command.up)
 app.command("demo")(demo_command.demo)
+app.command("worker")(worker_command.worker)
 app.command("classify")(classify_command.classify)
 app.command("replay")(replay_command.replay)
 app.command("export")(export_command.export)

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
-import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
-from cosend.cli.errors import say_errors
+from cosend.cli.errors import extra, say_errors
+from cosend.cli.playing import Live, play_all
 from cosend.cli.show import new_console, printable
 from cosend.config.parts import LARGEST_SEED, MOST_ROWS
 from cosend.config.recorded import with_stream
-from cosend.config.scenario import Scenario, load
-from cosend.experiments.scenario import report
-from cosend.experiments.scenario import run as player
-from cosend.experiments.scenario.world import World, build
+from cosend.config.scenario import BUILT_IN, Scenario, built_in, is_built_in, load
+from cosend.errors import SettingError
 from cosend.reports.folder import check_ready
 from cosend.reports.page import FILES, write_report
+from cosend.reports.verdict import KNOWS, Row, is_best, knowing, markdown, more, playing, reward_text, setting, verdict
+
+SEEDS = 5  # of a built-in scenario: enough for an interval
+MOST_SEEDS = 1_000
+STOPPED = 130  # what a shell expects of who was stopped by Ctrl-C
 
 StreamFile = Annotated[
     Path | None,
@@ -35,36 +39,74 @@ SiteColumn = Annotated[
 
 
 def run(
-    scenario: Annotated[Path | None, typer.Argument(help="A network file; without one, a built-in example.")] = None,
+    scenario: Annotated[
+        Path | None, typer.Argument(help=f"A network file, or a built-in scenario: {', '.join(BUILT_IN)}.")
+    ] = None,
     stream: StreamFile = None,
     label: LabelColumn = None,
     site_column: SiteColumn = None,
-    out: Annotated[Path, typer.Option(help="Where report.html, results.json and the plots go.")] = Path("out/run"),
+    out: Annotated[Path, typer.Option(help="Where report.html, results.json and the figures go.")] = Path("out/run"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print verdict and table as Markdown and nothing else.")
+    ] = False,
     items: Annotated[
         int | None, typer.Option(min=1, max=MOST_ROWS, help="Another number of items than the file says.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="Another seed than the file says.")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_SEEDS,
+            help=f"How many seeds to play, for means and intervals. {SEEDS} for a built-in scenario unless --seed is "
+            "given, else 1.",
+        ),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Play the sites as processes of their own, which ask each other over NATS.")
+    ] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="Show the built-in scenarios and do nothing else.")] = False,
 ) -> None:
     """Play a network of sites over a recorded stream, with the baselines beside it, and write a report."""
-    console = new_console(stderr=as_json)
+    console = new_console(stderr=as_json or as_markdown)
+    if show_list:
+        for name, known in built_in().items():
+            typer.echo(f"cosend run {name:9} {known.title}")
+        return
     with say_errors():
         chosen, folder = load(scenario)
         chosen = changed(with_stream(chosen, stream, label, site_column), items, seed)
         check_ready(out, FILES, "--out")
-        with console.status("reading the stream, loading and training the classifiers"):
-            world = build(chosen, folder)
-        played, outcome = play(world, console)
-        result = report.result(played, outcome)
+        progress = new_console(stderr=True)
+        several = SEEDS if seed is None and stream is None and is_built_in(scenario) and not live else 1
+        elsewhere = live_sites(scenario, progress, seed or seeds) if live else None
+        result = play_all(with_seeds(chosen, several if seeds is None else seeds), folder, progress, elsewhere)
+        page = write_report(result, out)
         if as_json:
             typer.echo(json.dumps(result))
+        elif as_markdown:
+            typer.echo(markdown(result))
         else:
-            console.print(table(result))
-        if played is not world:
-            console.print("stopped: these are the results so far")
-        for note in outcome.notes:
+            show(result, console)
+        for note in result["notes"]:
             console.print(note)
-        console.print(f"report: {printable(write_report(result, out))}")
+        console.print(f"report: {printable(page)}")
+    if "stopped" in result:
+        console.print(result["stopped"])
+        raise typer.Exit(STOPPED)
+
+
+def live_sites(file: Path | None, console: Console, seed: int | None) -> Live:
+    """Return what runs the sites of a file as processes, for as long as a block takes."""
+    if file is None:
+        raise SettingError("--live", None, f"given with a network file, or one of {', '.join(BUILT_IN)}")
+    if seed is not None:
+        raise SettingError("--seed", seed, "that of the file with --live: its sites read it there")
+    with extra("service"):
+        from cosend.local.live import served
+
+    return partial(served, file, console)
 
 
 def changed(scenario: Scenario, items: int | None, seed: int | None) -> Scenario:
@@ -74,64 +116,54 @@ def changed(scenario: Scenario, items: int | None, seed: int | None) -> Scenario
     return scenario if seed is None else scenario.model_copy(update={"seed": seed})
 
 
-def play(world: World, console: Console) -> tuple[World, player.Outcome]:
-    """Play the scenario under a progress bar; on Ctrl-C, return only that part of the world that was played."""
-    start = time.perf_counter()
-    columns = ("{task.description}", "error {task.fields[error]:.2f} %", "{task.fields[speed]:,.0f} items/s")
-    bars = [TextColumn(columns[0]), BarColumn(), MofNCompleteColumn(), *(TextColumn(text) for text in columns[1:])]
-    reached = 0
-    with Progress(*bars, console=console) as progress:
-        task = progress.add_task("classify or send", total=int((world.places >= 0).sum()), error=0.0, speed=0.0)
-
-        def watch(slots: int, errors: float) -> None:
-            nonlocal reached
-            reached = slots
-            done = int((world.places[:slots] >= 0).sum())
-            speed = done / max(1e-9, time.perf_counter() - start)
-            progress.update(task, completed=done, error=100 * errors, speed=speed)
-            if world.one_by_one and slots == len(world.places):
-                progress.update(task, description="now the policies beside it")  # item by item too, without a bar
-
-        try:
-            return world, player.run(world, watch)
-        except KeyboardInterrupt:
-            pass
-    part = first_slots(world, max(1, reached))
-    return part, player.run(part, others=not part.one_by_one)  # who has stopped it does not want to wait for those
+def with_seeds(scenario: Scenario, seeds: int) -> list[Scenario]:
+    """Return the scenario with its seed, the next one, and so on."""
+    first = min(scenario.seed, LARGEST_SEED - seeds + 1)
+    return [scenario.model_copy(update={"seed": first + n}) for n in range(seeds)]
 
 
-def first_slots(world: World, slots: int) -> World:
-    """Return the world as it was after so many slots."""
-    return world._replace(arrivals=world.arrivals[:slots], places=world.places[:slots])
+def show(result: dict[str, Any], console: Console) -> None:
+    """Print the verdict, a row for every policy, and below them the sites."""
+    console.print()
+    console.print(Text(verdict(result), style="bold"))
+    console.print(Text(more(result)))
+    console.print(Text(f"{result['title']} \N{MIDDLE DOT} {setting(result)}", style="dim"))
+    console.print(policies_table(result))
+    console.print(sites_table(result))
 
 
-def table(result: dict[str, Any]) -> Table:
-    """Return one line for every site and policy."""
-    shown = Table(
-        title=f"{result['title']}: {result['items']:,} items",
-        caption="error, sent, train, explore: %. reward: per item. cost, regret against the oracle: totals",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    for heading in ("site", "policy", "error", "reward", "sent", "train", "explore", "cost", "regret"):
-        shown.add_column(heading, justify="left" if heading in ("site", "policy") else "right", no_wrap=True)
-    for n, row in enumerate(by_site(result)):
-        phases = ["" if row[name] is None else f"{row[name]:.1f}" for name in ("training", "exploration")]
-        shown.add_row(
-            row["site"],
-            row["policy"],
-            f"{row['error']:.2f}",
-            f"{row['mean_reward']:.3f}",
-            f"{row['sent']:.1f}",
-            *phases,
-            f"{row['cost']:.0f}",
-            "" if row["regret"] is None else f"{row['regret']:.0f}",
-            end_section=n % len(result["error_curves"]) == len(result["error_curves"]) - 1,
-        )
+def policies_table(result: dict[str, Any]) -> Table:
+    """Return one row for every policy, best reward first, and set apart what knows the future."""
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
+    shown.add_column("policy", no_wrap=True)
+    for heading in ("reward per item", "error %", "sent %"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    rows = playing(result)
+    for n, row in enumerate(rows):
+        style = "bold green" if is_best(row, rows) else "bold" if row["policy"] == result["policy"] else ""
+        mark = " (best reward)" if is_best(row, rows) else ""
+        shown.add_row(*_cells(row, mark), style=style, end_section=n == len(rows) - 1)
+    for row in knowing(result):
+        shown.add_row(*_cells(row, f" ({KNOWS})"), style="dim")
     return shown
 
 
-def by_site(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows site by site: the policy of the scenario, then the others, best error first."""
-    order = {site: n for n, site in enumerate(result["sites"])}
-    return sorted(result["rows"], key=lambda row: (order[row["site"]], row["policy"] != result["policy"], row["error"]))
+def _cells(row: Row, mark: str) -> list[str]:
+    return [f"{row['policy']}{mark}", reward_text(row), f"{row['error']:.1f}", f"{row['sent']:.0f}"]
+
+
+def sites_table(result: dict[str, Any]) -> Table:
+    """Return one row for every site: the policy of the run beside what the site could do alone."""
+    alone = [name for name in ("never send", "best local", "oracle per cell") if _rows_of(result, name)]
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in ("site", result["policy"], "error %", "sent %", *alone):
+        shown.add_column(heading, justify="left" if heading == "site" else "right", no_wrap=heading == "site")
+    for site, own in _rows_of(result, result["policy"]).items():
+        rewards = [_rows_of(result, name).get(site) for name in alone]
+        others = ["" if row is None else f"{row['mean_reward']:.3f}" for row in rewards]
+        shown.add_row(site, f"{own['mean_reward']:.3f}", f"{own['error']:.1f}", f"{own['sent']:.0f}", *others)
+    return shown
+
+
+def _rows_of(result: dict[str, Any], policy: str) -> dict[str, Row]:
+    return {row["site"]: row for row in result["rows"] if row["policy"] == policy}

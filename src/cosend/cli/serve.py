@@ -82,7 +82,7 @@ def serve(
                 "give --nats URL"
             )
         logs.set_up_logs(setup.name, log)
-        server.serve(Node(setup, folder, durable=durable, link=found.link), address, allowed)
+        server.serve(Node(setup, folder, durable=durable, link=found.link, workers=found.workers), address, allowed)
 
 
 def store_of(file: Path, store: Path | None, site: str) -> Path:

@@ -97,12 +97,13 @@ class Client(_Common):
         """Have one item labelled; raises NoAnswer if no arm could."""
         return self._run(self._requests.classify_one(item, id))
 
-    def label_many(self, labels: Labels) -> Heard:
+    def label_many(self, labels: Labels, *, wait_for_peers: bool = False) -> Heard:
         """Pass true labels on: by id, or as tuples (id, label) or (id, label, cost). In any order, again, and late.
 
         A label that was sent again because the first reply was lost is a duplicate then: the site has learnt it, once.
+        With `wait_for_peers`, the site answers when its peers have learnt them too.
         """
-        return self._run(self._requests.label_many(labels))
+        return self._run(self._requests.label_many(labels, wait_for_peers=wait_for_peers))
 
     def label(self, id: str, label: Any, *, cost: float | None = None) -> Fate:
         """Pass a true label on and return what became of it, as `label_many` does."""
@@ -189,9 +190,9 @@ class AsyncClient(_Common):
         """See `Client.classify_one`."""
         return await self._run(self._requests.classify_one(item, id))
 
-    async def label_many(self, labels: Labels) -> Heard:
+    async def label_many(self, labels: Labels, *, wait_for_peers: bool = False) -> Heard:
         """See `Client.label_many`."""
-        return await self._run(self._requests.label_many(labels))
+        return await self._run(self._requests.label_many(labels, wait_for_peers=wait_for_peers))
 
     async def label(self, id: str, label: Any, *, cost: float | None = None) -> Fate:
         """See `Client.label`."""

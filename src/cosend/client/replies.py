@@ -115,6 +115,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["local", "peer"]
     cost: float
     paused: bool
+    present: bool = True  # a peer that is not there is left out until it comes back
+    refused: str | None = None  # why a peer that is there is not asked
     breaker: Literal["closed", "open", "half open"]
     failures: int
     last_failure: str | None
@@ -122,8 +124,6 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     labels: int
     mean_gain: float | None
     seconds_per_item: float | None
-    present: bool = True  # a peer that is not there is left out until it comes back
-    refused: str | None = None  # why a peer that is there is not asked
 
 
 class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,13 +152,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int
     labels: LabelCounts
     unanswered: int
+    answered_for_peers: int = 0  # items of peers, since the process started
+    outbox: int = 0  # labels that peers are to be told and have not taken yet
     recent_error: float | None
     recent_reward: float | None
     cells: int
     events: int
     oldest_event: int
-    answered_for_peers: int = 0  # items of peers, since the process started
-    outbox: int = 0  # labels that peers are to be told and have not taken yet
 
 
 class ArmsPage(msgspec.Struct):

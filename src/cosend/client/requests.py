@@ -7,6 +7,7 @@ asyncio carries out; so both do the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -86,12 +87,14 @@ class Requests:
         del facts["error"]
         return replies.Decision(**facts)
 
-    def label_many(self, labels: Mapping[str, Any] | Iterable[Sequence[Any]]) -> Steps[replies.Heard]:
+    def label_many(
+        self, labels: Mapping[str, Any] | Iterable[Sequence[Any]], *, wait_for_peers: bool = False
+    ) -> Steps[replies.Heard]:
         """Pass labels on, in as many requests as they need."""
         rows = [_truth(each)._asdict() for each in (labels.items() if isinstance(labels, Mapping) else labels)]
         heard = replies.Heard()
         try:
-            for body, _ in _bodies("labels", rows):
+            for body, _ in _bodies("labels", rows, {"wait_for_peers": True} if wait_for_peers else {}):
                 heard.add((yield from self._ask(Call("POST", "/v1/labels", body), replies.Heard)))
         except ServiceError as error:
             error.so_far = heard
@@ -196,20 +199,22 @@ def _truth(label: Sequence[Any]) -> Truth:
     return Truth(*label)
 
 
-def _bodies(name: str, rows: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
-    """Return the bodies of the requests that these rows need, and how many are in each."""
+def _bodies(
+    name: str, rows: Sequence[Any], also: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[tuple[bytes, int]]:
+    """Return the bodies of the requests that these rows need, and how many are in each; all say `also`."""
     for start in range(0, len(rows), MOST_ITEMS):
-        yield from _halved(name, rows[start : start + MOST_ITEMS])
+        yield from _halved(name, rows[start : start + MOST_ITEMS], also)
 
 
-def _halved(name: str, rows: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
-    body = _encoded(name, {name: rows})
+def _halved(name: str, rows: Sequence[Any], also: Mapping[str, Any]) -> Iterator[tuple[bytes, int]]:
+    body = _encoded(name, {name: rows, **also})
     if len(body) <= MOST_BYTES or len(rows) == 1:
         yield body, len(rows)
         return
     middle = len(rows) // 2
-    yield from _halved(name, rows[:middle])
-    yield from _halved(name, rows[middle:])
+    yield from _halved(name, rows[:middle], also)
+    yield from _halved(name, rows[middle:], also)
 
 
 def _encoded(what: str, value: Any) -> bytes:

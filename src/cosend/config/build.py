@@ -7,6 +7,7 @@ built.axes, built.policy, built.patience, built.classifiers("north"), built.cost
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ import numpy as np
 
 from cosend.classifiers.adapters import Classifier
 from cosend.classifiers.coded import Coded, Said
+from cosend.classifiers.elsewhere import RunsElsewhere
 from cosend.classifiers.loading import load_model
 from cosend.classifiers.zoo import Matrix, train
 from cosend.config.fitting import busiest, labels_of, mistakes_about, training_rows
@@ -100,8 +102,31 @@ class Built:
 
     def classifiers(self, site: str) -> dict[str, Classifier]:
         """Return the classifiers of a site by name; they see the features that they may see, and nothing else."""
-        self._make([each for each in self.scenario.classifiers() if each[1].name == self._setting(site).name])
+        self._make(self._of(site))
         return {each.name: self._models[each.name] for each in self._setting(site).classifiers}
+
+    def classifiers_here(self, site: str) -> dict[str, Classifier]:
+        """Return the classifiers of a site as its own process needs them: those that workers run are not made."""
+        setting = self._setting(site)
+        self._make([each for each in self._of(site) if not each[2].workers])
+        made = {each.name: RunsElsewhere() if each.workers else self._models[each.name] for each in setting.classifiers}
+        return dict(made)
+
+    def classifiers_for_workers(self, site: str, names: Sequence[str]) -> dict[str, Classifier]:
+        """Return the classifiers of a site that workers run, or only some of them."""
+        able = [each.name for each in self._setting(site).classifiers if each.workers]
+        for name in names:
+            if name not in able:
+                allowed = f"a classifier of {site!r} with workers = true ({', '.join(able) or 'it has none'})"
+                raise SettingError("--classifier", name, allowed)
+        if not able:
+            raise SettingError("--site", site, "a site with a classifier that has workers = true")
+        wanted = [each for each in self._of(site) if each[2].name in (names or able)]
+        self._make(wanted)
+        return {each.name: self._models[each.name] for _, _, each in wanted}
+
+    def _of(self, site: str) -> list[tuple[str, SiteSetting, ClassifierSetting]]:
+        return [each for each in self.scenario.classifiers() if each[1].name == self._setting(site).name]
 
     def all_classifiers(self) -> dict[str, dict[str, Classifier]]:
         """Return the classifiers of all sites; if some cannot be made, all of these are named."""
@@ -154,6 +179,7 @@ class Built:
             retries=self.scenario.retries,
             strict_labels=self.scenario.strict_labels,
             learns_from=self._setting(name).learns_from,
+            score_local=self._setting(name).score_local,
             journal=journal,
         )
 
@@ -181,7 +207,10 @@ class Built:
         if setting.kind == "zoo":
             return self._trained(site, setting)
         hidden = self.scenario.hidden() if setting.features is None else ()
-        return load_model(setting.model, self.folder, trusted=setting.trusted, features=setting.features, hide=hidden)
+        model = load_model(setting.model, self.folder, trusted=setting.trusted, features=setting.features, hide=hidden)
+        if setting.workers and model.learns:
+            raise SettingError("workers", True, "false for a model that learns: what one worker learns, no other knows")
+        return model
 
     def _trained(self, site: SiteSetting, setting: ClassifierSetting) -> Classifier:
         """Return a model of the zoo, trained as the file says; "always" needs no training."""

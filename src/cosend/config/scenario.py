@@ -25,6 +25,7 @@ from cosend.core.policy.policies import ZoomingKLUCB
 from cosend.errors import ScenarioError, SettingError, listed, shown
 
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
+BUILT_IN: Final = ("clinics", "traffic")  # files beside this one; the first is played if none is named
 NO_STREAM: Final = "there is no stream: give --stream FILE --label COLUMN, or a table [stream] in the file"
 
 
@@ -163,10 +164,24 @@ class Scenario(Part):
                 yield f"policy: {error}"
 
 
+def built_in() -> dict[str, Scenario]:
+    """Return the scenarios that need no file, by name."""
+    return {name: _built_in(name) for name in BUILT_IN}
+
+
+def is_built_in(path: Path | None) -> bool:
+    """Tell whether a path stands for a built-in scenario; a file of that name comes first."""
+    return path is None or (str(path) in BUILT_IN and not path.exists())
+
+
+def _built_in(name: str) -> Scenario:
+    return parse(files(__package__).joinpath(f"{name}.toml").read_text(), f"the scenario {name!r}")
+
+
 def load(path: Path | None) -> tuple[Scenario, Path]:
-    """Return what a network file says, or the default one, and the folder that paths in it start from."""
-    if path is None:
-        return parse(files(__package__).joinpath("default.toml").read_text(), "the default scenario"), Path()
+    """Return what a network file says, or a built-in scenario, and the folder that paths in it start from."""
+    if path is None or is_built_in(path):
+        return _built_in(BUILT_IN[0] if path is None else str(path)), Path()
     check_path("scenario", path)
     try:
         with path.open(encoding="utf-8") as file:

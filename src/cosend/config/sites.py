@@ -12,6 +12,7 @@ from cosend.classifiers.model_files import PICKLES
 from cosend.classifiers.zoo import NAMES
 from cosend.config.parts import Flag, Host, Name, Names, Part, Port, Seconds, Threads, Unit, perhaps
 from cosend.core.checks import check_path
+from cosend.core.learner.values import ScoreLocal
 from cosend.errors import shown
 
 COLUMN: Final = "column:"
@@ -33,6 +34,7 @@ class ClassifierSetting(Part):
     trusted: Flag = False
     limit_s: Seconds = 1.0
     threads: Threads = 4
+    workers: Flag = False
 
     @field_validator("model")
     @classmethod
@@ -102,4 +104,5 @@ class SiteSetting(Part):
     port: Port | None = None
     call_cost: Unit | None = None
     learns_from: Literal["used", "all"] = "used"
+    score_local: ScoreLocal = "used"
     classifiers: Annotated[list[ClassifierSetting], Field(min_length=1)]

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from cosend.config.parts import MOST_ROWS, Names, Part, Row, Rows, RowsOrNone
 from cosend.core.checks import check_path
 from cosend.errors import StreamError
+from cosend.streams.clinics import clinics, turn_of
 from cosend.streams.files import read_table
 from cosend.streams.kdd99 import kdd99
 from cosend.streams.river import river_dataset
@@ -26,7 +27,7 @@ class Stream(Part):
     Without a number of items they are all that are left of a file, or 20,000.
     """
 
-    kind: Literal["traffic", "kdd99", "file", "river"]
+    kind: Literal["clinics", "traffic", "kdd99", "file", "river"]
     items: Rows | None = None
     training: RowsOrNone = 0
     path: Path | None = None
@@ -51,7 +52,7 @@ class Stream(Part):
             raise ValueError("a stream of kind 'file' needs path and label")
         if self.kind != "file" and (self.label, self.features, self.site, self.contexts) != (None, None, None, []):
             raise ValueError(f"label, features, contexts and site are for kind 'file', not {self.kind!r}")
-        if self.kind in ("traffic", "river") and (self.path is not None or self.start):
+        if self.kind in ("clinics", "traffic", "river") and (self.path is not None or self.start):
             raise ValueError("path and start are for kinds 'file' and 'kdd99'")
         if (self.kind == "river") != (self.dataset is not None):
             raise ValueError("dataset goes with kind 'river', and kind 'river' needs one")
@@ -62,6 +63,11 @@ class Stream(Part):
         """Whether it may have to be downloaded before anything is known of it."""
         return self.kind == "kdd99" and self.path is None
 
+    @property
+    def changes(self) -> list[int]:
+        """After how many items, counted over all sites, it is known to change."""
+        return [turn_of(self.items or ITEMS)] if self.kind == "clinics" else []
+
     def read(self, seed: int, folder: Path, columns: Sequence[str] = ()) -> Table:
         """Return the rows for training and the items, in this order.
 
@@ -70,6 +76,8 @@ class Stream(Part):
         if self.kind == "file":
             return self._read_file(folder, columns)
         rows = self.training + (self.items or ITEMS)
+        if self.kind == "clinics":
+            return clinics(rows, training=self.training, seed=seed)
         if self.kind == "traffic":
             return traffic(rows, seed=seed)
         if self.kind == "river":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, TypeVar
 
@@ -27,6 +27,14 @@ def check_count(setting: str, value: object) -> None:
     """Raise unless `value` is a whole number from 0 to the largest that 64 bits hold; NumPy's are welcome too."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value <= LARGEST:
         raise SettingError(setting, value, f"a whole number from 0 to {LARGEST}")
+
+
+def check_counts(setting: str, values: Sequence[int]) -> None:
+    """Raise unless `check_count` passes for all values; whole numbers of Python are looked at all at once."""
+    if {*map(type, values)} == {int}:
+        values = [min(values), max(values)]
+    for value in values:
+        check_count(setting, value)
 
 
 def check_text(setting: str, value: object) -> None:

@@ -8,6 +8,8 @@ the last word of the subject:
     NETWORK.SITE.here, .left    hints to look for peers now, and that one is gone
     _INBOX.SITE.>               where its answers arrive
 
+A site and its workers do the same among themselves under NETWORK.SITE.workers, as the service NETWORK-workers.
+
 So a broker that lets a site publish to NETWORK.*.*.SITE and NETWORK.SITE.* only, and subscribe to its own subjects,
 vouches for who calls. Brokers say at once if nobody listens to a subject. nats-py connects again by itself, but keeps
 callers of a dead broker waiting for their deadline: here they fail at once.
@@ -150,7 +152,7 @@ class NatsLink(Asking):
             disconnected_cb=self._on_disconnect,
             reconnected_cb=self._on_connect,
         )
-        self._inbox = f"_INBOX.{token(self._site)}.{client.new_inbox().rpartition('.')[2]}"
+        self._inbox = f"{self.options.inbox(self._site)}.{client.new_inbox().rpartition('.')[2]}"
         await client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
         for hint in ("here", "left"):
             await client.subscribe(self.subject("*", hint), cb=self._on_hint)
@@ -192,9 +194,8 @@ class NatsLink(Asking):
         self._note(error)
         _, found, rest = str(error).lower().partition('permissions violation for publish to "')
         if found:  # which message it was is not said, and nats-py makes all letters small
-            forbidden = rest.partition('"')[0].split(".")[:2]
             for peer in self._waiting.peers():
-                if self.subject(peer).lower().split(".") == forbidden:
+                if rest.startswith(f"{self.subject(peer).lower()}."):
                     self._waiting.fail_all("refused", f"the broker says: {error}", peer)
 
     async def _refuse_twin(self) -> None:
@@ -209,7 +210,7 @@ class NatsLink(Asking):
         assert self._client is not None  # noqa: S101 - for the type checker
         service = await add_service(
             self._client,
-            name=self.options.network,
+            name=self.options.service,
             version=VERSION,
             description=f"cosend site {self._site}"[:200],
             metadata=self._announced,
@@ -256,7 +257,7 @@ class NatsLink(Asking):
 
     def subject(self, *parts: str) -> str:
         """Return a subject of this network; what is said of a site may be *."""
-        return ".".join([self.options.network, *(part if part == "*" else token(part) for part in parts)])
+        return ".".join([self.options.subjects, *(part if part == "*" else token(part) for part in parts)])
 
     async def _exchange(self, what: What, peer: str, data: bytes, deadline_s: float) -> bytes:
         client = self._client
@@ -283,7 +284,7 @@ class NatsLink(Asking):
         if not self.connected or self._client is None:
             return False
         with suppress(*FAILURES):
-            await self._client.publish(f"$SRV.INFO.{self.options.network}", reply=f"{self._inbox}.info")
+            await self._client.publish(f"$SRV.INFO.{self.options.service}", reply=f"{self._inbox}.info")
             return True
         return False
 

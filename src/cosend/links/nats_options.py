@@ -22,6 +22,7 @@ class NatsOptions:
 
     servers             URLs of brokers; whichever can be reached is used
     network             the first word of all subjects, and the name of the service: networks do not hear each other
+    workers_of          for a link between a site and its workers: the site, under whose own subjects these are
     user, password      who this is, where the broker asks for it
     nkey_file           a file with the seed of an nkey, in their place
     credentials_file    a file with a JWT and its seed, in their place
@@ -36,6 +37,7 @@ class NatsOptions:
 
     servers: tuple[str, ...] = ("nats://127.0.0.1:4222",)
     network: str = "cosend"
+    workers_of: str | None = None
     user: str | None = None
     password: str | None = None
     nkey_file: Path | None = None
@@ -57,6 +59,20 @@ class NatsOptions:
             raise SettingError("servers", self.servers, "at least one URL")
         for name in ("connect_s", "again_s", "ping_s", "discover_s"):
             check_number(name, getattr(self, name), 3_600.0)
+
+    @property
+    def service(self) -> str:
+        """The name of the service."""
+        return self.network if self.workers_of is None else f"{self.network}-workers"
+
+    @property
+    def subjects(self) -> str:
+        """What all subjects begin with."""
+        return self.network if self.workers_of is None else f"{self.network}.{token(self.workers_of)}.workers"
+
+    def inbox(self, site: str) -> str:
+        """Return where answers to a site arrive."""
+        return f"_INBOX.{token(site if self.workers_of is None else self.workers_of)}"
 
     def connect_options(self, name: str) -> dict[str, Any]:
         """Return what nats-py takes to connect."""

@@ -33,12 +33,14 @@ class Wishes:
 
     servers  brokers to use, in the place of those of the file
     store    the folder with a folder for each site; store beside the file unless given
+    any_ports  take any ports that are free, whatever the file says
     """
 
     servers: list[str] | None = None
     store: Path | None = None
     durable: bool = True
     log: Literal["json", "text"] = "text"
+    any_ports: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ def make_plan(file: Path, wishes: Wishes) -> Plan:
     if mistakes:
         raise ScenarioError(str(file), mistakes)
     with ExitStack() as held:
-        ports = _site_ports(scenario, held)
+        ports = {site.name: _hold(0, held) for site in scenario.sites} if wishes.any_ports else None
+        ports = ports or _site_ports(scenario, held)
         broker = _broker(held) if _needs_broker(scenario, wishes) else None
     servers = _servers(scenario, wishes) if broker is None else [broker.url]
     sites = [

@@ -6,19 +6,28 @@ Items whose label will follow are on the disk before they are answered, and labe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from cosend.core.learner.values import LabelledData
-from cosend.errors import CosendError, NoAnswer
+from cosend.errors import CosendError, NetworkError, NoAnswer
 from cosend.links.link import Answered, Context
-from cosend.node.deciding import copied, kind_of, replies_of
+from cosend.node.deciding import NONE, copies
+from cosend.node.labels import are_labels, kind_of, replies_of
 from cosend.node.peers import check_reads
-from cosend.node.workers import Answers
+from cosend.node.workers import Answers, Replies
 from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.site.rewards import gain_of, other_gains
+
+LATEST_S: Final = 600.0
+MOST_WITHDRAWN: Final = 100_000
 
 if TYPE_CHECKING:
     from cosend.node.node import Node
+
+ITEM: Final = Question._fields.index("item")
 
 
 class Answering:
@@ -26,11 +35,15 @@ class Answering:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self._withdrawn: dict[tuple[str, int], float] = {}  # by caller and request: when; it was not known then
 
     async def call(self, call: Call) -> Answered:
         """Label items with local classifiers."""
         node = self.node
         self._check(call.caller)
+        for question in call.questions if self._withdrawn else ():
+            if (call.caller, question.request) in self._withdrawn:
+                raise NetworkError(f"request {question.request} of {call.caller!r} was withdrawn before it came")
         answer = _Answer(node, call.caller, call.questions)
         try:
             await answer.run()
@@ -60,6 +73,8 @@ class Answering:
         for forward in forwards:
             ticket = tickets[forward.request]
             if ticket is None:
+                if forward.withdrawn:
+                    self._withdrawn[caller, forward.request] = time.monotonic()
                 continue
             if forward.withdrawn or ticket not in notes:  # without an answer there is nothing to learn from
                 gone.append(ticket)
@@ -67,20 +82,32 @@ class Answering:
                 known.setdefault(forward.request, forward)
         gone += self._teach(caller, known, {request: tickets[request] or 0 for request in known})
         node.rules.withdraw(list(dict.fromkeys(gone)))
+        self._forget_withdrawn()
         await node.commits.done()
+
+    def _forget_withdrawn(self) -> None:
+        """Forget what was withdrawn long ago: until then, a call may still come over a connection that was slow."""
+        since = time.monotonic() - LATEST_S
+        for key in [*islice(self._withdrawn, max(2, len(self._withdrawn) - MOST_WITHDRAWN))]:  # the oldest are first
+            if self._withdrawn[key] < since or len(self._withdrawn) > MOST_WITHDRAWN:
+                del self._withdrawn[key]
 
     def _teach(self, caller: str, known: dict[int, Forward], tickets: dict[int, int]) -> list[int]:
         """Learn labels; returns the tickets of those from which nothing can be learnt."""
         node, good, gains, gone = self.node, list[int](), list[float](), list[int]()
-        notes = node.rules.learner.registry.notes
+        notes, reward, others = node.rules.learner.registry.notes, node.setup.reward, list[dict[str, float]]()
         for request, forward in known.items():
+            label, _, said = notes[tickets[request]]
             try:
-                gains += node.labelling.gains([notes[tickets[request]][0]], [forward.truth])
+                gain = gain_of(reward, label, forward.truth, "a label")
+                others += other_gains(reward, [said], [forward.truth], ["a label"]) or [{}]
+                gains.append(gain)
                 good.append(request)
             except CosendError:
                 gone.append(tickets[request])
         if good:
-            lessons = node.rules.teach(caller, good, [known[request].truth for request in good], gains)
+            truths = [known[request].truth for request in good]
+            lessons = node.rules.teach(caller, good, truths, gains, others if any(others) else [])
             node.deciding.teach(lessons)
             node.counts.taught[caller] += len(good)
         return gone
@@ -104,17 +131,20 @@ class _Answer:
 
     async def run(self) -> None:
         """Find a label for every question, or say why there is none."""
-        places: Iterable[int] = range(len(self.questions))
+        places: Sequence[int] = range(len(self.questions))
         while places:
             self._failing: list[int] = []
             uses: dict[str, list[int]] = {}
             for failed, together in self._by_failures(places).items():
                 self._choose(failed, together, uses)
-            await asyncio.gather(*(self._predict(function, together) for function, together in uses.items()))
+            for done in [self._predict(function, together) for function, together in uses.items()]:
+                await done
             places = self._failing
 
     def replies(self) -> list[Reply]:
         """Return a reply for each question."""
+        if not self.errors:
+            return [*map(Reply, self.labels)]
         return [Reply(label, self.errors.get(place)) for place, label in enumerate(self.labels)]
 
     def abandon(self) -> None:
@@ -122,21 +152,28 @@ class _Answer:
         if self.deciding.is_open:
             self.rules.withdraw([ticket for ticket in self.tickets if ticket])
 
-    def _by_failures(self, places: Iterable[int]) -> dict[frozenset[str], list[int]]:
+    def _by_failures(self, places: Sequence[int]) -> Mapping[frozenset[str], Sequence[int]]:
+        if not self.reasons:
+            return {NONE: places}
         groups: dict[frozenset[str], list[int]] = {}
         for place in places:
             groups.setdefault(frozenset(self.reasons.get(place, ())), []).append(place)
         return groups
 
-    def _choose(self, failed: frozenset[str], places: list[int], uses: dict[str, list[int]]) -> None:
+    def _choose(self, failed: frozenset[str], places: Sequence[int], uses: dict[str, list[int]]) -> None:
         without = self.deciding.left_out(failed, local_only=True)
         if without is None:
             for place in places:
                 self.errors[place] = str(NoAnswer(self.rules.name, self.reasons.get(place, {})))
                 self.tickets[place] = 0
             return
-        serving = self.rules.serve(self.caller, [self.questions[place] for place in places], without)
+        whole = len(places) == len(self.questions)
+        questions = self.questions if whole else [self.questions[place] for place in places]
+        serving = self.rules.serve(self.caller, questions, without)
         self.deciding.post(serving.forwards)
+        if whole and len({*serving.functions}) == 1:  # mostly, and then there is nothing to sort
+            self.tickets, uses[serving.functions[0]] = serving.tickets, [*places]
+            return
         for place, function, ticket in zip(places, serving.functions, serving.tickets, strict=True):
             self.tickets[place] = ticket
             uses.setdefault(function, []).append(place)
@@ -153,25 +190,37 @@ class _Answer:
             if not left and not done.done():
                 done.set_result(None)
 
-        self.deciding.predict(function, [self.questions[place].item for place in places], then)
+        items = [self.questions[place][ITEM] for place in places]
+        ids = [self.tickets[place] for place in places]
+        heard = self.deciding.when_scored(function, ids, items, then) if any(ids) else then
+        self.deciding.predict(function, items, heard)
         return done
 
     def _enter(self, function: str, places: list[int], answers: Answers) -> None:
         """Enter what a classifier has answered, and take back what it has not."""
+        if not isinstance(answers, Replies) and are_labels(answers):
+            self._enter_labels(function, places, answers)
+            return
         good, bad = list[int](), list[int]()
         for place, (label, failed) in zip(places, replies_of(function, answers), strict=True):
             (good if failed is None else bad).append(place)
             self.labels[place] = label
             if failed is not None:
                 self.reasons.setdefault(place, {})[function] = failed
-        kept = [place for place in good if self.tickets[place]]
-        if kept:
-            items = [copied(self.questions[n].item) for n in kept] if self.deciding.keeps(function) else []
-            self.rules.complete([self.tickets[n] for n in kept], [self.labels[n] for n in kept], items)
         if good:
-            self.deciding.worked(function, [self.labels[place] for place in good])
+            self._enter_labels(function, good, [self.labels[place] for place in good])
         if bad:
             self._take_back(function, bad, answers, worked=bool(good))
+
+    def _enter_labels(self, function: str, places: list[int], labels: list[Any]) -> None:
+        for place, label in zip(places, labels, strict=True):
+            self.labels[place] = label
+        kept = [place for place in places if self.tickets[place]]
+        if kept:
+            items = copies([self.questions[n].item for n in kept]) if self.deciding.keeps(function) else []
+            ids = [self.tickets[n] for n in kept]
+            self.rules.complete(ids, [self.labels[n] for n in kept], items, self.deciding.said(ids))
+        self.deciding.worked(function, labels)
 
     def _take_back(self, function: str, bad: list[int], answers: Answers, *, worked: bool) -> None:
         ids = [self.tickets[place] for place in bad if self.tickets[place]]

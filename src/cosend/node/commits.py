@@ -1,8 +1,9 @@
 """Events on their way to the disk: nobody is answered before what they were told of is there.
 
 While one transaction is being written, in a thread of its own, the events of all that happens meanwhile gather for the
-next. So the busier a site is, the more share a commit. Once one has failed, the state in memory is ahead of the log,
-and nothing here goes on: the site must be made anew from its log.
+next. So the busier a site is, the more share a commit. Events that nobody waits for gather too, for a moment: mostly an
+answer follows that somebody does wait for. Once a commit has failed, the state in memory is ahead of the log, and
+nothing here goes on: the site must be made anew from its log.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from cosend.site.wire import encode
 from cosend.stores.event_log import NO_SPAN, EventLog, Span
 from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, LABEL, NAME, POST, POSTED, SET, Change
 
+LINGER_S: Final = 0.02  # that events wait for company which nobody waits for
 CHANGES: Final = (NAME, LABEL, SET, FORGET_NAMES, FORGET_LABELS, POST, POSTED)  # in the order of their writing
 Waiters = list[tuple["asyncio.Future[Any]", Any]]  # with what each gets when it is done
 Rows = dict[Change, list[Sequence[Any]]]
@@ -35,7 +37,7 @@ class Commits:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Together | None] = SimpleQueue()
         self._fresh()
-        self._busy = self._scheduled = False
+        self._busy = self._scheduled = self._lingers = False
         self._error: str | None = None
         self._thread = threading.Thread(target=self._write_all, name="commits", daemon=True)
         self._thread.start()
@@ -49,12 +51,12 @@ class Commits:
         """Take an event: this is the journal of the rules."""
         self._events.append(event)
         self.position += 1
-        self._wake()
+        self._linger()
 
     def also(self, change: Change, rows: Iterable[Sequence[Any]]) -> None:
         """Take rows that are written with the events."""
         self._rows[change].extend(rows)
-        self._wake()
+        self._linger()
 
     def when_done(self, future: asyncio.Future[Any], result: Any = None) -> None:
         """Give a future its result when all that was taken so far is on the disk."""
@@ -69,6 +71,16 @@ class Commits:
         future = self._loop.create_future()
         self.when_done(future)
         await future
+
+    def _linger(self) -> None:
+        """See to it that what was taken is written soon, whether anybody waits for it or not."""
+        if not self._lingers:
+            self._lingers = True
+            self._loop.call_later(LINGER_S, self._lingered)
+
+    def _lingered(self) -> None:
+        self._lingers = False
+        self._send()
 
     def _wake(self) -> None:
         if not self._busy and not self._scheduled:
@@ -103,8 +115,10 @@ class Commits:
         self._busy = False
         if error is None:
             _resolve(waiters)
-            if self._events or self._waiters or any(self._rows.values()):
+            if self._waiters:
                 self._send()
+            elif self._events or any(self._rows.values()):
+                self._linger()
             return
         self.fail(error, waiters)
         self._broken(error)

@@ -7,7 +7,7 @@ answers, its items are done, whatever the others do. An item whose arm has faile
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -19,28 +19,28 @@ import numpy as np
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY
 from cosend.core.learner.values import AskPeer, LabelledData
-from cosend.errors import ContextError, CosendError, NoAnswer, Unavailable, shown
+from cosend.errors import ContextError, CosendError
 from cosend.node.calls import why
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
-from cosend.node.flight import PHASE_NAMES, Decided, Flight, Request, Result
-from cosend.node.labels import LABELS, are_labels, is_label
+from cosend.node.flight import Flight, Flights, Request
+from cosend.node.labels import are_labels, is_label, kind_of, replies_of
 from cosend.node.peers import Peers
+from cosend.node.requests import Requests
+from cosend.node.scoring import Heard, Held
 from cosend.node.setup import Setup
 from cosend.node.workers import Answers, Replies, Worker, teach_all
 from cosend.site.context import Column, read_columns
-from cosend.site.events import Named, Shown
+from cosend.site.events import Shown
 from cosend.site.label_check import LabelCheck
-from cosend.site.messages import Forward, Lesson, Reply, Step
+from cosend.site.messages import Forward, Lesson, Step
 from cosend.site.past import Codes
 from cosend.site.rules import Rules
-from cosend.stores.log_index import NAME
 
 NONE: Final[frozenset[str]] = frozenset()
 NO_REASONS: Final[dict[str, str]] = {}
-ITEM, ID, KIND = (Flight._fields.index(name) for name in ("item", "id", "kind"))
 NO_TIME: Final = "no time is left to ask it"
-Uses = dict[str, list[Any]]  # by arm: flights, as tuples
+Uses = dict[str, Flights]  # by arm
 Flown = tuple[Sequence[Request], Sequence[int], Sequence[Any], Sequence[dict[str, str]]]
 Told = Mapping[str, LabelledData]
 
@@ -61,32 +61,24 @@ class Deciding:
         self.peers, self.breakers, self.counts = peers, peers.breakers, counts
         self.labels = LabelCheck(setup.name, strict=setup.strict_labels)
         self.observer: str | None = None  # the classifier that answers while decisions are only observed
-        self.has_names = self.has_numbers_as_names = False  # that clients gave decisions
-        self.is_taken: Callable[[int], bool] = lambda _: False
-        self.flying: dict[str, Request] = {}  # by client's id
-        self.in_flight = 0
-        self._open: set[Request] = set()
+        self.requests = Requests(setup, commits)
         self._loop = asyncio.get_running_loop()
         self._new: list[Request] = []
         self._again: list[Flight] = []
         self._asks: dict[str, list[tuple[Flight, Told]]] = {}  # by peer: items that need to know what it would tell
         self._told: list[tuple[Flight, Told]] = []  # items of which it is known now
         self._scheduled = self._closed = False
+        self._scores_all = rules.learner.score_local == "all"
+        self._said: dict[int, dict[str, Any]] = {}  # by id: what classifiers said that are run to be scored
         self._learning = [arm for arm, worker in workers.items() if worker.classifier.learns]
 
     # Items that come
 
     def take(self, items: Sequence[Any], names: Sequence[str | None] | None) -> Request:
         """Take items that are to be decided; a bad one among them raises and changes nothing."""
-        if self.in_flight + len(items) > self.setup.most_flights:
-            raise Unavailable(f"site {self.setup.name!r} has {self.in_flight:,} items on their way: try again later")
-        request = Request(items, self._columns(items), names, self.observer)
-        self.in_flight += len(items)
+        self.requests.check_room(len(items))
+        request = self.requests.take(items, self._columns(items), names, self.observer)
         self._new.append(request)
-        self._open.add(request)
-        for name in names or ():
-            if name is not None:
-                self.flying[name] = request
         self._wake()
         return request
 
@@ -123,21 +115,21 @@ class Deciding:
             self._choose_new(new, uses)
         for failed, flights in _by_failures(again).items():
             self._choose_again(flights, failed, uses)
-        for arm, flights in uses.items():
-            self._use(arm, flights)
+        for arm, used in uses.items():
+            self._use(arm, used)
         asks, self._asks = self._asks, {}
         for peer, parked in asks.items():
             self.peers.start(self._ask(peer, parked))
 
-    def _use(self, arm: str, flights: list[Any]) -> None:
+    def _use(self, arm: str, flights: Flights) -> None:
         """Have an arm label items."""
         self.breakers.of(arm).used()
         cost = self.rules.learner.arms.cost(arm)  # now, whatever it is when the arm has answered
+        then = self.when_scored(arm, flights.ids, flights.items, partial(self._answered, arm, cost, flights))
         if arm in self.workers:
-            items = [flight[ITEM] for flight in flights]
-            self.predict(arm, items, partial(self._answered, arm, cost, flights))
+            self.predict(arm, flights.items, then)
         else:
-            self.peers.calls.call(arm, flights, lambda part, said: self._answered(arm, cost, part, 0, len(part), said))
+            self.peers.calls.call(arm, flights, then)
 
     def _choose_new(self, requests: list[Request], uses: Uses) -> None:
         columns = requests[0].columns
@@ -147,7 +139,7 @@ class Deciding:
         owners = [request for request in requests for _ in request.items]
         places = [*chain.from_iterable(range(len(request.items)) for request in requests)]
         items = [*chain.from_iterable(request.items for request in requests)]
-        self._choose(points, (owners, places, items, (NO_REASONS,) * len(items)), NONE, (), uses)
+        self._choose(points, (owners, places, items, [NO_REASONS] * len(items)), NONE, (), uses)
         for request in requests:
             if request.observer is not None:
                 self.predict(request.observer, request.items, partial(self._observed, request))
@@ -182,7 +174,9 @@ class Deciding:
                 return
             done = len(step.arms)
             told = NOBODY if done else told
-            known = self.peers.calls.known(step.ask) if self.in_flight > 1 else None  # one alone has time to ask
+            known = (
+                self.peers.calls.known(step.ask) if self.requests.in_flight > 1 else None
+            )  # one alone has time to ask
             if known is None:
                 self._park(step.ask, [column[done] for column in flown], again[done] if again else 0, told)
                 done, told = done + 1, NOBODY
@@ -195,14 +189,14 @@ class Deciding:
                 return
 
     def _enter(self, step: Step, flown: Flown, uses: Uses) -> None:
+        if not step.arms:
+            return
         ids = range(step.first, step.first + len(step.arms))
         made = step.kinds, step.cells, step.propensities, step.arrivals, step.contexts
         owners, places, items, reasons = flown
-        for arm, flight in zip(step.arms, zip(owners, places, items, ids, *made, reasons, strict=False), strict=False):
-            if arm in uses:
-                uses[arm].append(flight)
-            else:
-                uses[arm] = [flight]
+        flights = Flights(owners, places, items, ids, *made, reasons)
+        for arm, rows in step.uses().items():
+            uses[arm] = uses[arm].with_others(flights.at(rows)) if arm in uses else flights.at(rows)
 
     def _without(self, failed: frozenset[str]) -> frozenset[str] | None:
         """Return the arms that may not be chosen after some have failed; None if the item is given up.
@@ -231,7 +225,7 @@ class Deciding:
     def _give_up(self, flown: Flown) -> None:
         owners, places, _, reasons = flown
         for request, place, why_not in zip(owners, places, reasons, strict=True):
-            self._finish(request, {place: NoAnswer(self.setup.name, why_not)})
+            self.requests.given_up(request, place, why_not)
         self.counts.unanswered += len(places)
 
     # What peers would tell
@@ -267,59 +261,63 @@ class Deciding:
                 self._loop.call_soon_threadsafe(then, start, end, answers)
 
         # Copies: a model may change what it is given, and others see the same item, after it or beside it.
-        self.workers[arm].predict([*map(copied, items)], done)
+        self.workers[arm].predict(copies(items), done)
 
-    def _answered(self, arm: str, cost: float, flown: list[Any], start: int, end: int, answers: Answers) -> None:
-        """Enter what a model has answered, and choose again where it has failed."""
+    def when_scored(self, arm: str, ids: Sequence[int], items: Sequence[Any], then: Heard) -> Heard:
+        """Return what hears of an arm; if all classifiers are scored, those that cost nothing are run, and it waits.
+
+        What they say is known by the ids then, and `complete` gets it from `said`.
+        """
+        if not self._scores_all:
+            return then
+        arms = self.rules.learner.arms
+        out = self.breakers.out(arms.own) | arms.paused | {arm}
+        others = [name for name, cost in arms.own.items() if not cost and name not in out]
+        held = Held(len(items), len(others), then)
+        self._said.update((number, said) for number, said in zip(ids, held.said, strict=True) if number)
+        for name in others:
+            self.predict(name, items, partial(self._heard, held, name))
+        return held.answered
+
+    def said(self, ids: Sequence[int]) -> list[dict[str, Any] | None]:
+        """Return what classifiers said of items that were run beside an arm to be scored."""
+        return [self._said.pop(number, None) for number in ids] if self._said else []
+
+    def _heard(self, held: Held, name: str, start: int, end: int, answers: Answers) -> None:
+        """Take what a classifier says that was run only to be scored; if it has failed, it is not scored."""
+        if isinstance(answers, Replies):
+            bad = [reply.failed for reply in answers if reply.failed is not None]
+            self.counts.failed(name, len(bad), answers.kind, bad[0])
+            if len(bad) == end - start and self.breakers.of(name).failed(bad[0]):
+                self.counts.opened(name, bad[0])
+        held.heard(name, start, [reply.label for reply in replies_of(name, answers)], is_label)
+
+    def _answered(self, arm: str, cost: float, flown: Flights, start: int, end: int, answers: Answers) -> None:
+        """Enter what an arm has answered, and choose again where it has failed."""
         if self._closed:
             return
-        flights = flown if end - start == len(flown) else flown[start:end]
+        flights = flown.part(start, end)
         if not isinstance(answers, Replies) and are_labels(answers):
             self._complete(arm, cost, flights, answers)
             return
-        good, bad = list[Any](), list[tuple[Any, str]]()
-        for flight, (label, failed) in zip(flights, replies_of(arm, answers), strict=True):
-            if failed is None:
-                good.append((flight, label))
-            else:
-                bad.append((flight, failed))
+        replies = [*replies_of(arm, answers)]
+        good = [row for row, reply in enumerate(replies) if reply.failed is None]
         if good:
-            self._complete(arm, cost, [flight for flight, _ in good], [label for _, label in good])
-        failures = [(Flight(*flight), why) for flight, why in bad]
+            self._complete(arm, cost, flights.at(good), [replies[row].label for row in good])
+        both = zip(flights.one_by_one(), replies, strict=True)
+        failures = [(flight, reply.failed) for flight, reply in both if reply.failed is not None]
         self._failed(arm, failures, kind_of(answers), worked=bool(good))
 
-    def _complete(self, arm: str, cost: float, flights: list[Any], labels: list[Any]) -> None:
+    def _complete(self, arm: str, cost: float, flights: Flights, labels: list[Any]) -> None:
         """Enter labels, and answer those who asked."""
         self.worked(arm, labels)
-        ids = [flight[ID] for flight in flights]
-        kept = [copied(flight[ITEM]) for flight in flights] if self.keeps(arm) else []
-        late = self.rules.complete(ids, labels, kept)
+        kept = copies(flights.items) if self.keeps(arm) else []
+        late = self.rules.complete(flights.ids, labels, kept, self.said(flights.ids))
         if late:  # nothing waits for their label any more, but what clients are told must not be lost
-            said = dict(zip(ids, labels, strict=True))
+            said = dict(zip(flights.ids, labels, strict=True))
             self.commits.event(Shown(tuple(late), tuple(said[number] for number in late)))
-        self.counts.decided(arm, [flight[KIND] for flight in flights])
-        for request, results in self._results(arm, cost, flights, labels).items():
-            self._finish(request, results)
-
-    def _results(
-        self, arm: str, cost: float, flights: list[Any], labels: list[Any]
-    ) -> dict[Request, dict[int, Decided]]:
-        """Return what is told of items, by request and place."""
-        as_text = self._number_as_text if self.has_numbers_as_names else str
-        results: dict[Request, dict[int, Decided]] = {}
-        for (request, place, _, number, kind, cell, propensity, *_), label in zip(flights, labels, strict=True):
-            if request not in results:
-                results[request] = {}
-            name = request.names and request.names[place]
-            phase = PHASE_NAMES[kind]
-            results[request][place] = Decided(name or as_text(number), label, arm, phase, cell, cost, propensity)
-            if request.numbers is not None:
-                request.numbers[place] = number
-        return results
-
-    def _number_as_text(self, number: int) -> str:
-        """Return the id of a decision that its client gave none; another client may have taken the number as a name."""
-        return f"#{number}" if self.is_taken(number) else str(number)
+        self.counts.decided(arm, flights.kinds)
+        self.requests.decided(arm, cost, flights, labels)
 
     def keeps(self, arm: str) -> bool:
         """Tell whether items are kept until their label comes: for the model that was used, or for all that learn."""
@@ -344,6 +342,7 @@ class Deciding:
         if not worked and self.breakers.of(arm).failed(reason):
             self.counts.opened(arm, reason)
         again, forwards = self.rules.fail(ids, arm, reason)
+        self.said(ids)  # and forget it
         self.post(forwards)
         return again
 
@@ -356,49 +355,7 @@ class Deciding:
                 request.shown[place] = label
             else:
                 self.counts.failed(request.observer, 1, kind_of(answers), failed)
-        self._less(request, end - start)
-
-    # Items that are done
-
-    def _finish(self, request: Request, results: Mapping[int, Result]) -> None:
-        """Take what is told of some items of a request."""
-        for place, result in results.items():
-            request.results[place] = result
-        self.in_flight -= len(results)
-        self._less(request, len(results))
-
-    def _less(self, request: Request, count: int) -> None:
-        """Take note of answers; when all are there, and on the disk, the client is told."""
-        request.left -= count
-        if request.left:
-            return
-        if request.shown:
-            self._show(request)
-        if request.names is not None:
-            self._write_names(request)
-        request.done.add_done_callback(lambda _: self._forget(request))
-        self.commits.when_done(request.done, request.results)
-
-    def _show(self, request: Request) -> None:
-        request.show()
-        numbers = request.numbers or []
-        told = {numbers[place]: label for place, label in request.shown.items() if numbers[place]}
-        if told:
-            self.commits.event(Shown(tuple(told), tuple(told.values()), request.observer or ""))
-
-    def _write_names(self, request: Request) -> None:
-        both = zip(request.numbers or (), request.names or (), strict=True)
-        named = [(name, number) for number, name in both if name is not None and number]
-        if named:
-            self.has_names = True
-            self.commits.also(NAME, named)
-            self.commits.event(Named(tuple(number for _, number in named), tuple(name for name, _ in named)))
-
-    def _forget(self, request: Request) -> None:
-        self._open.discard(request)
-        for name in request.names or ():
-            if name is not None and self.flying.get(name) is request:
-                del self.flying[name]
+        self.requests.less(request, end - start)
 
     # Labels that come
 
@@ -426,14 +383,12 @@ class Deciding:
     def close(self, reason: str) -> None:
         """Take nothing any more, and tell all who wait."""
         self._closed = True
-        for request in self._open:
-            if not request.done.done():
-                request.done.set_exception(Unavailable(reason))
+        self.requests.close(reason)
 
 
-def copied(item: Any) -> Any:
-    """Return a copy of an item."""
-    return item.copy() if type(item) is dict else copy(item)
+def copies(items: Sequence[Any]) -> list[Any]:
+    """Return copies of items."""
+    return [*map(dict.copy if set(map(type, items)) == {dict} else copy, items)]
 
 
 def _by_failures(flights: Iterable[Flight]) -> dict[frozenset[str], list[Flight]]:
@@ -442,17 +397,3 @@ def _by_failures(flights: Iterable[Flight]) -> dict[frozenset[str], list[Flight]
     for flight in flights:
         groups.setdefault(frozenset(flight.reasons), []).append(flight)
     return groups
-
-
-def kind_of(answers: Answers) -> str:
-    """Return in a word why an arm has failed."""
-    return answers.kind if isinstance(answers, Replies) else "label"
-
-
-def replies_of(arm: str, answers: Answers) -> Iterator[Reply]:
-    """Yield the answers of an arm one by one: a label that cannot be one is a failure too."""
-    for answer in answers if isinstance(answers, Replies) else map(Reply, answers):
-        if answer.failed is None and not is_label(answer.label):
-            yield Reply(None, f"{arm!r} returned {shown(answer.label)}; {LABELS}")
-        else:
-            yield answer

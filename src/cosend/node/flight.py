@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -62,7 +63,7 @@ class Request:
 
 
 class Flight(NamedTuple):
-    """An item for which an arm was chosen. Where many are made at once they are plain tuples, in this order."""
+    """An item for which an arm was chosen."""
 
     request: Request
     place: int
@@ -74,3 +75,42 @@ class Flight(NamedTuple):
     arrival: int  # what `choose` takes as `again` if the arm fails
     context: tuple[Any, ...]
     reasons: dict[str, str]  # by arm that has failed for it: why
+
+
+class Flights(NamedTuple):
+    """Many of them, as columns: making an object of every item would take longer than most of what is done with it."""
+
+    requests: Sequence[Request]
+    places: Sequence[int]
+    items: Sequence[Any]
+    ids: Sequence[int]
+    kinds: Sequence[int]
+    cells: Sequence[int]
+    propensities: Sequence[float]
+    arrivals: Sequence[int]
+    contexts: Sequence[tuple[Any, ...]]
+    reasons: Sequence[dict[str, str]]
+
+    def at(self, rows: Sequence[int]) -> Flights:
+        """Return some of them."""
+        if len(rows) == len(self.requests):
+            return self
+        if len(rows) == 1:
+            return self.part(rows[0], rows[0] + 1)
+        return Flights(*map(itemgetter(*rows), self))
+
+    def part(self, start: int, end: int) -> Flights:
+        """Return those from one on, up to another."""
+        if end - start == len(self.requests):
+            return self
+        columns: Iterator[Any] = (column[start:end] for column in self)
+        return Flights(*columns)
+
+    def with_others(self, others: Flights) -> Flights:
+        """Return these and then others."""
+        columns: Iterator[Any] = ([*ours, *theirs] for ours, theirs in zip(self, others, strict=True))
+        return Flights(*columns)
+
+    def one_by_one(self) -> Iterator[Flight]:
+        """Return each of them."""
+        return map(Flight, *self)

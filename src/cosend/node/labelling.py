@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cosend.core.checks import check_unit
 from cosend.core.kernel.bookkeeping import TAUGHT
-from cosend.errors import LabelError, RewardError, shown
+from cosend.errors import LabelError, shown
 from cosend.node.deciding import Deciding
 from cosend.node.labels import LABELS, are_labels, is_label
 from cosend.site.label_check import all_labels
-from cosend.site.site import all_right_or_wrong, right_or_wrong
+from cosend.site.rewards import gains_of, other_gains, right_or_wrong
 from cosend.stores.log_index import LABEL, LogIndex
 
 
@@ -90,22 +89,25 @@ class Labelling:
     def find(self, names: Sequence[str]) -> dict[str, int]:
         """Return the numbers of decisions by the ids that clients know: a name of their own, or else the number."""
         numbers = {name: number for name in names if (number := number_of(name))}
-        own = [name for name in names if name not in numbers or self.deciding.has_numbers_as_names]
+        own = [name for name in names if name not in numbers or self.deciding.requests.has_numbers_as_names]
         found = self.index.named(own) if own else {}
         last, named = self.rules.learner.last_id, dict[int, str]()
-        if numbers and self.deciding.has_names:
+        if numbers and self.deciding.requests.has_names:
             named = self.index.names_of({*numbers.values()})  # their clients know them by another id
         return {name: number for name, number in numbers.items() if number <= last and number not in named} | found
 
     def _settle(self, ids: list[int], truths: list[Any], costs: list[float | None]) -> None:
         answers = self.rules.labels_of(ids)
         self._check(truths)
-        gains = self.gains(answers, truths)
+        where = ["a label"] * len(ids)
+        reward = self.deciding.setup.reward
+        gains = gains_of(reward, answers, truths, where)
+        others = other_gains(reward, self.rules.others_of(ids), truths, where)
         if self.deciding.setup.reward is right_or_wrong:
             local = not self.rules.learner.arms.peers  # else nobody knows what labels there are
             self.deciding.labels.check(truths, self._known if local else None)
         paid = self._paid(ids, costs)
-        settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs)
+        settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs, others)
         self._settling.update(ids)
         self.deciding.counts.learnt(gains, paid)
         event = self.deciding.commits.position - 1  # that of `settle`
@@ -120,21 +122,6 @@ class Labelling:
         for axis in self.deciding.setup.axes:
             for truth in set(truths):
                 axis.check_label(truth)
-
-    def gains(self, answers: list[Any], truths: list[Any]) -> list[float]:
-        """Return what answers gained, now that the truth is known."""
-        reward = self.deciding.setup.reward
-        gains = all_right_or_wrong(answers, truths) if reward is right_or_wrong else None
-        if gains is not None:
-            return gains
-        gains = []
-        for answer, truth in zip(answers, truths, strict=True):
-            try:
-                gains.append(reward(answer, truth))
-            except (Exception, SystemExit) as error:  # a user's function may raise anything
-                raise RewardError("gain", error, "a label") from error
-            check_unit("gain", gains[-1], "a label")
-        return gains
 
     def _paid(self, ids: list[int], costs: list[float | None]) -> list[float]:
         """Return what decisions cost: what is known of it now, or else what their arms cost."""

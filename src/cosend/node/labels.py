@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
+
+from cosend.errors import shown
+from cosend.node.workers import Answers, Replies
+from cosend.site.messages import Reply
 
 KINDS: Final = frozenset((str, int, float, bool, type(None)))
 SMALLEST: Final = -(2**63)
@@ -33,3 +37,17 @@ def _is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def kind_of(answers: Answers) -> str:
+    """Return in a word why an arm has failed."""
+    return answers.kind if isinstance(answers, Replies) else "label"
+
+
+def replies_of(arm: str, answers: Answers) -> Iterator[Reply]:
+    """Yield the answers of an arm one by one: a label that cannot be one is a failure too."""
+    for answer in answers if isinstance(answers, Replies) else map(Reply, answers):
+        if answer.failed is None and not is_label(answer.label):
+            yield Reply(None, f"{arm!r} returned {shown(answer.label)}; {LABELS}")
+        else:
+            yield answer

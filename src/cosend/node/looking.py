@@ -45,7 +45,7 @@ class Looking:
             "context": [axis.description for axis in node.setup.axes],
             "up_s": time.time() - node.started_at,
             "items": learner.arrivals,
-            "in_flight": node.deciding.in_flight,
+            "in_flight": node.deciding.requests.in_flight,
             "waiting": learner.waiting_count,
             "decisions": sum(counts.decisions.values()),
             "labels": {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired")},

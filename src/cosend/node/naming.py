@@ -26,7 +26,7 @@ class Naming:
         """Label items that clients have given ids, None where they gave none."""
         given = list(dict.fromkeys(name for name in names if name is not None))
         await self._numbers_are_settled(given)
-        flying = {name: self.deciding.flying[name] for name in given if name in self.deciding.flying}
+        flying = {name: self.deciding.requests.flying[name] for name in given if name in self.deciding.requests.flying}
         results: dict[str | int, Result] = dict(self._told_before([name for name in given if name not in flying]))
         self._check_names([name for name in given if name not in results and name not in flying])
         first = {name: place for place, name in reversed([*enumerate(names)])}
@@ -58,7 +58,7 @@ class Naming:
         wanted = {name for name in names if 0 < number_of(name) <= last}
         if not wanted or all(self._is_settled(number_of(name)) for name in wanted):
             return
-        self.deciding.has_numbers_as_names = True
+        self.deciding.requests.has_numbers_as_names = True
         self._wanted |= wanted
         try:
             await self.deciding.commits.done()
@@ -78,9 +78,9 @@ class Naming:
         for number in set(taken) - {*self.index.names_of(taken)} if taken else ():
             if recall(self.index, number, self.setup.most_flights) is not None:
                 raise SettingError("an id", numbers[number], "one that no other decision has")
-        self.deciding.has_numbers_as_names |= bool(numbers)
+        self.deciding.requests.has_numbers_as_names |= bool(numbers)
 
     def is_taken(self, number: int) -> bool:
         """Tell whether a client has named a decision by this number."""
         name = str(number)
-        return name in self._wanted or name in self.deciding.flying or bool(self.index.named([name]))
+        return name in self._wanted or name in self.deciding.requests.flying or bool(self.index.named([name]))

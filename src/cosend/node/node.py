@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from cosend.classifiers.elsewhere import RunsElsewhere
 from cosend.errors import ArmError, CosendError, Unavailable, in_one_line
 from cosend.links.link import Announcement, Change, Link
 from cosend.node.answering import Answering
@@ -26,6 +27,7 @@ from cosend.node.calls import Calls
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
 from cosend.node.deciding import Deciding
+from cosend.node.elsewhere import Crew, Elsewhere
 from cosend.node.flight import Result
 from cosend.node.labelling import Given, Heard, Labelling
 from cosend.node.naming import Naming
@@ -54,12 +56,16 @@ class Node:
     folder   where it keeps what it knows
     durable  wait for the disk before answering; else a crash of the machine can lose the newest
     link     the way to its peers and from them, which starts and ends with the site; None if it has none
+    workers  the way to its workers, which starts and ends with it too
     """
 
-    def __init__(self, setup: Setup, folder: Path, *, durable: bool = True, link: Link | None = None) -> None:
+    def __init__(
+        self, setup: Setup, folder: Path, *, durable: bool = True, link: Link | None = None, workers: Link | None = None
+    ) -> None:
         self.setup, self.folder, self._durable, self.link = setup, folder, durable, link
         self.counts, self.started_at = Counts(), time.time()
         self.breakers = Breakers(time.monotonic)
+        self.crew = Crew(setup.name, workers, lambda arm: self.breakers.of(arm).worked())
         self._not_ready: str | None = "it is starting"
         self._tasks: set[asyncio.Task[Any]] = set()
         self._snapshots = [0, 0]  # the positions of the last two: the older is there if the newer is damaged
@@ -86,6 +92,7 @@ class Node:
         LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
         self._do(self._tick())
         self._do(self._tidy())
+        await self.crew.start()
         if self.link is not None:
             await self._join(self.link)
 
@@ -119,16 +126,18 @@ class Node:
         self.deciding = Deciding(self.setup, rules, self.commits, self.workers, self.peers, self.counts)
         self.deciding.observer = recovered.observer
         self.labelling = Labelling(self.deciding, self.store.index)
-        self.deciding.has_names = self.store.index.has_names()
-        self.deciding.has_numbers_as_names = self.store.index.has_numbers_as_names()
+        self.deciding.requests.has_names = self.store.index.has_names()
+        self.deciding.requests.has_numbers_as_names = self.store.index.has_numbers_as_names()
         self.naming = Naming(self.setup, self.deciding, self.store.index)
-        self.deciding.is_taken = self.naming.is_taken
+        self.deciding.requests.is_taken = self.naming.is_taken
         self._snapshots = [0, recovered.covered]
         self._tidy_up_after_the_last_run()
 
     def _worker(self, arm: str, model: Any) -> Worker:
-        threads = 1 if model.learns else self.setup.threads.get(arm, THREADS)
-        return Worker(arm, model, self.setup.limits_s.get(arm, LIMIT_S), threads)
+        limit_s = self.setup.limits_s.get(arm, LIMIT_S)
+        if isinstance(model, RunsElsewhere):
+            return Elsewhere(arm, model, limit_s, self.crew)
+        return Worker(arm, model, limit_s, 1 if model.learns else self.setup.threads.get(arm, THREADS))
 
     def _tidy_up_after_the_last_run(self) -> None:
         """Take back what nobody was told of, and follow the file where it has changed since the last start."""
@@ -167,10 +176,13 @@ class Node:
             return
         self._not_ready = "it is stopping"
         until = time.monotonic() + patience_s
-        while self.deciding.in_flight and time.monotonic() < until:
+        while self.deciding.requests.in_flight and time.monotonic() < until:
             await asyncio.sleep(0.01)
+        with suppress(CosendError, TimeoutError):  # who is answered waits for the disk
+            await asyncio.wait_for(self.commits.done(), patience_s)
         if self.link is not None:
             await self.link.close()
+        await self.crew.close()
         for task in self._tasks:
             task.cancel()
         self.deciding.close("it is stopping")
@@ -223,10 +235,16 @@ class Node:
             return await self.deciding.take(items, None).done
         return await self.naming.classify(items, names)
 
-    async def label(self, given: Sequence[Given]) -> Heard:
-        """Learn true labels; they may come in any order, again and late."""
+    async def label(self, given: Sequence[Given], *, wait_for_peers: bool = False) -> Heard:
+        """Learn true labels; they may come in any order, again and late.
+
+        Peers hear of them soon after. Whoever waits for that is answered at the latest after ten seconds.
+        """
         self.check_ready()
-        return await self.labelling.take(given)
+        heard = await self.labelling.take(given)
+        if wait_for_peers:
+            await self.peers.posting.told()
+        return heard
 
     # What an operator calls
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from cosend.stores.log_index import POST, POSTED
 
 LOG: Final = logging.getLogger("cosend.node")
 MOST_TOGETHER: Final = 1_000
+TOLD_S: Final = 10.0
 POST_S: Final = 5.0  # how long a peer may take to write labels down
 FIRST_REST_S, LONGEST_REST_S = 0.1, 5.0  # between attempts to tell a peer that is there
 Row = tuple[int, Forward]
@@ -33,6 +35,7 @@ class Outbox:
     def __init__(self, site: str, commits: Commits, rows: Iterable[Sequence[Any]]) -> None:
         self._site, self._commits = site, commits
         self._queues: dict[str, deque[Row]] = {}
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._last = 0
         for number, peer, request, truth, withdrawn in rows:
             self._last = max(self._last, number)
@@ -68,10 +71,26 @@ class Outbox:
         """Take note that a peer has taken the first of these for good."""
         queue = self._queues.get(peer, deque())  # it may have left meanwhile
         self._commits.also(POSTED, [(queue.popleft()[0],) for _ in range(min(count, len(queue)))])
+        self._tell()
 
     def forget(self, peer: str) -> None:
         """Forget what a peer was to be told: it has left for good."""
         self._commits.also(POSTED, [(number,) for number, _ in self._queues.pop(peer, ())])
+        self._tell()
+
+    def is_taken(self) -> asyncio.Future[None]:
+        """Return what is done when all that is here now has been taken."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((self._last, future))
+        self._tell()
+        return future
+
+    def _tell(self) -> None:
+        oldest = min((queue[0][0] for queue in self._queues.values() if queue), default=self._last + 1)
+        for last, future in self._waiters:
+            if last < oldest and not future.done():
+                future.set_result(None)
+        self._waiters = [each for each in self._waiters if not each[1].done()]
 
 
 class Posting:
@@ -85,6 +104,12 @@ class Posting:
         """Tell peers something, as soon as that is possible."""
         for peer in self.outbox.add(forwards):
             self.deliver(peer)
+
+    async def told(self) -> None:
+        """Wait until peers have taken all that they are to be told now, but not for ever: they may be gone."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TOLD_S):
+                await self.outbox.is_taken()
 
     def deliver(self, peer: str) -> None:
         """Tell a peer what waits for it, unless that is being done."""

@@ -32,7 +32,6 @@ class Peers:
         self.start = posting.start
         self.refused: dict[str, str] = {}  # by name: why a site that is there may not be asked
         self.absent: frozenset[str] = frozenset()
-        self.look()
 
     def heard(self, change: Change) -> None:
         """Take note that something has changed: a peer, or the connection to all of them."""

@@ -10,11 +10,12 @@ import numpy as np
 
 from cosend.classifiers.adapters import Classifier
 from cosend.core.learner.registry import Patience
+from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.site.context import Axis
 from cosend.site.messages import Question
+from cosend.site.rewards import right_or_wrong
 from cosend.site.rules import Rules
-from cosend.site.site import right_or_wrong
 
 LIMIT_S: Final = 1.0
 THREADS: Final = 4
@@ -29,6 +30,8 @@ class Setup:
     limits_s      by classifier: how long a call of it may take; 1 s unless given
     threads       by classifier: in how many threads it runs at once; 4 unless given, always 1 if it learns
     learns_from   "used": a classifier that learns does so from the labels of what it answered; "all": of every item
+    score_local   "used": a label scores the arm that was used; "all": also the classifiers that cost nothing, which are
+                  run on every item, so that it is done when the slowest of them has answered
     keep_s        how long decisions are remembered after they were made: as long, the same id gets the same answer
     peers         the sites that it may ask: what a call of each costs, and how many classifiers it has
     discover      whether a site that appears in the network becomes a peer too
@@ -48,6 +51,7 @@ class Setup:
     retries: int = 3
     strict_labels: bool = False
     learns_from: Literal["used", "all"] = "used"
+    score_local: ScoreLocal = "used"
     limits_s: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
     keep_s: float = 7 * DAY_S
@@ -95,5 +99,6 @@ class Setup:
             policy=self.policy,
             patience=self.patience,
             seed=self.seed,
+            score_local=self.score_local,
             journal=journal,
         )

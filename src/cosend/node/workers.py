@@ -25,6 +25,7 @@ from cosend.site.messages import Reply
 SHARE_OF_LIMIT: Final = 0.25  # of the time limit that a call should take: so many items are given to a model at once
 MOST_ITEMS: Final = 4_096
 FIRST_ITEMS: Final = 16  # before it is known how fast a model is: many together could take a good one over its limit
+QUICK_S: Final = 0.001  # of work: no second thread is woken for less, because waking one takes longer
 MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is given no more
 
 
@@ -69,7 +70,9 @@ class Worker:
     _jobs: deque[Job] = field(default_factory=deque)
     _running: set[Job] = field(default_factory=set)
     _changed: threading.Condition = field(default_factory=threading.Condition)
+    _items: int = 0  # that wait
     _idle: int = 0
+    _woken: int = 0  # of the idle ones, those that were told to work and have not begun
     _started: int = 0
     _stuck: int = 0
     _closed: bool = False
@@ -106,8 +109,22 @@ class Worker:
     def _put(self, job: Job) -> None:
         with self._changed:
             self._jobs.append(job)
-            if not self._idle and self._started < self.threads:
-                self._start()
+            self._items += job.count
+            if not self._is_soon_done:
+                self._wake()
+
+    @property
+    def _is_soon_done(self) -> bool:
+        """Whether a thread that is awake will have done all that waits in no time."""
+        count = self._items + sum(job.count for job in self._running)
+        return bool(self._woken or self._running) and 0 < self.seconds_per_item * count < QUICK_S
+
+    def _wake(self) -> None:
+        """Have one more thread do what waits."""
+        if not self._idle and self._started < self.threads:
+            self._start()
+        if self._idle > self._woken:
+            self._woken += 1
             self._changed.notify()
 
     def _start(self) -> None:
@@ -130,12 +147,16 @@ class Worker:
             self._idle += 1
             while not self._jobs and not self._closed:
                 self._changed.wait()
+                self._woken = max(0, self._woken - 1)
             self._idle -= 1
             if not self._jobs:
                 return None
             job = self._jobs.popleft()
+            self._items -= job.count
             job.started = time.monotonic()
             self._running.add(job)
+            if self._jobs and not self._is_soon_done:
+                self._wake()
             return job
 
     def _ended(self, job: Job, result: Any) -> bool:
@@ -162,6 +183,8 @@ class Worker:
         """Fail the predictions that take longer than the limit, and what waits behind them if no thread is left."""
         now, given_up = time.monotonic(), list[Job]()
         with self._changed:
+            if self._jobs:  # whoever should have done it in no time hangs
+                self._wake()
             for job in self._running:
                 if not job.is_over and job.count and now - job.started > self.limit_s:
                     job.is_over = True
@@ -179,7 +202,7 @@ class Worker:
     def _take_waiting(self) -> list[Job]:
         """Take all predictions off the queue; lessons stay, they must not be lost."""
         waiting = [job for job in self._jobs if job.count]
-        self._jobs = deque(job for job in self._jobs if not job.count)
+        self._jobs, self._items = deque(job for job in self._jobs if not job.count), 0
         for job in waiting:
             job.is_over = True
         return waiting

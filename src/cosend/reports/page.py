@@ -1,155 +1,94 @@
-"""The report of a run: one page that needs nothing else, the result as JSON, and every plot as a picture.
+"""The report of a run: one page that needs nothing else, the result as JSON, and every figure as a file.
 
-    folder/report.html    opens offline, on a phone too; the pictures are inside
+    folder/report.html    opens offline, on a phone too; the figures are inside
     folder/results.json   the result as it was given
-    folder/plots/*.png    the same pictures
+    folder/plots/*.svg    the figures of the policy of the run
 
 The same result gives the same bytes: no date, no random id.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from cosend.core.checks import check_path
-from cosend.reports import plots
+from cosend.reports import flow, lines, phases, use
 from cosend.reports.folder import writing
-from cosend.reports.plots import Plot, Result
+from cosend.reports.lines import Result
+from cosend.reports.style import FIGURE, PAGE, VARIABLES
+from cosend.reports.svg import Drawing
+from cosend.reports.tables import MEANINGS_OF_COLUMNS, overall_table, sites_table
+from cosend.reports.text import counted
+from cosend.reports.verdict import MEANINGS, more, setting, verdict
 
-
-class Section(NamedTuple):
-    """A plot with its words."""
-
-    name: str
-    title: str
-    explanation: str
-    plot: Plot
-    has_data: Callable[[Result], bool]
-
-
-class Column(NamedTuple):
-    """A column of the table."""
-
-    key: str
-    title: str
-    decimals: int
-    explanation: str
-
-
-SECTIONS = (
-    Section(
-        "error_over_time",
-        "Error over time",
-        "Of all items seen so far, at all sites together, the share that got a wrong label. Lower is better. A learner "
-        "falls while it learns; a policy that does not learn stays level unless the stream changes. The axis leaves "
-        "out the very first items, where a single mistake is a large share.",
-        plots.error_over_time,
-        lambda result: any(curve["item"] for curve in result["error_curves"].values()),
-    ),
-    Section(
-        "phases_over_time",
-        "Phases over time",
-        "What the items were used for. In training a site sends an item so that the peer learns, in exploration it "
-        "tries an arm that it knows too little about, in exploitation it uses the arm that it holds for the best. The "
-        "first two are the price of learning and should shrink.",
-        plots.phases_over_time,
-        lambda result: any(phases["item"] for phases in result["phases"].values()),
-    ),
-    Section(
-        "winners",
-        "Which arm wins in which cell",
-        "The context is cut into cells, and each site learns the best arm of each cell by itself: a local classifier, "
-        "or a peer to send the item to. Each letter is an arm; a number below it is how many items came to that "
-        "cell. A cell of few items is not settled yet.",
-        plots.winners,
-        lambda result: any(won["cells"] for won in result["winners"].values()),
-    ),
-    Section(
-        "flows",
-        "Who sends how much to whom",
-        "A row is a site, and its numbers add up to 100 % of the items that arrived there. The framed number is what "
-        "the site labelled itself; the others are what it sent to each peer.",
-        plots.flows,
-        lambda result: bool(result["flows"]["percent"]),
-    ),
-)
-
-COLUMNS = (
-    Column("error", "Error (%)", 2, "items that got a wrong label"),
-    Column("mean_reward", "Mean reward", 4, "per item: 1 for a right label, less what the chosen arm costs"),
-    Column("sent", "Sent (%)", 1, "items that were sent to a peer"),
-    Column("cost", "Cost", 1, "what was paid for all chosen arms together"),
-    Column("training", "Training (%)", 2, "items that served to train a peer"),
-    Column("exploration", "Exploration (%)", 2, "items on which an arm was tried to learn its accuracy"),
-    Column("regret", "Regret", 1, "reward lost, in total, against always using the best arm of each cell"),
-)
-
-FILES = ("report.html", "results.json", *(f"plots/{section.name}.png" for section in SECTIONS))
-NOTHING = "\N{EN DASH}"  # in a cell without a number
-
-CSS = """
-:root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --soft: #57606a; --line: #d0d7de; --best: #dff3e4; }
-@media (prefers-color-scheme: dark) {
-  :root { --back: #14171b; --text: #e6e9ec; --soft: #a3abb4; --line: #3a424b; --best: #1d4429; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 64rem; background: var(--back); color: var(--text);
-  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: break-word; }
-h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .5rem; }
-h2 { font-size: 1.2rem; margin: 2.5rem 0 .4rem; }
-p { max-width: 46rem; margin: .4rem 0 .8rem; }
-.soft, dd { color: var(--soft); }
-.wide { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }
-.picture { background: #fff; padding: .5rem; }
-.picture img { display: block; width: 100%; min-width: 36rem; max-width: 60rem; height: auto; margin: 0 auto; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; text-align: right; white-space: nowrap; border-top: 1px solid var(--line); }
-thead th { border-top: 0; vertical-align: bottom; }
-th[scope=row], th[scope=rowgroup], thead th:first-child { text-align: left; }
-th[scope=row] { font-weight: normal; padding-left: 1.4rem; white-space: normal; min-width: 9rem; }
-th[scope=rowgroup] { white-space: normal; }
-.best { background: var(--best); font-weight: bold; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; font-size: .9rem; margin: 1rem 0; }
-dd { margin: 0; }
-"""
+PLOTS: Final = ("reward", "error", "change", "use", "flow", "phases")
+FILES: Final = ("report.html", "results.json", *(f"plots/{name}.svg" for name in PLOTS))
 
 
 def write_report(result: Result, folder: Path) -> Path:
     """Write the report of a run into a folder and return the path of its page.
 
-    The result is plain data. `rows` has an entry per site and policy; shares are percentages; None is what does not
-    apply.
+    The result is plain data. Shares are percentages; None is what does not apply.
 
-        {"title": str, "items": int, "sites": [str], "context": [axis], "slices": int,
+        {"title": str, "items": int, "sites": [str], "context": [axis], "slices": int, "seeds": [int],
+         "policy": str, "is_default": bool, "stopped": str, may be left out, "notes": [str],
+         "overall": [{"policy", "error", "mean_reward", "reward_interval", "sent", "behind", "behind_interval",
+                      "behind_in": streams, "hindsight": bool, "learns": bool}],
          "rows": [{"site", "policy", "error", "mean_reward", "sent", "cost", "training", "exploration", "regret",
-                   "hindsight": bool, may be left out}],
-         "error_curves": {policy: {"item": [int], "error": [float]}},
+                   "hindsight": bool}],
+         "error_curves": {policy: {"item": [int], "error": [float]}},      errors so far
+         "curves": {policy: {"item": [float], "error": [float], "reward": [float]}},  around an item
+         "change": None or {"item": int, "part": int, "reward": {policy: [before, after, at the end]}},
+         "axes": [{"name": str, "bins": int, "ticks": [[place, text]], "words": bool}],
          "phases": {site: {"item": [int], "train": [float], "explore": [float], "exploit": [float]}},
-         "notes": [str], may be left out,
          "winners": {site: {"arms": [str], "cells": [[int, ...]], "best": [int], "arrivals": [int]}},
-         "flows": {"from": [site], "to": [site], "percent": [[float]]}}
+         "use": {site: {"arms": [str], "owners": [site], "cells": [[int, ...]], "counts": [[int, ...]]}},
+         "flows": {"from": [site], "to": [site], "percent": [[float]]},
+         "others": {policy: {"phases", "winners", "use", "flows"}}}
     """
     check_path("folder", folder)
-    pictures = {section.name: plots.png(section.plot(result)) for section in SECTIONS if section.has_data(result)}
-    page = _page(result, pictures)
+    figures = drawn(result)
+    page = _page(result, figures)
     data = json.dumps(_finite(result), indent=2, ensure_ascii=False, allow_nan=False)
-
     with writing(folder):
         (folder / "plots").mkdir(parents=True, exist_ok=True)
-        for section in SECTIONS:
-            path = folder / "plots" / f"{section.name}.png"
-            if section.name in pictures:
-                path.write_bytes(pictures[section.name])
+        for name in PLOTS:
+            path = folder / "plots" / f"{name}.svg"
+            if figures.get(name):
+                _write(path, figures[name][0].alone())
             else:
                 path.unlink(missing_ok=True)  # of an earlier report in the same folder
         _write(folder / "results.json", data + "\n")
         return _write(folder / "report.html", page)
+
+
+def drawn(result: Result) -> dict[str, list[Drawing]]:
+    """Return the figures of the policy of the run that have something to show, by name."""
+    found: dict[str, list[Drawing]] = {}
+    shown = [line for line in lines.few(result) if line.policy in result["curves"]]
+    if shown:
+        found["reward"] = [lines.over_time(result, "reward", "reward per item", shown)]
+        found["error"] = [lines.over_time(result, "error", "wrong labels in %", shown)]
+    if result["change"]:
+        found["change"] = [lines.before_and_after(result, shown)]
+    return found | _looked_at(result, result)
+
+
+def _looked_at(result: Result, view: Mapping[str, Any]) -> dict[str, list[Drawing]]:
+    """Return the figures that a policy has for itself."""
+    found: dict[str, list[Drawing]] = {}
+    if use.has_use(view):
+        found["use"] = use.where(result, view)
+    if flow.has_flow(view):
+        found["flow"] = [flow.flow(view)]
+    if phases.says_something(view):
+        found["phases"] = [phases.over_time(view)]
+    return found
 
 
 def _write(path: Path, text: str) -> Path:
@@ -166,84 +105,133 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _page(result: Result, pictures: Mapping[str, bytes]) -> str:
+def _page(result: Result, figures: Mapping[str, list[Drawing]]) -> str:
     title = escape(result["title"])
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{title}</title><style>{CSS}</style></head><body>",
-        f'<h1>{title}</h1><p class="soft">{escape(_summary(result))}</p>',
-        "<h2>Results</h2>",
-        "<p>A row for every policy at every site. The lowest error of each site is marked; what knows the labels in "
-        "hindsight is out of competition.</p>",
-        *(f"<p>{escape(note[:1].upper() + note[1:])}.</p>" for note in result.get("notes", ())),
-        _table(result["rows"]),
-        _meanings(),
-        *(_section(section, pictures.get(section.name)) for section in SECTIONS),
-        '<p class="soft">The numbers are in results.json, the pictures in the folder plots, beside this page.</p>',
+        f"<title>{title}</title><style>{VARIABLES}{PAGE}{FIGURE}</style></head><body>",
+        f"<h1>{title}</h1>",
+        f'<p class="verdict">{escape(verdict(result))}</p>',
+        f'<p class="lead">{escape(more(result))}</p>',
+        *([f'<p class="stopped">{escape(result["stopped"])}</p>'] if result.get("stopped") else []),
+        f'<p class="soft">{escape(setting(result))}</p>',
+        overall_table(result),
+        f'<p class="soft">{escape(_how_to_read(result))}</p>',
+        *(f'<p class="soft">{escape(note[:1].upper() + note[1:])}.</p>' for note in result.get("notes", ())),
+        *_over_time(result, figures),
+        *_for_policy(result, result["policy"], figures, level=2),
+        *_other_policies(result),
+        "<h2>Site by site</h2>",
+        sites_table(result),
+        _meanings(result),
+        "<footer><p>The numbers are in results.json, the figures in the folder plots, beside this page.</p></footer>",
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _summary(result: Result) -> str:
-    sites, axes = result["sites"], result["context"]
-    return " · ".join(
-        (
-            f"{result['items']:,} items",
-            f"{len(sites)} {'site' if len(sites) == 1 else 'sites'}: {', '.join(sites)}",
-            f"context: {', '.join(axes) or 'none'}",
-            f"{result['slices']} {'slice' if result['slices'] == 1 else 'slices'} per axis",
-        )
-    )
+def _how_to_read(result: Result) -> str:
+    words = "Reward per item: 1 for a right label, less what was paid. Means over the sites"
+    streams = len(result["seeds"])
+    if streams == 1:
+        return f"{words}, for one stream; cosend run --seeds 5 adds intervals."
+    return f"{words} and over {counted(streams, 'stream')}, with Student's 95 % interval over the streams."
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = "".join(f'<th scope="col">{column.title}</th>' for column in COLUMNS)
-    sites = dict.fromkeys(row["site"] for row in rows)
-    groups = [_group(site, [row for row in rows if row["site"] == site]) for site in sites]
-    body = "\n".join(groups)
+def _over_time(result: Result, figures: Mapping[str, list[Drawing]]) -> list[str]:
+    if "reward" not in figures:
+        return []
+    name = escape(result["policy"])
+    parts = [
+        f"<h2>How {name} learns</h2>",
+        "<p>Reward and errors as they come, over all sites together. The label of an item is known only later, so "
+        "everyone starts in the dark.</p>",
+        f'<div class="figures">{_figure(figures["reward"][0], "Higher is better.")}'
+        f"{_figure(figures['error'][0], 'Lower is better. An error costs 1, asking a peer costs less.')}</div>",
+        _all_policies(result),
+    ]
+    if "change" in figures:
+        parts += [f"<h2>What the change did to {name}</h2>", f"<p>{escape(_change_words(result))}</p>"]
+        parts.append(f'<div class="narrow">{_figure(figures["change"][0], _change_caption(result))}</div>')
+    return parts
+
+
+def _all_policies(result: Result) -> str:
+    if len(result["overall"]) <= len(lines.few(result)):
+        return ""
+    everyone = [line for line in lines.every(result) if line.policy in result["curves"]]
+    figure = lines.over_time(result, "reward", "reward per item", everyone)
     return (
-        '<div class="wide" tabindex="0"><table>\n'
-        f'<thead><tr><th scope="col">Site and policy</th>{head}</tr></thead>\n{body}\n</table></div>'
+        f'<details><summary>All policies over time</summary><div class="narrow">{_figure(figure, "")}</div></details>'
     )
 
 
-def _group(site: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the rows of a site under its name."""
-    playing = [row for row in rows if not row.get("hindsight")]
-    best = min((row["error"] for row in playing if _is_number(row["error"])), default=None)
-    lines = [f'<tr><th scope="rowgroup" colspan="{len(COLUMNS) + 1}">{escape(site)}</th></tr>']
-    for row in rows:
-        mark = " (lowest error)" if row["error"] == best and best is not None and row in playing else ""
-        cells = "".join(_cell(row, column, marked=bool(mark) and column.key == "error") for column in COLUMNS)
-        lines.append(f'<tr><th scope="row">{escape(row["policy"])}{mark}</th>{cells}</tr>')
-    return "<tbody>\n" + "\n".join(lines) + "\n</tbody>"
+def _change_words(result: Result) -> str:
+    before, after, end = result["change"]["reward"][result["policy"]]
+    words = (
+        f"After {result['change']['item']:,} items at a site the mix of items changes. {result['policy']} goes from "
+        f"{before:.3f} to {after:.3f} and ends at {end:.3f}"
+    )
+    alone = result["change"]["reward"].get("never send")
+    if alone is None:
+        return f"{words}."
+    return f"{words}; without peers it goes from {alone[0]:.3f} to {alone[1]:.3f} and ends at {alone[2]:.3f}."
 
 
-def _cell(row: Mapping[str, Any], column: Column, *, marked: bool) -> str:
-    opening = '<td class="best">' if marked else "<td>"
-    return f"{opening}{_number(row[column.key], column.decimals)}</td>"
+def _change_caption(result: Result) -> str:
+    return f"Mean reward of {result['change']['part']:,} items of each site before, just after, and at the end."
 
 
-def _is_number(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+def _for_policy(result: Result, policy: str, figures: Mapping[str, list[Drawing]], level: int) -> list[str]:
+    """Return the figures of one policy under its name."""
+    name, axes = escape(policy), escape(" and ".join(result["context"][:2]))
+    words = {
+        "use": (
+            f"Which model {name} uses at which {axes}",
+            "The second half of the items of each site, in the first stream. A colour is the site whose model labels "
+            "the item: shades are the site's own models, an arrow means that the item is sent to that peer. "
+            + ("The height is the share of items." if len(result["axes"]) == 1 else "The most used arm is shown."),
+        ),
+        "flow": (
+            f"Who sends how much to whom under {name}",
+            "On the left the items of a site, on the right who labels them. A band is as high as its share of items.",
+        ),
+        "phases": (
+            f"What {name} spends on learning",
+            "The share of items with which an arm was tried, or a peer trained, though another arm looked better.",
+        ),
+    }
+    parts = []
+    for key, (title, caption) in words.items():
+        if key in figures:
+            parts.append(f"<h{level}>{title}</h{level}>")
+            if len(figures[key]) == 1:
+                parts.append(f'<div class="narrow">{_figure(figures[key][0], caption)}</div>')
+            else:
+                each = "".join(_figure(figure, "") for figure in figures[key])
+                parts.append(f'<p class="soft">{escape(caption)}</p><div class="figures">{each}</div>')
+    return parts
 
 
-def _number(value: float | None, decimals: int) -> str:
-    return f"{value:,.{decimals}f}" if value is not None and math.isfinite(value) else NOTHING
+def _other_policies(result: Result) -> list[str]:
+    parts = []
+    for policy, view in result["others"].items():
+        figures = _looked_at(result, view)
+        if figures:
+            inside = "".join(_for_policy(result, policy, figures, level=3))
+            parts.append(f"<details><summary>The same figures for {escape(policy)}</summary>{inside}</details>")
+    return parts
 
 
-def _meanings() -> str:
-    items = "".join(f"<dt>{column.title}</dt><dd>{column.explanation}</dd>" for column in COLUMNS)
-    return f"<dl>{items}<dt>{NOTHING}</dt><dd>does not apply, or is not known</dd></dl>"
+def _figure(drawing: Drawing, caption: str) -> str:
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f"<figure>{drawing.inline()}{below}</figure>"
 
 
-def _section(section: Section, picture: bytes | None) -> str:
-    head = f"<section><h2>{section.title}</h2>\n"
-    if picture is None:
-        return f'{head}<p class="soft">Nothing to draw: the run has no data for this plot.</p></section>'
-    data = base64.b64encode(picture).decode("ascii")
-    image = f'<img alt="Plot: {section.title}" src="data:image/png;base64,{data}">'
-    return f'{head}<p>{section.explanation}</p>\n<div class="wide picture" tabindex="0">{image}</div></section>'
+def _meanings(result: Result) -> str:
+    played = {row["policy"]: MEANINGS[row["policy"]] for row in result["overall"] if row["policy"] in MEANINGS}
+    words = [*MEANINGS_OF_COLUMNS.items(), *played.items()]
+    rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(meaning)}</td></tr>" for name, meaning in words)
+    return f'<details class="words"><summary>What columns and rows mean</summary><table>{rows}</table></details>'

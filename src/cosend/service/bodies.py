@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -58,6 +57,7 @@ class Labels(msgspec.Struct, forbid_unknown_fields=True):
     """True labels."""
 
     labels: Annotated[list[Truth], msgspec.Meta(min_length=1, max_length=MOST_ITEMS)]
+    wait_for_peers: bool = False
 
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ async def read_body(headers: Headers, receive: Receive, most_bytes: int = MOST_B
         raise Refused(413, f"the body has more than {most_bytes:,} bytes", CLOSE)
     parts, count = list[bytes](), 0
     message: Message = {"more_body": True}
-    async with _in_time():
+    with _InTime():
         while message.get("more_body"):
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -99,13 +99,25 @@ async def read_body(headers: Headers, receive: Receive, most_bytes: int = MOST_B
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-@asynccontextmanager
-async def _in_time() -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(BODY_S):
-            yield
-    except TimeoutError:
-        raise Refused(408, f"the body did not come within {BODY_S:g} s", CLOSE) from None
+class _InTime:
+    """As `asyncio.timeout`, for a third of its time: every request goes through here."""
+
+    __slots__ = ("_cancels", "_is_late", "_task", "_timer")
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine that runs is a task
+        self._is_late, self._task, self._cancels = False, task, task.cancelling()
+        self._timer = asyncio.get_running_loop().call_later(BODY_S, self._give_up)
+
+    def _give_up(self) -> None:
+        self._is_late = True
+        self._task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        self._timer.cancel()
+        if self._is_late and self._task.uncancel() <= self._cancels and kind is asyncio.CancelledError:
+            raise Refused(408, f"the body did not come within {BODY_S:g} s", CLOSE) from None
 
 
 class SmallBodies:

@@ -3,6 +3,8 @@
 uvicorn waits as long as a client likes for the head of a request, and keeps whatever comes. A client that opens
 connections and says nothing, or half a word, would hold all those there may be; one whose headers never end would fill
 the memory. What comes after the head is limited by `service/bodies.py`.
+
+It also writes the head of a reply alone, which costs as much as writing all of it. Here the head waits for the body.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_S: Final = 10.0
+GO_ON: Final = b"HTTP/1.1 100"  # no reply yet: the client may send its body
 LONGEST_HEAD: Final = 2**16  # bytes of the first line and all headers
 
 
@@ -42,8 +45,10 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """End a head."""
-        self._in_head = False
+        self._in_head, before = False, self.cycle
         super().on_headers_complete()
+        if self.cycle is not before and self.scope["method"] == "POST":  # others may have replies without a body
+            self.cycle.transport = WholeReplies(self.transport)  # type: ignore[assignment]  # all that a cycle uses of it
 
     def data_received(self, data: bytes) -> None:
         """Read on; while it is not known what is asked for, time and length are limited."""
@@ -65,3 +70,31 @@ class Connection(HttpToolsProtocol):
     def _give_up(self) -> None:
         self._cancel()
         self.transport.close()
+
+
+class WholeReplies:
+    """What one reply is written to: its head is kept until something follows."""
+
+    __slots__ = ("_head", "_transport", "is_closing")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head: bytes | None = b""  # None once it is written
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Write what comes after the head, and before it the head."""
+        if self._head:
+            self._transport.write(self._head + data)
+            self._head = None
+        elif self._head is None or data.startswith(GO_ON):
+            self._transport.write(data)
+        else:
+            self._head = data
+
+    def close(self) -> None:
+        """Write a head that nothing has followed, and close."""
+        if self._head:
+            self._transport.write(self._head)
+            self._head = None
+        self._transport.close()

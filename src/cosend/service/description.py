@@ -92,11 +92,16 @@ def hot_paths(setup: Setup) -> dict[str, Any]:
     failed = _object({"error": {"type": "string"}, "id": {"type": ["string", "null"]}}, ["error", "id"])
     decisions = _object({"decisions": {"type": "array", "items": {"anyOf": [decided, failed]}}}, ["decisions"])
     label = _object({"id": ID, "label": label_schema(setup), "cost": _COST}, ["id", "label"])
+    labels = _many("labels", label)
+    labels["properties"]["wait_for_peers"] = {
+        "type": "boolean",
+        "description": "answer when peers have learnt them too",
+    }
     ids = {"type": "array", "items": {"type": "string"}}
     heard = _object(dict.fromkeys(("learnt", "duplicate", "unknown", "expired"), ids), ["learnt", "duplicate"])
     return {
         "/v1/classify": _post("classify", "Label items", _many("items", item), decisions),
-        "/v1/labels": _post("labels", "Learn true labels", _many("labels", label), heard),
+        "/v1/labels": _post("labels", "Learn true labels", labels, heard),
     }
 
 

@@ -74,8 +74,9 @@ class HotRoutes:
     async def _labels(self, headers: Headers, receive: Receive) -> bytes:
         self.tokens.check(headers.get(b"authorization", b"").decode("latin-1"), "label")
         self.node.check_ready()
-        given = decoded(LABELS, await read_body(headers, receive)).labels
-        return ENCODE(await self.node.label([Given(each.id, each.label, each.cost) for each in given]))
+        body = decoded(LABELS, await read_body(headers, receive))
+        given = [Given(each.id, each.label, each.cost) for each in body.labels]
+        return ENCODE(await self.node.label(given, wait_for_peers=body.wait_for_peers))
 
 
 def _partly(results: list[Any], names: list[str | None]) -> bytes:

@@ -61,7 +61,7 @@ class _NodeCollector(Collector):
         yield breakers
         waiting = node.rules.learner.waiting_count
         yield GaugeMetricFamily("cosend_waiting", "decisions whose label has not come", waiting)
-        yield GaugeMetricFamily("cosend_in_flight", "items that are being decided", node.deciding.in_flight)
+        yield GaugeMetricFamily("cosend_in_flight", "items that are being decided", node.deciding.requests.in_flight)
         yield GaugeMetricFamily("cosend_events", "the position of the log", node.commits.position)
         for name, value in (("error", node.counts.error), ("reward", node.counts.reward)):
             if value is not None:

@@ -6,7 +6,7 @@ import gc
 import ipaddress
 import socket
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -106,9 +106,11 @@ def _bound(address: Address) -> socket.socket:
     """Return a socket of the address: one that is taken is found out before anything else is done."""
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address.host, address.port))
+        with ExitStack() as on_error:
+            listener = on_error.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address.host, address.port))
+            on_error.pop_all()
     except (OSError, OverflowError) as error:
         allowed = f"one that is free ({in_one_line(error)})"
         raise SettingError("the address of the site", f"{address.host}:{address.port}", allowed) from error

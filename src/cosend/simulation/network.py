@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from cosend.core.checks import as_list, check_kind, check_unit, check_whole
 from cosend.errors import NetworkError
@@ -23,6 +23,22 @@ class Turn(NamedTuple):
     site: str
     decision: Decision
     truth: Any
+
+
+class Playing(Protocol):
+    """What is played: a site, in this process or in another."""
+
+    def classify(self, item: Any) -> Decision:
+        """Label an item."""
+        ...
+
+    def waits(self, decision: int) -> bool:
+        """Tell whether a decision waits for its label."""
+        ...
+
+    def learn(self, decision: int, truth: Any) -> None:
+        """Learn the true label of an item; when it returns, peers have learnt it too."""
+        ...
 
 
 class Network:
@@ -83,34 +99,7 @@ class Network:
         for name, stream in streams.items():
             if not isinstance(stream, Iterable):
                 raise NetworkError(f"the stream of site {name!r} must be rows (item, truth), got {stream!r}")
-        return self._played({name: iter(stream) for name, stream in streams.items()}, label_delay)
-
-    def _played(self, streams: dict[str, Iterator[Any]], label_delay: int) -> Iterator[Turn]:
-        known_later: deque[tuple[int, Turn]] = deque()
-        turn = 0
-        while streams:
-            while known_later and known_later[0][0] <= turn:
-                self._tell(known_later.popleft()[1])
-            for name in list(streams):
-                row = next(streams[name], END) if name in self.sites else END
-                if row is END:  # the stream has ended, or the site has left
-                    del streams[name]
-                    continue
-                item, truth = _pair(name, turn + 1, row)
-                turn_ = Turn(name, self.sites[name].classify(item), truth)
-                if label_delay == 0:
-                    self._tell(turn_)
-                else:
-                    known_later.append((turn + label_delay, turn_))
-                yield turn_
-            turn += 1
-        for _, turn_ in known_later:
-            self._tell(turn_)
-
-    def _tell(self, turn_: Turn) -> None:
-        site = self.sites.get(turn_.site)
-        if site is not None and site.waits(turn_.decision.id):  # else the site left, or waits no longer
-            site.learn(turn_.decision.id, turn_.truth)
+        return played(self.sites, {name: iter(stream) for name, stream in streams.items()}, label_delay)
 
     def save(self, folder: str | Path) -> None:
         """Save what all sites know, as one whole; classifiers are not saved.
@@ -163,6 +152,36 @@ class Network:
                 raise NetworkError(f"call_cost has no cost for {caller!r} calling {peer!r}")
             cost = pairs.get((caller, peer), pairs.get(peer))
         return float(cost)
+
+
+def played(sites: Mapping[str, Playing], streams: dict[str, Iterator[Any]], label_delay: int) -> Iterator[Turn]:
+    """Play streams of (item, truth) at sites that may join and leave meanwhile, as `Network.run` does."""
+    known_later: deque[tuple[int, Turn]] = deque()
+    turn = 0
+    while streams:
+        while known_later and known_later[0][0] <= turn:
+            _tell(sites, known_later.popleft()[1])
+        for name in list(streams):
+            row = next(streams[name], END) if name in sites else END
+            if row is END:  # the stream has ended, or the site has left
+                del streams[name]
+                continue
+            item, truth = _pair(name, turn + 1, row)
+            turn_ = Turn(name, sites[name].classify(item), truth)
+            if label_delay == 0:
+                _tell(sites, turn_)
+            else:
+                known_later.append((turn + label_delay, turn_))
+            yield turn_
+        turn += 1
+    for _, turn_ in known_later:
+        _tell(sites, turn_)
+
+
+def _tell(sites: Mapping[str, Playing], turn_: Turn) -> None:
+    site = sites.get(turn_.site)
+    if site is not None and site.waits(turn_.decision.id):  # else the site left, or waits no longer
+        site.learn(turn_.decision.id, turn_.truth)
 
 
 def _pair(site: str, number: int, row: Any) -> tuple[Any, Any]:

@@ -31,10 +31,18 @@ class ArmChanges(Transitions):
         forwards = self._gone(waiting)
         asked = self.served.of_caller(name) if name in self.learner.arms.peers else []
         self.learner.remove(name)
+        self._forget_scores(name)
         self.learner.withdraw_many(asked)
         self.served.forget(asked)
         self._write(events.ArmRemoved(name))
         return forwards
+
+    def _forget_scores(self, name: str) -> None:
+        """Forget what a classifier that has left said of items that others labelled: a new one may get its name."""
+        notes = self.learner.registry.notes
+        for ticket, (label, item, others) in notes.items():
+            if others and name in others:
+                notes[ticket] = label, item, {other: said for other, said in others.items() if other != name} or None
 
     def pause(self, name: str) -> None:
         """Choose an arm no longer until `resume`; what was learnt of it is kept."""

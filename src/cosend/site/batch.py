@@ -6,7 +6,7 @@ last try among local classifiers only. An item is given up when no arm is left, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from itertools import repeat
@@ -37,6 +37,7 @@ class Tries:
         self.errors: dict[int, NoAnswer] = {}  # by place: those that were given up
         self.reasons: dict[int, dict[str, str]] = {}  # by place: arms that have failed, and why
         self.failing: list[int] = []  # places to choose for again
+        self.said: dict[int, dict[str, Any]] = {}  # by place: what classifiers said that were run to be scored
 
     def by_failures(self, places: Iterable[int]) -> dict[frozenset[str], list[int]]:
         """Return the places together that may be chosen for together: the same arms have failed for them."""
@@ -57,6 +58,23 @@ class Tries:
         """Say of items that no arm is left for them, and why."""
         for place in places:
             self.errors[place] = NoAnswer(self.site.name, self.reasons.get(place, {}))
+
+    def run_to_score(self, uses: Mapping[str, Sequence[int]]) -> None:
+        """Run the local classifiers that cost nothing on items that other arms label; `uses` has the places by arm."""
+        free = self.site.free_classifiers()
+        new = {arm: [place for place in places if place not in self.said] for arm, places in uses.items()}
+        self.said.update((place, {}) for places in new.values() for place in places)
+        for name in free:
+            places = [place for arm, some in new.items() if arm != name for place in some]
+            if not places:
+                continue
+            replies = replies_of(name, self.site.classifiers[name], [self.items[place] for place in places])
+            for place, reply in zip(places, replies, strict=True):
+                if reply.failed is None:
+                    self.said[place][name] = reply.label
+            failed = [reply.failed for reply in replies if reply.failed is not None]
+            if len(failed) == len(places):
+                self.site.arm_failed(name, failed[0])
 
     def predict(self, arm: str, places: list[int]) -> None:
         """Let a local classifier label items."""
@@ -86,13 +104,19 @@ class Tries:
         """Enter the labels that an arm has given."""
         ids = [self.tickets[place] for place in places]
         items = [copy(self.items[place]) for place in places] if keeps else []
+        others = self._others(arm, places) if self.site.score_local == "all" else []
         if 0 in ids:
-            self.site.rules.complete(*labelled(ids, labels, items))
+            self.site.rules.complete(*labelled(ids, labels, items, others))
         else:
-            self.site.rules.complete(ids, labels, items)
+            self.site.rules.complete(ids, labels, items, others)
         self.site.arm_worked(arm, labels)
         for place, label in zip(places, labels, strict=True):
             self.labels[place] = label
+
+    def _others(self, arm: str, places: list[int]) -> list[dict[str, Any]]:
+        """Return what classifiers said that were run to be scored; an arm that was chosen later was perhaps one."""
+        self.run_to_score({arm: places})
+        return [{name: label for name, label in self.said[place].items() if name != arm} for place in places]
 
     def _take_back(self, arm: str, bad: Sequence[tuple[int, str]]) -> None:
         """Take back the choices of an arm for which it has failed."""
@@ -162,6 +186,8 @@ class Deciding(Tries):
             places, told = places[len(arms) :], {} if arms else told
             if ask is not None and not self._ask(ask, told, uses):
                 failed = failed | {ask.peer}
+        if site.score_local == "all":
+            self.run_to_score(uses)  # all items at once, which models are faster with
         for arm, numbers in uses.items():
             if arm in site.classifiers:
                 self.predict(arm, numbers)
@@ -241,6 +267,8 @@ class Answering(Tries):
         for place, function, ticket in zip(places, serving.functions, serving.tickets, strict=True):
             self.tickets[place] = ticket
             uses.setdefault(function, []).append(place)
+        if self.site.score_local == "all":
+            self.run_to_score(uses)
         for function, together in uses.items():
             self.predict(function, together)
 

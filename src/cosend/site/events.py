@@ -33,6 +33,7 @@ class Started:
     categories: tuple[int, ...]  # the axes that are categories
     ranked: Mapping[int, int]  # the axes that are ranks, and among how many values
     local: Mapping[str, float]  # classifiers and their costs
+    score_local: str = "used"  # all: labels score every local classifier that costs nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ class Labelled:
     truths: tuple[Any, ...]
     gains: tuple[float, ...]
     costs: tuple[float | None, ...] = ()  # what they really cost, where that is known; empty if nowhere
+    others: tuple[Mapping[str, float], ...] = ()  # what local classifiers gain that were run to be scored; else empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class Taught:
     requests: tuple[int, ...]
     truths: tuple[Any, ...]
     gains: tuple[float, ...]
+    others: tuple[Mapping[str, float], ...] = ()  # as in Labelled
 
 
 @dataclass(frozen=True, slots=True)

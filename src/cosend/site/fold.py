@@ -137,6 +137,7 @@ def _applied(
 def _started(event: events.Started, axes: Sequence[Axis] | None) -> Rules:
     if event.version != events.VERSION:
         raise StateError(f"it has version {event.version!r} of the events; this cosend reads {events.VERSION}")
+    score_local: Any = event.score_local  # checked where it is used
     recorded = [
         RecordedAxis(description, n in event.categories, event.ranked.get(n, 0))
         for n, description in enumerate(event.axes)
@@ -150,6 +151,7 @@ def _started(event: events.Started, axes: Sequence[Axis] | None) -> Rules:
         policy=policy_from(dict(event.policy)),
         patience=Patience(**event.patience),
         seed=event.seed,
+        score_local=score_local,
     )
 
 
@@ -214,12 +216,12 @@ def _(event: events.Served, rules: Rules) -> None:
 
 @apply.register
 def _(event: events.Labelled, rules: Rules) -> Sequence[Lesson]:
-    return rules.settle(event.ids, event.truths, event.gains, event.costs or None).lessons
+    return rules.settle(event.ids, event.truths, event.gains, event.costs or None, event.others).lessons
 
 
 @apply.register
 def _(event: events.Taught, rules: Rules) -> Sequence[Lesson]:
-    return rules.teach(event.caller, event.requests, event.truths, event.gains)
+    return rules.teach(event.caller, event.requests, event.truths, event.gains, event.others)
 
 
 @apply.register

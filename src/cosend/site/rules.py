@@ -21,8 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from itertools import repeat
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY, Learner
 from cosend.core.learner.registry import Patience
-from cosend.core.learner.values import Answer, LabelledData
+from cosend.core.learner.values import LabelledData, ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, DecisionError, SettingError, UnansweredDecision, UnknownDecision
 from cosend.site import events
@@ -39,11 +38,10 @@ from cosend.site.arm_changes import ArmChanges
 from cosend.site.context import Axis, Column, place_columns
 from cosend.site.messages import Forward, Lesson, Question, Serving, Settled, Step
 from cosend.site.past import Codes, Past
+from cosend.site.rewards import Others, in_event
 from cosend.site.served import ServedRequests
+from cosend.site.transition import notes_of
 from cosend.version import VERSION as SOFTWARE
-
-NOTHING: Final = None  # and not {}: the collector of garbage need not look at a note without containers
-NO_CHOICES: Final[tuple[tuple[int, ...], ...]] = ((), (), (), ())
 
 
 class Rules(ArmChanges):
@@ -63,6 +61,7 @@ class Rules(ArmChanges):
         policy: Policy | None = None,
         patience: Patience | None = None,
         seed: int = 0,
+        score_local: ScoreLocal = "used",
         journal: events.Journal | None = None,
     ) -> None:
         self.name, self.axes = name, tuple(axes)
@@ -75,6 +74,7 @@ class Rules(ArmChanges):
             policy=policy,
             patience=patience,
             seed=seed,
+            score_local=score_local,
         )
         self.past = Past(codes={axis: Codes() for axis in categories})
         self.served = ServedRequests()
@@ -96,6 +96,7 @@ class Rules(ArmChanges):
             categories=tuple(self.past.codes),
             ranked=dict(self._ranked),
             local=dict(learner.arms.own),
+            score_local=learner.score_local,
         )
 
     # Items
@@ -132,14 +133,13 @@ class Rules(ArmChanges):
         """
         learner = self.learner
         self._check_points(points, again)
-        made, ask = self._change(learner.decide, points, told, without, again)
-        kinds, arms, cells, candidates = zip(*made, strict=True) if made else NO_CHOICES
-        names, count = learner.arms.names, len(made)
+        (kinds, arms, cells, candidates), ask = self._change(learner.decide, points, told, without, again)
+        names, count = learner.arms.names, len(arms)
         step = Step(
             learner.last_id - count + 1,
             [names[arm] for arm in arms],
-            list(kinds),
-            list(cells),
+            kinds,
+            cells,
             [1.0 / each if each else math.nan for each in candidates],
             self._arrivals(again[:count], count),
             None if ask is None else ask._replace(context=self.spell(points[count])),
@@ -196,7 +196,7 @@ class Rules(ArmChanges):
         ids: Sequence[int],
         labels: Sequence[Any],
         items: Sequence[Any] = (),
-        others: Sequence[Mapping[str, Any]] = (),
+        others: Sequence[Others] = (),
     ) -> list[int]:
         """Enter what arms have answered: decisions of this site, or answers for a peer.
 
@@ -206,21 +206,32 @@ class Rules(ArmChanges):
         if not len(ids) == len(labels) == len(items or labels) == len(others or labels):
             lengths = f"{len(labels)}, {len(items)} and {len(others)}"
             raise SettingError("labels, items and others", lengths, f"as many as ids ({len(ids)}), or none")
-        notes = zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False)
+        others = [each or None for each in others] if any(others) else ()
+        notes = notes_of(labels, items, others)
         waiting = self.learner.still_waiting(ids)
-        answered = dict(zip(ids, notes, strict=True))
-        if len(waiting) < len(answered):
-            answered = {ticket: answered[ticket] for ticket in waiting}
+        if len(waiting) < len(ids) or len(set(ids)) < len(ids):
+            return self._complete_some(ids, waiting, dict(zip(ids, notes, strict=True)), bool(items))
+        self._begin()
+        self.learner.registry.notes.update(zip(ids, notes, strict=True))
+        event = None
+        if self.journal is not None and len(ids):
+            event = events.Answered(tuple(ids), tuple(labels), tuple(items), in_event(others))
+        self._write(event)
+        return []
+
+    def _complete_some(
+        self, ids: Sequence[int], waiting: Sequence[int], notes: dict[int, Any], with_items: bool
+    ) -> list[int]:
+        """Enter the notes of those that still wait, and return the others."""
+        answered = {ticket: notes[ticket] for ticket in waiting}
         self._begin()
         self.learner.registry.notes.update(answered)
-        if self.journal is None or not answered:
-            self._write()
-        elif len(answered) == len(ids):
-            self._write(events.Answered(tuple(ids), tuple(labels), tuple(items), tuple(others)))
-        else:
-            given, kept, said = zip(*answered.values(), strict=True)
-            self._write(events.Answered(tuple(answered), given, kept if items else (), said if others else ()))
-        return [] if len(answered) == len(ids) else [ticket for ticket in ids if ticket not in answered]
+        event = None
+        if self.journal is not None and answered:
+            labels, items, others = zip(*answered.values(), strict=True)
+            event = events.Answered(tuple(answered), labels, items if with_items else (), in_event(others))
+        self._write(event)
+        return [ticket for ticket in ids if ticket not in answered]
 
     def fail(self, ids: Sequence[int], arm: str, reason: str) -> tuple[dict[int, int], list[Forward]]:
         """Take choices back because their arm has failed: never a reward.
@@ -268,23 +279,33 @@ class Rules(ArmChanges):
         except KeyError as error:
             raise UnansweredDecision(self.name, error.args[0]) from None
 
+    def others_of(self, ids: Sequence[int]) -> list[Others]:
+        """Return what local classifiers said that were run to be scored, for decisions or answers that wait."""
+        notes = self.learner.registry.notes
+        return [notes[ticket][2] for ticket in ids]
+
     def settle(
         self,
         ids: Sequence[int],
         truths: Sequence[Any],
         gains: Sequence[float],
         costs: Sequence[float | None] | None = None,
+        others: Sequence[Mapping[str, float]] = (),
     ) -> Settled:
-        """Learn the true labels of own decisions, which have been answered."""
+        """Learn the true labels of own decisions, which have been answered.
+
+        `others` is what local classifiers gain that were run beside the arms, to be scored.
+        """
         tickets, found = self.learner.look_up(ids)
         notes = self._notes(tickets, found)
         if len(truths) != len(tickets):
             raise SettingError("truths", len(truths), f"as many as decisions ({len(tickets)})")
-        self._change(self.learner.settle, tickets, found, gains, costs)
+        self._change(self.learner.settle, tickets, found, gains, costs, others)
         self.past.remember_labels(tickets, truths)
         if self.journal is not None:
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
-            self._write(events.Labelled(tuple(tickets), tuple(truths), tuple(float(gain) for gain in gains), paid))
+            learnt = tuple(truths), tuple(float(gain) for gain in gains), paid, tuple(map(dict, others))
+            self._write(events.Labelled(tuple(tickets), *learnt))
         return Settled(self._forwards(tickets, found, truths), self._lessons(notes, found, truths))
 
     def _lessons(self, notes: Sequence[Any], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Lesson]:
@@ -313,67 +334,52 @@ class Rules(ArmChanges):
         What is answered waits for its label if one will follow. If it was answered before, it no longer waits for that:
         a caller that asks again never got the first answer.
         """
-        if len({each.request for each in questions}) < len(questions):
-            raise SettingError(
-                f"the requests of caller {caller!r}", [each.request for each in questions], "all different"
-            )
-        labelled = [each for each in questions if each.labelled or each.training]
-        unlabelled = [each.request for each in questions if not (each.labelled or each.training)]
-        before = self.served_tickets(caller, unlabelled)  # they are struck, and no other event says so
-        answers, forwards = self._change(self._serve, caller, questions, without)
-        tickets = [answer.ticket or 0 for answer in answers]
+        requests, _, contexts, training, labelled = zip(*questions, strict=True) if questions else ((),) * 5
+        if len({*requests}) < len(requests):
+            raise SettingError(f"the requests of caller {caller!r}", [*requests], "all different")
+        before = []  # they are struck, and no other event says so
+        if not self.served.is_empty():
+            before = self.served_tickets(caller, [each.request for each in questions if not any(each[3:])])
+        flags = [*zip(training, labelled, strict=True)]
+        serving = self._change(self._serve, caller, requests, contexts, flags, without)
         event = None
-        if self.journal is not None and labelled:
-            given = [answer for answer in answers if answer.ticket]
-            event = events.Served(
-                caller=caller,
-                requests=tuple(each.request for each in labelled),
-                first=given[0].ticket or 0,
-                contexts=tuple(tuple(each.context) for each in labelled),
-                functions=tuple(answer.function for answer in given),
-                training=tuple(each.training for each in labelled),
-                without=tuple(without),
-            )
+        if self.journal is not None and any(serving.tickets):
+            columns = requests, serving.tickets, contexts, serving.functions, training
+            taught = [row for row in zip(*columns, strict=True) if row[1]]
+            numbers, tickets, places, functions, trained = zip(*taught, strict=True)
+            told = tuple(map(tuple, places))
+            event = events.Served(caller, numbers, tickets[0], told, functions, trained, tuple(without))
         self._write(events.Withdrawn(tuple(before)) if before else None, event)
-        return Serving([answer.function for answer in answers], tickets, forwards)
+        return serving
 
     def _serve(
-        self, caller: str, questions: Sequence[Question], without: Collection[str]
-    ) -> tuple[list[Answer], list[Forward]]:
-        found = [self.understand(each.context, Codes.find) for each in questions]
-        flags = [(each.training, each.labelled) for each in questions]
-        requests = [each.request for each in questions]
-        self.learner.check_answers(found, caller, requests, without)
+        self,
+        caller: str,
+        requests: Sequence[int],
+        contexts: Sequence[tuple[Any, ...]],
+        flags: Sequence[tuple[bool, bool]],
+        without: Collection[str],
+    ) -> Serving:
+        learner, codes = self.learner, self.past.codes
+        found = [self.understand(each, Codes.find) for each in contexts] if codes else contexts
+        points, out = learner.check_answers(found, caller, requests, without)
         self.strike_served(caller, requests)
-        contexts = [
-            self.understand(each.context, Codes.code) if any(flag) else point
-            for each, flag, point in zip(questions, flags, found, strict=True)
-        ]
-        answers = self.learner.answer_many(contexts, caller=caller, requests=requests, flags=flags, without=without)
-        self.remember_served(caller, requests, [answer.ticket for answer in answers])
-        return answers, self.forget_overdue()
-
-    def strike_served(self, caller: str, requests: Sequence[int]) -> None:
-        """Take back what was answered before for requests that are answered once more."""
-        before = [self.served.ticket(caller, request) for request in requests]
-        tickets = [ticket for ticket in before if ticket is not None]
-        if tickets:
-            self.learner.withdraw_many(tickets)
-            self.served.forget(tickets)
-
-    def remember_served(self, caller: str, requests: Sequence[int], tickets: Sequence[int | None]) -> None:
-        """Remember who asked for what now waits under ids; some may be overdue already."""
-        for request, ticket in zip(requests, tickets, strict=True):
-            if ticket:
-                self.served.add(caller, request, ticket)
-
-    def served_tickets(self, caller: str, requests: Sequence[int]) -> list[int]:
-        """Return the ids under which labels of a caller's requests are awaited; other requests are passed over."""
-        found = [self.served.ticket(caller, request) for request in requests]
-        return [ticket for ticket in found if ticket is not None]
+        if codes:
+            both = zip(contexts, flags, found, strict=True)
+            known = [self.understand(each, Codes.code) if any(flag) else point for each, flag, point in both]
+            points, _ = learner.check_answers(known, caller, requests, without)
+        functions, tickets = learner.memory.answer(points, out, caller, requests, flags)
+        self.remember_served(caller, requests, tickets)
+        names = learner.arms.names
+        return Serving([names[function] for function in functions], tickets, self.forget_overdue())
 
     def teach(
-        self, caller: str, requests: Sequence[int], truths: Sequence[Any], gains: Sequence[float]
+        self,
+        caller: str,
+        requests: Sequence[int],
+        truths: Sequence[Any],
+        gains: Sequence[float],
+        others: Sequence[Mapping[str, float]] = (),
     ) -> list[Lesson]:
         """Learn the true labels of items that were answered for a peer, all of which must be awaited."""
         for request in requests:
@@ -384,9 +390,9 @@ class Rules(ArmChanges):
             raise SettingError("truths", len(truths), f"as many as requests ({len(requests)})")
         tickets, found = self.learner.look_up(self.served_tickets(caller, requests))
         notes = self._answers(tickets)
-        self._change(self.learner.learn_many, tickets, gains)
+        self._change(self.learner.learn_many, tickets, gains, None, others)
         self.served.forget(tickets)
         if self.journal is not None:
-            told = tuple(truths), tuple(float(gain) for gain in gains)
+            told = tuple(truths), tuple(float(gain) for gain in gains), tuple(map(dict, others))
             self._write(events.Taught(caller, tuple(requests), *told))
         return self._lessons(notes, found, truths)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class ServedRequests:
@@ -16,14 +16,22 @@ class ServedRequests:
         """Tell whether nothing waits to be taught."""
         return not self._askers
 
-    def add(self, caller: str, request: int, ticket: int) -> None:
-        """Remember who asked for what waits under an id."""
-        self._tickets[caller, request] = ticket
-        self._askers[ticket] = caller, request
+    def add(self, caller: str, requests: Sequence[int], tickets: Sequence[int | None]) -> None:
+        """Remember who asked for what waits under ids; without an id, nothing waits."""
+        for request, ticket in zip(requests, tickets, strict=True):
+            if ticket:
+                asker = caller, request
+                self._tickets[asker] = ticket
+                self._askers[ticket] = asker
 
     def ticket(self, caller: str, request: int) -> int | None:
         """Return the id under which the label of a request is awaited, if it is."""
         return self._tickets.get((caller, request))
+
+    def tickets(self, caller: str, requests: Sequence[int]) -> list[int]:
+        """Return the ids under which labels of requests are awaited; other requests are passed over."""
+        known = self._tickets
+        return [known[caller, request] for request in requests if (caller, request) in known] if known else []
 
     def asker(self, ticket: int) -> tuple[str, int] | None:
         """Return who asked for what waits under an id, and its request; None for an own decision."""

@@ -8,17 +8,16 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
-from cosend.core.checks import as_list, check_callable, check_kind, check_one_of, check_unit, check_whole
+from cosend.core.checks import as_list, check_callable, check_kind, check_one_of, check_whole
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
-from cosend.core.learner.values import LabelledData, View
+from cosend.core.learner.values import LabelledData, ScoreLocal, View
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ContextSelection
 from cosend.errors import (
     ArmError,
     CosendError,
     NetworkError,
-    RewardError,
     SettingError,
     SomeUnanswered,
     StateError,
@@ -32,22 +31,10 @@ from cosend.site.kept import Kept
 from cosend.site.label_check import LabelCheck, all_labels
 from cosend.site.messages import Call, Decision, Forward, Lesson, Open, Peer, Reply
 from cosend.site.outbox import Outbox
+from cosend.site.rewards import gains_of, other_gains, right_or_wrong
 from cosend.site.rules import Rules
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-
-def right_or_wrong(label: Any, truth: Any) -> float:
-    """Return 1 for a right label and 0 for a wrong one."""
-    return 1.0 if label == truth else 0.0
-
-
-def all_right_or_wrong(labels: Sequence[Any], truths: Sequence[Any]) -> list[float] | None:
-    """Return the gain of every label, or None if one cannot be compared: an array, say."""
-    try:
-        return [1.0 if label == truth else 0.0 for label, truth in zip(labels, truths, strict=True)]
-    except Exception:  # whatever a user's label does when it is compared
-        return None
 
 
 def check_models(site: Any, classifiers: Any, costs: Any) -> None:
@@ -75,6 +62,8 @@ class Site(Kept):
     patience       how long it waits for labels; for ever unless given
     retries        how often an item is chosen for again when its arm has failed, the last time among local classifiers
     strict_labels  refuse a true label that no arm could have given; else it is a warning, once
+    score_local    which classifiers a label scores: the arm that was "used", or "all": those that cost nothing are run
+                   on every item
     learns_from    which labels a model that learns gets: those of items that it was "used" for, or "all" at this site
     journal        what its events are written to, for example `list.append`; `fold` makes its state of them
     """
@@ -94,6 +83,7 @@ class Site(Kept):
         retries: int = 3,
         strict_labels: bool = False,
         learns_from: Literal["used", "all"] = "used",
+        score_local: ScoreLocal = "used",
         journal: Journal | None = None,
     ) -> None:
         costs = {} if costs is None else costs
@@ -103,7 +93,8 @@ class Site(Kept):
         check_one_of("learns_from", learns_from, ("used", "all"))
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
-        self.name, self.reward, self.retries, self.learns_from = name, reward, retries, learns_from
+        self.name, self.reward, self.retries = name, reward, retries
+        self.learns_from = learns_from
         self._labels = LabelCheck(name, strict=strict_labels)
         self.axes: tuple[Axis, ...] = as_axes(name, context, candidates)
         self.axis_names = tuple(candidates or [axis.description for axis in self.axes])
@@ -113,9 +104,8 @@ class Site(Kept):
         self.peers: dict[str, Peer] = {}
         self.outbox = Outbox()
         local = {arm: costs.get(arm, 0.0) for arm in classifiers}
-        self.rules = Rules(
-            name, local=local, axes=self.axes, policy=policy, patience=patience, seed=seed, journal=journal
-        )
+        choosing: dict[str, Any] = {"policy": policy, "patience": patience, "seed": seed, "score_local": score_local}
+        self.rules = Rules(name, local=local, axes=self.axes, journal=journal, **choosing)
         self._known_labels = all_labels(self.classifiers)
         self._backoff = Backoff()
         self._items = 0  # that came or were answered for peers
@@ -130,6 +120,11 @@ class Site(Kept):
     def learner(self) -> Learner:
         """The rules of its choices, and what they have learnt."""
         return self.rules.learner
+
+    @property
+    def score_local(self) -> ScoreLocal:
+        """Which classifiers a label scores."""
+        return self.learner.score_local
 
     @property
     def open(self) -> dict[int, Open]:
@@ -224,10 +219,10 @@ class Site(Kept):
         for axis in self.axes:
             for truth in truths:
                 axis.check_label(truth)
-        gains = self._gains(ids, labels, truths)
+        gains, others = self._gains(ids, labels, truths)
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
             self._labels.check(truths, None if self.peers else self._known_labels)
-        settled = self.rules.settle(ids, truths, gains, costs)
+        settled = self.rules.settle(ids, truths, gains, costs, others)
         if settled.forwards or settled.lessons:
             self.outbox.add(settled.forwards)  # so that they are not lost if Ctrl-C comes while a model learns
             for error in [*self._let_models_learn(settled.lessons), *self.post(())]:
@@ -314,11 +309,11 @@ class Site(Kept):
             self.rules.withdraw([ticket])
             return
         try:
-            gains = self._gains([ticket], [note[0]], [forward.truth])
+            gains, others = self._gains([ticket], [note[0]], [forward.truth])
         except CosendError:
             self.rules.withdraw([ticket])  # nothing can be learnt from this label, and there will be no other
             raise
-        lessons = self.rules.teach(forward.caller, [forward.request], [forward.truth], gains)
+        lessons = self.rules.teach(forward.caller, [forward.request], [forward.truth], gains, others)
         for error in self._let_models_learn(lessons):
             raise error
 
@@ -344,6 +339,11 @@ class Site(Kept):
             return any(each.learns for each in self.classifiers.values())
         return used is not None and used.learns
 
+    def free_classifiers(self) -> list[str]:
+        """Return the classifiers that are run on every item if all are scored: those that cost nothing and work."""
+        arms, resting = self.learner.arms, self._backoff.resting(self._items)
+        return [name for name, cost in arms.own.items() if not cost and name not in resting | arms.paused]
+
     def arm_worked(self, arm: str, labels: Iterable[Any]) -> None:
         """Take note that an arm has answered."""
         self._backoff.worked(arm)
@@ -363,18 +363,15 @@ class Site(Kept):
             return []
         return self.outbox.deliver(self.peers, self._backoff.resting(self._items), self.arm_failed)
 
-    def _gains(self, ids: Sequence[int], labels: Sequence[Any], truths: Sequence[Any]) -> list[float]:
-        gains = all_right_or_wrong(labels, truths) if self.reward is right_or_wrong else None
-        return gains or [self._gain(*each) for each in zip(ids, labels, truths, strict=True)]
-
-    def _gain(self, ticket: int, label: Any, truth: Any) -> float:
-        where = f"decision {ticket} of site {self.name!r}"
-        try:
-            gain = self.reward(label, truth)
-        except Exception as error:  # a user's function may raise anything, and so may a comparison of arrays
-            raise RewardError("gain", error, where) from error
-        check_unit("gain", gain, where)
-        return float(gain)
+    def _gains(
+        self, ids: Sequence[int], labels: Sequence[Any], truths: Sequence[Any]
+    ) -> tuple[list[float], list[dict[str, float]]]:
+        """Return what the labels of arms gain, and those of classifiers that were run to be scored."""
+        where = [f"decision {ticket} of site {self.name!r}" for ticket in ids]
+        gains = gains_of(self.reward, labels, truths, where)
+        if self.score_local == "used":
+            return gains, []
+        return gains, other_gains(self.reward, self.rules.others_of(ids), truths, where)
 
     def _let_models_learn(self, lessons: Sequence[Lesson]) -> list[CosendError]:
         """Let models learn, all of them, and return what went wrong."""

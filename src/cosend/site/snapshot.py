@@ -59,7 +59,7 @@ def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
         learner.registry.notes.update((int(ticket), _note(*note)) for ticket, *note in saved["answers"])
         served = ServedRequests()
         for ticket, caller, request in saved["served"]:
-            served.add(str(caller), int(request), int(ticket))
+            served.add(str(caller), [int(request)], [int(ticket)])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StateError(f"the saved state of site {learner.name!r} is damaged: {error!r}") from error
     check_fits(learner, rules)

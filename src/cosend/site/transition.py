@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import Any, Final, ParamSpec, TypeVar
 
 from cosend.core.kernel.bookkeeping import TAUGHT, TRAIN
 from cosend.core.kernel.ledger import Floats
@@ -12,10 +13,12 @@ from cosend.errors import ContextError, CosendError, StateError
 from cosend.site.events import Event, Journal
 from cosend.site.messages import Forward, Open
 from cosend.site.past import Codes, Past
+from cosend.site.rewards import Others
 from cosend.site.served import ServedRequests
 
 P = ParamSpec("P")
 T = TypeVar("T")
+NOTHING: Final = None  # and not {}: the collector of garbage need not look at a note without containers
 
 
 class Transitions:
@@ -120,6 +123,24 @@ class Transitions:
         gone = [(ticket, arm, kind) for ticket, (arm, kind, _) in zip(ids, found, strict=True)]
         return self._gone(gone), [arrival for *_, arrival in found]
 
+    # What is answered for peers
+
+    def strike_served(self, caller: str, requests: Sequence[int]) -> None:
+        """Take back what was answered before for requests that are answered once more."""
+        tickets = self.served.tickets(caller, requests)
+        if tickets:
+            self.learner.withdraw_many(tickets)
+            self.served.forget(tickets)
+
+    def remember_served(self, caller: str, requests: Sequence[int], tickets: Sequence[int | None]) -> None:
+        """Remember who asked for what now waits under ids; some may be overdue already."""
+        if any(tickets):
+            self.served.add(caller, requests, tickets)
+
+    def served_tickets(self, caller: str, requests: Sequence[int]) -> list[int]:
+        """Return the ids under which labels of a caller's requests are awaited; other requests are passed over."""
+        return self.served.tickets(caller, requests)
+
     # Looking inside
 
     def open(self) -> dict[int, Open]:
@@ -132,3 +153,11 @@ class Transitions:
             caller = None if asker is None else asker[0]
             waiting[entry.id] = Open(names[entry.arm], label, caller, note is not None)
         return waiting
+
+
+def notes_of(labels: Sequence[Any], items: Sequence[Any], others: Sequence[Others]) -> Iterable[Any]:
+    """Return what is kept beside ids until their true labels come; the same text again and again is kept once."""
+    if items or others or set(map(type, labels)) != {str}:  # 1, 1.0 and True are equal, and not the same label
+        return zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False)
+    notes = {label: (label, None, NOTHING) for label in set(labels)}
+    return map(notes.__getitem__, labels)

@@ -55,7 +55,9 @@ KINDS: Final[dict[int, type[Any]]] = {
 }
 FOLLOWING: Final = ("ids", "requests")  # fields of which the differences are written
 
+SEQUENCES: Final = frozenset((tuple, list))
 Prepare = Callable[[Any], Any]
+Fits = Callable[[Any], bool]
 _PREFIX: Final = bytes([VERSION])
 
 
@@ -66,8 +68,10 @@ def encode(event: events.Event) -> bytes:
     except KeyError:
         raise StateError(f"{shown(event)} is not an event and cannot be logged") from None
     try:
-        data = _PREFIX + ENCODER.encode(kind.packed(event))
-        decode(data)  # a log that cannot be read again would be found out when it is too late
+        packed = kind.packed(event)
+        data = _PREFIX + ENCODER.encode(packed)
+        if not kind.fits(packed):  # then nobody can tell from the types alone that it can be decoded
+            decode(data)  # a log that cannot be read again would be found out when it is too late
     except (Unfit, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise StateError(f"{type(event).__name__} cannot be logged: {error}") from error
     return data
@@ -94,11 +98,42 @@ def _prepare(hint: Any) -> Prepare | None:
     inner = _prepare(arguments[-1] if origin is Mapping else arguments[0]) if origin in (tuple, Mapping) else None
     if inner is None:
         return None
+    if origin is tuple and get_args(arguments[0])[:1] == (Any,):
+        return partial(_prepare_rows, inner)
     return partial(_prepare_values if origin is Mapping else _prepare_column, inner)
 
 
 def _prepare_column(prepare: Prepare, column: tuple[Any, ...]) -> Any:
     return column if SCALARS.issuperset(map(type, column)) else [prepare(value) for value in column]
+
+
+def _prepare_rows(prepare: Prepare, rows: tuple[tuple[Any, ...], ...]) -> Any:
+    return rows if _are_rows(rows) else [prepare(row) for row in rows]
+
+
+def _are_rows(rows: Any) -> bool:
+    """Tell whether these are tuples or lists of scalars."""
+    return SEQUENCES.issuperset(map(type, rows)) and SCALARS.issuperset(map(type, chain.from_iterable(rows)))
+
+
+def _are(kinds: frozenset[type], column: Any) -> bool:
+    return type(column) in SEQUENCES and kinds.issuperset(map(type, column))
+
+
+def _is_empty(column: Any) -> bool:
+    return not len(column)
+
+
+def _fit(hint: Any) -> Fits:
+    """Return what tells, at a glance, that msgspec decodes a field to what it was; what is not sure does not fit."""
+    arguments = get_args(hint)
+    if get_origin(hint) is not tuple:
+        return lambda value: type(value) is hint or (type(value) is dict and not value)
+    inner = arguments[0]
+    if get_origin(inner) is tuple and get_args(inner)[0] is Any:
+        return _are_rows
+    kinds = SCALARS if inner is Any else frozenset((inner,)) if inner in (int, str, float) else None
+    return _is_empty if kinds is None else partial(_are, kinds)
 
 
 def _prepare_values(prepare: Prepare, values: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -137,6 +172,7 @@ class _Kind:
         prepared = [(n, _prepare(hints[name])) for n, name in enumerate(self.names)]
         prepared += [(n, _differences) for n in self.following]
         self.prepares = [(n, prepare) for n, prepare in prepared if prepare is not None]
+        self.fit = [_fit(hints[name]) for name in self.names]
         self.values = attrgetter(*self.names) if len(named) > 1 else self._only_value
 
     def _only_value(self, event: Any) -> tuple[Any]:
@@ -151,6 +187,10 @@ class _Kind:
             except Unfit as error:
                 raise ValueError(f"in `{self.names[n]}`, {error}") from None
         return self.struct(*values)
+
+    def fits(self, packed: Any) -> bool:
+        """Tell whether a struct that could be encoded is sure to be decoded to the same."""
+        return all(fit(value) for fit, value in zip(self.fit, self.values(packed), strict=True))
 
     def unpacked(self, packed: Any) -> Any:
         """Return the event of a struct."""

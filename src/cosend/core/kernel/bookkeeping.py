@@ -5,21 +5,23 @@
     peer k, explore/exploit    k waits; the cell has an arrival       count and mean of k
     peer k, training           training count of k; an arrival        my trainings of k, and nothing else of k
     own j, to answer a peer    j waits                                count and mean of j; the cell was taught
+    other own functions        nothing                                count and mean of those that were run to be scored
 
-The last line is the peer's side of a training. A site with several views enters everything in the cell of each. Cubes
-count their labels too (`count_label`), because they split by them.
+The last line but one is the peer's side of a training. A site with several views enters everything in the cell of each.
+Cubes count their labels too (`count_label`), because they split by them.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.changes import LAST_USE, notice
-from cosend.core.kernel.ledger import EMPTY, MOST, Ledger
+from cosend.core.kernel.ledger import EMPTY, MOST, Floats, Ledger
 
 TRAIN: Final = 1
 EXPLORE: Final = 2
@@ -94,6 +96,14 @@ def enter_reward(ledger: Ledger, row: int, arm: int, kind: int, gain: float, wai
         ledger.counts[row, arm, col.WAITING] -= 1
     if kind == TAUGHT:
         ledger.cells[row, col.CELL_TAUGHT] += 1
+
+
+@compiled_apart
+def score_others(ledger: Ledger, row: int, used: int, gains: Floats) -> None:
+    """Enter what a label says of local classifiers that were not used; one that was not run has no number as gain."""
+    for arm in range(gains.shape[0]):
+        if arm != used and not math.isnan(gains[arm]):
+            enter_reward(ledger, row, arm, EXPLORE, gains[arm], False)
 
 
 @compiled

@@ -36,7 +36,8 @@ NOTICES: Final = 24  # 1: estimates of arms that change restart
 RISING: Final = 25  # 1: arms may get better while nobody uses them
 TRUSTED: Final = 26  # the view that decides
 CATEGORIES: Final = 27  # which axes are categories, as bits
-SITE_COLUMNS: Final = 28
+SCORES: Final = 28  # 1: a label scores every local classifier that costs nothing, 0: only the arm that was used
+SITE_COLUMNS: Final = 29
 
 # Ledger.parameters: real numbers of a site.
 EXPONENT: Final = 0

@@ -185,7 +185,7 @@ def learn_one(arrays: Arrays, ticket: int, gain: float) -> bool:
     slot = find_waiting(waiting.entries, ticket)
     if slot == EMPTY:
         return False
-    learn_slot(ledger, waiting, slot, gain)
+    learn_slot(ledger, waiting, slot, gain, waiting.contexts[slot, :0])
     return True
 
 
@@ -194,6 +194,14 @@ def learn_many(arrays: Arrays, tickets: Ints, gains: Floats) -> None:
     """Enter the rewards of ids, all of which must wait."""
     for n in range(tickets.shape[0]):
         learn_one(arrays, tickets[n], gains[n])
+
+
+@compiled
+def learn_scored(arrays: Arrays, tickets: Ints, gains: Floats, others: Floats) -> None:
+    """Enter the rewards of ids, all of which must wait, and the gains of local classifiers: [id, function]."""
+    ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
+    for n in range(tickets.shape[0]):
+        learn_slot(ledger, waiting, find_waiting(waiting.entries, tickets[n]), gains[n], others[n])
 
 
 @compiled

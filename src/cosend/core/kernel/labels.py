@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.bookkeeping import TRAIN, count_label, enter_reward, strike
+from cosend.core.kernel.bookkeeping import TRAIN, count_label, enter_reward, score_others, strike
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 from cosend.core.kernel.location import find_cell
 from cosend.core.kernel.selection import judge, reconsider
@@ -16,18 +16,31 @@ from cosend.core.kernel.selection import judge, reconsider
 
 @compiled
 def learn(
-    ledger: Ledger, context: Floats, row: int, ticket: int, arrival: int, arm: int, kind: int, gain: float
+    ledger: Ledger,
+    context: Floats,
+    row: int,
+    ticket: int,
+    arrival: int,
+    arm: int,
+    kind: int,
+    gain: float,
+    others: Floats,
 ) -> None:
-    """Enter a reward where it belongs now; `row` is where it was entered when that cannot have changed."""
+    """Enter a reward where it belongs now; `row` is where it was entered when that cannot have changed.
+
+    `others` are the gains of all local classifiers, of which some were run to be scored; it is empty if none was.
+    """
     if ledger.site[col.STEADY]:
         enter_reward(ledger, row, arm, kind, gain, True)
+        if others.shape[0] > 0:
+            score_others(ledger, row, arm, others)
     else:
-        learn_in_all_views(ledger, context, ticket, arrival, arm, kind, gain)
+        learn_in_all_views(ledger, context, ticket, arrival, arm, kind, gain, others)
 
 
 @compiled_apart
 def learn_in_all_views(
-    ledger: Ledger, context: Floats, ticket: int, arrival: int, arm: int, kind: int, gain: float
+    ledger: Ledger, context: Floats, ticket: int, arrival: int, arm: int, kind: int, gain: float, others: Floats
 ) -> None:
     """Judge the views by a reward, and enter it in the cell of each that holds its context by now."""
     site = ledger.site
@@ -41,6 +54,7 @@ def learn_in_all_views(
             waited = ticket > ledger.cells[row, col.CELL_BORN]
             if waited or site[col.KEEPS]:
                 enter_reward(ledger, row, arm, kind, gain, waited)
+                score_others(ledger, row, arm, others)
                 count_label(ledger, row, kind)
     reconsider(ledger)
 

@@ -8,7 +8,7 @@ from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import TAUGHT, TRAIN
 from cosend.core.kernel.labels import learn, strike_everywhere
-from cosend.core.kernel.ledger import Ledger
+from cosend.core.kernel.ledger import Floats, Ledger
 from cosend.core.kernel.waiting import Waiting, can_wait, oldest_waiting, remove_waiting
 
 
@@ -44,14 +44,14 @@ def drop(ledger: Ledger, waiting: Waiting, slot: int) -> None:
     if math.isnan(gain) or kind in (TRAIN, TAUGHT):
         strike_slot(ledger, waiting, slot)
     else:
-        learn_slot(ledger, waiting, slot, gain)
+        learn_slot(ledger, waiting, slot, gain, waiting.contexts[slot, :0])
 
 
 @compiled
-def learn_slot(ledger: Ledger, waiting: Waiting, slot: int, gain: float) -> None:
-    """Enter the reward of what stands in a slot, which then waits no longer."""
+def learn_slot(ledger: Ledger, waiting: Waiting, slot: int, gain: float, others: Floats) -> None:
+    """Enter the reward of what stands in a slot, and of others that were scored; it then waits no longer."""
     ticket, row, arm, kind, arrival = waiting.entries[slot]
-    learn(ledger, waiting.contexts[slot], row, ticket, arrival, arm, kind, gain)
+    learn(ledger, waiting.contexts[slot], row, ticket, arrival, arm, kind, gain, others)
     remove_waiting(waiting, slot)
 
 

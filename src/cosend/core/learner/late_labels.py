@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy as np
 from cosend.core.checks import LARGEST, as_list, check_unit
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
-from cosend.core.kernel.ledger import Ints
+from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.registry import Registry
-from cosend.errors import DecisionError, SettingError, SettledDecision, UnknownDecision
+from cosend.errors import ArmError, DecisionError, SettingError, SettledDecision, UnknownDecision
 
 PLAIN_NUMBERS: Final = {float, int, bool}
 WAITING_ENTRIES: Final = 8  # among the arrays that the compiled rules take
@@ -43,12 +43,17 @@ class LateLabels:
         """How many decisions and answers wait for their label."""
         return len(self.memory.registry)
 
-    def learn(self, decision: int, gain: float, cost: float | None = None) -> None:
+    def learn(
+        self, decision: int, gain: float, cost: float | None = None, others: Mapping[str, float] | None = None
+    ) -> None:
         """Learn what a decision gained: 1 for a right label, 0 for a wrong one, or anything between.
 
-        `cost` is what it really cost, if that differs from the arm's known cost or was not known before.
+        `cost` is what it really cost, if that differs from the arm's known cost or was not known before. `others` is
+        what local classifiers would have gained that were run only to be scored.
         """
-        if cost is not None or type(gain) is not float or type(decision) is not int or not 0.0 <= gain <= 1.0:
+        if others:
+            self.learn_many([decision], [gain], [cost], [others])
+        elif cost is not None or type(gain) is not float or type(decision) is not int or not 0.0 <= gain <= 1.0:
             self.learn_many([decision], [gain], [cost])
         elif abs(decision) > LARGEST or not entry_points.learn_one(self.memory.arrays, decision, gain):
             raise self.no_label_wanted(decision)
@@ -56,13 +61,17 @@ class LateLabels:
             self.memory.registry.notes.pop(decision, None)
 
     def learn_many(
-        self, decisions: Iterable[int], gains: Iterable[float], costs: Iterable[float | None] | None = None
+        self,
+        decisions: Iterable[int],
+        gains: Iterable[float],
+        costs: Iterable[float | None] | None = None,
+        others: Sequence[Mapping[str, float] | None] = (),
     ) -> None:
         """Learn from many labels at once, with the same result as one by one; a bad one among them changes nothing."""
         decisions = as_list("decisions", decisions, "a list of ids")
         gains = as_list("gains", gains, "a list of numbers in [0, 1]")
         costs = None if costs is None else as_list("costs", costs, "a list of costs, or None")
-        self.settle(*self.look_up(decisions), gains, costs)
+        self.settle(*self.look_up(decisions), gains, costs, others)
 
     def settle(
         self,
@@ -70,13 +79,19 @@ class LateLabels:
         found: Sequence[Waited],
         gains: Sequence[float],
         costs: Sequence[float | None] | None = None,
+        others: Sequence[Mapping[str, float] | None] = (),
     ) -> None:
         """Learn from labels for ids that were looked up just now; a bad one among them changes nothing."""
-        for given in (gains, costs):
+        for given in (gains, costs, others or gains):
             if given is not None and len(given) != len(tickets):
                 raise SettingError("gains and costs", len(given), f"as many as decisions ({len(tickets)})")
         rewards = self._rewards(tickets, found, gains, costs)
-        if len(tickets) == 1:
+        if any(others):
+            scores = self._scores(tickets, found, others)
+            self.check_different(tickets)
+            numbers = np.array(tickets, np.int64), np.array(rewards, np.float64)
+            entry_points.learn_scored(self.memory.arrays, *numbers, scores)
+        elif len(tickets) == 1:
             entry_points.learn_one(self.memory.arrays, tickets[0], rewards[0])
         else:
             self.check_different(tickets)
@@ -96,26 +111,30 @@ class LateLabels:
         """Return those of the ids that still wait: some may have become overdue, or their arm may have left."""
         if len(tickets) == 1:
             return tickets if self._look_at(tickets[0])[0] >= 0 else []
-        if not len(tickets) or self._looked_up(tickets)[:, 0].min() >= 0:
+        if not len(tickets):
             return tickets
-        return [ticket for ticket, (arm, _, _) in zip(tickets, self.find(tickets), strict=True) if arm >= 0]
+        found, missing = self._looked_up(tickets)
+        if missing < 0:
+            return tickets
+        return [ticket for ticket, arm in zip(tickets, found[:, 0].tolist(), strict=True) if arm >= 0]
 
     def find(self, tickets: Sequence[int]) -> list[Waited]:
         """Return (arm, kind, arrival) of what waits under each id; the arm is -1 where nothing does."""
         if len(tickets) == 1:
             return [self._look_at(tickets[0])]
-        return list(map(tuple, self._looked_up(tickets).tolist()))
+        return list(map(tuple, self._looked_up(tickets)[0].tolist()))
 
     def _look_at(self, ticket: int) -> Waited:
         if type(ticket) is not int or not 0 < ticket <= LARGEST:  # 1.0 and True equal 1, but are no ids
             raise self.no_label_wanted(ticket)
         return entry_points.look_one(self.memory.arrays[WAITING_ENTRIES], ticket)
 
-    def _looked_up(self, tickets: Sequence[int]) -> Ints:
+    def _looked_up(self, tickets: Sequence[int]) -> tuple[Ints, int]:
+        """Return [id, (arm, kind, arrival)], and the place of the first id that does not wait, -1 if all do."""
         self._check_ids(tickets)
         found = np.empty((len(tickets), 3), np.int64)
-        entry_points.look_up(self.memory.arrays[WAITING_ENTRIES], np.array(tickets, np.int64), found)
-        return found
+        missing = entry_points.look_up(self.memory.arrays[WAITING_ENTRIES], np.array(tickets, np.int64), found)
+        return found, missing
 
     def _check_ids(self, tickets: Sequence[int]) -> None:
         """Raise unless these can be ids."""
@@ -153,6 +172,20 @@ class LateLabels:
                     # The known cost is taken off where means are compared: only the difference belongs in here.
                     rewards[n] = gains[n] - cost + known[found[n][0]]
         return rewards
+
+    def _scores(
+        self, tickets: Sequence[int], found: Sequence[Waited], others: Sequence[Mapping[str, float] | None]
+    ) -> Floats:
+        """Return the gains of local classifiers that were run only to be scored: [id, function]."""
+        scores = np.full((len(tickets), len(self.arms.own)), np.nan)
+        for n, gains in enumerate(others):
+            for name, gain in (gains or {}).items():
+                arm = self.arms.number(name)
+                if name not in self.arms.own or arm == found[n][0]:
+                    raise ArmError(f"decision {tickets[n]} of site {self.name!r} cannot score {name!r} beside its arm")
+                check_unit("gain", gain, f"{name!r} for decision {tickets[n]} of site {self.name!r}")
+                scores[n, arm] = gain
+        return scores
 
     def withdraw(self, decision: int) -> None:
         """Take a decision back: it no longer counts, and no label is expected."""

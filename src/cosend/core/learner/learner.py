@@ -9,32 +9,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 import numpy as np
 
-from cosend.core.checks import check_count, check_kind, check_text, check_whole
+from cosend.core.checks import check_count, check_counts, check_kind, check_one_of, check_text, check_whole
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
 from cosend.core.kernel.cos import ASK
-from cosend.core.kernel.draws import caller_word
 from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
 from cosend.core.kernel.partition import first_bad_axis
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.inspection import compare_views, look_inside
 from cosend.core.learner.late_labels import LateLabels
 from cosend.core.learner.memory import Memory
-from cosend.core.learner.points import PointLike, bad_context, check_points, read_point, read_points
+from cosend.core.learner.points import PointLike, bad_context, category_bits, check_points, read_point, read_points
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.state import State, restored, state_of
-from cosend.core.learner.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, View
+from cosend.core.learner.values import Answer, AskPeer, Batch, Cell, Choice, LabelledData, Phase, ScoreLocal, View
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
 from cosend.errors import ArmError, SettingError
 
 MOST_DIMENSIONS: Final = 52  # the axes of a view, with that of time, are bits of a double
-Made: TypeAlias = tuple[int, int, int, int]  # phase, arm, cell and candidates of a choice
+Made: TypeAlias = tuple[list[int], list[int], list[int], list[int]]  # phases, arms, cells and candidates of choices
 NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
 
@@ -47,6 +46,7 @@ class Learner(LateLabels):
     dimensions  of a context
     categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
     policy      how it chooses; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
+    score_local "all": a label scores every local classifier that costs nothing, if `learn` is told what it gained
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Learner(LateLabels):
         policy: Policy | None = None,
         patience: Patience | None = None,
         seed: int = 0,
+        score_local: ScoreLocal = "used",
     ) -> None:
         policy = ZoomingKLUCB() if policy is None else policy
         patience = Patience() if patience is None else patience
@@ -68,13 +69,14 @@ class Learner(LateLabels):
         if dimensions > MOST_DIMENSIONS:
             raise SettingError("dimensions", dimensions, f"at most {MOST_DIMENSIONS}")
         check_whole("seed", seed, least=0)
+        check_one_of("score_local", score_local, get_args(ScoreLocal))
         check_kind(f"the policy of site {name!r}", policy, Policy, "a policy, for example CoS()")
         check_kind(f"the patience of site {name!r}", patience, Patience, "a Patience")
         self.name, self.dimensions, self.seed = name, dimensions, seed
-        self.categories = _bits(categories, dimensions)
+        self.categories, self.score_local = category_bits(categories, dimensions), score_local
         self.policy: Policy = policy
         self.arms = Arms(name, own, {} if peers is None else peers)
-        self.memory = Memory(self.arms, dimensions, self.categories, policy, patience, seed)
+        self.memory = Memory(self.arms, dimensions, self.categories, policy, patience, seed, score_local == "all")
         self._context = np.zeros(dimensions)
         self._asked = np.zeros(len(self.arms), np.bool_)
 
@@ -146,10 +148,10 @@ class Learner(LateLabels):
         """
         points = read_points(self.name, contexts, self.dimensions, self.categories)
         made, ask = self.decide(points, told, without)
-        first = self.last_id - len(made) + 1
+        first = self.last_id - len(made[0]) + 1
         choices = [
             Choice(first + n, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates if candidates else math.nan)
-            for n, (phase, arm, cell, candidates) in enumerate(made)
+            for n, (phase, arm, cell, candidates) in enumerate(zip(*made, strict=True))
         ]
         return Batch(choices, ask)
 
@@ -159,14 +161,14 @@ class Learner(LateLabels):
         told: Mapping[str, LabelledData] = NOBODY,
         without: Collection[str] = (),
         again: Sequence[int] = (),
-    ) -> tuple[list[Made], AskPeer | None]:
-        """Choose for points that were read before: (phase, arm, cell, candidates) of each, and the peer to ask.
+    ) -> tuple[Made, AskPeer | None]:
+        """Choose for points that were read before: phases, arms, cells and candidates, and the peer to ask.
 
         The ids of the choices are the last that were given out, in their order.
         """
         self.check_told(told)
         if not len(points):
-            return [], None
+            return ([], [], [], []), None
         out = self._numbers_out(without) if without or self.arms.paused else ()
         if told or len(points) > 1:  # all of them before anything is entered; one alone is seen where it is used
             check_points(self.name, points, self.categories)
@@ -178,20 +180,20 @@ class Learner(LateLabels):
         finally:
             if told:
                 self._asked[:] = False
-        if made and made[-1][0] == ASK:
-            *made, (_, arm, cell, _) = made
-            return made, AskPeer(self.arms.names[arm], tuple(points[len(made)].tolist()), cell)
+        if made[0][-1] == ASK:
+            _, arm, cell, _ = (column.pop() for column in made)
+            return made, AskPeer(self.arms.names[arm], tuple(points[len(made[0])].tolist()), cell)
         return made, None
 
-    def _choose_one(self, points: Floats, out: Collection[int], again: Sequence[int]) -> list[Made]:
+    def _choose_one(self, points: Floats, out: Collection[int], again: Sequence[int]) -> Made:
         number = again[0] if again else 0
         while (row := entry_points.choose_one(self.memory.without(out), points[0], self._asked, number))[0] < ASK:
             if row[0] == entry_points.BAD_CONTEXT:
                 raise bad_context(self.name, points[0], row[1])
             self.memory.make_way(row[0])
-        return [row[:4]]
+        return [row[0]], [row[1]], [row[2]], [row[3]]
 
-    def _choose_all(self, points: Floats, out: Collection[int], again: Sequence[int]) -> list[Made]:
+    def _choose_all(self, points: Floats, out: Collection[int], again: Sequence[int]) -> Made:
         """Choose for points up to the first for which a peer must be asked, which is the last of the result then."""
         numbers = np.array(again, np.int64) if again else np.zeros(len(points), np.int64)
         made, done = np.zeros((len(points), 4), np.int64), 0
@@ -202,7 +204,8 @@ class Learner(LateLabels):
                 if status == ASK:
                     break
                 self.memory.make_way(status)
-        return [(phase, arm, cell, candidates) for phase, arm, cell, candidates in made[: done + 1].tolist()]
+        phases, arms, cells, candidates = made[: done + 1].T.tolist()
+        return phases, arms, cells, candidates
 
     def _numbers_out(self, without: Collection[str]) -> Collection[int]:
         """Return the numbers of arms that may not be chosen, or raise if that leaves none."""
@@ -274,15 +277,8 @@ class Learner(LateLabels):
     ) -> list[Answer]:
         """Answer many questions of one peer at once; `flags` are (training, labelled) of each."""
         points, out = self.check_answers(contexts, caller, requests, without)
-        known = np.array([(training, training or labelled) for training, labelled in flags], np.int32).reshape(-1, 2)
-        numbers, made, done = np.array(requests, np.int64), np.zeros((len(points), 2), np.int64), 0
-        word = caller_word(caller)
-        while True:
-            done = entry_points.answer_many(self.memory.without(out), points, word, numbers, known, done, made)
-            if done == len(points):
-                names = self.arms.names
-                return [Answer(names[function], ticket or None) for function, ticket in made.tolist()]
-            self.memory.make_way(entry_points.NO_ROOM)
+        functions, tickets = self.memory.answer(points, out, caller, requests, flags)
+        return [Answer(self.arms.names[n], ticket or None) for n, ticket in zip(functions, tickets, strict=True)]
 
     def check_answers(
         self,
@@ -293,8 +289,7 @@ class Learner(LateLabels):
     ) -> tuple[Floats, Collection[int]]:
         """Return the points of a call and the numbers of the arms that are out, or raise; nothing changes."""
         check_text(f"the caller of site {self.name!r}", caller)
-        for request in requests:
-            check_count(f"the request of caller {caller!r}", request)
+        check_counts(f"the request of caller {caller!r}", requests)
         points = read_points(self.name, contexts, self.dimensions, self.categories)
         out = self._numbers_out(without) if without or self.arms.paused else ()
         if all(name in without or name in self.arms.paused for name in self.arms.own):
@@ -388,11 +383,3 @@ class Learner(LateLabels):
     def views(self) -> list[View]:
         """Return the parts of the context that compete to be trusted, and how each of them fares."""
         return compare_views(self.ledger)
-
-
-def _bits(categories: Collection[int], dimensions: int) -> int:
-    """Return the numbers of axes as bits, or raise."""
-    for axis in categories:
-        if type(axis) is not int or not 0 <= axis < dimensions:
-            raise SettingError("categories", categories, f"numbers of axes, 0 to {dimensions - 1}")
-    return sum(1 << axis for axis in set(categories))

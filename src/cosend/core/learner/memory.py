@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy as np
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
 from cosend.core.kernel.bookkeeping import OUT
-from cosend.core.kernel.draws import site_words
-from cosend.core.kernel.ledger import Ledger, grown, has_room, new_ledger
+from cosend.core.kernel.draws import caller_word, site_words
+from cosend.core.kernel.ledger import Floats, Ledger, grown, has_room, new_ledger
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.registry import Patience, Registry
 from cosend.core.policy.epochs import lay_partition, next_epoch
@@ -28,13 +28,20 @@ class Memory:
     arrays: entry_points.Arrays  # of both, as a plain tuple
 
     def __init__(
-        self, arms: Arms, dimensions: int, categories: int, policy: Policy, patience: Patience, seed: int
+        self,
+        arms: Arms,
+        dimensions: int,
+        categories: int,
+        policy: Policy,
+        patience: Patience,
+        seed: int,
+        scores: bool,
     ) -> None:
         self.arms, self.dimensions, self.policy = arms, dimensions, policy
         views = len(policy.views(dimensions))
         self.ledger = new_ledger(len(arms), max(16, views), views, policy.reward_columns)
         self.ledger.site[[col.KEY0, col.KEY1]] = site_words(seed, arms.site)
-        self.ledger.site[col.CATEGORIES] = categories
+        self.ledger.site[col.CATEGORIES], self.ledger.site[col.SCORES] = categories, scores
         self.overdue_gain = math.nan if patience.overdue == "drop" else float(patience.overdue)
         self._write_settings()
         self.registry = Registry(self.ledger.site, patience, 0 if self.ledger.site[col.STEADY] else dimensions)
@@ -64,6 +71,25 @@ class Memory:
             yield
         finally:
             self.ledger.costs[:] = costs
+
+    def answer(
+        self,
+        points: Floats,
+        out: Collection[int],
+        caller: str,
+        requests: Sequence[int],
+        flags: Sequence[tuple[bool, bool]],
+    ) -> tuple[list[int], list[int]]:
+        """Answer questions of a peer, which were checked: functions by number, and ids, 0 where no label follows."""
+        known = np.array(flags, np.int32).reshape(-1, 2)
+        known[:, 1] |= known[:, 0]  # after a training the label always follows
+        numbers, made, done = np.array(requests, np.int64), np.zeros((len(points), 2), np.int64), 0
+        word = caller_word(caller)
+        while True:
+            done = entry_points.answer_many(self.without(out), points, word, numbers, known, done, made)
+            if done == len(points):
+                return made[:, 0].tolist(), made[:, 1].tolist()
+            self.make_way(entry_points.NO_ROOM)
 
     def make_way(self, status: int) -> None:
         """Remove what stands in the way of the next step."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cosend.core.kernel.ledger import Floats
 from cosend.core.kernel.partition import first_bad_axis, first_bad_context
-from cosend.errors import ContextError, shown
+from cosend.errors import ContextError, SettingError, shown
 
 PointLike = float | Sequence[float] | Floats
 
@@ -34,10 +34,9 @@ def read_points(site: str, contexts: Sequence[PointLike] | Floats, dimensions: i
     if points.dtype.kind not in "biuf" or points.size != len(contexts) * dimensions:
         points = np.array([read_point(site, context, dimensions) for context in contexts])  # says which one it is
     points = np.ascontiguousarray(points.astype(np.float64).reshape(len(contexts), dimensions))
-    for n in np.flatnonzero(~((points >= 0.0) & (points <= 1.0)).all(axis=1) | (categories > 0)).tolist():
-        axis = first_bad_axis(points[n], categories)
-        if axis >= 0:
-            raise bad_context(site, points[n], axis, f"context {n} of the batch, ")
+    n = first_bad_context(points, categories)
+    if n >= 0:
+        raise bad_context(site, points[n], first_bad_axis(points[n], categories), f"context {n} of the batch, ")
     return points
 
 
@@ -52,6 +51,14 @@ def bad_context(site: str, point: Floats, axis: int, where: str = "") -> Context
     """Return the error for a point that leaves [0, 1] on an axis."""
     value = float(point[axis])
     return ContextError(f"{where}axis {axis} of a context of site {site!r} must be in [0, 1], got {value}")
+
+
+def category_bits(categories: Collection[int], dimensions: int) -> int:
+    """Return the numbers of axes as bits, or raise."""
+    for axis in categories:
+        if type(axis) is not int or not 0 <= axis < dimensions:
+            raise SettingError("categories", categories, f"numbers of axes, 0 to {dimensions - 1}")
+    return sum(1 << axis for axis in set(categories))
 
 
 def _numbers(given: Any) -> npt.NDArray[Any]:

@@ -22,7 +22,7 @@ from cosend.errors import CosendError, StateError
 if TYPE_CHECKING:
     from cosend.core.learner.learner import Learner
 
-VERSION: Final = 4
+VERSION: Final = 5
 LEDGER_ARRAYS: Final = ("site", "cells", "rewards", "counts", "views")
 
 # Columns of `Ledger.site` that move with what happens; the others are settings.
@@ -63,6 +63,7 @@ def state_of(learner: Learner) -> State:
         "peers": dict(arms.peers),
         "functions": dict(arms.functions),
         "paused": sorted(arms.paused),
+        "score_local": learner.score_local,
         "last_id": learner.last_id,
     }
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -104,6 +105,7 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
         policy=policy_from(facts["policy"]),
         patience=Patience(**facts["patience"]),
         seed=facts["seed"],
+        score_local=facts["score_local"],
     )
     learner.arms.functions.update(facts["functions"])
     for name in facts["paused"]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN
+
+ScoreLocal: TypeAlias = Literal["used", "all"]  # which local classifiers a label scores
 
 
 class Phase(Enum):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cosend.errors import CosendError
-
-CONFIDENCE: Final = 0.95
+from cosend.experiments.intervals import half_interval
 
 
 class Slope(NamedTuple):
@@ -40,15 +36,5 @@ def over_seeds(slopes: Sequence[float | None]) -> Slope | None:
     if len(known) < max(1, len(slopes)):
         return None
     mean = float(np.mean(known))
-    if len(known) == 1:
-        return Slope(mean, None, None)
-    half = _student(len(known) - 1) * float(np.std(known, ddof=1)) / math.sqrt(len(known))
-    return Slope(mean, mean - half, mean + half)
-
-
-def _student(degrees: int) -> float:
-    try:
-        special = import_module("scipy.special")
-    except ImportError as error:
-        raise CosendError("confidence intervals need SciPy: pip install 'cosend[reports]'") from error
-    return float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2))
+    half = half_interval(known)
+    return Slope(mean, None, None) if half is None else Slope(mean, mean - half, mean + half)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from cosend.core.policy.parts import Policy
 from cosend.errors import ClassifierError, LabelWarning, in_one_line
 from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.kernel.loop import Trace
-from cosend.simulation.network import Network
+from cosend.simulation.network import Network, Playing, played
 
 LOOKS: Final = 100  # how often whoever watches is told how far it is
 Watch = Callable[[int, float], None]  # slots that are done, share of errors so far
@@ -32,14 +32,31 @@ class Live(NamedTuple):
     notes: list[str]
 
 
-def play(world: World, policy: Policy, watch: Watch | None = None) -> Live:
-    """Play a policy at every site, with models as they were before anything was played."""
+class Elsewhere(Protocol):
+    """The sites of a scenario as they run somewhere else, and what they know when all is played."""
+
+    @property
+    def sites(self) -> Mapping[str, Playing]:
+        """The sites by name."""
+        ...
+
+    def learners(self) -> list[Learner]:
+        """Return their learners, in the order of the file."""
+        ...
+
+
+def play(world: World, policy: Policy, watch: Watch | None = None, elsewhere: Elsewhere | None = None) -> Live:
+    """Play a policy at every site, with models as they were before anything was played.
+
+    elsewhere  where its sites run, if not here; they have that policy already
+    """
     notes: list[str] = []
     with _label_warnings(notes):
         network = _network(world, policy)
         learners = [network.sites[site.name].learner for site in world.scenario.sites]
-        trace, right = _played(world, network, learners, watch)
-    return Live(learners, trace, right, notes)
+        sites = network.sites if elsewhere is None else elsewhere.sites
+        trace, right = _played(world, sites, learners, watch)
+    return Live(learners if elsewhere is None else elsewhere.learners(), trace, right, notes)
 
 
 def _network(world: World, policy: Policy) -> Network:
@@ -63,20 +80,22 @@ def _copy(name: str, classifier: Classifier) -> Classifier:
         raise ClassifierError(f"classifier {name!r} learns and cannot be copied ({in_one_line(error)})") from error
 
 
-def _played(world: World, network: Network, learners: list[Learner], watch: Watch | None) -> tuple[Trace, list[Floats]]:
+def _played(
+    world: World, sites: Mapping[str, Playing], learners: list[Learner], watch: Watch | None
+) -> tuple[Trace, list[Floats]]:
     shape = world.arrivals.shape
     trace = Trace(np.zeros(shape, np.int8), np.zeros(shape, np.int16), np.full(shape, NOTHING, np.int16))
     rows = list(world.items.rows())
-    streams = {
-        site.name: [
-            ({**rows[item][0]}, rows[item][1]) for item in world.items_of(number).tolist()
-        ]  # models may change them
+    streams: dict[str, Iterator[Any]] = {
+        site.name: iter(
+            [({**rows[item][0]}, rows[item][1]) for item in world.items_of(number).tolist()]
+        )  # models may change them
         for number, site in enumerate(world.scenario.sites)
     }
     number_of = {site.name: number for number, site in enumerate(world.scenario.sites)}
     right: list[list[float]] = [[] for _ in world.scenario.sites]
     done, errors, pause = 0, 0.0, max(1, len(world.arrivals) // LOOKS)
-    for name, made, truth in network.run(streams, label_delay=world.scenario.label_delay):
+    for name, made, truth in played(sites, streams, world.scenario.label_delay):
         site = number_of[name]
         slot = len(right[site])
         if watch is not None and slot % pause == 0 and slot > 0 and done and site == 0:

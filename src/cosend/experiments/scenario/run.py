@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cosend.baselines.bandits import epsilon_greedy, linucb
-from cosend.baselines.boosting import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
-from cosend.baselines.fixed import best_fixed, per_cell_oracle, persistence, uniform_random
-from cosend.config.policies import inside_of, name_of
+from cosend.config.policies import name_of
 from cosend.core.kernel.bookkeeping import EXPLORE, LOOK, TRAIN
-from cosend.core.kernel.ledger import Floats, Ints
-from cosend.core.kernel.partition import keys_of
+from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import Learner
-from cosend.core.policy.parts import MOST_CELLS, MOST_CUBE_AXES, EqualCells, Policy
+from cosend.core.policy.parts import MOST_CUBE_AXES, Policy
 from cosend.core.policy.policies import CellKLUCB, ContextSelection, CoS, ZoomingKLUCB
 from cosend.experiments.scenario import live
-from cosend.experiments.scenario.live import Watch
+from cosend.experiments.scenario.live import Elsewhere, Watch
+from cosend.experiments.scenario.others import HINDSIGHT, NEED_ANSWERS, Played, baselines, slices_of
 from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.replay import replay
 
-WINDOW = 100  # of the sliding-window AdaBoost
-HINDSIGHT = ("oracle per cell", "best fixed")  # these know all labels beforehand
-MOST_VALUES = 20  # of a category that a linear model gets a column for
-NEED_ANSWERS = ("the oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random", "AdaBoost")
 
+class Learnt(NamedTuple):
+    """What a policy that learns has decided, and its learners as they are now."""
 
-class Played(NamedTuple):
-    """What one policy did at one site, item by item."""
-
-    policy: str
-    site: str
-    right: Floats  # 1 or 0
-    paid: Floats
-    sent: Floats  # 1 where a peer was asked
-    trained: Floats | None = None  # 1 in a training phase; None for baselines
-    explored: Floats | None = None
+    policy: Policy
+    learners: list[Learner]
+    trace: Trace
 
 
 class Outcome(NamedTuple):
@@ -48,29 +36,39 @@ class Outcome(NamedTuple):
     learners: list[Learner]
     trace: Trace
     notes: list[str]  # what a reader should know
+    others: Sequence[Learnt] = ()  # the policies beside it
 
 
-def run(world: World, watch: Watch | None = None, *, others: bool = True) -> Outcome:
-    """Play the policy of the scenario, the others beside it unless that would take too long, and all baselines."""
-    first = _play(world, world.policy, watch)
-    played = [*first.played]
+def run(
+    world: World, watch: Watch | None = None, *, others: bool = True, elsewhere: Elsewhere | None = None
+) -> Outcome:
+    """Play the policy of the scenario, the others beside it unless that would take too long, and all baselines.
+
+    elsewhere  where the sites run that have the policy of the scenario, if not here
+    """
+    first = _play(world, world.policy, watch, elsewhere)
+    played, learnt = [*first.played], []
     for policy in beside(world) if others else ():
-        played += _play(world, policy, None).played
-    notes = [*_how_it_was_played(world), *world.notes, *first.notes]
-    return Outcome([*played, *baselines(world)], first.learners, first.trace, notes)
+        other = _play(world, policy, None)
+        played += other.played
+        learnt.append(Learnt(policy, other.learners, other.trace))
+    notes = [*_how_it_was_played(world, elsewhere), *world.notes, *first.notes]
+    return Outcome([*played, *baselines(world)], first.learners, first.trace, notes, learnt)
 
 
-def _play(world: World, policy: Policy, watch: Watch | None) -> Outcome:
+def _play(world: World, policy: Policy, watch: Watch | None, elsewhere: Elsewhere | None = None) -> Outcome:
     """Play a policy, compiled if what every function says is known beforehand, else through real sites."""
-    if world.one_by_one:
-        lived = live.play(world, policy, watch)
+    if world.one_by_one or elsewhere is not None:
+        lived = live.play(world, policy, watch, elsewhere)
         return Outcome([*_lived(name_of(policy), world, lived)], lived.learners, lived.trace, lived.notes)
     learners = world.learners(policy)
     trace = _replayed(world, learners, watch)
     return Outcome([*_learnt(name_of(policy), world, learners, trace)], learners, trace, [])
 
 
-def _how_it_was_played(world: World) -> Iterator[str]:
+def _how_it_was_played(world: World, elsewhere: Elsewhere | None) -> Iterator[str]:
+    if elsewhere is not None:
+        yield f"{name_of(world.policy)} was played through {len(world.scenario.sites)} processes that ask each other"
     if world.one_by_one:
         yield f"played item by item, because {' and '.join(world.one_by_one)}"
     if not world.known:
@@ -137,90 +135,6 @@ def _at_site(policy: str, world: World, learner: Learner, trace: Trace, site: in
         (phases == TRAIN).astype(np.float64),
         np.isin(phases, (EXPLORE, LOOK)).astype(np.float64),
     )
-
-
-def baselines(world: World) -> Iterator[Played]:
-    """Yield what every baseline would have done at every site; most may use all functions of all sites."""
-    for site, setting in enumerate(world.scenario.sites):
-        labels = world.items.labels[world.items_of(site)]
-        if not len(labels):
-            continue
-        if world.known:
-            yield from _choosing(world, site)
-            yield from _combining(world, site, world.costs(site))
-        free = np.zeros(len(labels))
-        yield Played("previous label", setting.name, (persistence(labels) == labels).astype(np.float64), free, free)
-
-
-def _choosing(world: World, site: int) -> Iterator[Played]:
-    """Yield the baselines that choose a function for every item."""
-    rows, costs = world.rows_of(site), world.costs(site)
-    right = world.right[rows].astype(np.float64)
-    values, contexts = right - costs, world.contexts[rows]
-    cells = cells_of(world, contexts)
-    choosing: dict[str, Ints] = {
-        "oracle per cell": per_cell_oracle(values, cells),
-        "best fixed": best_fixed(values),
-        "epsilon-greedy": epsilon_greedy(values, cells, seed=world.scenario.seed),
-        "LinUCB": linucb(values, _as_numbers(world, contexts)),
-        "uniform random": uniform_random(values, world.scenario.seed),
-    }
-    for policy, picked in choosing.items():
-        sent = (world.owners[picked] != site).astype(np.float64)
-        name = world.scenario.sites[site].name
-        yield Played(policy, name, right[np.arange(len(rows)), picked], costs[picked], sent)
-
-
-def cells_of(world: World, contexts: Floats) -> Ints:
-    """Return a number for the cell of every context: equal slices of what is a number, a cell for every other value."""
-    keys = keys_of(contexts[:, world.measured], slices_of(world))
-    if len(world.measured) == len(world.axes):
-        return keys
-    codes = np.delete(contexts, world.measured, axis=1).astype(np.int64)
-    cells: Ints = np.unique(np.column_stack([keys, codes]), axis=0, return_inverse=True)[1].reshape(-1)
-    return cells
-
-
-def _as_numbers(world: World, contexts: Floats) -> Floats:
-    """Return contexts as a linear model can use them: a column of 0 and 1 for each of a category's commonest values."""
-    columns = [contexts[:, world.measured]]
-    for axis in sorted(set(range(len(world.axes))).difference(world.measured)):
-        values, counts = np.unique(contexts[:, axis], return_counts=True)
-        commonest = values[np.argsort(-counts, kind="stable")[:MOST_VALUES]]
-        columns.append((contexts[:, axis][:, None] == commonest).astype(np.float64))
-    return np.ascontiguousarray(np.hstack(columns))
-
-
-def _combining(world: World, site: int, costs: Floats) -> Iterator[Played]:
-    """Yield the ensembles, which ask every function about every item; they need two classes and few functions."""
-    items, name = world.items_of(site), world.scenario.sites[site].name
-    trained_on = len(world.training)
-    if len(world.classes) != 2 or world.outputs.shape[1] > MOST_FUNCTIONS or trained_on < WINDOW:
-        return
-    if (world.outputs < 0).any():  # a vote that is for neither class
-        return
-    labels_of_all = np.concatenate([world.training.labels, world.items.labels[items]])
-    truth = (labels_of_all == world.classes[1]).astype(np.int64)
-    said = np.concatenate([world.outputs[:trained_on], world.outputs[trained_on + items]])
-    labels = truth[trained_on:]
-    boosted = adaboost(said[:trained_on], truth[:trained_on], said[trained_on:])
-    slid = sliding_window_adaboost(said, truth, first=trained_on, window=WINDOW)
-    everything = np.full(len(items), float(costs.sum()))
-    always = np.full(len(items), float(len(world.scenario.sites) > 1))
-    yield Played("AdaBoost", name, (boosted == labels).astype(np.float64), everything, always)
-    yield Played(f"SWA {WINDOW}", name, (slid == labels).astype(np.float64), everything, always)
-
-
-def slices_of(world: World) -> int:
-    """Return into how many slices an axis is cut where equal cells are needed.
-
-    They are the slices of the policy, or those that CoS would have if it has none. With an unknown horizon there are as
-    many as for the whole stream.
-    """
-    inside = inside_of(world.policy)
-    if not isinstance(inside, EqualCells):
-        inside = CoS(max_cells=MOST_CELLS)
-    return inside.slices_at(inside.horizon or len(world.arrivals), max(1, len(world.measured)))
 
 
 def summary(played: list[Played]) -> list[dict[str, Any]]:

@@ -62,18 +62,25 @@ class World(NamedTuple):
 
     def learners(self, policy: Policy) -> list[Learner]:
         """Return fresh learners for all sites."""
-        return [self._learner(site, policy) for site in self.scenario.sites]
+        return [self._with_peers(self._learner(site, policy)) for site in self.scenario.sites]
+
+    def alone(self, site: int) -> Learner:
+        """Return a fresh learner for a site that has no peers."""
+        return self._learner(self.scenario.sites[site], self.policy)
 
     def _learner(self, site: SiteSetting, policy: Policy) -> Learner:
-        learner = Learner(
+        return Learner(
             site.name,
             own=self.built.costs(site.name),
             dimensions=len(self.axes),
             categories=[n for n, axis in enumerate(self.axes) if axis.is_category],
             policy=policy,
             seed=self.scenario.seed,
+            score_local=site.score_local,
         )
-        for name, (cost, functions) in self.built.peers(site.name).items():
+
+    def _with_peers(self, learner: Learner) -> Learner:
+        for name, (cost, functions) in self.built.peers(learner.name).items():
             learner.add_peer(name, cost, functions=functions)
         return learner
 

@@ -34,6 +34,7 @@ class Wiring(NamedTuple):
     first_functions: Ints  # [site]: the column of its first function in `gains`
     caller_words: Ints  # [site]
     shares_all: Ints  # [site]: 1 if it passes the label on after every call
+    scores: Floats  # [function]: what a label says of the local classifiers of a site
 
 
 def put_together(ledgers: Sequence[Ledger]) -> Ledgers:
@@ -112,4 +113,5 @@ def wire(learners: Sequence[Learner]) -> Wiring:
         np.cumsum([0, *own_counts[:-1]]).astype(np.int64),
         np.array([caller_word(name) for name in names], np.int64),
         np.array([learner.policy.share_labels == "always" for learner in learners], np.int64),
+        np.zeros(max(own_counts)),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import EXPLORE, LOOK, TAUGHT, TRAIN
 from cosend.core.kernel.cos import ASK, Asked
@@ -188,8 +189,26 @@ def label(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, gains: Gai
     """Hand out one label: to the site where the item arrived, and by it to the peer that it taught."""
     item, function, arm = entry[ITEM], entry[FUNCTION], entry[ARM]
     gain, context = float(gains[item, function]), contexts[item]
-    learn(at(ledgers, s), context, entry[ROW], entry[TICKET], entry[ARRIVAL], arm, entry[KIND], gain)
+    ledger, scores = at(ledgers, s), wiring.scores[: score(ledgers, wiring, s, gains, item)]
+    learn(ledger, context, entry[ROW], entry[TICKET], entry[ARRIVAL], arm, entry[KIND], gain, scores)
     if entry[PEER_ROW] != EMPTY:
         peer = wiring.peer_sites[s, arm]
         own, ticket, arrival = function - wiring.first_functions[peer], entry[PEER_TICKET], entry[PEER_ARRIVAL]
-        learn(at(ledgers, peer), context, entry[PEER_ROW], ticket, arrival, own, TAUGHT, gain)
+        scores = wiring.scores[: score(ledgers, wiring, peer, gains, item)]
+        learn(at(ledgers, peer), context, entry[PEER_ROW], ticket, arrival, own, TAUGHT, gain, scores)
+
+
+@compiled
+def score(ledgers: Ledgers, wiring: Wiring, s: int, gains: Gains, item: int) -> int:
+    """Write down what a label says of the local classifiers of a site, and return how many these are: 0 if not run."""
+    return score_all(ledgers, wiring, s, gains, item) if ledgers.site[s, col.SCORES] else 0
+
+
+@compiled_apart
+def score_all(ledgers: Ledgers, wiring: Wiring, s: int, gains: Gains, item: int) -> int:
+    """Write down the gains of the local classifiers of a site; not a number for those that would cost something."""
+    own = ledgers.site[s, col.OWN_COUNT]
+    for function in range(own):
+        is_free = ledgers.costs[s, function] == 0.0
+        wiring.scores[function] = gains[item, wiring.first_functions[s] + function] if is_free else math.nan
+    return int(own)

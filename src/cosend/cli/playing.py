@@ -1,0 +1,116 @@
+"""A scenario played over several streams under one progress bar, until the end or until Ctrl-C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+
+from cosend.config.scenario import Scenario
+from cosend.experiments.scenario import run as player
+from cosend.experiments.scenario.live import Elsewhere
+from cosend.experiments.scenario.report import one_stream
+from cosend.experiments.scenario.streams import together
+from cosend.experiments.scenario.world import World, build
+from cosend.reports.text import counted
+
+Live = Callable[[World], AbstractContextManager[Elsewhere]]
+
+
+class Bar:
+    """A progress bar over the items of all streams."""
+
+    def __init__(self, progress: Progress, task: TaskID, streams: int) -> None:
+        self._progress, self._task, self._streams = progress, task, streams
+        self._done, self._items, self._start, self._words = 0, 0, time.perf_counter(), ""
+
+    def begin(self, number: int, what: str) -> None:
+        """Say what is done for which stream."""
+        name = f"stream {number + 1} of {self._streams}: {what}" if self._streams > 1 else what
+        self._progress.update(self._task, description=name)
+
+    def total(self, items: int) -> None:
+        """Take how many items a stream has, as soon as that is known."""
+        self._items = items
+        self._progress.update(self._task, total=items * self._streams)
+
+    def reached(self, items: int, errors: float) -> None:
+        """Show how far the stream has come."""
+        speed = items / max(1e-9, time.perf_counter() - self._start)
+        self._words = f"{100 * errors:.1f} % wrong, {speed:,.0f} items/s"
+        self._progress.update(self._task, completed=self._done + items, words=self._words)
+
+    def playing(self) -> None:
+        """Take the time from here."""
+        self._start = time.perf_counter()
+
+    def end(self, number: int) -> None:
+        """Count a stream as done; where no bar is seen, in a file or a pipe, a line says so."""
+        self._done += self._items
+        if self._progress.disable:
+            self._progress.console.print(f"stream {number + 1} of {self._streams}: {self._words}")
+
+
+@contextmanager
+def shown(console: Console, streams: int) -> Iterator[Bar]:
+    """Show a progress bar, if anybody sees it."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[words]}"))
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        yield Bar(progress, progress.add_task("", total=None, words=""), streams)
+
+
+def play_all(scenarios: Sequence[Scenario], folder: Path, console: Console, live: Live | None = None) -> dict[str, Any]:
+    """Play every stream and return one result; on Ctrl-C, what there is by then, and why it is not all.
+
+    live  runs the sites of a world elsewhere, for as long as a block takes
+    """
+    done: list[dict[str, Any]] = []
+    with shown(console, len(scenarios)) as bar:
+        for number, scenario in enumerate(scenarios):
+            try:
+                bar.begin(number, "reading the stream, training the models")
+                world = build(scenario, folder)
+                bar.begin(number, "classify or send")
+                played, outcome = play(world, bar, live, whole=number > 0)
+            except KeyboardInterrupt:
+                if not done:
+                    raise
+                why = f"Stopped after {number} of {counted(len(scenarios), 'stream')}: this is what they have given."
+                return together(done) | {"stopped": why}
+            done.append(one_stream(played, outcome))
+            if played is not world:
+                why = f"Stopped after {done[0]['items']:,} of {len(world.items):,} items: these are the results so far."
+                return together(done) | {"stopped": why}
+            bar.end(number)
+    return together(done)
+
+
+def play(world: World, bar: Bar, live: Live | None = None, *, whole: bool) -> tuple[World, player.Outcome]:
+    """Play one stream; on Ctrl-C, play again only the part that was reached, unless the whole is wanted."""
+    reached = 0
+    bar.total(int((world.places >= 0).sum()))
+    bar.playing()
+
+    def watch(slots: int, errors: float) -> None:
+        nonlocal reached
+        reached = slots
+        bar.reached(int((world.places[:slots] >= 0).sum()), errors)
+
+    try:
+        with nullcontext() if live is None else live(world) as elsewhere:
+            return world, player.run(world, watch, elsewhere=elsewhere)
+    except KeyboardInterrupt:
+        if whole:
+            raise
+    part = first_slots(world, max(1, reached))
+    return part, player.run(part, others=not part.one_by_one)  # who has stopped it does not want to wait for those
+
+
+def first_slots(world: World, slots: int) -> World:
+    """Return the world as it was after so many slots."""
+    return world._replace(arrivals=world.arrivals[:slots], places=world.places[:slots])

@@ -1,0 +1,61 @@
+"""`cosend worker`: models of a site in a process of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cosend.cli.errors import extra, say_errors
+from cosend.cli.serve import NetworkFile, SiteName
+from cosend.cli.show import new_console
+
+if TYPE_CHECKING:
+    from cosend.service.from_file import Lent
+
+
+def worker(
+    file: NetworkFile,
+    site: SiteName = None,
+    classifier: Annotated[
+        list[str] | None,
+        typer.Option(help="Run this classifier only, and not all that have workers; may be given again."),
+    ] = None,
+    nats: Annotated[
+        list[str] | None,
+        typer.Option(help="Reach the site through this NATS server, and not those of the file; may be given again."),
+    ] = None,
+    log: Annotated[Literal["json", "text"], typer.Option(help="The form of the log on standard error.")] = "text",
+) -> None:
+    """Run the models of a site that have workers = true in the network file, for the site to use.
+
+    Start as many as the work takes, on any machines that reach the NATS server, before or after the site itself. One
+    that ends, or dies, is done without. Stop it with Ctrl-C.
+    """
+    console = new_console(stderr=True)
+    with say_errors():
+        with extra("network"):
+            from cosend.service.from_file import read_worker
+            from cosend.service.logs import set_up_logs
+        with console.status("loading models"):
+            lent = read_worker(file, site, classifier or [], nats)
+        models = ", ".join(each.name for each in lent.workers.values())
+        console.print(f"worker of site {lent.site} for {models}; Ctrl-C stops it")
+        set_up_logs(lent.site, log)
+        asyncio.run(_lend_until_told(lent))
+
+
+async def _lend_until_told(lent: Lent) -> None:
+    """Lend models until the process is told to end."""
+    from cosend.node.lending import lend
+
+    loop = asyncio.get_running_loop()
+    lending = loop.create_task(lend(lent.workers, lent.links))
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C raises there
+            loop.add_signal_handler(sign, lending.cancel)
+    with suppress(asyncio.CancelledError):
+        await lending

@@ -1,0 +1,75 @@
+"""The process of a worker: it runs models for a site that decides elsewhere, and knows nothing else of that site."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from cosend.core.learner.values import LabelledData
+from cosend.errors import CosendError
+from cosend.links.link import Announcement, Answered, Context, Link
+from cosend.node.labels import replies_of
+from cosend.node.workers import Answers, Worker
+from cosend.site.messages import Call, Forward
+
+LOG: Final = logging.getLogger("cosend.node")
+TICK_S: Final = 0.05
+
+
+class Lending:
+    """Has a model label the items of calls."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+
+    async def call(self, call: Call) -> Answered:
+        """Label items."""
+        items = [question.item for question in call.questions]
+        if not items:
+            return Answered([])
+        loop = asyncio.get_running_loop()
+        replies: list[Any] = [None] * len(items)
+        left, all_there = len(items), loop.create_future()
+
+        def take(start: int, end: int, answers: Answers) -> None:
+            nonlocal left
+            left -= end - start
+            replies[start:end] = replies_of(self.worker.name, answers)
+            if not left and not all_there.done():
+                all_there.set_result(None)
+
+        def done(start: int, end: int, answers: Answers) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(take, start, end, answers)
+
+        self.worker.predict(items, done)
+        await all_there
+        return Answered(replies)
+
+    async def report(self, caller: str, contexts: Sequence[Context]) -> list[LabelledData]:
+        """Say that it is here: a worker has no labelled data."""
+        return [LabelledData(0, 0)] * len(contexts)
+
+    async def post(self, caller: str, forwards: Sequence[Forward]) -> None:
+        """Refuse labels."""
+        raise CosendError("a worker predicts, and learns nothing")
+
+
+async def lend(workers: Mapping[str, Worker], links: Mapping[str, Link]) -> None:
+    """Let a site use models until this is cancelled; both are by the name under which the site finds each."""
+    try:
+        for name, worker in workers.items():
+            await links[name].start()
+            await links[name].serve(Announcement(name, (), worker.threads), Lending(worker))
+            LOG.info("ready", extra={"classifier": worker.name, "threads": worker.threads})
+        while True:
+            await asyncio.sleep(TICK_S)
+            for worker in workers.values():
+                worker.give_up_late()
+    finally:
+        await asyncio.gather(*(link.close() for link in links.values()))
+        for worker in workers.values():
+            worker.close()

@@ -1,0 +1,139 @@
+"""What a run comes to in a sentence, and its rows in the order in which people read them; for terminal and page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from cosend.reports.text import counted, markdown_table
+
+Result: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = Mapping[str, Any]
+
+KNOWS: Final = "knows the future"
+MEANINGS: Final = {
+    "ZoomingKLUCB": "cells that split where items come; what a site uses unless told otherwise",
+    "CellKLUCB": "an index policy in equal cells",
+    "CoS": "the paper's algorithm: explores by quota, in equal cells",
+    "ContextSelection": "finds out which axes of the context matter",
+    "never send": "the same policy at sites that have no peers",
+    "epsilon-greedy": "all models of all sites as flat arms, by cell",
+    "LinUCB": "all models of all sites as flat arms, linear in the context",
+    "uniform random": "any model of any site",
+    "AdaBoost": "asks every model about every item, and pays for each",
+    "SWA 100": "AdaBoost, trained anew on the last 100 labels; it pays for each too",
+    "previous label": "repeats the newest label that is known; no model at all",
+    "commonest label": "repeats the commonest label so far; no model at all",
+    "best local": "the best of a site's own models, known in advance",
+    "best fixed": "the best model of all sites, known in advance",
+    "oracle per cell": "the best model for every cell of the context, known in advance",
+}
+
+
+def playing(result: Result) -> list[Row]:
+    """Return the rows that know nothing in advance, best reward first."""
+    return _sorted(row for row in result["overall"] if not row["hindsight"])
+
+
+def knowing(result: Result) -> list[Row]:
+    """Return the rows that know the future, best reward first."""
+    return _sorted(row for row in result["overall"] if row["hindsight"])
+
+
+def _sorted(rows: Any) -> list[Row]:
+    return sorted(rows, key=lambda row: (-row["mean_reward"], row["policy"]))
+
+
+def is_best(row: Row, rows: Sequence[Row]) -> bool:
+    """Tell whether nothing earns more than a row."""
+    return not row["hindsight"] and row["mean_reward"] == rows[0]["mean_reward"]
+
+
+def verdict(result: Result) -> str:
+    """Return what the run says of its policy, in a sentence or two."""
+    rows = playing(result)
+    own = next((row for row in rows if row["policy"] == result["policy"]), None)
+    if own is None:
+        return "Nothing was played yet."
+    name = f"{own['policy']}, the default policy," if result.get("is_default") else own["policy"]
+    if rows[0] is own:
+        most = "earns most: " if len(rows) > 1 else "earns "
+        return f"{name} {most}{own['mean_reward']:.3f} per item.{_alone(result)}"
+    return f"{rows[0]['policy']} earns most: {rows[0]['mean_reward']:.3f} per item. {_lag(result, own, rows[0], name)}."
+
+
+def _alone(result: Result) -> str:
+    """Return what sites would earn without each other."""
+    local = next((row for row in result["overall"] if row["policy"] == "best local"), None)
+    if local is None or len(result["sites"]) == 1:
+        return ""
+    return f" Each site with the best of its own models alone would earn {local['mean_reward']:.3f}."
+
+
+def _lag(result: Result, own: Row, best: Row, name: str) -> str:
+    lag = -best["behind"]
+    if len(result["seeds"]) > 1 and lag <= (best["behind_interval"] or 0.0):
+        return f"{name} earns about as much, {own['mean_reward']:.3f}"
+    return f"{name} earns {own['mean_reward']:.3f}, {lag:.3f} less"
+
+
+def more(result: Result) -> str:
+    """Return what else there is to say in short: what is sent, who comes next, and what could be earned at best."""
+    rows = {row["policy"]: row for row in result["overall"]}
+    own = rows.get(result["policy"])
+    if own is None:
+        return ""
+    parts = [f"{own['policy']} sends {own['sent']:.0f} % of the items to peers."]
+    order = playing(result)
+    if order[0] is own and len(order) > 1:
+        parts.append(_next(result, order[1]))
+    if "oracle per cell" in rows:
+        best = rows["oracle per cell"]["mean_reward"]
+        parts.append(f"Knowing the best model for every cell in advance would earn {best:.3f}.")
+    return " ".join(parts)
+
+
+def _next(result: Result, rival: Row) -> str:
+    """Return how far behind the next one is, and how sure that is."""
+    words = f"Next comes {rival['policy']}, {rival['behind']:.3f} behind"
+    streams = len(result["seeds"])
+    if streams == 1:
+        return f"{words}."
+    if rival["behind"] <= (rival["behind_interval"] or 0.0):
+        return f"{words}, which may be chance."
+    return f"{words}, and behind in {rival['behind_in']} of {counted(streams, 'stream')}."
+
+
+def setting(result: Result) -> str:
+    """Return on what all this was measured, in a line."""
+    streams = len(result["seeds"])
+    parts = [
+        counted(result["items"], "item"),
+        counted(len(result["sites"]), "site"),
+        f"context: {', '.join(result['context']) or 'none'}",
+    ]
+    seed = f"{counted(streams, 'seed')}: {result['seeds'][0]}" if streams == 1 else counted(streams, "seed")
+    return " \N{MIDDLE DOT} ".join([*parts, seed])
+
+
+def markdown(result: Result) -> str:
+    """Return the verdict and one row per policy as Markdown."""
+    rows = playing(result)
+    lines = [[_bold(row["policy"], row is rows[0]), *_cells(row, row is rows[0])] for row in rows]
+    lines += [[f"*{row['policy']}, {KNOWS}*", *_cells(row, best=False)] for row in knowing(result)]
+    table = markdown_table(["policy", "reward per item", "error in %", "sent to peers in %"], lines)
+    return "\n".join([verdict(result), more(result), "", *table])
+
+
+def _cells(row: Row, best: bool) -> list[str]:
+    return [_bold(reward_text(row), best), f"{row['error']:.1f}", f"{row['sent']:.0f}"]
+
+
+def _bold(text: str, wanted: bool) -> str:
+    return f"**{text}**" if wanted else text
+
+
+def reward_text(row: Row) -> str:
+    """Return a reward and its interval."""
+    half = row["reward_interval"]
+    return f"{row['mean_reward']:.3f}" + ("" if half is None else f" \N{PLUS-MINUS SIGN} {half:.3f}")

@@ -1,0 +1,58 @@
+"""What labels gain when the true ones are known: that of the arm, and those of classifiers that were run beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from cosend.core.checks import check_unit
+from cosend.errors import RewardError
+
+Reward: TypeAlias = Callable[[Any, Any], float]  # (label, truth) -> gain in [0, 1]
+Others: TypeAlias = Mapping[str, Any] | None  # what other local classifiers said, by name
+
+
+def right_or_wrong(label: Any, truth: Any) -> float:
+    """Return 1 for a right label and 0 for a wrong one."""
+    return 1.0 if label == truth else 0.0
+
+
+def all_right_or_wrong(labels: Sequence[Any], truths: Sequence[Any]) -> list[float] | None:
+    """Return the gain of every label, or None if one cannot be compared: an array, say."""
+    try:
+        return [1.0 if label == truth else 0.0 for label, truth in zip(labels, truths, strict=True)]
+    except Exception:  # whatever a user's label does when it is compared
+        return None
+
+
+def gain_of(reward: Reward, label: Any, truth: Any, where: str) -> float:
+    """Return what a label gains, or raise with the place where that was asked."""
+    try:
+        gain = reward(label, truth)
+    except (Exception, SystemExit) as error:  # a user's function may raise anything, and so may a comparison of arrays
+        raise RewardError("gain", error, where) from error
+    check_unit("gain", gain, where)
+    return float(gain)
+
+
+def gains_of(reward: Reward, labels: Sequence[Any], truths: Sequence[Any], where: Sequence[str]) -> list[float]:
+    """Return what labels gain; a bad reward raises with its place."""
+    gains = all_right_or_wrong(labels, truths) if reward is right_or_wrong else None
+    return gains or [gain_of(reward, *each) for each in zip(labels, truths, where, strict=True)]
+
+
+def other_gains(
+    reward: Reward, others: Sequence[Others], truths: Sequence[Any], where: Sequence[str]
+) -> list[dict[str, float]]:
+    """Return what the labels of classifiers gain that were run to be scored; nothing at all if none was."""
+    if not any(others):
+        return []
+    return [
+        {name: gain_of(reward, label, truth, f"{name!r}, {place}") for name, label in (said or {}).items()}
+        for said, truth, place in zip(others, truths, where, strict=True)
+    ]
+
+
+def in_event(others: Sequence[Others]) -> tuple[Mapping[str, Any], ...]:
+    """Return what other classifiers said as an event has it: nothing at all if none said anything."""
+    return tuple(dict(each or {}) for each in others) if any(others) else ()

@@ -1,0 +1,58 @@
+"""The first run: contexts matter in it, sending pays, and nothing wins by a quirk of the stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend.config.scenario import load
+from cosend.experiments.scenario.run import run, summary
+from cosend.experiments.scenario.world import build
+from cosend.reports.verdict import MEANINGS
+
+pytestmark = pytest.mark.compiled
+
+SEEDS = range(5)
+TRIVIAL = ("previous label", "commonest label", "uniform random")
+NO_CONTEXT = ("best fixed", "AdaBoost", "SWA 100")
+
+
+@pytest.fixture(scope="module")
+def rewards() -> dict[str, Any]:
+    """Return for every policy its reward in each of five streams, the mean over the clinics."""
+    scenario, folder = load(None)
+    rewards: dict[str, Any] = {}
+    for seed in SEEDS:
+        rows = summary(run(build(scenario.model_copy(update={"seed": seed}), folder)).played)
+        for policy in dict.fromkeys(row["policy"] for row in rows):
+            own = [row["mean_reward"] for row in rows if row["policy"] == policy]
+            rewards.setdefault(policy, []).append(float(np.mean(own)))
+    return {policy: np.array(each) for policy, each in rewards.items()}
+
+
+def test_the_default_policy_earns_most_of_all_that_do_not_know_the_future(rewards: dict[str, Any]) -> None:
+    for policy, earned in rewards.items():
+        if policy not in ("ZoomingKLUCB", "oracle per cell"):
+            lead = rewards["ZoomingKLUCB"] - earned
+            assert lead.mean() > 2.776 * lead.std(ddof=1) / np.sqrt(len(SEEDS)), policy  # Student's t, 95 %
+
+
+def test_whatever_is_played_has_a_meaning_on_the_page(rewards: dict[str, Any]) -> None:
+    assert set(rewards) <= set(MEANINGS)
+
+
+def test_the_oracle_is_above_everything(rewards: dict[str, Any]) -> None:
+    for policy, earned in rewards.items():
+        assert (rewards["oracle per cell"] >= earned).all(), policy
+
+
+def test_contexts_matter_and_so_do_peers(rewards: dict[str, Any]) -> None:
+    for policy in (*NO_CONTEXT, "never send", "best local"):
+        assert (rewards["ZoomingKLUCB"] - rewards[policy] > 0.08).all(), policy
+
+
+def test_who_looks_at_nothing_loses_to_any_single_model(rewards: dict[str, Any]) -> None:
+    for policy in TRIVIAL:
+        assert (rewards[policy] < rewards["best local"]).all(), policy

@@ -1,0 +1,137 @@
+"""What the report says of several streams, of places in the context's own units, and of a change in the middle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend.cli.playing import play_all
+from cosend.cli.run import changed, with_seeds
+from cosend.cli.show import new_console
+from cosend.config.parts import LARGEST_SEED
+from cosend.config.scenario import Scenario, load
+from cosend.experiments.scenario import run as player
+from cosend.experiments.scenario.curves import curves
+from cosend.experiments.scenario.others import Played
+from cosend.experiments.scenario.places import Scale, scale_and_bins
+from cosend.experiments.scenario.report import result
+from cosend.experiments.scenario.run import run
+from cosend.experiments.scenario.world import World, build
+from tests.experiments.test_scenario_run import LOG, world_of
+
+pytestmark = pytest.mark.compiled
+
+
+def clinics(items: int) -> Scenario:
+    return changed(load(None)[0], items, None)
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return build(clinics(3_000), Path())
+
+
+def test_several_streams_give_means_and_intervals_of_what_each_gives_alone() -> None:
+    scenarios = with_seeds(clinics(600), 3)
+    both = play_all(scenarios, Path(), new_console(stderr=True))
+    alone = [result(world, run(world)) for world in (build(each, Path()) for each in scenarios)]
+    assert both["seeds"] == [0, 1, 2]
+    for number, row in enumerate(both["overall"]):
+        rewards = [each["overall"][number]["mean_reward"] for each in alone]
+        assert row["mean_reward"] == pytest.approx(np.mean(rewards))
+        assert row["reward_interval"] == pytest.approx(4.302653 * np.std(rewards, ddof=1) / np.sqrt(3), rel=1e-6)
+        assert [each["overall"][number]["reward_interval"] for each in alone] == [None] * 3
+        behind = [each["overall"][0]["mean_reward"] - reward for each, reward in zip(alone, rewards, strict=True)]
+        assert row["behind"] == pytest.approx(np.mean(behind))
+        assert row["behind_in"] == sum(each > 0 for each in behind)
+    shares = [each["flows"]["percent"][0][1] for each in alone]
+    assert both["flows"]["percent"][0][1] == pytest.approx(np.mean(shares))
+    assert both["use"] == alone[0]["use"]
+
+
+def test_seeds_follow_each_other_and_stay_in_their_range() -> None:
+    scenario = clinics(30)
+    assert [each.seed for each in with_seeds(scenario, 3)] == [0, 1, 2]
+    last = scenario.model_copy(update={"seed": LARGEST_SEED})
+    assert [each.seed for each in with_seeds(last, 2)] == [LARGEST_SEED - 1, LARGEST_SEED]
+
+
+def test_who_stops_later_streams_keeps_those_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    played, real = [], player.run
+
+    def stopped(*given: Any, **options: Any) -> Any:
+        played.append(given)
+        if len(played) == 3:
+            raise KeyboardInterrupt
+        return real(*given, **options)
+
+    monkeypatch.setattr(player, "run", stopped)
+    found = play_all(with_seeds(clinics(300), 5), Path(), new_console(stderr=True))
+    assert found["stopped"] == "Stopped after 2 of 5 streams: this is what they have given."
+    assert found["seeds"] == [0, 1]
+
+
+def test_ages_are_years(world: World) -> None:
+    scale, bins = scale_and_bins(world, 0)
+    assert scale.name == "age"
+    assert [text for _, text in scale.ticks] == ["0", "20", "40", "60", "80", "100"]
+    assert [place for place, _ in scale.ticks] == pytest.approx([0, 6, 12, 18, 24, 30])
+    ages = world.items.contexts["age"][world.arrivals[world.arrivals >= 0]]
+    assert bins.tolist() == np.minimum(ages / 100 * scale.bins, scale.bins - 1).astype(int).tolist()
+
+
+AXES = {
+    "class names": ('kind = "previous_label"', ["attack", "normal"]),
+    "decades": (LOG, ["0", "1", "10", "100"]),
+    "items": ('kind = "time"', ["0", "100", "200", "300"]),
+    "a category": ('kind = "category"\nfeature = "flag"', ["REJ", "S0", "SF"]),
+    "quarters of the ranks": ('feature = "logged_in"', ["0", "0", "0", "0", "1"]),
+}
+
+
+@pytest.mark.parametrize("case", AXES)
+def test_an_axis_has_its_own_units(case: str, tmp_path: Path) -> None:
+    axis, expected = AXES[case]
+    scale, bins = scale_and_bins(world_of(tmp_path, context=[axis]), 0)
+    assert [text for _, text in scale.ticks] == expected
+    assert scale.words == (case in ("class names", "a category"))
+    assert -1 <= bins.min() <= bins.max() < scale.bins
+    assert scale.plain()["bins"] == Scale(*scale).bins
+
+
+def test_a_change_is_told_by_the_reward_around_it(world: World) -> None:
+    outcome = run(world)
+    shown = result(world, outcome)
+    assert (shown["change"]["item"], shown["change"]["part"]) == (500, 125)
+    own = [each for each in outcome.played if each.policy == "ZoomingKLUCB"]
+    after = np.concatenate([(each.right - each.paid)[500:625] for each in own])
+    assert shown["change"]["reward"]["ZoomingKLUCB"][1] == pytest.approx(after.mean(), abs=1e-5)
+
+
+def test_no_change_no_picture_of_it(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    assert result(world, run(world))["change"] is None
+    short = build(clinics(90), Path())
+    assert result(short, run(short))["change"] is None
+
+
+def test_curves_are_means_of_equal_parts_over_all_sites() -> None:
+    ones, paid = np.ones(100), np.full(100, 0.25)
+    half = np.concatenate([np.ones(50), np.zeros(50)])
+    found = curves([Played("a", "x", ones, paid, ones), Played("a", "y", half, paid, ones)])["a"]
+    assert found["item"] == [12.5, 37.5, 62.5, 87.5]
+    assert found["error"] == [0, 0, 50, 50]
+    assert found["reward"] == [0.75, 0.75, 0.25, 0.25]
+
+
+def test_the_use_of_arms_counts_the_second_half_of_each_site(world: World) -> None:
+    used = result(world, run(world))["use"]
+    assert {name: sum(map(sum, each["counts"])) for name, each in used.items()} == {
+        "school": 500,
+        "town": 500,
+        "seniors": 500,
+    }
+    assert used["town"]["owners"] == ["town", "town", "town", "school", "seniors"]

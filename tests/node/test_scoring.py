@@ -1,0 +1,59 @@
+"""A running site that scores all local classifiers: what they say stands in the event of the answer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from cosend.node.flight import Decided
+from cosend.node.labelling import Given
+from cosend.site import events
+from cosend.site.recovery import read_events
+from tests.node.sites import old, run, running, setup_of, young
+
+
+def failing(_: Any) -> str:
+    raise ValueError("broken")
+
+
+def slow(_: Any) -> str:
+    time.sleep(0.02)
+    return "well"
+
+
+def test_all_free_classifiers_are_scored_and_failures_beside_the_arm_harm_nobody(tmp_path: Path) -> None:
+    models = {"young": young, "old": old, "slow": slow, "dear": young, "broken": failing}
+
+    async def work() -> None:
+        setup = setup_of(models, costs={"dear": 0.9}, score_local="all")
+        async with running(setup, tmp_path) as node:
+            for n in range(30):
+                made = await node.classify([{"age": 10.0}, {"age": 90.0}][: 1 + n % 2])
+                assert all(isinstance(each, Decided) for each in made)
+                await node.label([Given(each.id, "ill") for each in made if isinstance(each, Decided)])
+            assert node.deciding._said == {}
+            assert node.breakers.of("broken").position != "closed"
+            log = [event for _, event in read_events(node.store.log)]
+            answered = [event for event in log if isinstance(event, events.Answered)]
+            assert all({"young", "old", "slow"} <= {*others, arm} for others, arm in said_and_arms(log, answered))
+            assert not any("dear" in each or "broken" in each for event in answered for each in event.others)
+            count = sum(len(event.ids) for event in answered)
+            rewards = dict.fromkeys(models, 0)
+            for cell in node.rules.learner.cells().values():
+                for name, known in cell.estimates.items():
+                    rewards[name] += known.reward_count
+            assert rewards["broken"] == 0
+            assert rewards["dear"] < count
+            assert min(rewards[name] for name in ("young", "old", "slow")) >= count  # cubes inherit some
+
+    run(work())
+
+
+def said_and_arms(log: list[Any], answered: list[events.Answered]) -> list[tuple[Any, str]]:
+    """Return what others said of each decision, and its arm."""
+    arms = {}
+    for event in log:
+        if isinstance(event, events.Chosen):
+            arms.update({event.first + n: arm for n, arm in enumerate(event.arms)})
+    return [(said, arms[id]) for event in answered for id, said in zip(event.ids, event.others, strict=True)]

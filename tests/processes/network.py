@@ -1,0 +1,56 @@
+"""A process that starts others, each of which serves one site of a network and is killed or frozen by a test.
+
+It is started as `python -m tests.processes.network FOLDER SITE=PORT=BROKER ...`. For every name of a site that it reads
+it starts a server, and says its process id. The servers are forked from this one, so that what takes long, importing
+and compiling, is done once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from cosend.links.nats import NatsLink
+from cosend.links.nats_options import NatsOptions
+from cosend.links.serving import Limits
+from cosend.node import node as running
+from cosend.node.node import Node
+from cosend.service.logs import set_up_logs
+from cosend.service.server import Address, serve
+from cosend.service.tokens import Tokens
+from tests.node.networks import SITES, setup_of
+
+DEADLINE_S = 0.5
+SNAPSHOT_EVERY = 500  # events: so that kills come before, in and after many of them
+
+
+def serve_site(folder: Path, name: str, port: int, broker: int) -> None:
+    """Serve a site until the process ends."""
+    options = NatsOptions(
+        servers=(f"nats://127.0.0.1:{broker}",), connect_s=0.5, again_s=0.1, ping_s=0.3, discover_s=0.3
+    )
+    link = NatsLink(name, options, Limits(callers=frozenset(SITES) - {name}))
+    set_up_logs(name, "text")
+    serve(Node(setup_of(name, deadline_s=DEADLINE_S), folder / name, link=link), Address(port=port), Tokens({}))
+
+
+def main(folder: Path, where: dict[str, tuple[int, int]]) -> None:
+    running.SNAPSHOT_EVERY = SNAPSHOT_EVERY  # type: ignore[misc]
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks what became of the others
+    setup_of("north").warm_up()
+    for line in sys.stdin:
+        name = line.strip()
+        child = os.fork()
+        if not child:
+            try:
+                serve_site(folder, name, *where[name])
+            finally:
+                os._exit(1)
+        print(child, flush=True)
+
+
+if __name__ == "__main__":
+    parts = [argument.split("=") for argument in sys.argv[2:]]
+    main(Path(sys.argv[1]), {name: (int(port), int(broker)) for name, port, broker in parts})

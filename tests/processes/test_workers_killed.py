@@ -1,0 +1,154 @@
+"""Workers as processes, over a real broker: killed and stopped while items flow, and every item is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cosend.node.flight import Decided
+from cosend.node.node import Node
+from cosend.service.from_file import read_site
+from tests.cli.serving import cosend, write_network
+from tests.links.worlds import Broker, server_binary
+from tests.node.networks import until
+from tests.node.sites import run
+
+pytestmark = pytest.mark.skipif(server_binary() is None, reason="there is no nats-server")
+ITEMS = 4  # of a request
+NETWORK = """
+[[context]]
+feature = "age"
+range = [0, 100]
+[[sites]]
+name = "north"
+[[sites.classifiers]]
+name = "forest"
+model = "models:slow"
+workers = true
+threads = 2
+limit_s = 10.0
+[[sites]]
+name = "south"
+[[sites.classifiers]]
+name = "learns"
+model = "models:learns"
+"""
+MODELS = """
+import time
+
+def slow(item):
+    time.sleep(0.002)
+    return item["age"] > 50
+
+class Learns:
+    def predict_one(self, item):
+        return True
+    def learn_one(self, item, label):
+        pass
+
+learns = Learns()
+"""
+
+
+class Worker:
+    """`cosend worker` as a process."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        command = [sys.executable, "-m", "cosend.cli", "worker", "network.toml", "--site", "north", "--nats", url]
+        self.process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)  # noqa: S603
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    broker = Broker()
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def workers(tmp_path: Path, broker: Broker) -> Iterator[list[Worker]]:
+    write_network(tmp_path, NETWORK, MODELS)
+    workers = [Worker(tmp_path, broker.url) for _ in range(3)]
+    yield workers
+    for worker in workers:
+        worker.end()
+
+
+class Flow:
+    """Items that come all the time, until they are told to stop."""
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.answered, self.wrong, self.ended = node, 0, list[object](), False
+
+    async def client(self, shift: int) -> None:
+        while not self.ended:
+            ages = [(7 * self.answered + 31 * n + shift) % 101 for n in range(ITEMS)]
+            results = await self.node.classify([{"age": age} for age in ages])
+            both = zip(ages, results, strict=True)
+            self.wrong += [each for age, each in both if not isinstance(each, Decided) or each.label != (age > 50)]
+            self.answered += ITEMS
+
+    async def more(self, count: int) -> None:
+        """Wait until so many more are answered."""
+        goal = self.answered + count
+        await until(lambda: self.answered >= goal, 30.0)
+
+
+def test_workers_are_killed_and_stopped_while_items_flow(tmp_path: Path, broker: Broker, workers: list[Worker]) -> None:
+    async def work() -> None:
+        found = read_site(tmp_path / "network.toml", "north", 7.0, [broker.url])
+        node = Node(found.setup, tmp_path / "store", durable=False, workers=found.workers)
+        await node.start()
+        try:
+            await until(lambda: len(node.crew.of("forest")) == 3, 30.0)
+            flow = Flow(node)
+            clients = [asyncio.create_task(flow.client(n)) for n in range(8)]
+            await flow.more(200)
+            workers[0].signal(signal.SIGKILL)
+            await flow.more(200)
+            workers[1].signal(signal.SIGSTOP)
+            await flow.more(400)
+            assert len(node.crew.of("forest")) == 1
+            workers[1].signal(signal.SIGCONT)
+            await until(lambda: len(node.crew.of("forest")) == 2, 30.0)
+            workers[2].signal(signal.SIGTERM)
+            await flow.more(200)
+            flow.ended = True
+            await asyncio.gather(*clients)
+            assert not flow.wrong
+            assert not node.counts.failures["forest"]
+            assert workers[2].process.wait(10) == 0
+        finally:
+            await node.stop(patience_s=0.5)
+
+    run(work())
+
+
+def test_a_worker_says_what_is_wrong_before_it_starts(tmp_path: Path) -> None:
+    file = write_network(tmp_path, NETWORK, MODELS)
+
+    def said(*arguments: str) -> str:
+        done = cosend("worker", file, *arguments, folder=tmp_path)
+        assert done.returncode == 2
+        return done.stderr
+
+    assert "network.servers: workers are reached over NATS" in said("--site", "north")
+    assert "with workers = true (forest), got 'tree'" in said(
+        "--site", "north", "--classifier", "tree", "--nats", "nats://127.0.0.1:1"
+    )
+    assert "a site with a classifier that has workers = true" in said("--site", "south", "--nats", "nats://127.0.0.1:1")

@@ -1,0 +1,63 @@
+"""The sentence over a run says what its table says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cosend.reports.verdict import more, setting, verdict
+from tests.reports import made_up
+
+
+def row_of(result: dict[str, Any], policy: str) -> dict[str, Any]:
+    return next(row for row in result["overall"] if row["policy"] == policy)
+
+
+def test_a_policy_that_is_best_is_compared_with_the_local_models_and_the_next() -> None:
+    result = made_up()
+    assert verdict(result) == (
+        "ZoomingKLUCB, the default policy, earns most: 0.980 per item. "
+        "Each site with the best of its own models alone would earn 0.880."
+    )
+    assert more(result) == (
+        "ZoomingKLUCB sends 60 % of the items to peers. Next comes CoS, 0.020 behind, and behind in 5 of 5 streams. "
+        "Knowing the best model for every cell in advance would earn 0.860."
+    )
+
+
+def test_a_lead_within_its_interval_may_be_chance() -> None:
+    result = made_up()
+    row_of(result, "CoS")["behind_interval"] = 0.03
+    assert "Next comes CoS, 0.020 behind, which may be chance." in more(result)
+
+
+def test_one_stream_claims_nothing_about_others() -> None:
+    assert "Next comes CoS, 0.020 behind. Knowing" in more(made_up(seeds=1))
+    assert setting(made_up(seeds=1)).endswith("context: age \N{MIDDLE DOT} 1 seed: 0")
+
+
+@pytest.mark.parametrize(
+    ("lag", "sentence"),
+    [
+        (0.010, "ZoomingKLUCB, the default policy, earns 0.980, 0.010 less."),
+        (0.001, "ZoomingKLUCB, the default policy, earns about as much, 0.980."),
+    ],
+)
+def test_a_policy_that_is_not_best_says_who_is(lag: float, sentence: str) -> None:
+    result = made_up()
+    row_of(result, "previous label").update(mean_reward=0.98 + lag, behind=-lag, behind_in=0)
+    assert verdict(result) == f"previous label earns most: {0.98 + lag:.3f} per item. {sentence}"
+    assert "Next comes" not in more(result)
+
+
+def test_what_knows_the_future_never_wins() -> None:
+    result = made_up()
+    row_of(result, "oracle per cell").update(mean_reward=1.0, behind=-0.02)
+    assert verdict(result).startswith("ZoomingKLUCB, the default policy, earns most")
+
+
+def test_alone_on_the_field_there_is_nothing_to_compare() -> None:
+    assert verdict(made_up(policies=("CoS",))) == "CoS earns 0.980 per item."
+    assert verdict(made_up() | {"overall": []}) == "Nothing was played yet."
+    assert more(made_up() | {"overall": []}) == ""

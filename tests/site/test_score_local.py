@@ -1,0 +1,152 @@
+"""Labels that score all local classifiers: those that cost nothing are run on every item, also by peers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+from cosend import CellKLUCB, Context, Network, Site, fold
+from cosend.errors import RewardError
+from cosend.site import events
+from cosend.site.rewards import right_or_wrong
+from tests.site.test_fold import everything
+
+
+class Counted:
+    """Says one thing, and counts how often it was asked and about how many items."""
+
+    def __init__(self, label: Any) -> None:
+        self.label, self.calls, self.items = label, 0, 0
+        self.broken = False
+
+    def predict(self, items: Any) -> list[Any]:
+        self.calls, self.items = self.calls + 1, self.items + len(items)
+        if self.broken:
+            raise ValueError("broken")
+        return [self.label] * len(items)
+
+
+def site_of(name: str = "lab", log: list[Any] | None = None, **options: Any) -> tuple[Site, dict[str, Counted]]:
+    """Return a site with two free classifiers and one that costs something."""
+    models = {f"{name}-{label}": Counted(label) for label in ("no", "yes", "dear")}
+    chosen: dict[str, Any] = {"policy": CellKLUCB(slices=1), "costs": {f"{name}-dear": 0.3}, "score_local": "all"}
+    journal = None if log is None else log.append
+    context = Context("x", range=(0, 1))
+    return Site(name, classifiers=models, context=context, journal=journal, **{**chosen, **options}), models
+
+
+def counts(site: Site) -> dict[str, int]:
+    (cell,) = site.learner.cells().values()
+    return {arm: known.reward_count for arm, known in cell.estimates.items()}
+
+
+def test_a_label_scores_what_costs_nothing_and_the_arm_that_was_used() -> None:
+    site, models = site_of()
+    for _ in range(3):
+        site.learn(site.classify({"x": 0.5}), "no")
+    used = counts(site)["lab-dear"]
+    assert counts(site) == {"lab-no": 3, "lab-yes": 3, "lab-dear": used}
+    assert (models["lab-no"].items, models["lab-dear"].items) == (3, used)
+    means = {arm: known.mean_reward for arm, known in next(iter(site.learner.cells().values())).estimates.items()}
+    assert (means["lab-no"], means["lab-yes"]) == (1.0, 0.0)
+
+
+def test_without_it_only_the_arm_that_was_used_is_run() -> None:
+    site, models = site_of(score_local="used")
+    site.learn(site.classify({"x": 0.5}), "no")
+    assert sum(model.items for model in models.values()) == 1
+    assert sum(counts(site).values()) == 1
+
+
+def test_a_batch_runs_each_classifier_once_more_at_most() -> None:
+    site, models = site_of()
+    site.learn_many(site.classify_many([{"x": n / 50} for n in range(50)]), ["no"] * 50)
+    assert max(models["lab-no"].calls, models["lab-yes"].calls) <= 2
+    assert counts(site)["lab-no"] == counts(site)["lab-yes"] == 50
+
+
+def test_a_peer_scores_all_its_classifiers_on_items_that_are_sent_to_it() -> None:
+    lab, _ = site_of("lab", costs={f"lab-{label}": 1.0 for label in ("no", "yes", "dear")})
+    hq, models = site_of("hq")
+    Network([lab, hq])
+    for _ in range(4):
+        lab.learn(lab.classify({"x": 0.5}), "no")
+    sent = counts(lab)["hq"]
+    assert sent > 0
+    assert counts(hq)["hq-no"] == counts(hq)["hq-yes"] == models["hq-no"].items == sent
+
+
+def test_a_classifier_that_fails_beside_the_arm_is_not_scored_and_rests() -> None:
+    site, models = site_of()
+    models["lab-yes"].broken = True
+    site.pause("lab-yes")
+    site.learn(site.classify({"x": 0.5}), "no")
+    assert models["lab-yes"].calls == 0  # one that is paused is not run
+    site.resume("lab-yes")
+    decision = site.classify({"x": 0.5})
+    site.learn(decision, "no")
+    assert counts(site)["lab-yes"] == 0
+    assert "lab-yes" in site.resting()
+    calls = models["lab-yes"].calls
+    site.learn(site.classify({"x": 0.5}), "no")
+    assert models["lab-yes"].calls == calls
+
+
+def test_what_was_said_is_in_the_events_and_outlives_a_restart() -> None:
+    log: list[Any] = []
+    site, _ = site_of(log=log)
+    decisions = site.classify_many([{"x": 0.2}, {"x": 0.7}])
+    answered = [event for event in log if isinstance(event, events.Answered)]
+    said = {id: others for event in answered for id, others in zip(event.ids, event.others, strict=True)}
+    assert all({"lab-no", "lab-yes"} <= {*said[decision.id], decision.arm} for decision in decisions)
+    assert log[0].score_local == "all"
+    folded = fold(log, axes=site.axes)
+    assert everything(folded) == everything(site.rules)
+    again, _ = site_of(score_local="used")
+    again.restore(site.state())()
+    assert again.score_local == "all"
+    for each in (site, again):
+        each.learn_many(decisions, ["no", "yes"])
+    assert counts(site) == counts(again)
+    assert log[-1].others[0] in ({"lab-no": 1.0}, {"lab-yes": 0.0}, {"lab-no": 1.0, "lab-yes": 0.0})
+    assert everything(fold(log, axes=site.axes)) == everything(site.rules)
+
+
+def test_what_a_classifier_said_that_has_left_scores_no_other_of_its_name() -> None:
+    log: list[Any] = []
+    site, _ = site_of(log=log)
+    site.pause("lab-yes")
+    site.pause("lab-dear")
+    site.resume("lab-yes")
+    decision = site.classify({"x": 0.5})
+    other = "lab-yes" if decision.arm == "lab-no" else "lab-no"
+    site.remove(other)
+    site.add_classifier(other, Counted("yes"))
+    site.learn(decision, "yes")
+    assert counts(site)[other] == 0
+    assert everything(fold(log, axes=site.axes)) == everything(site.rules)
+
+
+def test_a_reward_that_fails_for_another_classifier_changes_nothing() -> None:
+    def picky(label: Any, truth: Any) -> float:
+        if label == "yes":
+            raise ValueError("no")
+        return right_or_wrong(label, truth)
+
+    site, _ = site_of(reward=picky)
+    site.pause("lab-dear")
+    decision = site.classify({"x": 0.5})
+    with pytest.raises(RewardError, match="'lab-yes'" if decision.arm == "lab-no" else "decision 1"):
+        site.learn(decision, "no")
+    assert site.waits(decision)
+
+
+def test_labels_may_be_of_any_kind() -> None:
+    site, models = site_of()
+    models["lab-yes"].label = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        site.learn(site.classify({"x": 0.5}), True)
+    assert sum(counts(site).values()) >= 2
