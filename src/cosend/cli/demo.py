@@ -33,7 +33,7 @@ def demo(
         with extra("client"):
             from cosend.local.demo import FILE, Demo
         with as_file(FILE) as file, TemporaryDirectory(prefix="cosend-demo-") as folder:
-            plan = make_plan(file, Wishes(store=Path(folder)))
+            plan = make_plan(file, Wishes(store=Path(folder), any_ports=True))
             log = Log(console, [site.name for site in plan.sites], "text")
             log.say(f"{plan.in_words}; Ctrl-C stops all of it")
             code = asyncio.run(run_plan(plan, log, Demo(plan.sites, console, seconds).run))
