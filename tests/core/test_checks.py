@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from cosend.core.checks import check_number, check_path, check_whole
+from cosend.core.checks import check_counts, check_number, check_path, check_whole
 from cosend.errors import SettingError
 
 
@@ -37,3 +38,12 @@ def test_a_number_may_be_0_only_where_that_is_allowed() -> None:
     for value, or_0 in ((0, False), (5.1, True), (-0.1, True), (float("nan"), True), ("1", True)):
         with pytest.raises(SettingError, match="at most 5, got"):
             check_number("size", value, 5.0, or_0=or_0)
+
+
+@pytest.mark.parametrize("values", [[-1], [3, 2**63], [1, True], [1, 1.5], ["1"], [None, 1]])
+def test_many_counts_are_refused_as_one_is(values: Any) -> None:
+    good: Any
+    for good in ([], [0, 2**63 - 1], [np.int64(3), 4], range(3)):
+        check_counts("requests", good)
+    with pytest.raises(SettingError, match="requests must be a whole number from 0 to 9223372036854775807, got"):
+        check_counts("requests", values)

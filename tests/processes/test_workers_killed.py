@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cosend.errors import NoAnswer
 from cosend.node.flight import Decided
 from cosend.node.node import Node
 from cosend.service.from_file import read_site
@@ -110,7 +111,9 @@ class Flow:
 
 
 @pytest.mark.claims
-def test_workers_are_killed_and_stopped_while_items_flow(tmp_path: Path, broker: Broker, workers: list[Worker]) -> None:
+def test_workers_and_their_broker_are_killed_and_stopped_while_items_flow(
+    tmp_path: Path, broker: Broker, workers: list[Worker]
+) -> None:
     async def work() -> None:
         found = read_site(tmp_path / "network.toml", "north", 7.0, [broker.url])
         node = Node(found.setup, tmp_path / "store", durable=False, workers=found.workers)
@@ -134,6 +137,11 @@ def test_workers_are_killed_and_stopped_while_items_flow(tmp_path: Path, broker:
             assert not flow.wrong
             assert not node.counts.failures["forest"]
             assert workers[2].process.wait(10) == 0
+            broker.kill()
+            assert isinstance((await node.classify([{"age": 60}]))[0], NoAnswer)
+            broker.start()
+            while not isinstance((await node.classify([{"age": 60}]))[0], Decided):
+                await asyncio.sleep(0.05)  # until both have found the broker again
         finally:
             await node.stop(patience_s=0.5)
 
