@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from cosend.core.kernel.bookkeeping import TRAIN
 from cosend.core.learner.values import AskPeer, LabelledData
-from cosend.errors import CosendError, LinkError, Unavailable
+from cosend.errors import CosendError, LinkError, Unavailable, in_one_line
 from cosend.links.link import Link
 from cosend.node.commits import Commits
 from cosend.node.flight import Flights
@@ -83,6 +83,8 @@ class Calls:
             lane.seconds_per_item = spent if not lane.seconds_per_item else (lane.seconds_per_item + spent) / 2
         except Unavailable:  # the disk has failed: all who wait have been told
             return
+        except Exception as error:  # whatever it is, the items must not wait for ever
+            answers = Replies([Reply(None, in_one_line(error))] * len(flights.ids), "error")
         finally:
             lane.calls -= 1
             if lane.waiting:
