@@ -18,7 +18,7 @@ from cosend.links.link import Announcement, Answered
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
-from cosend.site.messages import Call, Question, Reply
+from cosend.site.messages import Call, Forward, Question, Reply
 from tests.node.networks import until
 from tests.node.sites import run
 from tests.node.test_networks import check_folds
@@ -237,5 +237,100 @@ def test_names_that_are_announced_and_gone_leave_nothing_behind(tmp_path: Path) 
                 await link.kill()
             assert not north.peers.refused
             assert len(north.breakers._breakers) < 10
+
+    run(work())
+
+
+def test_labels_that_are_too_long_to_go_together_are_told_without_delay(tmp_path: Path) -> None:
+    hub = Hub()
+
+    async def work() -> None:
+        async with two(tmp_path, hub) as (north, south):
+            await play(north, range(5))
+            await until(lambda: nothing_waits(north, south))
+            forwards = [Forward("south", "north", 1_000 + n, f"{n} {'x' * 20_000}") for n in range(300)]
+            start = time.monotonic()
+            north.peers.posting.post(forwards)
+            await until(lambda: nothing_waits(north))
+            assert time.monotonic() - start < 2.0
+
+    run(work())
+
+
+def test_items_that_cannot_travel_fail_alone_and_are_no_fault_of_the_peer(tmp_path: Path) -> None:
+    hub = Hub()
+
+    async def work() -> None:
+        async with two(tmp_path, hub) as (north, _):
+            await play(north, range(60))
+            items: list[Any] = [{"age": 5, "more": object()}, *({"age": age} for age in range(8))]
+            decided = await north.classify(items)
+            assert isinstance(decided[0], Decided)
+            assert [each.arm for each in decided if isinstance(each, Decided)] == ["north's", *["south"] * 8]
+            for _ in range(5):
+                await north.classify(items[:1])
+            assert north.breakers.of("south").position == "closed"
+
+    run(work())
+
+
+def test_a_peer_that_was_discovered_costs_what_it_says_of_late(tmp_path: Path) -> None:
+    hub = Hub()
+
+    async def work() -> None:
+        async with two(tmp_path, hub, discover=True) as (north, _):
+            for cost in (0.1, 0.3):
+                east = hub.link("east")
+                await east.serve(Announcement("east", CONTEXT, 1, cost), Stub())
+                assert north.rules.learner.arms.cost("east") == cost
+                await north.change_arm("east", cost=0.2)  # which stays, unless it says something else
+                await east.kill()
+            await hub.link("east").serve(Announcement("east", CONTEXT, 1, 0.3), Stub())
+            assert north.rules.learner.arms.cost("east") == 0.2
+            south = Announcement("south", CONTEXT, 1, 0.7)  # of which the file says what it costs
+            hub.links["north"]._appeared(south)
+            assert north.rules.learner.arms.cost("south") == 0.0
+
+    run(work())
+
+
+def test_with_many_in_flight_reports_ride_along_and_few_are_asked_for(tmp_path: Path) -> None:
+    hub = Hub()
+
+    async def work() -> None:
+        policy = CoS(slices=1, exploration_exponent=0.5)
+        async with two(tmp_path, hub, policy=policy, deadline_s=10.0) as (north, _):
+            asked = 0
+            ask = hub.links["north"].report
+
+            async def counted(*question: Any) -> Any:
+                nonlocal asked
+                asked += 1
+                return await ask(*question)
+
+            hub.links["north"].report = counted  # type: ignore[assignment, method-assign]
+
+            async def client(shift: int) -> None:
+                for age in range(20):
+                    (decided,) = await north.classify([{"age": (age + shift) % 100}])
+                    assert isinstance(decided, Decided)
+                    await north.label([Given(decided.id, "ill")])
+
+            await asyncio.gather(*map(client, range(30)))
+            trained = north.counts.decisions["south", "train"]
+            assert trained > 50
+            assert asked < trained / 10, (asked, trained)
+
+    run(work())
+
+
+def test_one_retry_is_enough_to_do_without_a_peer(tmp_path: Path) -> None:
+    hub = Hub()
+
+    async def work() -> None:
+        async with two(tmp_path, hub, retries=1) as (north, _):
+            await play(north, range(60))
+            hub.loses = lambda site: site == "south"
+            assert "north's" in await play(north, range(3))
 
     run(work())

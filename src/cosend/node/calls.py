@@ -29,6 +29,7 @@ GATHER_S: Final = 0.002  # how long they wait at most
 ASK_SHARE: Final = 0.25  # of the deadline, for a question how much labelled data a peer has
 FRESH_S: Final = 1.0  # how long a report that rode along with a reply is worth something
 MOST_REPORTS: Final = 100_000
+UNFIT: Final = ("too large", "unfit")  # why items cannot be sent: fewer of them may go, and it is no fault of the peer
 Then = Callable[[int, int, Answers], None]
 Group = tuple[Flights, int, Then]  # flights that go together, the place of the first among those chosen together
 _QUESTION: Final = partial(tuple.__new__, Question)  # three times faster than by calling the class
@@ -105,7 +106,7 @@ class Calls:
                 raise LinkError("call", peer, "broker gone", "this site has no network")
             replies, reports = await self._link.call(peer, Call(peer, self._site, questions), self._call_s)
         except LinkError as error:
-            if error.reason == "too large" and count > 1:
+            if error.reason in UNFIT and count > 1:
                 return await self._halves(peer, flights)
             return Replies([Reply(None, str(error))] * count, why(error))
         self._remember(peer, flights, reports)
@@ -186,4 +187,6 @@ def _together(groups: list[Flights]) -> Flights:
 
 def why(error: CosendError) -> Kind:
     """Return in a word why a peer has failed."""
+    if isinstance(error, LinkError) and error.reason in UNFIT:
+        return "item"
     return "time" if isinstance(error, LinkError) and error.reason == "deadline" else "network"

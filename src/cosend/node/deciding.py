@@ -337,7 +337,9 @@ class Deciding:
     def take_back(self, arm: str, ids: Sequence[int], reason: str, kind: str, *, worked: bool) -> dict[int, int]:
         """Take back choices of an arm that has failed; returns those that still waited, as `Rules.fail` does."""
         self.counts.failed(arm, max(1, len(ids)), kind, reason)
-        if not worked and self.breakers.of(arm).failed(reason):
+        if kind == "item":  # nothing is known of the arm: it was not asked
+            self.breakers.of(arm).forget_try()
+        elif not worked and self.breakers.of(arm).failed(reason):
             self.counts.opened(arm, reason)
         again, forwards = self.rules.fail(ids, arm, reason)
         self.said(ids)  # and forget it

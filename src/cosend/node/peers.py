@@ -31,6 +31,7 @@ class Peers:
         self.breakers = breakers
         self.start = posting.start
         self.refused: dict[str, str] = {}  # by name: why a site that is there may not be asked
+        self._costs: dict[str, float] = {}  # by peer: what it said last that a call costs
         self.absent: frozenset[str] = frozenset()
 
     def heard(self, change: Change) -> None:
@@ -67,6 +68,7 @@ class Peers:
             reason = self._add(told)
         if reason is None:
             self.refused.pop(told.site, None)
+            self._follow_cost(told)
         elif self.refused.get(told.site) != reason:
             self.refused[told.site] = reason
             LOG.warning("peer refused", extra={"peer": told.site, "reason": reason})
@@ -78,6 +80,13 @@ class Peers:
         except CosendError as error:
             return str(error)
         return None
+
+    def _follow_cost(self, told: Announcement) -> None:
+        """Let a peer that was discovered cost what it says, when it says something else than before."""
+        before = self._costs.get(told.site, told.cost)
+        self._costs[told.site] = told.cost
+        if before != told.cost and told.site not in self.setup.peers:
+            self.rules.set_cost(told.site, told.cost)
 
     def _misfit(self, told: Announcement) -> str | None:
         """Return why a site may not be asked, None if it may."""
