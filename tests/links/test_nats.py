@@ -84,6 +84,26 @@ def test_without_a_broker_a_link_says_so_and_connects_when_there_is_one() -> Non
     story(broker, played)
 
 
+def test_a_name_is_taken_once_also_by_links_that_connect_later_and_the_next_one_gets_it() -> None:
+    broker = Broker()
+    broker.start()
+
+    async def played(world: NatsWorld) -> None:
+        first, _ = await serving(world, "north")
+        second = NatsLink("north", world.options)
+        world.links.append(second)
+        await second.start()
+        await second.serve(announcement("north"), Peer())  # it is not connected yet
+        await until(lambda: "another site of this name" in second.last_error)
+        assert not second.connected
+        await first.close()
+        await until(lambda: second.connected)
+        south = await world.link("south")
+        assert (await south.call("north", a_call(1), 5.0)).replies == [Reply(1)]
+
+    story(broker, played)
+
+
 def test_a_broker_that_hangs_is_gone_too() -> None:
     broker = Broker()
     broker.start()

@@ -157,6 +157,7 @@ class NatsLink(Asking):
         for hint in ("here", "left"):
             await client.subscribe(self.subject("*", hint), cb=self._on_hint)
         if self._server is not None:
+            await self._refuse_twin()
             await self._register()
         await self._on_connect()
 

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from cosend.core.learner.values import LabelledData
-from cosend.errors import CosendError, NetworkError, NoAnswer
+from cosend.errors import CosendError, NoAnswer, Unavailable
 from cosend.links.link import Answered, Context
 from cosend.node.deciding import NONE, copies
 from cosend.node.labels import are_labels, kind_of, replies_of
@@ -45,12 +45,11 @@ class Answering:
         """Label items with local classifiers."""
         node = self.node
         self._check(call.caller)
-        for question in call.questions if self._withdrawn else ():
-            if (call.caller, question.request) in self._withdrawn:
-                raise NetworkError(f"request {question.request} of {call.caller!r} was withdrawn before it came")
-        answer = _Answer(node, call.caller, call.questions)
+        answer = _Answer(node, call.caller, self._without_withdrawn(call))
         try:
             await answer.run()
+            if not answer.deciding.is_open:  # the disk has failed meanwhile: what models said was not taken
+                raise Unavailable(f"site {node.setup.name!r} had to start again from its log")
             reports = []
             if any(map(TRAINING, call.questions)):
                 reports = [node.rules.report(question.context) for question in call.questions]
@@ -61,6 +60,17 @@ class Answering:
             raise
         node.counts.served[call.caller] += len(call.questions)
         return Answered(answer.replies(), reports)
+
+    def _without_withdrawn(self, call: Call) -> Sequence[Question]:
+        """Return questions, no label being awaited for those that were withdrawn before they came."""
+        if not self._withdrawn:
+            return call.questions
+        return [
+            question._replace(training=False, labelled=False)
+            if (call.caller, question.request) in self._withdrawn
+            else question
+            for question in call.questions
+        ]
 
     async def report(self, caller: str, contexts: Sequence[Context]) -> list[LabelledData]:
         """Tell how much labelled data there is around contexts."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from cosend.core.kernel.bookkeeping import TRAIN
 from cosend.core.learner.values import AskPeer, LabelledData
-from cosend.errors import CosendError, LinkError, Unavailable
+from cosend.errors import CosendError, LinkError, Unavailable, in_one_line
 from cosend.links.link import Link
 from cosend.node.commits import Commits
 from cosend.node.flight import Flights
@@ -29,6 +29,7 @@ GATHER_S: Final = 0.002  # how long they wait at most
 ASK_SHARE: Final = 0.25  # of the deadline, for a question how much labelled data a peer has
 FRESH_S: Final = 1.0  # how long a report that rode along with a reply is worth something
 MOST_REPORTS: Final = 100_000
+UNFIT: Final = ("too large", "unfit")  # why items cannot be sent: fewer of them may go, and it is no fault of the peer
 Then = Callable[[int, int, Answers], None]
 Group = tuple[Flights, int, Then]  # flights that go together, the place of the first among those chosen together
 _QUESTION: Final = partial(tuple.__new__, Question)  # three times faster than by calling the class
@@ -83,6 +84,8 @@ class Calls:
             lane.seconds_per_item = spent if not lane.seconds_per_item else (lane.seconds_per_item + spent) / 2
         except Unavailable:  # the disk has failed: all who wait have been told
             return
+        except Exception as error:  # whatever it is, the items must not wait for ever
+            answers = Replies([Reply(None, in_one_line(error))] * len(flights.ids), "error")
         finally:
             lane.calls -= 1
             if lane.waiting:
@@ -103,7 +106,7 @@ class Calls:
                 raise LinkError("call", peer, "broker gone", "this site has no network")
             replies, reports = await self._link.call(peer, Call(peer, self._site, questions), self._call_s)
         except LinkError as error:
-            if error.reason == "too large" and count > 1:
+            if error.reason in UNFIT and count > 1:
                 return await self._halves(peer, flights)
             return Replies([Reply(None, str(error))] * count, why(error))
         self._remember(peer, flights, reports)
@@ -184,4 +187,6 @@ def _together(groups: list[Flights]) -> Flights:
 
 def why(error: CosendError) -> Kind:
     """Return in a word why a peer has failed."""
+    if isinstance(error, LinkError) and error.reason in UNFIT:
+        return "item"
     return "time" if isinstance(error, LinkError) and error.reason == "deadline" else "network"

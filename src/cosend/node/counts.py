@@ -23,7 +23,7 @@ class Counts:
     failures: Counter[str] = field(default_factory=Counter)  # by arm
     failures_by_kind: Counter[tuple[str, str]] = field(
         default_factory=Counter
-    )  # by arm, and error, label, time or lesson
+    )  # by arm, and error, label, time, network, item or lesson
     openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
     labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired
     served: Counter[str] = field(default_factory=Counter)  # items that were answered, by the peer that asked

@@ -103,11 +103,8 @@ class Deciding:
         self._scheduled = False
         if self._closed:
             return
-        (new, self._new), (again, self._again), (told, self._told) = (
-            (self._new, []),
-            (self._again, []),
-            (self._told, []),
-        )
+        new, again, told = self._new, self._again, self._told
+        self._new, self._again, self._told = [], [], []
         uses: Uses = {}
         for flight, reports in told:
             self._choose_again([flight], frozenset(flight.reasons), uses, reports)
@@ -306,7 +303,8 @@ class Deciding:
             self._complete(arm, cost, flights.at(good), [replies[row].label for row in good])
         both = zip(flights.one_by_one(), replies, strict=True)
         failures = [(flight, reply.failed) for flight, reply in both if reply.failed is not None]
-        self._failed(arm, failures, kind_of(answers), worked=bool(good))
+        if failures:  # of those that went along with other people's items, none may have failed
+            self._failed(arm, failures, kind_of(answers), worked=bool(good))
 
     def _complete(self, arm: str, cost: float, flights: Flights, labels: list[Any]) -> None:
         """Enter labels, and answer those who asked."""
@@ -339,7 +337,9 @@ class Deciding:
     def take_back(self, arm: str, ids: Sequence[int], reason: str, kind: str, *, worked: bool) -> dict[int, int]:
         """Take back choices of an arm that has failed; returns those that still waited, as `Rules.fail` does."""
         self.counts.failed(arm, max(1, len(ids)), kind, reason)
-        if not worked and self.breakers.of(arm).failed(reason):
+        if kind == "item":  # nothing is known of the arm: it was not asked
+            self.breakers.of(arm).forget_try()
+        elif not worked and self.breakers.of(arm).failed(reason):
             self.counts.opened(arm, reason)
         again, forwards = self.rules.fail(ids, arm, reason)
         self.said(ids)  # and forget it

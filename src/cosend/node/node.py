@@ -88,7 +88,7 @@ class Node:
             raise
         gc.collect()
         gc.freeze()  # what is here stays: a collection need not look at it again
-        self._not_ready = None
+        self._go_on()
         LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
         self._do(self._tick())
         self._do(self._tidy())
@@ -103,6 +103,11 @@ class Node:
         await link.serve(
             Announcement(setup.name, setup.context, len(setup.classifiers), setup.call_cost), Answering(self)
         )
+
+    def _go_on(self) -> None:
+        """Answer from now on, and look for peers: until now, nobody listened to what was heard of them."""
+        self._not_ready = None
+        self.peers.begin()
 
     def _heard(self, change: Change) -> None:
         if self.is_ready:
@@ -145,6 +150,8 @@ class Node:
         rules, setup = self.rules, self.setup
         own = rules.learner.arms.own
         for arm in [arm for arm in setup.classifiers if arm not in own]:
+            if arm in rules.learner.arms.peers:  # it was discovered, and now there is a classifier of its name
+                self._remove_peer(arm)
             rules.add_local(arm, setup.cost(arm))
         for arm in [arm for arm in own if arm not in setup.classifiers]:
             rules.remove(arm)
@@ -167,9 +174,12 @@ class Node:
             if peer not in known:
                 rules.add_peer(peer, cost, functions)
         for peer in [peer for peer in known if peer not in setup.peers and not setup.discover and setup.peers]:
-            rules.remove(peer)
-            self.peers.posting.outbox.forget(peer)
+            self._remove_peer(peer)
         self.peers.look()
+
+    def _remove_peer(self, peer: str) -> None:
+        self.rules.remove(peer)
+        self.peers.posting.outbox.forget(peer)
 
     async def stop(self, patience_s: float = 5.0) -> None:
         """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
@@ -200,7 +210,13 @@ class Node:
     def _do(self, work: Any) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, Unavailable):  # that the disk has failed was said already
+            LOG.error("something failed in the background", extra={"reason": in_one_line(error)})
 
     # What clients call
 
@@ -378,6 +394,7 @@ class Node:
                 LOG.error("the site could not be started again from its log", extra={"reason": in_one_line(error)})
                 continue
             self.counts.rebuilt += 1
-            self._rebuilding, self._not_ready = False, None
+            self._rebuilding = False
+            self._go_on()
             LOG.info("the site has started again from its log")
             return

@@ -135,19 +135,19 @@ class Posting:
                 try:
                     await link.post(peer, forwards, POST_S)
                 except LinkError as error:
-                    most = self._fewer(peer, len(forwards), error)
+                    if error.reason in ("too large", "unfit"):  # fewer of them may go, and at once
+                        most = self._fewer(peer, len(forwards), error)
+                        continue
                     await asyncio.sleep(rest_s)
                     rest_s = min(LONGEST_REST_S, 2 * rest_s)
                 else:
                     self.outbox.taken(peer, len(forwards))
-                    rest_s, most = FIRST_REST_S, MOST_TOGETHER
+                    rest_s, most = FIRST_REST_S, min(MOST_TOGETHER, 2 * most)
         finally:
             self._busy.discard(peer)
 
     def _fewer(self, peer: str, count: int, error: LinkError) -> int:
-        """Return how many to send the next time after a failure; one alone that cannot be sent is given up."""
-        if error.reason not in ("too large", "unfit"):
-            return MOST_TOGETHER
+        """Return how many to send after so many were too many; one alone that cannot be sent is given up."""
         if count == 1:
             LOG.error("a label cannot be sent to a peer", extra={"arm": peer, "reason": str(error)})
             self.outbox.taken(peer, 1)

@@ -31,6 +31,7 @@ class Peers:
         self.breakers = breakers
         self.start = posting.start
         self.refused: dict[str, str] = {}  # by name: why a site that is there may not be asked
+        self._costs: dict[str, float] = {}  # by peer: what it said last that a call costs
         self.absent: frozenset[str] = frozenset()
 
     def heard(self, change: Change) -> None:
@@ -40,8 +41,14 @@ class Peers:
             LOG.info(f"{change.kind} {'to' if change.kind == 'connected' else 'from'} the network")
         elif told is not None:
             LOG.info(f"peer {change.kind}", extra={"peer": told.site, "version": told.version})
-            if change.kind == "appeared":
+            if change.kind == "gone":
+                self.refused.pop(told.site, None)  # names cost nothing: only those that are there are remembered
+            elif change.kind == "appeared" and told.site in self.rules.learner.arms.peers:
                 self.breakers.of(told.site).worked()  # what failed before need not fail now
+        self.begin()
+
+    def begin(self) -> None:
+        """Find out which peers can be asked, and tell all of them what waits for them."""
         self.look()
         for peer in self.posting.outbox.peers():
             self.posting.deliver(peer)
@@ -57,13 +64,29 @@ class Peers:
     def _meet(self, told: Announcement) -> None:
         """Let a site that is there be asked, if it fits."""
         reason = self._misfit(told)
+        if reason is None and told.site not in self.rules.learner.arms.peers:
+            reason = self._add(told)
         if reason is None:
             self.refused.pop(told.site, None)
-            if told.site not in self.rules.learner.arms.peers:
-                self.rules.add_peer(told.site, told.cost, max(1, told.functions))
+            self._follow_cost(told)
         elif self.refused.get(told.site) != reason:
             self.refused[told.site] = reason
             LOG.warning("peer refused", extra={"peer": told.site, "reason": reason})
+
+    def _add(self, told: Announcement) -> str | None:
+        """Make a site a peer; returns why it cannot be one, and the others are not kept out by that."""
+        try:
+            self.rules.add_peer(told.site, told.cost, max(1, told.functions))
+        except CosendError as error:
+            return str(error)
+        return None
+
+    def _follow_cost(self, told: Announcement) -> None:
+        """Let a peer that was discovered cost what it says, when it says something else than before."""
+        before = self._costs.get(told.site, told.cost)
+        self._costs[told.site] = told.cost
+        if before != told.cost and told.site not in self.setup.peers:
+            self.rules.set_cost(told.site, told.cost)
 
     def _misfit(self, told: Announcement) -> str | None:
         """Return why a site may not be asked, None if it may."""

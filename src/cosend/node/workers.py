@@ -30,7 +30,7 @@ QUICK_S: Final = 0.002  # of work: no second thread is woken for less, because w
 MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is given no more
 
 
-Kind = Literal["error", "time", "network"]
+Kind = Literal["error", "time", "network", "item"]
 
 
 class Replies(list[Reply]):
