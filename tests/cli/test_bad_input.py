@@ -138,7 +138,7 @@ def test_a_title_is_printed_as_it_is(title: str, here: Path) -> None:
     (here / "good.toml").write_text(f"title = {title!r}\n{GOOD}")
     result = called("run", "good.toml", "--out", "out[/b]")
     assert result.exit_code == 0, result.output
-    assert f"{title}: 60 items" in result.stdout
+    assert f"{title} \N{MIDDLE DOT} 60 items" in result.stdout
     assert "report: out[/b]/report.html" in result.stdout
 
 
@@ -181,7 +181,7 @@ def test_options_out_of_bounds_are_refused_by_name(arguments: list[str], word: s
     [
         (["run", "good.toml"], "report.html"),
         (["run", "good.toml"], "results.json"),
-        (["run", "good.toml"], "plots/flows.png"),
+        (["run", "good.toml"], "plots/flow.svg"),
         (["regret"], "table.md"),
         (["reproduce", "beyond"], "results.json"),
         (["reproduce", "kdd99", "--data", "rows.csv"], "phase_shares.png"),
@@ -209,7 +209,7 @@ def test_too_little_memory_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) 
     def full(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("cosend.cli.run.build", full)
+    monkeypatch.setattr("cosend.cli.playing.build", full)
     assert refused("run", "good.toml") == "error: not enough memory for that; take fewer items\n"
 
 

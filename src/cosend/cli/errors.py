@@ -7,7 +7,18 @@ from contextlib import contextmanager
 
 import typer
 
-from cosend.errors import CosendError
+from cosend.errors import CosendError, cut
+from cosend.reports.text import counted
+
+LONGEST_LINE = 400  # characters: five lines of a terminal
+MOST_LINES = 25
+
+
+def on_a_screen(sentence: str) -> str:
+    """Return a message that fits on a screen: long lines without their middle, and not too many of them."""
+    lines = [cut(line, LONGEST_LINE) for line in sentence.splitlines()]
+    more = [f"... and {counted(len(lines) - MOST_LINES, 'more line')}"] if len(lines) > MOST_LINES else []
+    return "\n".join([*lines[:MOST_LINES], *more])
 
 
 @contextmanager
@@ -16,7 +27,7 @@ def say_errors() -> Iterator[None]:
     try:
         yield
     except CosendError as error:
-        typer.secho(f"error: {error}", fg="red", err=True)
+        typer.secho(f"error: {on_a_screen(str(error))}", fg="red", err=True)
         raise typer.Exit(2) from None
     except MemoryError:
         typer.secho("error: not enough memory for that; take fewer items", fg="red", err=True)

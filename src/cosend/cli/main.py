@@ -24,7 +24,6 @@ app = typer.Typer(
     name="cosend",
     help="Classify or send: sites that learn, for every item, whether to use a local classifier or a peer.",
     no_args_is_help=True,
-    add_completion=False,
 )
 app.command("run")(run_command.run)
 app.command("validate")(validate_command.validate)

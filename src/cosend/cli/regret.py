@@ -11,33 +11,55 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from cosend.cli.completion import in_their_case, names_like
 from cosend.cli.errors import say_errors
-from cosend.cli.show import new_console, printable
+from cosend.cli.show import new_console, printable, saying_when_compiling
 from cosend.experiments.regret import report
 from cosend.experiments.regret.run import Run, decisions_of, runs
 from cosend.experiments.regret.settings import FEWEST_ITEMS, POLICIES, PROBLEMS, Settings
 from cosend.reports.folder import check_ready, writing
 
-PROBLEM_NAMES = ", ".join(problem.name for problem in PROBLEMS)
+PROBLEM_NAMES = tuple(problem.name for problem in PROBLEMS)
 WORDS = ("problem", "policy", "verdict", "where", "zooming", "against", "claim")  # the rest are numbers
-POLICY_NAMES = ", ".join(policy.name for policy in POLICIES)
+POLICY_NAMES = tuple(policy.name for policy in POLICIES)
+QUICK = Settings(seeds=2, items=20_000)
 
 
 def regret(
     out: Annotated[Path, typer.Option(help="Where results.json, table.md and the plots go.")] = Path("out/regret"),
-    seeds: Annotated[int, typer.Option(min=1, help="How often every problem is drawn anew.")] = Settings().seeds,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="How often every problem is drawn anew.", show_default=str(Settings().seeds)),
+    ] = None,
     problem: Annotated[
-        list[str] | None, typer.Option(help=f"Only this problem; may be given again. {PROBLEM_NAMES}.")
+        list[str] | None,
+        typer.Option(
+            help=f"Only this problem; may be given again. {', '.join(PROBLEM_NAMES)}.",
+            autocompletion=names_like(PROBLEM_NAMES),
+        ),
     ] = None,
     policy: Annotated[
-        list[str] | None, typer.Option(help=f"Only this policy; may be given again. {POLICY_NAMES}.")
+        list[str] | None,
+        typer.Option(
+            help=f"Only this policy; may be given again. {', '.join(POLICY_NAMES)}.",
+            autocompletion=names_like(POLICY_NAMES),
+        ),
     ] = None,
     items: Annotated[int | None, typer.Option(min=FEWEST_ITEMS, help="At most so many items for a site.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help=f"A first answer: {QUICK.seeds} seeds and {QUICK.items:,} items.")
+    ] = False,
 ) -> None:
     """Measure the regret of every policy and compare its growth with the theorems."""
     console = new_console()
     with say_errors():
-        settings = Settings(seeds=seeds, problems=tuple(problem or ()), policies=tuple(policy or ()), items=items)
+        few = QUICK if quick else Settings()
+        settings = Settings(
+            seeds=seeds or few.seeds,
+            problems=in_their_case(problem or (), PROBLEM_NAMES),
+            policies=in_their_case(policy or (), POLICY_NAMES),
+            items=items or few.items,
+        )
         check_ready(out, ("results.json", "table.md", "regret.png", "parts.png"), "--out")
         done, finished = measure(settings, console)
         if not done:
@@ -55,8 +77,8 @@ def measure(settings: Settings, console: Console) -> tuple[list[Run], bool]:
     """Run everything under a progress bar; on Ctrl-C, return the runs that were done by then, and False."""
     bars = (TextColumn("{task.description:>22}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     done: list[Run] = []
-    with Progress(*bars, console=console) as progress:
-        task = progress.add_task("", total=decisions_of(settings))
+    with Progress(*bars, console=console) as progress, saying_when_compiling(console):
+        task = progress.add_task("drawing a problem", total=decisions_of(settings))
 
         def watch(what: str, decisions: int) -> None:
             progress.update(task, description=what, completed=decisions)

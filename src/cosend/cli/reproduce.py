@@ -9,7 +9,7 @@ import typer
 
 from cosend.cli import beyond as beyond_command
 from cosend.cli.errors import say_errors
-from cosend.cli.show import new_console, print_tables, printable, steps_bar
+from cosend.cli.show import READING, new_console, print_tables, printable, saying_when_compiling, steps_bar
 from cosend.experiments.kdd99 import report as kdd99_report
 from cosend.experiments.kdd99 import run as kdd99_run
 from cosend.experiments.kdd99.settings import WINDOW_ROWS, WINDOW_START, Settings
@@ -29,18 +29,22 @@ def kdd99(
     data: Annotated[
         Path | None, typer.Option(help="The KDD Cup 99 file, .gz or plain; without it scikit-learn downloads it.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many runs every number is the mean of.")] = 5,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many runs every number is the mean of.", show_default=str(Settings().seeds)),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where results.json, tables.md and the plots go.")] = Path("out/kdd99"),
     start: Annotated[int, typer.Option(help="First row of the window, counted from 0.")] = WINDOW_START,
     rows: Annotated[int, typer.Option(min=10, help="Length of the window.")] = WINDOW_ROWS,
+    quick: Annotated[bool, typer.Option("--quick", help="A first answer: 1 seed.")] = False,
 ) -> None:
     """Reproduce the paper's tables: two setups, two parameters, three contexts, all orders, and the baselines."""
     console = new_console()
     with say_errors():
-        settings = Settings(data=data, seeds=seeds, start=start, rows=rows)
+        settings = Settings(data=data, seeds=seeds or (1 if quick else Settings().seeds), start=start, rows=rows)
         check_ready(out, FILES, "--out")
-        with steps_bar(console) as progress:
-            task = progress.add_task("", total=1)
+        with steps_bar(console) as progress, saying_when_compiling(console):
+            task = progress.add_task(READING, total=None)
             results, curves = kdd99_run.run(
                 settings, lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
             )

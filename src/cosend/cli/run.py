@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cosend.cli.completion import scenarios_like
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.playing import Live, play_all
 from cosend.cli.show import new_console, printable
@@ -40,7 +41,10 @@ SiteColumn = Annotated[
 
 def run(
     scenario: Annotated[
-        Path | None, typer.Argument(help=f"A network file, or a built-in scenario: {', '.join(BUILT_IN)}.")
+        Path | None,
+        typer.Argument(
+            help=f"A network file, or a built-in scenario: {', '.join(BUILT_IN)}.", autocompletion=scenarios_like
+        ),
     ] = None,
     stream: StreamFile = None,
     label: LabelColumn = None,
@@ -155,9 +159,10 @@ def _cells(row: Row, mark: str) -> list[str]:
 def sites_table(result: dict[str, Any]) -> Table:
     """Return one row for every site: the policy of the run beside what the site could do alone."""
     alone = [name for name in ("never send", "best local", "oracle per cell") if _rows_of(result, name)]
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in ("site", result["policy"], "error %", "sent %", *alone):
-        shown.add_column(heading, justify="left" if heading == "site" else "right", no_wrap=heading == "site")
+    title = f"{result['policy']} at each site, and the reward of others there"
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in ("site", "reward", "error %", "sent %", *alone):
+        shown.add_column(heading, justify="left" if heading == "site" else "right", no_wrap=True)
     for site, own in _rows_of(result, result["policy"]).items():
         rewards = [_rows_of(result, name).get(site) for name in alone]
         others = ["" if row is None else f"{row['mean_reward']:.3f}" for row in rewards]

@@ -14,6 +14,8 @@ from rich.table import Table
 from cosend.compiled import telling
 from cosend.reports.text import TableText
 
+READING = "reading the data"  # before the first step of an experiment
+
 
 def new_console(*, stderr: bool = False) -> Console:
     """Return a console that prints text as it is: a title or a path may have square brackets or colons in it."""

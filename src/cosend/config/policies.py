@@ -23,6 +23,7 @@ from cosend.errors import SettingError, shown
 Options = Mapping[str, Any]
 UNKNOWN: Final = "unknown"  # as the horizon: it is guessed, and the guess doubles
 INSIDE: Final = "policy"
+BY_NAME: Final = {name.lower(): kind for name, kind in POLICIES.items()}  # people write names in any case
 DEEPEST: Final = 5  # policies around each other
 
 
@@ -32,7 +33,7 @@ def build_policy(options: Options, horizon: int | None) -> Policy:
     `horizon` is the number of items at a site, None if that is not known. Policies of equal cells, and those with time
     as an axis, get it unless the file gives another one.
     """
-    kind = POLICIES[options["name"]]
+    kind = BY_NAME[options["name"].lower()]
     given = {name: value for name, value in options.items() if name != "name"}
     if issubclass(kind, Wrapper):
         if INSIDE in given:
@@ -46,7 +47,7 @@ def build_policy(options: Options, horizon: int | None) -> Policy:
 
 def wants_horizon(options: Options) -> bool:
     """Tell whether a policy depends on the number of items at a site, and the file does not name it."""
-    kind = POLICIES[options["name"]]
+    kind = BY_NAME[options["name"].lower()]
     if issubclass(kind, Wrapper):
         return INSIDE in options and wants_horizon(options[INSIDE])
     return "horizon" not in options and (issubclass(kind, EqualCells) or bool(options.get("time_dimension")))
@@ -61,10 +62,11 @@ def policy_mistakes(options: Any, key: str = "policy", depth: int = 1) -> Iterat
         yield f"{key}.name: a policy needs its name, one of {', '.join(POLICIES)}"
         return
     name = options["name"]
-    if not isinstance(name, str) or name not in POLICIES:
+    kind = BY_NAME.get(name.lower()) if isinstance(name, str) else None
+    if kind is None:
         yield f"{key}.name: must be one of {', '.join(POLICIES)}, got {shown(name)}{perhaps(name, list(POLICIES))}"
         return
-    found = [*_option_mistakes(POLICIES[name], options, key), *_mistakes_inside(POLICIES[name], options, key, depth)]
+    found = [*_option_mistakes(kind, options, key), *_mistakes_inside(kind, options, key, depth)]
     yield from found
     if not found:
         try:

@@ -17,6 +17,7 @@ from cosend.experiments.regret.run import Run
 from cosend.experiments.regret.settings import MOSTLY, POLICIES, PROBLEMS, NamedPolicy, NamedProblem, theorem_applies
 from cosend.experiments.regret.slopes import Slope, log_log_slope, over_seeds
 from cosend.reports.plots import png
+from cosend.reports.text import counted
 from cosend.theory import bounds
 
 TableText = tuple[str, list[str], list[list[str]]]  # title, heading, rows
@@ -177,7 +178,7 @@ def short(items: int) -> str:
 
 def _seeds(found: dict[str, Any]) -> str:
     counts = sorted({each["seeds"] for each in found["rows"]})
-    return f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+    return counted(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
 
 def shown(slope: float | None, ends: list[float] | None) -> str:

@@ -1,0 +1,89 @@
+"""Names in any case, the tab key, messages that fit on a screen, and first answers in a minute."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cosend.cli import beyond, regret
+from cosend.cli.completion import in_their_case, names_like, scenarios_like
+from cosend.cli.errors import LONGEST_LINE, MOST_LINES, on_a_screen, say_errors
+from cosend.cli.main import app
+from cosend.config.policies import build_policy, policy_mistakes
+from cosend.core.policy.policies import POLICIES
+from cosend.errors import CosendError, ScenarioError
+
+
+@pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])
+def test_a_file_may_write_the_name_of_a_policy_in_any_case(spell: type[str]) -> None:
+    for name, kind in POLICIES.items():
+        options = {"name": spell(name)}
+        if name == "ChangeAware":
+            options["policy"] = {"name": spell("CellKLUCB")}  # type: ignore[assignment]
+        assert list(policy_mistakes(options)) == []
+        assert type(build_policy(options, 100)) is kind
+
+
+def test_names_on_the_command_line_are_taken_in_any_case_and_unknown_ones_are_refused() -> None:
+    assert in_their_case(["cos", "ZOOMINGKLUCB", "cosmos"], POLICIES) == ("CoS", "ZoomingKLUCB", "cosmos")
+    refused = CliRunner().invoke(app, ["regret", "--policy", "cosmos"])
+    assert refused.exit_code == 2
+    assert "must be one of 'CoS'" in refused.stderr
+
+
+def test_the_tab_key_offers_names_whatever_their_case() -> None:
+    assert names_like(POLICIES)("zooming") == ["Zooming", "ZoomingKLUCB"]
+    assert names_like(["a"])("b") == []
+
+
+def test_the_tab_key_offers_built_in_scenarios_folders_and_network_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clinic.toml").write_text("")
+    (tmp_path / "other.csv").write_text("")
+    (tmp_path / "cases").mkdir()
+    (tmp_path / "cases" / "one.toml").write_text("")
+    assert scenarios_like("c") == ["clinics", "cases/", "clinic.toml"]
+    assert scenarios_like("cases/") == ["cases/one.toml"]
+    assert scenarios_like("o") == []
+
+
+@pytest.mark.compiled
+def test_a_shell_can_ask_for_completions() -> None:
+    """As bash asks: with the words so far in the environment."""
+    asked = {**os.environ, "_COSEND_COMPLETE": "complete_bash", "COMP_WORDS": "cosend run tra", "COMP_CWORD": "2"}
+    answer = CliRunner().invoke(app, [], env=asked, prog_name="cosend")
+    assert "traffic" in answer.stdout
+
+
+def test_long_messages_are_cut_to_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    mistakes = [f"key.{n}: {'x' * 1_000}" for n in range(40)]
+    shown = on_a_screen(str(ScenarioError("file", mistakes))).splitlines()
+    assert len(shown) <= MOST_LINES
+    assert max(map(len, shown)) < LONGEST_LINE + 60
+    many = on_a_screen("\n".join("abc")) + on_a_screen("\n".join("x" * (MOST_LINES + 1)))
+    assert many.endswith("... and 1 more line")
+    with pytest.raises(typer.Exit), say_errors():
+        raise CosendError("y" * 3_000)
+    assert len(capsys.readouterr().err) < LONGEST_LINE + 80
+
+
+def test_quick_takes_little_unless_told_otherwise() -> None:
+    assert (regret.QUICK.seeds, regret.QUICK.items) == (2, 20_000)
+    assert (beyond.QUICK.seeds, beyond.QUICK.rows, beyond.QUICK.parts) == (1, 2_000, ("windows",))
+    for command in (["regret"], ["reproduce", "kdd99"], ["reproduce", "beyond"]):
+        assert "--quick" in CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "200"}).stdout
+
+
+@pytest.mark.compiled
+def test_a_quick_regret_has_its_table_and_names_one_seed_as_one(tmp_path: Path) -> None:
+    arguments = ["regret", "--quick", "--problem", "LINE", "--policy", "cos", "--seeds", "1", "--items", "1000"]
+    done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "160"})
+    assert done.exit_code == 0, done.output
+    assert "1 seed" in done.stdout
+    assert "1 seeds" not in done.stdout
