@@ -12,6 +12,7 @@ import pytest
 from cosend import AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import bytes_per_estimate
+from cosend.core.learner.inspection import look_at
 from cosend.core.learner.state import State
 from cosend.errors import (
     ArmError,
@@ -378,3 +379,12 @@ def test_points_outside_are_refused_before_anything_is_entered(contexts: list[fl
     with pytest.raises(ContextError, match=r"axis 0 of a context of site 'here' must be in \[0, 1\]"):
         learner.decide(np.array(contexts)[:, None], told)
     assert snapshot(learner) == before
+
+
+def test_one_cell_is_looked_at_by_its_key() -> None:
+    learner = Learner("here", own={"a": 0.0}, dimensions=1)
+    choice = learner.choose((0.5,))
+    assert isinstance(choice, Choice)
+    cell = look_at(learner.ledger, {"a": 0.0}, choice.cell)
+    assert cell == learner.cells()[choice.cell]
+    assert look_at(learner.ledger, {"a": 0.0}, choice.cell + 1) is None

@@ -78,7 +78,9 @@ def test_the_events_of_a_site_fold_to_its_state_byte_for_byte(
     assert_folds(policy, axes, score_local)
 
 
-@pytest.mark.parametrize("policy", ["CoS doubling", "Zooming concentrated", "ContextSelection doubling"])
+@pytest.mark.parametrize(
+    "policy", ["CoS doubling", "Zooming concentrated", "ContextSelection doubling", "MixedViews", "MixedViews small"]
+)
 def test_they_do_so_without_the_compiler(policy: str) -> None:
     assert_folds(POLICIES[policy], AXES, "all")
 

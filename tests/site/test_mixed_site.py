@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from cosend import AskPeer, Context, MixedViews, Site
-from cosend.errors import ContextError, SettingError
+from cosend import AskPeer, Choice, Context, LabelledData, Learner, MixedViews, Site, replay
+from cosend.errors import ArmError, ContextError, SettingError
 from cosend.site.context import Axis
 from tests.site.test_fold import everything
 
@@ -88,3 +89,51 @@ def test_memory_is_bounded_by_max_cells() -> None:
     site = site_of(policy=MixedViews(max_cells=30))
     played(site, 300)
     assert len(site.learner.cells()) == 30
+
+
+def learner_of(**options: Any) -> Learner:
+    given: dict[str, Any] = {"own": {"a": 0.0, "b": 0.0}, "peers": {"far": 0.1}, "policy": MixedViews(), **options}
+    return Learner("here", **given)
+
+
+def test_an_arm_that_is_left_out_is_not_chosen_and_nobody_is_asked_or_trained() -> None:
+    learner = learner_of()
+    choices = [learner.choose((0.5,), without=["a", "far"]) for _ in range(5)]
+    assert {choice.arm for choice in choices if isinstance(choice, Choice)} == {"b"}
+    told = learner.choose((0.5,), {"far": LabelledData(7, 7)})
+    assert isinstance(told, Choice)
+
+
+def test_a_label_scores_local_classifiers_beside_the_arm_and_no_other() -> None:
+    learner = learner_of(score_local="all")
+    choice = learner.choose((0.5,), without=["b", "far"])
+    assert isinstance(choice, Choice)
+    for name in ("a", "far"):
+        with pytest.raises(ArmError, match="beside its arm"):
+            learner.learn(choice.id, 1.0, others={name: 1.0})
+    learner.learn(choice.id, 1.0, others={"b": 0.0})
+    cells = [cell for cell in learner.cells().values() if cell.estimates["b"].reward_count]
+    assert cells
+
+
+def test_a_replay_gives_what_one_by_one_gives() -> None:
+    draw = random.Random(1)
+    contexts = np.array([[draw.random()] for _ in range(40)])
+    right = np.array([[draw.random() < 0.7, draw.random() < 0.4] for _ in range(40)], np.float64)
+    learner, twin = (Learner("here", own={"a": 0.0, "b": 0.0}, policy=MixedViews()) for _ in range(2))
+    trace = replay([learner], contexts, right)
+    arms = []
+    for context, gains in zip(contexts, right, strict=True):
+        choice = twin.choose(context)
+        assert isinstance(choice, Choice)
+        arms.append(twin.arms.number(choice.arm))
+        twin.learn(choice.id, float(gains[arms[-1]]))
+    assert trace.arms[:, 0].tolist() == arms
+
+
+def test_views_stop_where_their_cells_could_not_be_told_apart() -> None:
+    policy = MixedViews()
+    few, one = policy.views(9, 0b111111111), policy.views(1)
+    assert max(bits.bit_count() for bits in few) <= 9
+    assert set(one) == {0, 1}
+    assert (policy.keeps, policy.candidate_count(3)) == (True, 1)
