@@ -21,6 +21,7 @@ def test_benchmarks_run_at_small_size() -> None:
 
 
 @pytest.mark.skipif(server_binary() is None, reason="there is no nats-server")
+@pytest.mark.claims
 def test_the_benchmarks_of_networks_run_at_small_size(tmp_path: Path) -> None:
     found = network.measured(1, 0.05, tmp_path) + workers.rows(1, 0.1)
     assert len(found) == len(network.LOADS) + 1

@@ -55,6 +55,7 @@ def test_who_waits_for_the_compiler_is_told_once() -> None:
     assert told == ["compiling"]
 
 
+@pytest.mark.claims
 def test_warmup_compiles_what_runs_and_services_need_and_says_where_it_is() -> None:
     command = [sys.executable, "-m", "cosend.cli", "warmup"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)  # noqa: S603 - our own

@@ -107,6 +107,7 @@ def asked(site: Served, count: int) -> dict[str, int]:
     return {arm["name"]: sum(arm["decisions"].values()) for arm in site.ask("/v1/arms")[1]["arms"]}
 
 
+@pytest.mark.claims
 def test_sites_ask_each_other_come_back_when_killed_and_all_stop_together(tmp_path: Path) -> None:
     write_network(tmp_path)
     with up(tmp_path, "--no-durable") as network:

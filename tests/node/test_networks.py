@@ -16,7 +16,7 @@ from tests.node.networks import AXES, in_one_process, network_of, one_by_one, ru
 from tests.node.sites import run
 from tests.policies import POLICIES
 
-TURNS = 40
+TURNS = 30
 
 
 def check_folds(node: Node, axes: Sequence[Axis] = AXES) -> None:
