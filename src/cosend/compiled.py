@@ -9,8 +9,8 @@ measured and how a debugger gets in.
 
 Numba would optimise every inner function with all that it calls, make machine code of it and a wrapper for Python, and
 do the same again for whoever calls it. Only what is called from Python needs that. Inner functions hand on what they
-were translated to, and are optimised as a part of their callers: the first decision after an installation waits a third
-of the time. One that is called from Python after all, in a test, is compiled once more as an entry point.
+were translated to, and are optimised as a part of their callers: the first decision after an installation waits less
+than half as long. One that is called from Python after all, in a test, is compiled once more as an entry point.
 """
 
 from __future__ import annotations
