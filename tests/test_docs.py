@@ -36,9 +36,11 @@ def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.claims
-def test_the_table_of_the_first_run_in_the_readme_is_what_the_command_prints(tmp_path: Path) -> None:
+def test_table_and_picture_of_the_first_run_in_the_readme_are_what_the_command_gives(tmp_path: Path) -> None:
     printed = CliRunner().invoke(app, ["run", "--markdown", "--out", str(tmp_path)]).stdout
     assert f"<!-- cosend run --markdown -->\n{printed}<!-- end -->" in (ROOT / "README.md").read_text()
+    drawn = (tmp_path / "plots" / "reward.svg").read_text()
+    assert drawn == (ROOT / "docs" / "images" / "run-reward.svg").read_text()
 
 
 def test_links_between_pages_lead_somewhere() -> None:

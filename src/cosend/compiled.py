@@ -9,8 +9,8 @@ measured and how a debugger gets in.
 
 Numba would optimise every inner function with all that it calls, make machine code of it and a wrapper for Python, and
 do the same again for whoever calls it. Only what is called from Python needs that. Inner functions hand on what they
-were translated to, and are optimised as a part of their callers: the first decision after an installation waits a third
-of the time. One that is called from Python after all, in a test, is compiled once more as an entry point.
+were translated to, and are optimised as a part of their callers: the first decision after an installation waits less
+than half as long. One that is called from Python after all, in a test, is compiled once more as an entry point.
 
 There is no public way to tell Numba so. With a release of it that this was not tried with, inner functions are compiled
 in its own way, which takes longer and gives the same.
@@ -33,7 +33,7 @@ event: Any = import_module("numba.core.event")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-TRIED: Final = ("0.68",)  # releases of Numba whose insides are known
+TRIED: Final = ("0.61", "0.68")  # releases of Numba whose insides are known
 PACKAGE: Final = Path(__file__).parent
 FOLDERS: Final = ("core/kernel", "simulation/kernel", "baselines")  # where compiled functions stand
 

@@ -138,7 +138,7 @@ def show(result: dict[str, Any], console: Console) -> None:
 
 def policies_table(result: dict[str, Any]) -> Table:
     """Return one row for every policy, best reward first, and set apart what knows the future."""
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     shown.add_column("policy", no_wrap=True)
     for heading in ("reward per item", "error %", "sent %"):
         shown.add_column(heading, justify="right", no_wrap=True)
@@ -160,7 +160,7 @@ def sites_table(result: dict[str, Any]) -> Table:
     """Return one row for every site: the policy of the run beside what the site could do alone."""
     alone = [name for name in ("never send", "best local", "oracle per cell") if _rows_of(result, name)]
     title = f"{result['policy']} at each site, and the reward of others there"
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("site", "reward", "error %", "sent %", *alone):
         shown.add_column(heading, justify="left" if heading == "site" else "right", no_wrap=True)
     for site, own in _rows_of(result, result["policy"]).items():

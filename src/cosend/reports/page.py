@@ -200,7 +200,7 @@ def _for_policy(result: Result, policy: str, figures: Mapping[str, list[Drawing]
         ),
         "phases": (
             f"What {name} spends on learning",
-            "The share of items with which an arm was tried, or a peer trained, though another arm looked better.",
+            "The share of items that served to learn: an arm was tried, or a peer trained, on purpose.",
         ),
     }
     parts = []

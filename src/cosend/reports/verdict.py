@@ -13,6 +13,7 @@ Row: TypeAlias = Mapping[str, Any]
 KNOWS: Final = "knows the future"
 MEANINGS: Final = {
     "ZoomingKLUCB": "cells that split where items come; what a site uses unless told otherwise",
+    "MixedViews": "every part of the context forecasts every arm, mixed by how well each has done",
     "CellKLUCB": "an index policy in equal cells",
     "CoS": "the paper's algorithm: explores by quota, in equal cells",
     "ContextSelection": "finds out which axes of the context matter",
