@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from cosend.node.labelling import Given
 from cosend.node.node import Node
 from cosend.site.messages import Call, Forward, Question, Reply
 from tests.node.networks import until
-from tests.node.sites import run
+from tests.node.sites import crash, run
 from tests.node.test_networks import check_folds
 from tests.node.test_peers_fail import AXES, nothing_waits, play, right, site, two, wrong
 
@@ -332,5 +333,52 @@ def test_one_retry_is_enough_to_do_without_a_peer(tmp_path: Path) -> None:
             await play(north, range(60))
             hub.loses = lambda site: site == "south"
             assert "north's" in await play(north, range(3))
+
+    run(work())
+
+
+def test_a_peer_that_is_removed_from_the_file_is_told_what_it_waits_for_if_it_is_there(tmp_path: Path) -> None:
+    hub = Hub()
+
+    async def work() -> None:
+        async with two(tmp_path, hub) as (north, south):
+            decided = [(await north.classify([{"age": age}]))[0] for age in range(20)]
+            hub.loses = lambda site: site == "south"
+            given = [Given(each.id, "ill") for each in decided if isinstance(each, Decided)]
+            sent = sum(isinstance(each, Decided) and each.arm == "south" for each in decided[:10])
+            await north.label(given[:10])  # for the others, no label will come
+            await north.stop(0.2)
+            hub.loses = lambda _: False
+            setup = replace(north.setup, peers={"west": (0.0, 1)})
+            north = Node(setup, north.folder, link=hub.link("north"))
+            await north.start()
+            await until(lambda: not south.rules.learner.waiting_count)
+            assert south.counts.taught["north"] == sent > 0
+            check_folds(north, AXES)
+            await north.stop(0.2)
+
+    run(work())
+
+
+def test_a_caller_whose_store_was_deleted_begins_anew_and_no_label_is_lost(tmp_path: Path) -> None:
+    hub = Hub()
+
+    async def work() -> None:
+        async with two(tmp_path, hub) as (north, south):
+            await play(north, range(20), label=False)
+            hub.loses = lambda site: site == "south"
+            await play(north, range(3), label=False)  # south is told that nothing comes of what it never heard of
+            hub.loses = lambda _: False
+            await until(lambda: not len(north.peers.posting.outbox))
+            assert south.rules.learner.waiting_count
+            await hub.links["north"].kill()
+            await crash(north)
+            shutil.rmtree(north.folder)
+            north = Node(north.setup, north.folder, link=hub.link("north"))
+            await north.start()
+            arms = await play(north, range(60))
+            await until(lambda: not len(north.peers.posting.outbox))
+            assert south.counts.taught["north"] == arms.count("south") > 10
+            await north.stop(0.2)
 
     run(work())
