@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +18,11 @@ from cosend.links.link import Announcement, Answered
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
-from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.site.messages import Call, Question, Reply
 from tests.node.networks import until
-from tests.node.sites import crash, run
+from tests.node.sites import run
 from tests.node.test_networks import check_folds
-from tests.node.test_peers_fail import AXES, nothing_waits, play, right, site, two, wrong
+from tests.node.test_peers_fail import AXES, play, right, site, two, wrong
 
 CONTEXT = tuple(axis.description for axis in AXES)
 
@@ -36,6 +35,7 @@ class Stub:
         self.rest_s = 0.0
         self.report_of = LabelledData(0, 0)
         self.label: Any = "ill"
+        self.takes_labels = True
 
     async def call(self, call: Call) -> Answered:
         self.calls += 1
@@ -50,7 +50,8 @@ class Stub:
         return [self.report_of] * len(contexts)
 
     async def post(self, caller: str, forwards: Any) -> None:
-        pass
+        if not self.takes_labels:
+            raise ValueError("it takes none")
 
 
 def test_what_fails_for_one_client_is_no_trouble_for_those_whose_items_went_along(tmp_path: Path) -> None:
@@ -92,24 +93,6 @@ def test_a_peer_whose_disk_fails_while_it_is_asked_does_not_answer_with_nothing(
             with pytest.raises(Exception, match="refused"):
                 await asked
             await until(lambda: south.is_ready)
-
-    run(work())
-
-
-def test_labels_are_told_after_a_disk_has_failed_though_no_peer_has_moved(tmp_path: Path) -> None:
-    hub = Hub()
-
-    async def work() -> None:
-        async with two(tmp_path, hub) as (north, south):
-            decided = [(await north.classify([{"age": age}]))[0] for age in range(20)]
-            hub.loses = lambda site: site == "south"
-            await north.label([Given(each.id, "ill") for each in decided if isinstance(each, Decided)])
-            assert len(north.peers.posting.outbox)
-            north.commits.fail("the disk is full")
-            north._broken("the disk is full")
-            hub.loses = lambda _: False
-            await until(lambda: north.is_ready)
-            await until(lambda: nothing_waits(north, south), 5.0)
 
     run(work())
 
@@ -242,22 +225,6 @@ def test_names_that_are_announced_and_gone_leave_nothing_behind(tmp_path: Path) 
     run(work())
 
 
-def test_labels_that_are_too_long_to_go_together_are_told_without_delay(tmp_path: Path) -> None:
-    hub = Hub()
-
-    async def work() -> None:
-        async with two(tmp_path, hub) as (north, south):
-            await play(north, range(5))
-            await until(lambda: nothing_waits(north, south))
-            forwards = [Forward("south", "north", 1_000 + n, f"{n} {'x' * 20_000}") for n in range(300)]
-            start = time.monotonic()
-            north.peers.posting.post(forwards)
-            await until(lambda: nothing_waits(north))
-            assert time.monotonic() - start < 2.0
-
-    run(work())
-
-
 def test_items_that_cannot_travel_fail_alone_and_are_no_fault_of_the_peer(tmp_path: Path) -> None:
     hub = Hub()
 
@@ -333,52 +300,5 @@ def test_one_retry_is_enough_to_do_without_a_peer(tmp_path: Path) -> None:
             await play(north, range(60))
             hub.loses = lambda site: site == "south"
             assert "north's" in await play(north, range(3))
-
-    run(work())
-
-
-def test_a_peer_that_is_removed_from_the_file_is_told_what_it_waits_for_if_it_is_there(tmp_path: Path) -> None:
-    hub = Hub()
-
-    async def work() -> None:
-        async with two(tmp_path, hub) as (north, south):
-            decided = [(await north.classify([{"age": age}]))[0] for age in range(20)]
-            hub.loses = lambda site: site == "south"
-            given = [Given(each.id, "ill") for each in decided if isinstance(each, Decided)]
-            sent = sum(isinstance(each, Decided) and each.arm == "south" for each in decided[:10])
-            await north.label(given[:10])  # for the others, no label will come
-            await north.stop(0.2)
-            hub.loses = lambda _: False
-            setup = replace(north.setup, peers={"west": (0.0, 1)})
-            north = Node(setup, north.folder, link=hub.link("north"))
-            await north.start()
-            await until(lambda: not south.rules.learner.waiting_count)
-            assert south.counts.taught["north"] == sent > 0
-            check_folds(north, AXES)
-            await north.stop(0.2)
-
-    run(work())
-
-
-def test_a_caller_whose_store_was_deleted_begins_anew_and_no_label_is_lost(tmp_path: Path) -> None:
-    hub = Hub()
-
-    async def work() -> None:
-        async with two(tmp_path, hub) as (north, south):
-            await play(north, range(20), label=False)
-            hub.loses = lambda site: site == "south"
-            await play(north, range(3), label=False)  # south is told that nothing comes of what it never heard of
-            hub.loses = lambda _: False
-            await until(lambda: not len(north.peers.posting.outbox))
-            assert south.rules.learner.waiting_count
-            await hub.links["north"].kill()
-            await crash(north)
-            shutil.rmtree(north.folder)
-            north = Node(north.setup, north.folder, link=hub.link("north"))
-            await north.start()
-            arms = await play(north, range(60))
-            await until(lambda: not len(north.peers.posting.outbox))
-            assert south.counts.taught["north"] == arms.count("south") > 10
-            await north.stop(0.2)
 
     run(work())

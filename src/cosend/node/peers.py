@@ -78,6 +78,10 @@ class Peers:
         for peer in self.posting.outbox.peers():
             self.posting.deliver(peer)
 
+    def out(self) -> frozenset[str]:
+        """Return the peers that are not asked now: they are gone, refused, or take no labels."""
+        return self.absent.union(self.posting.outbox.full())
+
     def look(self) -> None:
         """Find out which peers can be asked."""
         there = {} if self.link is None or not self.link.connected else self.link.peers()
