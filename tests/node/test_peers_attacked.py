@@ -18,11 +18,11 @@ from cosend.links.link import Announcement, Answered
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
-from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.site.messages import Call, Question, Reply
 from tests.node.networks import until
 from tests.node.sites import run
 from tests.node.test_networks import check_folds
-from tests.node.test_peers_fail import AXES, nothing_waits, play, right, site, two, wrong
+from tests.node.test_peers_fail import AXES, play, right, site, two, wrong
 
 CONTEXT = tuple(axis.description for axis in AXES)
 
@@ -35,6 +35,7 @@ class Stub:
         self.rest_s = 0.0
         self.report_of = LabelledData(0, 0)
         self.label: Any = "ill"
+        self.takes_labels = True
 
     async def call(self, call: Call) -> Answered:
         self.calls += 1
@@ -49,7 +50,8 @@ class Stub:
         return [self.report_of] * len(contexts)
 
     async def post(self, caller: str, forwards: Any) -> None:
-        pass
+        if not self.takes_labels:
+            raise ValueError("it takes none")
 
 
 def test_what_fails_for_one_client_is_no_trouble_for_those_whose_items_went_along(tmp_path: Path) -> None:
@@ -91,24 +93,6 @@ def test_a_peer_whose_disk_fails_while_it_is_asked_does_not_answer_with_nothing(
             with pytest.raises(Exception, match="refused"):
                 await asked
             await until(lambda: south.is_ready)
-
-    run(work())
-
-
-def test_labels_are_told_after_a_disk_has_failed_though_no_peer_has_moved(tmp_path: Path) -> None:
-    hub = Hub()
-
-    async def work() -> None:
-        async with two(tmp_path, hub) as (north, south):
-            decided = [(await north.classify([{"age": age}]))[0] for age in range(20)]
-            hub.loses = lambda site: site == "south"
-            await north.label([Given(each.id, "ill") for each in decided if isinstance(each, Decided)])
-            assert len(north.peers.posting.outbox)
-            north.commits.fail("the disk is full")
-            north._broken("the disk is full")
-            hub.loses = lambda _: False
-            await until(lambda: north.is_ready)
-            await until(lambda: nothing_waits(north, south), 5.0)
 
     run(work())
 
@@ -237,22 +221,6 @@ def test_names_that_are_announced_and_gone_leave_nothing_behind(tmp_path: Path) 
                 await link.kill()
             assert not north.peers.refused
             assert len(north.breakers._breakers) < 10
-
-    run(work())
-
-
-def test_labels_that_are_too_long_to_go_together_are_told_without_delay(tmp_path: Path) -> None:
-    hub = Hub()
-
-    async def work() -> None:
-        async with two(tmp_path, hub) as (north, south):
-            await play(north, range(5))
-            await until(lambda: nothing_waits(north, south))
-            forwards = [Forward("south", "north", 1_000 + n, f"{n} {'x' * 20_000}") for n in range(300)]
-            start = time.monotonic()
-            north.peers.posting.post(forwards)
-            await until(lambda: nothing_waits(north))
-            assert time.monotonic() - start < 2.0
 
     run(work())
 

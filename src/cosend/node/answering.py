@@ -45,7 +45,8 @@ class Answering:
         """Label items with local classifiers."""
         node = self.node
         self._check(call.caller)
-        answer = _Answer(node, call.caller, self._without_withdrawn(call))
+        answer = _Answer(node, call.caller, call.questions)
+        answer.errors.update(self._withdrawn_before(call))
         try:
             await answer.run()
             if not answer.deciding.is_open:  # the disk has failed meanwhile: what models said was not taken
@@ -61,16 +62,19 @@ class Answering:
         node.counts.served[call.caller] += len(call.questions)
         return Answered(answer.replies(), reports)
 
-    def _without_withdrawn(self, call: Call) -> Sequence[Question]:
-        """Return questions, no label being awaited for those that were withdrawn before they came."""
+    def _withdrawn_before(self, call: Call) -> dict[int, str]:
+        """Return the places of requests that were withdrawn before they came, with the reason not to answer them.
+
+        Those that went along are answered.
+        """
         if not self._withdrawn:
-            return call.questions
-        return [
-            question._replace(training=False, labelled=False)
-            if (call.caller, question.request) in self._withdrawn
-            else question
-            for question in call.questions
+            return {}
+        found = [
+            place
+            for place, question in enumerate(call.questions)
+            if self._withdrawn.pop((call.caller, question.request), None) is not None
         ]
+        return dict.fromkeys(found, f"it was withdrawn by {call.caller!r} before it came")
 
     async def report(self, caller: str, contexts: Sequence[Context]) -> list[LabelledData]:
         """Tell how much labelled data there is around contexts."""
@@ -156,7 +160,7 @@ class _Answer:
 
     async def run(self) -> None:
         """Find a label for every question, or say why there is none."""
-        places: Sequence[int] = range(len(self.questions))
+        places: Sequence[int] = [place for place in range(len(self.questions)) if place not in self.errors]
         while places:
             self._failing: list[int] = []
             uses: dict[str, list[int]] = {}

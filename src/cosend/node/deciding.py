@@ -209,7 +209,7 @@ class Deciding:
     def left_out(self, failed: frozenset[str], *, local_only: bool = False) -> frozenset[str] | None:
         """Return the arms that may not be chosen; one that rests is tried all the same if nothing else is left."""
         arms = self.rules.learner.arms
-        resting = self.breakers.out(arms.names) | self.peers.absent
+        resting = self.breakers.out(arms.names) | self.peers.out()
         if local_only and arms.peers:
             failed = failed.union(arms.peers)
         if not failed and not resting and not arms.paused:

@@ -149,13 +149,14 @@ class Node:
         """Take back what nobody was told of, and follow the file where it has changed since the last start."""
         rules, setup = self.rules, self.setup
         own = rules.learner.arms.own
+        self.peers.forget_strangers()
         for arm in [arm for arm in setup.classifiers if arm not in own]:
             if arm in rules.learner.arms.peers:  # it was discovered, and now there is a classifier of its name
-                self._remove_peer(arm)
+                self.peers.remove(arm)
             rules.add_local(arm, setup.cost(arm))
         for arm in [arm for arm in own if arm not in setup.classifiers]:
             rules.remove(arm)
-        self._follow_peers()
+        self.peers.follow_file()
         costs = {arm: setup.cost(arm) for arm in (*setup.classifiers, *setup.peers)}
         before = self.store.costs_of_the_file()
         for arm, cost in costs.items():
@@ -166,20 +167,6 @@ class Node:
         self.deciding.post(rules.withdraw([ticket for ticket, entry in rules.open().items() if not entry.answered]))
         if self.deciding.observer not in setup.classifiers and self.deciding.observer is not None:
             self._set_mode("apply", "")
-
-    def _follow_peers(self) -> None:
-        rules, setup = self.rules, self.setup
-        known = rules.learner.arms.peers
-        for peer, (cost, functions) in setup.peers.items():
-            if peer not in known:
-                rules.add_peer(peer, cost, functions)
-        for peer in [peer for peer in known if peer not in setup.peers and not setup.discover and setup.peers]:
-            self._remove_peer(peer)
-        self.peers.look()
-
-    def _remove_peer(self, peer: str) -> None:
-        self.rules.remove(peer)
-        self.peers.posting.outbox.forget(peer)
 
     async def stop(self, patience_s: float = 5.0) -> None:
         """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""

@@ -23,6 +23,7 @@ from cosend.stores.log_index import POST, POSTED
 
 LOG: Final = logging.getLogger("cosend.node")
 MOST_TOGETHER: Final = 1_000
+MOST_OWED: Final = 100_000  # things that one peer is to be told: one that takes nothing is asked no longer from then on
 TOLD_S: Final = 10.0
 POST_S: Final = 5.0  # how long a peer may take to write labels down
 FIRST_REST_S, LONGEST_REST_S = 0.1, 5.0  # between attempts to tell a peer that is there
@@ -69,6 +70,10 @@ class Outbox:
     def peers(self) -> list[str]:
         """Return the peers that are to be told something."""
         return [peer for peer, queue in self._queues.items() if queue]
+
+    def full(self) -> list[str]:
+        """Return the peers that are to be told too much already to be asked for more."""
+        return [peer for peer, queue in self._queues.items() if len(queue) >= MOST_OWED]
 
     def first(self, peer: str, count: int) -> list[Forward]:
         """Return what a peer is to be told next, at most so much."""

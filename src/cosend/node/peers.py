@@ -34,6 +34,31 @@ class Peers:
         self._costs: dict[str, float] = {}  # by peer: what it said last that a call costs
         self.absent: frozenset[str] = frozenset()
 
+    # What the file says
+
+    def follow_file(self) -> None:
+        """Add and remove peers as the file says."""
+        rules, setup = self.rules, self.setup
+        known = rules.learner.arms.peers
+        for peer, (cost, functions) in setup.peers.items():
+            if peer not in known:
+                rules.add_peer(peer, cost, functions)
+        for peer in [peer for peer in known if peer not in setup.peers and not setup.discover and setup.peers]:
+            self.remove(peer)
+        self.look()
+
+    def remove(self, peer: str) -> None:
+        """Let a peer be one no longer; what it is still to be told, it is told if it is there."""
+        self.posting.post(self.rules.remove(peer))
+
+    def forget_strangers(self) -> None:
+        """Forget what those are to be told that were removed before: they had as long as this site ran to come."""
+        for peer in self.posting.outbox.peers():
+            if peer not in self.rules.learner.arms.peers:
+                self.posting.outbox.forget(peer)
+
+    # What is heard of them
+
     def heard(self, change: Change) -> None:
         """Take note that something has changed: a peer, or the connection to all of them."""
         told = change.announcement
@@ -52,6 +77,10 @@ class Peers:
         self.look()
         for peer in self.posting.outbox.peers():
             self.posting.deliver(peer)
+
+    def out(self) -> frozenset[str]:
+        """Return the peers that are not asked now: they are gone, refused, or take no labels."""
+        return self.absent.union(self.posting.outbox.full())
 
     def look(self) -> None:
         """Find out which peers can be asked."""
