@@ -285,6 +285,7 @@ def test_with_many_in_flight_reports_ride_along_and_few_are_asked_for(tmp_path: 
                     await north.label([Given(decided.id, "ill")])
 
             await asyncio.gather(*map(client, range(30)))
+            assert north.deciding.requests.in_flight == 0
             trained = north.counts.decisions["south", "train"]
             assert trained > 50
             assert asked < trained / 10, (asked, trained)
@@ -300,5 +301,53 @@ def test_one_retry_is_enough_to_do_without_a_peer(tmp_path: Path) -> None:
             await play(north, range(60))
             hub.loses = lambda site: site == "south"
             assert "north's" in await play(north, range(3))
+
+    run(work())
+
+
+def test_many_peers_that_take_their_time_to_report_are_not_waited_for_one_after_the_other(tmp_path: Path) -> None:
+    hub, stub = Hub(), Stub()
+    stub.report_of = LabelledData(10**6, 10**6)
+
+    async def work() -> None:
+        peers = {f"site {n}": (0.0, 1) for n in range(12)}
+        setup = site("north", wrong, peers, policy=CoS(slices=1), deadline_s=1.0)
+        node = Node(setup, tmp_path, link=hub.link("north"))
+        await node.start()
+        for peer in peers:
+            await hub.link(peer).serve(Announcement(peer, CONTEXT, 1), stub)
+        hub.late_s = 0.09
+        for age in range(3):
+            start = time.monotonic()
+            await play(node, range(age, age + 1))
+            assert time.monotonic() - start < 1.0
+        await node.commits.done()
+        check_folds(node, AXES)
+        await node.stop(0.5)
+
+    run(work())
+
+
+def test_items_that_wait_for_reports_of_several_peers_at_once_are_answered_once(tmp_path: Path) -> None:
+    hub, stub = Hub(), Stub()
+    stub.report_of, stub.rest_s = LabelledData(10**6, 10**6), 0.02
+
+    async def work() -> None:
+        peers = dict.fromkeys(("east", "south", "west"), (0.0, 1))
+        setup = site("north", wrong, peers, policy=CoS(slices=8, order="train_first"), deadline_s=5.0)
+        node = Node(setup, tmp_path, link=hub.link("north"))
+        await node.start()
+        for peer in peers:
+            await hub.link(peer).serve(Announcement(peer, CONTEXT, 1), stub)
+
+        async def ask(number: int) -> Any:
+            await asyncio.sleep(number / 200)
+            return (await node.classify([{"age": 13 * number % 50}]))[0]
+
+        answers = await asyncio.gather(*map(ask, range(40)))
+        assert all(isinstance(each, Decided) for each in answers)
+        assert node.rules.learner.arrivals == 40  # more: some were chosen for twice
+        assert node.deciding.requests.in_flight == 0
+        await node.stop(0.5)
 
     run(work())

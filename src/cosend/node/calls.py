@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -19,7 +19,7 @@ from cosend.core.learner.values import AskPeer, LabelledData
 from cosend.errors import CosendError, LinkError, Unavailable, in_one_line
 from cosend.links.link import Link
 from cosend.node.commits import Commits
-from cosend.node.flight import Flights
+from cosend.node.flight import Flight, Flights
 from cosend.node.workers import Answers, Kind, Replies
 from cosend.site.messages import Call, Question, Reply
 
@@ -30,6 +30,8 @@ ASK_SHARE: Final = 0.25  # of the deadline, for a question how much labelled dat
 FRESH_S: Final = 1.0  # how long a report that rode along with a reply is worth something
 MOST_REPORTS: Final = 100_000
 UNFIT: Final = ("too large", "unfit")  # why items cannot be sent: fewer of them may go, and it is no fault of the peer
+NO_TIME: Final = "no time is left to ask it"
+Told = Mapping[str, LabelledData]
 Then = Callable[[int, int, Answers], None]
 Group = tuple[Flights, int, Then]  # flights that go together, the place of the first among those chosen together
 _QUESTION: Final = partial(tuple.__new__, Question)  # three times faster than by calling the class
@@ -151,11 +153,26 @@ class Calls:
         at, report = self._reports.get((ask.peer, ask.cell), (0.0, None))
         return report if time.monotonic() - at < FRESH_S else None
 
-    async def ask(self, peer: str, contexts: Sequence[tuple[Any, ...]]) -> list[LabelledData]:
-        """Ask a peer how much labelled data it has; raises CosendError if it does not say."""
+    async def ask(
+        self, peer: str, parked: Sequence[tuple[Flight, Told]], others: Iterable[str]
+    ) -> list[tuple[Flight, Told]]:
+        """Ask a peer how much labelled data it has; raises CosendError if it does not say.
+
+        Returns the flights that wait for it with all that they were told. When no time is left, peers among the others
+        that have told nothing are left out: one after the other, many would take longer than a client waits.
+        """
         if self._link is None:
             raise LinkError("report", peer, "broker gone", "this site has no network")
-        return await self._link.report(peer, contexts, self.deadline_s * ASK_SHARE)
+        within_s, now = self.deadline_s * ASK_SHARE, time.monotonic()
+        for flight, _ in parked:
+            flight.request.asking_since = flight.request.asking_since or now
+        reports = await self._link.report(peer, [flight.context for flight, _ in parked], within_s)
+        since, told = time.monotonic() - within_s, list[tuple[Flight, Told]]()
+        for (flight, before), report in zip(parked, reports, strict=True):
+            known = {**before, peer: report}
+            in_time = flight.request.asking_since > since
+            told.append((flight if in_time else flight.without(others, known, NO_TIME), known))
+        return told
 
     def forget(self, peer: str) -> None:
         """Forget what a peer has reported."""

@@ -7,7 +7,7 @@ answers, its items are done, whatever the others do. An item whose arm has faile
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -18,9 +18,9 @@ import numpy as np
 
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY
-from cosend.core.learner.values import AskPeer, LabelledData
+from cosend.core.learner.values import AskPeer
 from cosend.errors import ContextError, CosendError
-from cosend.node.calls import why
+from cosend.node.calls import NO_TIME, Told, why
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
 from cosend.node.flight import Flight, Flights, Request
@@ -39,10 +39,8 @@ from cosend.site.rules import Rules
 
 NONE: Final[frozenset[str]] = frozenset()
 NO_REASONS: Final[dict[str, str]] = {}
-NO_TIME: Final = "no time is left to ask it"
 Uses = dict[str, Flights]  # by arm
 Flown = tuple[Sequence[Request], Sequence[int], Sequence[Any], Sequence[dict[str, str]]]
-Told = Mapping[str, LabelledData]
 
 
 class Deciding:
@@ -234,13 +232,14 @@ class Deciding:
         self._asks.setdefault(ask.peer, []).append((flight, told))
 
     async def _ask(self, peer: str, parked: list[tuple[Flight, Told]]) -> None:
+        others = self.rules.learner.arms.peers if self.setup.retries else ()  # else there is no second choice
         try:
-            reports = await self.peers.calls.ask(peer, [flight.context for flight, _ in parked])
+            told = await self.peers.calls.ask(peer, parked, others)
         except CosendError as error:
             if not self._closed:
                 self._failed(peer, [(flight, str(error)) for flight, _ in parked], why(error), worked=False)
             return
-        self._told += [(flight, {**told, peer: data}) for (flight, told), data in zip(parked, reports, strict=True)]
+        self._told += told  # and not before it waits: another list may be there by then
         self._wake()
 
     def post(self, forwards: Sequence[Forward]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -38,7 +38,7 @@ class Request:
     observer  the classifier that answers them while what was decided is only learnt from
     """
 
-    __slots__ = ("columns", "done", "items", "left", "names", "numbers", "observer", "results", "shown")
+    __slots__ = ("asking_since", "columns", "done", "items", "left", "names", "numbers", "observer", "results", "shown")
 
     def __init__(
         self, items: Sequence[Any], columns: list[Column], names: Sequence[str | None] | None, observer: str | None
@@ -48,6 +48,7 @@ class Request:
         self.results: list[Any] = [None] * len(items)
         is_plain = names is None and observer is None
         self.numbers: list[int] | None = None if is_plain else [0] * len(items)  # of the decisions, where that matters
+        self.asking_since = 0.0  # when peers were first asked how much they know, 0 if they were not
         self.shown: dict[int, Any] = {}  # by place: what the observer says
         self.done: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
 
@@ -75,6 +76,11 @@ class Flight(NamedTuple):
     arrival: int  # what `choose` takes as `again` if the arm fails
     context: tuple[Any, ...]
     reasons: dict[str, str]  # by arm that has failed for it: why
+
+    def without(self, arms: Iterable[str], but: Container[str], reason: str) -> Flight:
+        """Return the same with arms that are not to be tried, but for some."""
+        out = {arm: reason for arm in arms if arm not in but}
+        return self._replace(reasons={**out, **self.reasons})
 
 
 class Flights(NamedTuple):
