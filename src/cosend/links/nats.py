@@ -166,7 +166,8 @@ class NatsLink(Asking):
         self._ready.clear()
         if client is not None:
             with suppress(*FAILURES):
-                await client.close()
+                async with asyncio.timeout(CLOSE_S):  # a broker that hangs in the middle of TLS never lets go
+                    await client.close()
 
     def _note(self, error: Exception) -> None:
         """Remember what went wrong, and log it once."""
