@@ -14,23 +14,48 @@ from cosend.core.learner.inspection import look_at
 from cosend.core.learner.state import State
 from cosend.core.policy.mixed import plans_for
 from cosend.errors import ArmError, ContextError, SettingError, StateError
-from tests.oracle import lockstep
 from tests.policies import choose, everything, new_learner
 
 NOTHING = float("nan")
 
 
 @pytest.mark.parametrize(("axes", "codes"), [(1, []), (2, [1]), (3, []), (3, [0, 2]), (14, [3])])
-@pytest.mark.parametrize("scores", [True, False])
-def test_core_and_twin_agree(axes: int, codes: list[int], scores: bool) -> None:
-    seed = random.Random(axes)
-    network = lockstep.build(
-        seed, [2, 1], axes, {"wait_limit": 9}, "MixedViews", categories=frozenset(codes), scores=scores
-    )
-    network.has_trouble = scores
-    lockstep.play(network, slots=40, max_delay=3, changes=True)
-    if not scores:
-        lockstep.train_all(network, requests=4)
+@pytest.mark.parametrize("score_local", ["all", "used"])
+def test_batches_are_as_one_by_one_while_arms_come_and_go(axes: int, codes: list[int], score_local: Any) -> None:
+    """Beside it, what is saved and loaded goes on as if it had never stopped."""
+    options = {"dimensions": axes, "categories": codes, "score_local": score_local}
+    patience = Patience(wait_limit=9, overdue=0.5)
+    one, many = mixed(patience=patience, **options), mixed(patience=patience, **options)
+    draw = random.Random(axes)
+    for turn in range(14):
+        points = [
+            tuple(float(draw.randrange(3)) if axis in codes else draw.random() for axis in range(axes))
+            for _ in range(3)
+        ]
+        made = [choose(one, point) for point in points]
+        batch = many.choose_many(points).choices
+        assert [(choice.id, choice.arm, choice.cell) for choice in batch] == [
+            (choice.id, choice.arm, choice.cell) for choice in made
+        ]
+        ids, gains = [choice.id for choice in made[:2]], [draw.choice([0.0, 1.0, 0.4]) for _ in range(2)]
+        for ticket, gain in zip(ids, gains, strict=True):
+            one.learn(ticket, gain)
+        many.learn_many(ids, gains)
+        for learner in (one, many):
+            flags = [(True, True), (False, False)]
+            asked: dict[str, Any] = {"caller": "there", "requests": [2 * turn, 2 * turn + 1], "flags": flags}
+            first, _ = learner.answer_many(points[:2], **asked)
+            assert first.ticket is not None
+            learner.learn(first.ticket, 1.0, None, {"b" if first.function != "b" else "a": 0.0})
+            if turn == 5:
+                learner.add_own("late")
+                learner.add_peer("far", 0.1)
+                learner.pause("a")
+            if turn == 9:
+                learner.resume("a")
+                learner.remove("there" if axes == 2 else "dear")
+        many = Learner.from_state(many.state())
+        assert everything(one) == everything(many)
 
 
 def mixed(policy: MixedViews | None = None, patience: Patience | None = None, **options: Any) -> Learner:
@@ -148,6 +173,13 @@ def test_an_arm_that_left_is_forgotten_with_the_patterns_it_was_part_of() -> Non
     learner = mixed()
     taught(learner, 30)
     choose(learner, (0.5, 0.5, 0.5))
+    answer = learner.answer((0.5, 0.5, 0.5), caller="there", request=1, training=True)
+    assert answer.ticket is not None
+    before = learner.ledger.counts.copy()
+    learner.withdraw(answer.ticket)  # nothing was entered for it
+    assert np.array_equal(learner.ledger.counts, before)
+    learner.add_own("new")
+    learner.remove("new")
     assert learner.ledger.site[col.PATTERN] > 0
     learner.remove("b")
     assert learner.ledger.site[col.PATTERN] == 0
