@@ -259,6 +259,7 @@ def test_a_site_is_made_as_the_file_says(tmp_path: Path) -> None:
     assert built.peers("north") == {}
     assert len(log) == 1
     assert built.site("north", policy=ZoomingKLUCB()).learner.policy == ZoomingKLUCB()
+    assert site.score_local == "used"
     with pytest.raises(SettingError, match="site must be one of north, got 'west'"):
         built.classifiers("west")
 

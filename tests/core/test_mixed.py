@@ -1,0 +1,190 @@
+"""`MixedViews` without the compiler: the core and its twin agree, and every way through the rules is taken."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import Answer, AskPeer, CellKLUCB, Choice, LabelledData, Learner, MixedViews, Patience, replay
+from cosend.core.kernel import columns as col
+from cosend.core.learner.inspection import look_at
+from cosend.core.learner.state import State
+from cosend.core.policy.mixed import plans_for
+from cosend.errors import ArmError, ContextError, SettingError, StateError
+from tests.policies import choose, everything, new_learner
+
+NOTHING = float("nan")
+
+
+@pytest.mark.parametrize(("axes", "codes"), [(1, []), (2, [1]), (3, []), (3, [0, 2]), (14, [3])])
+@pytest.mark.parametrize("score_local", ["all", "used"])
+def test_batches_are_as_one_by_one_while_arms_come_and_go(axes: int, codes: list[int], score_local: Any) -> None:
+    """Beside it, what is saved and loaded goes on as if it had never stopped."""
+    options = {"dimensions": axes, "categories": codes, "score_local": score_local}
+    patience = Patience(wait_limit=9, overdue=0.5)
+    one, many = mixed(patience=patience, **options), mixed(patience=patience, **options)
+    draw = random.Random(axes)
+    for turn in range(14):
+        points = [
+            tuple(float(draw.randrange(3)) if axis in codes else draw.random() for axis in range(axes))
+            for _ in range(3)
+        ]
+        made = [choose(one, point) for point in points]
+        batch = many.choose_many(points).choices
+        assert [(choice.id, choice.arm, choice.cell) for choice in batch] == [
+            (choice.id, choice.arm, choice.cell) for choice in made
+        ]
+        ids, gains = [choice.id for choice in made[:2]], [draw.choice([0.0, 1.0, 0.4]) for _ in range(2)]
+        for ticket, gain in zip(ids, gains, strict=True):
+            one.learn(ticket, gain)
+        many.learn_many(ids, gains)
+        for learner in (one, many):
+            flags = [(True, True), (False, False)]
+            asked: dict[str, Any] = {"caller": "there", "requests": [2 * turn, 2 * turn + 1], "flags": flags}
+            first, _ = learner.answer_many(points[:2], **asked)
+            assert first.ticket is not None
+            learner.learn(first.ticket, 1.0, None, {"b" if first.function != "b" else "a": 0.0})
+            if turn == 5:
+                learner.add_own("late")
+                learner.add_peer("far", 0.1)
+                learner.pause("a")
+            if turn == 9:
+                learner.resume("a")
+                learner.remove("there" if axes == 2 else "dear")
+        many = Learner.from_state(many.state())
+        assert everything(one) == everything(many)
+
+
+def mixed(policy: MixedViews | None = None, patience: Patience | None = None, **options: Any) -> Learner:
+    own, peers = {"a": 0.0, "b": 0.0, "dear": 0.2}, {"there": 0.05}
+    given: dict[str, Any] = {"own": own, "peers": peers, "dimensions": 3, "score_local": "all", **options}
+    return Learner("here", policy=policy or MixedViews(), patience=patience, seed=3, **given)
+
+
+def taught(learner: Learner, items: int, seed: int = 1) -> list[Choice]:
+    """Choose for items and learn their labels, which score all that costs nothing."""
+    draw, made = random.Random(seed), []
+    for _ in range(items):
+        choice = choose(learner, tuple(draw.random() for _ in range(learner.dimensions)))
+        free = [arm for arm, cost in learner.arms.own.items() if not cost and arm != choice.arm]
+        learner.learn(choice.id, draw.choice([0.0, 1.0, 0.3]), None, {arm: draw.random() for arm in free})
+        made.append(choice)
+    return made
+
+
+def test_the_views_are_those_of_the_specification() -> None:
+    assert len(plans_for(3, 0)) == 25
+    assert [len(plans_for(axes, 0)) for axes in (1, 2, 12, 13)] == [7, 13, 2 + 36 + 66 * 3 + 2 + 2, 2 + 39 + 2]
+    assert [plan.slices for plan in plans_for(1, 1)] == [1] * 5  # a category has one fineness
+    assert max(len(plan.axes) for plan in plans_for(6, 0b111111)) == 2  # no keys for six categories together
+    policy = MixedViews()
+    assert (policy.doubles, policy.keeps, policy.first_horizon, policy.candidate_count(3)) == (False, True, 0, 1)
+    assert policy.slices_at(9, 2) == 1
+
+
+def test_a_state_comes_back_and_what_was_decided_can_be_entered_again() -> None:
+    learner = mixed(patience=Patience(max_waiting=5, overdue=0.5))
+    taught(learner, 60)
+    open_ = [choose(learner, (0.1 * n, 0.5, 0.5)) for n in range(7)]
+    learner.answer((0.5, 0.5, 0.5), caller="there", request=1, training=False, labelled=True)
+    again, entered = Learner.from_state(learner.state()), Learner.from_state(learner.state())
+    assert everything(again) == everything(learner)
+    choice = choose(again, (0.2, 0.2, 0.2))
+    answer = again.answer((0.3, 0.3, 0.3), caller="there", request=2, training=False, labelled=True)
+    points = np.array([[0.2, 0.2, 0.2]])
+    arms, kinds = np.array([again.arms.number(choice.arm)]), np.array([choice.phase.value])
+    entered.enter(points, arms, kinds, np.zeros(1, np.int64))
+    entered.enter_answers(np.array([[0.3, 0.3, 0.3]]), np.array([again.arms.number(answer.function)]))
+    assert everything(entered) == everything(again)
+    failed = choose(again, (0.9, 0.9, 0.9))
+    assert again.choose((0.9, 0.9, 0.9), again=again.fail(failed.id)).id == failed.id + 1  # type: ignore[union-attr]
+    again.choose((0.9, 0.9, 0.9), {"there": LabelledData(3, 1)})  # which is nothing to it
+    assert again.report((0.9, 0.9, 0.9)).arrivals >= 1
+    assert again.report((NOTHING, 0.9, 0.9)) == (0, 0)
+    assert len(open_) == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("views", (0, col.VIEW_WEIGHT), 2.0),
+        ("views", (0, col.VIEW_MEMORY), 0.5),
+        ("waiting_contexts", (0, 0), 10**6),
+        ("waiting_contexts", (0, -1), np.inf),
+        ("waiting_contexts", (0, -1), NOTHING),
+    ],
+)
+def test_a_damaged_state_is_refused(name: str, place: tuple[int, int], value: float) -> None:
+    learner = mixed()
+    taught(learner, 10)
+    choose(learner, (0.1, 0.1, 0.1))
+    state = learner.state()
+    state.arrays[name][place] = value
+    with pytest.raises(StateError):
+        Learner.from_state(State(state.facts, state.arrays))
+
+
+def test_it_does_without_numbers_and_explains_what_it_forecasts() -> None:
+    learner = mixed()
+    fresh = learner.answer((0.5, 0.5, 0.5), caller="there", request=1, training=False)
+    assert isinstance(fresh, Answer)
+    assert learner.cells() == {}
+    taught(learner, 80)
+    for context in ((NOTHING, 0.5, 0.5), (0.5, NOTHING, 0.5), (NOTHING,) * 3):
+        assert not isinstance(learner.choose(context), AskPeer)
+    explained = learner.explain((NOTHING, 0.5, 0.5))
+    assert sum(each.view.share for each in explained) == pytest.approx(1.0)
+    assert set(explained[0].forecasts) == set(learner.arms.names)
+    with pytest.raises(ContextError):
+        learner.explain((2.0, 0.5, 0.5))
+    with pytest.raises(SettingError, match="mixes views"):
+        new_learner(CellKLUCB(slices=1)).explain((0.5, 0.5))
+    key = next(iter(learner.cells()))
+    assert look_at(learner.ledger, dict(zip(learner.arms.names, learner.arms.costs(), strict=True)), key) is not None
+
+
+def test_a_replay_decides_the_same() -> None:
+    draw = np.random.default_rng(1)
+    contexts, gains = draw.random((60, 3)), (draw.random((60, 4)) < 0.6).astype(float)
+    learners = [
+        mixed(peers={"there": 0.0}),
+        Learner("there", own={"c": 0.0}, peers={"here": 0.0}, dimensions=3, policy=MixedViews()),
+    ]
+    trace = replay(learners, contexts, gains, delay=2)
+    assert set(trace.arms[:, 0].tolist()) > {0}
+    assert learners[1].ledger.cells[0, col.CELL_TAUGHT] == (trace.arms[:, 0] == 3).sum() > 0
+
+
+def test_labels_score_all_local_classifiers_in_steady_cells() -> None:
+    learner = new_learner(CellKLUCB(slices=1))
+    choice = choose(learner, (0.5, 0.5))
+    other = "b" if choice.arm == "a" else "a"
+    for wrong in ({"far": 1.0}, {choice.arm: 1.0}):
+        with pytest.raises(ArmError):
+            learner.learn(choice.id, 1.0, None, {other: 1.0, **wrong})
+    learner.learn(choice.id, 1.0, None, {other: 1.0})
+    assert sum(known.reward_count for known in learner.cells()[choice.cell].estimates.values()) == 2
+
+
+def test_an_arm_that_left_is_forgotten_with_the_patterns_it_was_part_of() -> None:
+    learner = mixed()
+    taught(learner, 30)
+    choose(learner, (0.5, 0.5, 0.5))
+    answer = learner.answer((0.5, 0.5, 0.5), caller="there", request=1, training=True)
+    assert answer.ticket is not None
+    before = learner.ledger.counts.copy()
+    learner.withdraw(answer.ticket)  # nothing was entered for it
+    assert np.array_equal(learner.ledger.counts, before)
+    learner.add_own("new")
+    learner.remove("new")
+    assert learner.ledger.site[col.PATTERN] > 0
+    learner.remove("b")
+    assert learner.ledger.site[col.PATTERN] == 0
+    taught(learner, 10)
+    with pytest.raises(SettingError):
+        MixedViews(max_cells=0)
+    with pytest.raises(SettingError):
+        MixedViews(share_labels="never")  # type: ignore[arg-type]
