@@ -102,7 +102,6 @@ def enter_reward(ledger: Ledger, row: int, arm: int, kind: int, gain: float, wai
         ledger.counts[row, arm, col.WAITING] -= 1
     if kind == TAUGHT:
         ledger.cells[row, col.CELL_TAUGHT] += 1
-        ledger.cells[row, col.CELL_ANSWERING] -= waited
 
 
 @compiled_apart
@@ -127,4 +126,3 @@ def strike(ledger: Ledger, row: int, arm: int, kind: int) -> None:
         ledger.counts[row, arm, col.TRAINING_WAITING] -= 1
     else:
         ledger.counts[row, arm, col.WAITING] -= 1
-        ledger.cells[row, col.CELL_ANSWERING] -= kind == TAUGHT
