@@ -70,8 +70,21 @@ class Sites:
         self.starter.stdin.flush()
         self.pids[name] = int(self.starter.stdout.readline() or self.failed())
 
-    def failed(self) -> str:
-        raise AssertionError(self.log.read_text()[-20_000:])
+    def failed(self, state: str = "") -> str:
+        raise AssertionError(self.log.read_text()[-20_000:] + state)
+
+    def state(self) -> str:
+        """Return what is not as it should be."""
+        found = []
+        for name in SITES:
+            try:
+                summary, arms = self.facts(name, "/v1/summary"), self.facts(name, "/v1/arms")["arms"]
+            except (httpx.TransportError, KeyError, ValueError) as error:
+                found.append(f"{name}: {error!r}")
+            else:
+                gone = {arm["name"]: arm["refused"] for arm in arms if not arm["present"]}
+                found.append(f"{name}: outbox {summary['outbox']}, gone {gone}, ready {summary['ready']}")
+        return "\n".join(found)
 
     def kill(self, name: str) -> None:
         pid = self.pids.pop(name)
@@ -84,21 +97,21 @@ class Sites:
     def facts(self, name: str, path: str) -> Any:
         return httpx.get(f"{self.url(name)}{path}", timeout=5.0).json()
 
-    def is_normal(self) -> bool:
-        """Tell whether every site has all its peers, and owes them nothing."""
+    def is_normal(self, *, quiet: bool) -> bool:
+        """Tell whether every site has all its peers, and if nobody asks any more, owes them nothing."""
         try:
             summaries = [self.facts(name, "/v1/summary") for name in SITES]
             arms = [arm for name in SITES for arm in self.facts(name, "/v1/arms")["arms"]]
-            owes = any(not each["ready"] or each["outbox"] for each in summaries)
+            owes = any(not each["ready"] or (quiet and each["outbox"]) for each in summaries)
         except (httpx.TransportError, KeyError, ValueError):
             return False
         return not owes and all(arm["present"] for arm in arms)
 
-    def wait_until_normal(self, within_s: float) -> float:
+    def wait_until_normal(self, within_s: float, *, quiet: bool = True) -> float:
         start = time.monotonic()
-        while not self.is_normal():
+        while not self.is_normal(quiet=quiet):
             if time.monotonic() - start > within_s:
-                self.failed()
+                self.failed(self.state())
             time.sleep(0.05)
         return time.monotonic() - start
 
@@ -231,7 +244,7 @@ def troubled(sites: Sites, rounds: int) -> tuple[list[Client], float]:
         for number in range(rounds):
             time.sleep(draw.uniform(0.0, 0.3))
             strike(sites, FAULTS[number % len(FAULTS)], draw)
-        normal_s = sites.wait_until_normal(NORMAL_S)
+        normal_s = sites.wait_until_normal(NORMAL_S, quiet=False)
     finally:
         ended.set()
         for thread in threads:

@@ -25,8 +25,8 @@ LOG: Final = logging.getLogger("cosend.node")
 MOST_TOGETHER: Final = 1_000
 MOST_OWED: Final = 100_000  # things that one peer is to be told: one that takes nothing is asked no longer from then on
 TOLD_S: Final = 10.0
-POST_S: Final = 5.0  # how long a peer may take to write labels down
-FIRST_REST_S, LONGEST_REST_S = 0.1, 5.0  # between attempts to tell a peer that is there
+POST_S: Final = 3.0  # how long a peer may take to write labels down
+FIRST_REST_S, LONGEST_REST_S = 0.1, 2.0  # between attempts to tell a peer that is there
 Row = tuple[int, Forward]
 
 
