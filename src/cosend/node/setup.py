@@ -14,6 +14,8 @@ from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.site.context import Axis
+from cosend.site.events import Event
+from cosend.site.fold import fold
 from cosend.site.messages import Question
 from cosend.site.rewards import right_or_wrong
 from cosend.site.rules import Rules
@@ -72,8 +74,9 @@ class Setup:
         return self.peers[arm][0] if arm in self.peers else self.costs.get(arm, 0.0)
 
     def warm_up(self) -> None:
-        """Have everything compiled that a decision and a label need, so that the first ones do not wait for it."""
-        rules = self.new_rules(None)
+        """Have everything compiled that decisions and labels need, and a start after a crash, so that none waits for it."""
+        log: list[Event] = []
+        rules = self.new_rules(log.append)
         for count in (1, 2):
             points = np.zeros((count, len(self.axes)))
             first = rules.choose(points).first
@@ -83,6 +86,7 @@ class Setup:
             rules.complete(ids, [None] * len(ids))
             rules.settle(ids, [None] * len(ids), [0.0] * len(ids))
             self._warm_up_for_peers(rules, count)
+        fold(log)
 
     def _warm_up_for_peers(self, rules: Rules, count: int) -> None:
         """Do for a peer what compiles the rest: while that goes on, nobody would be answered."""
