@@ -13,7 +13,7 @@ from cosend.classifiers.adapters import Classifier
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
-from cosend.site.context import Axis
+from cosend.site.context import Axis, Context
 from cosend.site.events import Event
 from cosend.site.fold import fold
 from cosend.site.messages import Question
@@ -74,31 +74,11 @@ class Setup:
         return self.peers[arm][0] if arm in self.peers else self.costs.get(arm, 0.0)
 
     def warm_up(self) -> None:
-        """Have everything compiled that decisions and labels need, and a start after a crash, so that none waits for it."""
+        """Have everything compiled that decisions, labels and a start after a crash need, so that none waits for it."""
+        _try_out(self.new_rules(None))
         log: list[Event] = []
-        rules = self.new_rules(log.append)
-        for count in (1, 2):
-            points = np.zeros((count, len(self.axes)))
-            first = rules.choose(points).first
-            again, _ = rules.fail([*range(first, first + count)], next(iter(self.classifiers)), "a trial")
-            step = rules.choose(points, again=[*again.values()])
-            ids = [*range(step.first, step.first + len(step.arms))]
-            rules.complete(ids, [None] * len(ids))
-            rules.settle(ids, [None] * len(ids), [0.0] * len(ids))
-            self._warm_up_for_peers(rules, count)
+        _try_out(Rules("a site", local={"a model": 0.0}, axes=[Context("any", range=(0, 1))], journal=log.append))
         fold(log)
-
-    def _warm_up_for_peers(self, rules: Rules, count: int) -> None:
-        """Do for a peer what compiles the rest: while that goes on, nobody would be answered."""
-        context, nothing = (0.0,) * len(self.axes), [None] * count
-        requests = [*range(1, count + 1)]
-        for training in (False, True):
-            served = rules.serve(PEER, [Question(n, None, context, training, True) for n in requests])
-            rules.complete(served.tickets, nothing)
-            rules.teach(PEER, requests, nothing, [0.0] * count)
-        rules.withdraw(rules.serve(PEER, [Question(1, None, context, False, True)]).tickets)
-        rules.serve(PEER, [Question(1, None, context, False, False)])
-        rules.report(context)
 
     def new_rules(self, journal: Callable[[Any], object] | None) -> Rules:
         """Return the rules of a site that knows nothing yet."""
@@ -112,3 +92,28 @@ class Setup:
             score_local=self.score_local,
             journal=journal,
         )
+
+
+def _try_out(rules: Rules) -> None:
+    """Let rules do all that they do."""
+    own, dimensions = next(iter(rules.learner.arms.own)), len(rules.axes)
+    for count in (1, 2):
+        points = np.zeros((count, dimensions))
+        first = rules.choose(points).first
+        again, _ = rules.fail([*range(first, first + count)], own, "a trial")
+        step = rules.choose(points, again=[*again.values()])
+        ids = [*range(step.first, step.first + len(step.arms))]
+        rules.complete(ids, [None] * len(ids))
+        rules.settle(ids, [None] * len(ids), [0.0] * len(ids))
+        _answer_a_peer(rules, (0.0,) * dimensions, count)
+
+
+def _answer_a_peer(rules: Rules, context: tuple[float, ...], count: int) -> None:
+    requests, nothing = [*range(1, count + 1)], [None] * count
+    for training in (False, True):
+        served = rules.serve(PEER, [Question(n, None, context, training, True) for n in requests])
+        rules.complete(served.tickets, nothing)
+        rules.teach(PEER, requests, nothing, [0.0] * count)
+    rules.withdraw(rules.serve(PEER, [Question(1, None, context, False, True)]).tickets)
+    rules.serve(PEER, [Question(1, None, context, False, False)])
+    rules.report(context)
