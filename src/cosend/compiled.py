@@ -90,7 +90,7 @@ def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
 def telling(tell: Callable[[], None]) -> Iterator[None]:
     """Call `tell` when something is compiled for the first time in here: nobody should wait without knowing why."""
 
-    class Told(event.Listener):  # type: ignore[misc]
+    class Told(event.Listener):  # type: ignore[misc]  # Numba has no types for its insides
         told = False
 
         def on_start(self, what: Any) -> None:

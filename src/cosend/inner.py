@@ -14,7 +14,7 @@ registry: Any = import_module("numba.core.registry")
 types: Any = import_module("numba.core.types")
 
 
-class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
+class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]  # Numba has no types for its insides
     """A function and what it calls, translated and linked, but neither optimised as a whole nor made machine code."""
 
     def _optimize_final_module(self) -> None:
@@ -25,7 +25,7 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-class _InnerCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
+class _InnerCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc]  # Numba has no types for its insides
     """Translates a function for its callers."""
 
     def _compile_core(self, args: Any, return_type: Any) -> Any:
@@ -42,7 +42,7 @@ class _InnerCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
         return made._replace(entry_point=name)
 
 
-class Inner(registry.CPUDispatcher):  # type: ignore[misc]
+class Inner(registry.CPUDispatcher):  # type: ignore[misc]  # Numba has no types for its insides
     """A function that compiled functions call."""
 
     def __init__(self, function: Any, options: dict[str, Any], for_python: Callable[[Any], Any]) -> None:
