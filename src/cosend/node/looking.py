@@ -15,6 +15,7 @@ from cosend.core.learner.values import Cell
 from cosend.errors import DecisionError
 from cosend.node.recall import recall
 from cosend.site.events import Event
+from cosend.site.trusting import trusted_views
 from cosend.site.wire import decode
 from cosend.stores.log_index import LogIndex
 from cosend.version import VERSION
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 MOST_EVENTS: Final = 10_000
+MOST_TRUSTED: Final = 10  # parts of the context that are named
 
 
 class Looking:
@@ -43,6 +45,7 @@ class Looking:
             "answered_by": node.observer,
             "policy": learner.policy.facts(),
             "context": [axis.description for axis in node.setup.axes],
+            "trusted": self._trusted(),
             "up_s": time.time() - node.started_at,
             "items": learner.arrivals,
             "in_flight": node.deciding.requests.in_flight,
@@ -58,6 +61,14 @@ class Looking:
             "events": node.commits.position,
             "oldest_event": node.store.log.oldest,
         }
+
+    def _trusted(self) -> dict[str, float]:
+        """Return the parts of the context that carry the most weight, where several are mixed."""
+        learner = self.node.rules.learner
+        if not learner.policy.mixes:
+            return {}
+        shares = {name: view.share for name, view in trusted_views(learner.views(), self.node.rules.axis_names).items()}
+        return {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])[:MOST_TRUSTED]}
 
     def arms(self) -> list[Facts]:
         """Return every arm: what it costs, what is known of it, and whether it is used now."""
@@ -92,7 +103,10 @@ class Looking:
 
     def _overall(self) -> tuple[Any, Any]:
         """Return the mean gain and the number of labels of every arm, over the cells of the first view."""
-        ledger = self.node.rules.learner.ledger
+        ledger, mixes = self.node.rules.learner.ledger, self.node.rules.learner.policy.mixes
+        if mixes:  # the second row is that of all items
+            known = ledger.rewards[1] if ledger.site[col.ROWS] else ledger.rewards[:1].sum(axis=0) * 0.0
+            return known[:, col.REWARD_SUM] / np.maximum(known[:, col.REWARD_COUNT], 1), known[:, col.REWARD_COUNT]
         rewards = ledger.rewards[: int(ledger.site[col.ROWS])]
         counts = rewards[:, :, col.REWARD_COUNT]
         total = counts.sum(axis=0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cosend.core.kernel.partition import MOST_CODES
+from cosend.site.features import Watched
 
 SHARED: Final = MOST_CODES - 1  # the code of all values that came when there was no other left
 
@@ -23,13 +24,17 @@ class RecentValues:
 
     def rank(self, value: float) -> float:
         """Return the share of recent values below this one, equal ones half, and remember it."""
-        below, up_to = bisect_left(self._sorted, value), bisect_right(self._sorted, value)
-        rank = (below + up_to) / (2 * len(self._sorted)) if self._sorted else 0.5
+        rank = self.find(value)
         self.values.append(value)
         insort(self._sorted, value)
         if len(self.values) > self.window:
             del self._sorted[bisect_left(self._sorted, self.values.popleft())]
         return rank
+
+    def find(self, value: float) -> float:
+        """Return the share of recent values below this one, equal ones half."""
+        below, up_to = bisect_left(self._sorted, value), bisect_right(self._sorted, value)
+        return (below + up_to) / (2 * len(self._sorted)) if self._sorted else 0.5
 
 
 class Codes:
@@ -64,6 +69,7 @@ class Past:
     newest_label: Any = None
     recent: dict[int, RecentValues] = field(default_factory=dict)  # by axis
     codes: dict[int, Codes] = field(default_factory=dict)  # by axis
+    features: Watched | None = None  # if every feature is an axis
 
     def remember_labels(self, tickets: Sequence[int], truths: Sequence[Any]) -> None:
         """Remember the label of the newest decision, now that these are known."""

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
+
 from cosend.core.learner.values import Explanation, View
 from cosend.site.context import Axis, place_columns, read_columns
+from cosend.site.features import features_in
 from cosend.site.rules import Rules
 
 
@@ -15,22 +18,37 @@ class Trusting:
     """The part of a site that tells what it goes by."""
 
     axes: tuple[Axis, ...]
-    axis_names: tuple[str, ...]
     rules: Rules
+    _candidates: tuple[str, ...]
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """The names of the axes: those of candidates if there are any; features that have got one are behind."""
+        return self._candidates or self.rules.axis_names
 
     def trust(self) -> dict[str, View]:
         """Return by name the parts of the context that may be trusted, and how each of them fares."""
-        trusted: dict[str, View] = {}
-        for view in self.rules.learner.views():
-            name = name_of_view(view, self.axis_names)
-            trusted[name] = joined(trusted[name], view) if name in trusted else view
-        return trusted
+        return trusted_views(self.rules.learner.views(), self.axis_names)
 
     def explain(self, item: Any) -> list[tuple[str, Explanation]]:
         """Return by name what every view of `MixedViews` forecasts for an item now, the largest weight first."""
-        past, arrivals = deepcopy(self.rules.past), self.rules.learner.arrivals
-        (point,) = place_columns(self.axes, read_columns(self.axes, [item]), past, arrivals)
+        rules, past = self.rules, deepcopy(self.rules.past)
+        columns = read_columns(self.axes, [item])
+        point = np.zeros(0)
+        if rules.given:
+            (point,) = place_columns(rules.given, columns[: len(rules.given)], past, rules.learner.arrivals)
+        if past.features is not None:
+            point = np.hstack([point, *past.features.place(features_in(columns))])
         return [(name_of_view(each.view, self.axis_names), each) for each in self.rules.learner.explain(point)]
+
+
+def trusted_views(views: Sequence[View], axes: Sequence[str]) -> dict[str, View]:
+    """Return views by name; those of the same axes are one."""
+    trusted: dict[str, View] = {}
+    for view in views:
+        name = name_of_view(view, axes)
+        trusted[name] = joined(trusted[name], view) if name in trusted else view
+    return trusted
 
 
 def name_of_view(view: View, axes: Sequence[str]) -> str:
