@@ -41,6 +41,7 @@ test: $(READY) ## unit tests without the compiler, with the coverage of the core
 
 claims: $(READY) ## find out again what the documentation says about data and regret
 	$(PYTEST) -m 'claims'
+	COSEND_MORE_EXAMPLES=3 $(PYTEST) -m 'compiled and not claims' tests/core/test_*twin.py
 
 check: $(READY) ## style, types, layers
 	$(BIN)/ruff format --check .

@@ -204,7 +204,7 @@ class Learner(LateLabels, Looking):
     def _choose_all(self, points: Floats, out: Collection[int], again: Sequence[int]) -> Made:
         """Choose for points up to the first for which a peer must be asked, which is the last of the result then."""
         numbers = np.array(again, np.int64) if again else np.zeros(len(points), np.int64)
-        made, done = np.zeros((len(points), 4), np.int64), 0
+        made, done = np.empty((len(points), 4), np.int64), 0
         while done < len(points):
             done = entry_points.choose_many(self.memory.without(out), points, self._asked, numbers, done, made)
             if done < len(points):
