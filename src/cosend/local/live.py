@@ -30,7 +30,7 @@ from cosend.site.messages import Decision
 from cosend.site.recovery import recover
 from cosend.stores.event_log import EventLog
 
-READY_S: Final = 180.0  # that sites have time to start: they may have to train their models
+READY_S: Final = 600.0  # that sites have time to start: they may have to compile the rules and train their models
 
 
 class ServedSite:
