@@ -23,13 +23,17 @@ class RecentValues:
 
     def rank(self, value: float) -> float:
         """Return the share of recent values below this one, equal ones half, and remember it."""
-        below, up_to = bisect_left(self._sorted, value), bisect_right(self._sorted, value)
-        rank = (below + up_to) / (2 * len(self._sorted)) if self._sorted else 0.5
+        rank = self.look(value)
         self.values.append(value)
         insort(self._sorted, value)
         if len(self.values) > self.window:
             del self._sorted[bisect_left(self._sorted, self.values.popleft())]
         return rank
+
+    def look(self, value: float) -> float:
+        """Return the share of recent values below this one, equal ones half, and forget it."""
+        below, up_to = bisect_left(self._sorted, value), bisect_right(self._sorted, value)
+        return (below + up_to) / (2 * len(self._sorted)) if self._sorted else 0.5
 
 
 class Codes:
