@@ -9,8 +9,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from cosend.core.checks import as_list, check_kind, check_unit, check_whole
 from cosend.errors import NetworkError
+from cosend.reports.small_tables import SmallTable
 from cosend.site.messages import Decision
 from cosend.site.site import Site
+from cosend.site.summary import network_table
 from cosend.stores.bundle import load_states, save_states
 
 CallCost = float | Mapping[str, float] | Mapping[tuple[str, str], float]
@@ -65,6 +67,13 @@ class Network:
 
     def __repr__(self) -> str:
         return f"<Network of {', '.join(self.sites)}>"
+
+    def _repr_html_(self) -> str:
+        return self.summary().html()
+
+    def summary(self) -> SmallTable:
+        """Return how its sites have fared since they were built or loaded; `text()` of it can be printed."""
+        return network_table(self.sites.values())
 
     def add(self, site: Site) -> None:
         """Let a site join; it and all others become peers."""
