@@ -37,6 +37,14 @@ class RoutingClassifier(base.Classifier):
     learns_from  which labels a model that learns gets: of "all" items, or of those that it was "used" for
     seed         all randomness follows from it
 
+    >>> from cosend import Context
+    >>> models = {"zero": lambda item: 0, "one": lambda item: 1}
+    >>> routing = RoutingClassifier(models, context=Context("x", range=(0, 1)))
+    >>> for n in range(100):
+    ...     routing.learn_one({"x": n / 100}, int(n >= 50))
+    >>> routing.predict_one({"x": 0.1}), routing.predict_one({"x": 0.9})
+    (0, 1)
+
     `predict_one` uses the best model so far and changes nothing. Exploring is for `learn_one`, which lets the site
     decide for the item and tells it the label. If each call of a model costs real money, use a `Site`: there the model
     that answers is the one that is learnt of.

@@ -46,6 +46,14 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
                  which of them to use. 0 takes the models as they are: they have been fitted
     seed         all randomness follows from it
 
+    >>> from cosend import Context
+    >>> from sklearn.dummy import DummyClassifier
+    >>> models = {str(n): DummyClassifier(strategy="constant", constant=n) for n in (0, 1)}
+    >>> X, y = [[n / 100] for n in range(200)], [int(n >= 100) for n in range(200)]
+    >>> routing = RoutingClassifier(models, context=Context("x0", range=(0, 2))).fit(X, y)
+    >>> routing.predict([[0.2], [1.8]])
+    array([0, 1])
+
     `predict` uses the best model so far for every row, explores nothing and changes nothing. Exploring is for `fit` and
     `partial_fit`, which run the models that cost nothing on every row. If each call of a model costs real money, use
     `site_`, or a `Site` of your own: there the model that answers is the one that is learnt of.

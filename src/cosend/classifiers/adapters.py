@@ -170,7 +170,11 @@ class SeesPart(ABC):
 
 
 class SeesOnly(SeesPart):
-    """A model that sees only some of the features, in the order they are named: vertically distributed data."""
+    """A model that sees only some of the features, in the order they are named: vertically distributed data.
+
+    >>> SeesOnly(lambda item: sorted(item), ["age"]).predict([{"age": 31, "pressure": 140}])
+    [['age']]
+    """
 
     def __init__(self, model: Any, features: Sequence[str]) -> None:
         check_names("the features that a model sees", features)

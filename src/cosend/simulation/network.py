@@ -47,6 +47,15 @@ class Network:
     """Sites that are each other's peers.
 
     call_cost  what calling a peer costs in [0, 1]: one number, or by peer, or by (caller, peer)
+
+    >>> from cosend import Context, Network, Site
+    >>> age = Context("age", range=(0, 100))
+    >>> wrong = Site("north", classifiers={"zero": lambda visit: 0}, context=age)
+    >>> right = Site("south", classifiers={"one": lambda visit: 1}, context=age)
+    >>> network = Network([wrong, right], call_cost=0.05)
+    >>> turns = list(network.run({"north": [({"age": 40}, 1)] * 20}))
+    >>> turns[-1].decision.arm
+    'south'
     """
 
     def __init__(self, sites: Iterable[Site], *, call_cost: CallCost = 0.0) -> None:

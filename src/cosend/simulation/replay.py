@@ -49,6 +49,12 @@ def replay(
     delay     slots until a label is known: 0 is at once, before the next site chooses; 1 before the next slot; an array
               [slot, site] gives every label a delay of its own
     watch     called now and then with how many slots are done, and the trace so far
+
+    >>> from cosend import Learner
+    >>> learner = Learner("edge", own={"wrong": 0.0, "right": 0.0})
+    >>> trace = replay([learner], contexts=[[0.5]] * 100, gains=[[0.0, 1.0]] * 100)
+    >>> int((trace.functions == 1).sum()) > 90
+    True
     """
     contexts, gains, items = read_arrays(learners, contexts, gains, items)
     delays = read_delays(delay, items.shape)

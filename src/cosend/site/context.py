@@ -104,6 +104,11 @@ class Context(_Axis):
              the last `window` values, for features whose range is not known. By default "linear" if a range is given,
              else "rank"
     outside  what to do with a value outside `range`: refuse the item, or "clip" it to the nearest end
+
+    >>> Context("age", range=(0, 100)).read([{"age": 25}])
+    [0.25]
+    >>> Context("age", range=(0, 100), outside="clip").read([{"age": 120}])
+    [1.0]
     """
 
     feature: str

@@ -97,7 +97,16 @@ class Tallied(ABC):
         """Return the arms that are left alone for a while, and why."""
 
     def summary(self) -> Summary:
-        """Return how its arms have fared since it was built or loaded: a table to print, or to show in a notebook."""
+        """Return how its arms have fared since it was built or loaded: a table to print, or to show in a notebook.
+
+        >>> from cosend import Context, Site
+        >>> site = Site("here", classifiers={"one": lambda item: 1}, context=Context("x", range=(0, 1)))
+        >>> site.learn(site.classify({"x": 0.5}), 1)
+        >>> print(site.summary())
+        here: 1 item, 0 labels awaited
+        arm   kind  cost  decisions  share  labels  mean reward  state
+        one  local     0          1  100 %       1        1.000
+        """
         learner, tally = self.rules.learner, self.tally
         states = dict.fromkeys(self.resting(), "resting") | dict.fromkeys(learner.arms.paused, "paused")
         arms = [

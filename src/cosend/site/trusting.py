@@ -42,6 +42,14 @@ class Trusting:
         """Return for every item the local classifier that has done best so far around its context.
 
         Nothing is decided, explored or remembered: the same items get the same answer in any order.
+
+        >>> from cosend import Context, Site
+        >>> models = {"zero": lambda item: 0, "one": lambda item: 1}
+        >>> site = Site("here", classifiers=models, context=Context("x", range=(0, 1)))
+        >>> for _ in range(10):
+        ...     site.learn(site.classify({"x": 0.5}), 1)
+        >>> site.best_local([{"x": 0.5}])
+        ['one']
         """
         learner = self.rules.learner
         points = looked_up(self.axes, items, self.rules.past, learner.arrivals)

@@ -54,7 +54,14 @@ class Learner(LateLabels, Looking):
     dimensions  of a context
     categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
     policy      how it chooses; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
-    score_local "all": a label scores every local classifier that costs nothing, if `learn` is told what it gained
+    score_local  "all": a label scores every local classifier that costs nothing, if `learn` is told what it gained
+
+    >>> learner = Learner("edge", own={"small": 0.0, "large": 0.1})
+    >>> for _ in range(20):
+    ...     choice = learner.choose(0.37)
+    ...     learner.learn(choice.id, gain=float(choice.arm == "large"))
+    >>> learner.choose(0.37).arm
+    'large'
     """
 
     def __init__(
