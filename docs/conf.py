@@ -22,13 +22,12 @@ myst_enable_extensions = ["colon_fence"]
 suppress_warnings = ["myst.strikethrough"]
 
 autodoc_member_order = "bysource"
-autodoc_typehints_format = "short"
-autodoc_default_options = {"members": True, "inherited-members": False}
-python_use_unqualified_type_names = True
+autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_preserve_defaults = True
+autodoc_default_options = {"members": True}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "cosend"
-html_static_path = ["_static"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
@@ -46,14 +45,13 @@ SINGLE = re.compile(r"(?<![`:\w])`([^`\n]+)`(?!`)")
 
 
 def readable(app, what, name, obj, options, lines):
-    """Turn docstrings as this project writes them into what Sphinx reads: `code`, and tables of options."""
+    """Turn docstrings as this project writes them into what Sphinx reads: `code`, and lists of options."""
     written, in_options = [], False
     for line in lines:
         option = OPTION.match(line)
         if option:
-            if not in_options and written and written[-1]:
-                written.append("")
-            line = f":{option[1]}: {option[2]}"
+            written += [f"``{option[1]}``"] if in_options else ["", f"``{option[1]}``"]
+            line = f"    {option[2]}"
         elif in_options and line.startswith("  "):
             line = f"    {line.strip()}"
         elif in_options and line:
