@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test claims check docs bench format clean
+.PHONY: help setup run demo test claims check docs tables bench format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ check: $(READY) ## style, types, layers
 docs: $(READY) ## build the documentation in out/docs; a warning is an error
 	@$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet docs out/docs
 	@$(BIN)/python docs/_tools/check.py out/docs
+
+tables: $(READY) ## write the tables of README and docs again; DATA=kddcup.data_10_percent.gz for those of the paper
+	@$(BIN)/python docs/_tools/tables.py $(DATA)
 
 bench: $(READY) ## measure speed and memory
 	@$(BIN)/python -m benchmarks

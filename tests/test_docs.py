@@ -97,6 +97,12 @@ def test_table_and_picture_of_the_first_run_in_the_readme_are_what_the_command_g
     assert drawn == (ROOT / "docs" / "images" / "run-reward.svg").read_text()
 
 
+def test_the_first_code_that_a_reader_sees_is_the_first_example() -> None:
+    code = (ROOT / "examples" / "quick_start.py").read_text().partition('"""\n\n')[2]
+    assert blocks(ROOT / "README.md", "python") == [code]
+    assert blocks(DOCS / "quick-start.md", "python")[0] == code
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
