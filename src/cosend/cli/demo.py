@@ -16,7 +16,7 @@ from cosend.cli.show import new_console
 
 def demo(
     seconds: Annotated[
-        float | None, typer.Option(min=1.0, help="Stop after so many seconds of traffic; else with Ctrl-C.")
+        float | None, typer.Option(min=1.0, help="Stop after this many seconds of traffic; otherwise at Ctrl-C.")
     ] = None,
 ) -> None:
     """Run four sites that ask each other on this machine, send them live traffic, and show how they fare.

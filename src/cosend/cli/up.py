@@ -17,16 +17,16 @@ def up(
     file: NetworkFile,
     store: Annotated[
         Path | None,
-        typer.Option(help="The folder with a folder for each site; store beside FILE unless given."),
+        typer.Option(help="The folder with a folder for each site; by default store beside FILE."),
     ] = None,
     nats: Annotated[
         list[str] | None,
-        typer.Option(help="Use this NATS server, and not those of the file or one of our own; may be given again."),
+        typer.Option(help="Use this NATS server instead of those of the file or one of our own; may be repeated."),
     ] = None,
     durable: Annotated[
-        bool, typer.Option(help="Answer when the disk has it; else a crash of the machine can lose the newest.")
+        bool, typer.Option(help="Answer only once it is on disk; otherwise a crash of the machine can lose the newest.")
     ] = True,
-    log: Annotated[Literal["json", "text"], typer.Option(help="The form of the log on standard output.")] = "text",
+    log: Annotated[Literal["json", "text"], typer.Option(help="The format of the log on standard output.")] = "text",
 ) -> None:
     """Run all sites of a network file on this machine, each as a process of its own, with one log.
 

@@ -105,7 +105,7 @@ class Served:
         until = time.monotonic() + READY_S
         while not all(self._is_ready(client) for client in self._clients.values()):
             if self._ended or time.monotonic() > until:
-                raise CosendError(f"the sites do not find each other within {READY_S:g} s")
+                raise CosendError(f"the sites did not find each other within {READY_S:g} s")
             time.sleep(0.1)
 
     def _is_ready(self, client: Client) -> bool:

@@ -113,7 +113,7 @@ class Network:
         check_kind("streams", streams, Mapping, "a mapping from sites to streams of (item, truth)")
         strangers = [name for name in streams if name not in self.sites]
         if strangers:
-            raise NetworkError(f"there is a stream for {strangers[0]!r}, which is no site of the network")
+            raise NetworkError(f"there is a stream for {strangers[0]!r}, which is not a site of the network")
         for name, stream in streams.items():
             if not isinstance(stream, Iterable):
                 raise NetworkError(f"the stream of site {name!r} must be rows (item, truth), got {stream!r}")
@@ -160,7 +160,9 @@ class Network:
             pair = name if isinstance(name, tuple) and len(name) == 2 else (name, name)
             if not all(each in sites for each in pair):
                 has = ", ".join(sites)
-                raise NetworkError(f"call_cost has a cost for {name!r}, which is no site and no pair of sites of {has}")
+                raise NetworkError(
+                    f"call_cost has a cost for {name!r}, which is neither a site nor a pair of sites: there are {has}"
+                )
 
     def _cost(self, caller: str, peer: str) -> float:
         cost: Any = self.call_cost

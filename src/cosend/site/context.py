@@ -252,7 +252,7 @@ class PreviousLabel(_Axis):
             known = False
         if not known:
             named = ", ".join(repr(each) for each in self.classes)
-            raise ContextError(f"the label {shown(label)} is none of the classes of the context: {named}")
+            raise ContextError(f"the label {shown(label)} is not one of the classes of the context: {named}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def check_models(site: Any, classifiers: Any, costs: Any) -> None:
     check_kind(f"the costs of site {site!r}", costs, Mapping, "a mapping from classifiers to costs")
     unknown = [arm for arm in costs if arm not in classifiers]
     if unknown:
-        raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
+        raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is not one of its classifiers")
 
 
 class Site(Kept, Trusting, Tallied):

@@ -92,7 +92,9 @@ class Transitions:
         for axis, codes in self.past.codes.items():
             if axis < len(point):
                 if not isinstance(point[axis], str | int | float | None) or point[axis] != point[axis]:
-                    raise ContextError(f"axis {axis} of a context of site {self.name!r} is no value: {point[axis]!r}")
+                    raise ContextError(
+                        f"axis {axis} of a context of site {self.name!r} is not a value: {point[axis]!r}"
+                    )
                 point[axis] = float(code(codes, point[axis]))
         return tuple(point)
 
