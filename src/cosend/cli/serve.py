@@ -10,6 +10,7 @@ import typer
 
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.show import new_console, printable
+from cosend.dashboard import is_installed
 
 NetworkFile = Annotated[Path, typer.Argument(help="The network file.")]
 SiteName = Annotated[
@@ -51,11 +52,15 @@ def serve(
     durable: Annotated[
         bool, typer.Option(help="Answer only once it is on disk; otherwise a crash of the machine can lose the newest.")
     ] = True,
+    dashboard: Annotated[
+        bool, typer.Option(help="Let people look at the site in a browser, at /dashboard/; needs cosend[dashboard].")
+    ] = True,
     log: Annotated[Literal["json", "text"], typer.Option(help="The format of the log on standard error.")] = "text",
 ) -> None:
     """Run one site of a network file as an HTTP service: it decides, learns, and survives being killed.
 
-    Items go to POST /v1/classify, true labels to POST /v1/labels; /docs shows all routes. Stop it with Ctrl-C.
+    Items go to POST /v1/classify, true labels to POST /v1/labels; /docs shows all routes, /dashboard/ how the site
+    fares. Stop it with Ctrl-C.
     """
     console = new_console(stderr=True)
     with say_errors():
@@ -86,7 +91,16 @@ def serve(
                 "give --nats URL"
             )
         logs.set_up_logs(setup.name, log)
-        server.serve(Node(setup, folder, durable=durable, link=found.link, workers=found.workers), address, allowed)
+        node = Node(setup, folder, durable=durable, link=found.link, workers=found.workers)
+        pages = None
+        if dashboard and not is_installed():
+            console.print("no dashboard: pip install 'cosend[dashboard]'")
+        elif dashboard:
+            from cosend.dashboard.mount import Pages
+
+            pages = Pages(node, allowed)
+            console.print(f"dashboard: {address.url}/dashboard/")
+        server.serve(node, address, allowed, pages)
 
 
 def store_of(file: Path, store: Path | None, site: str) -> Path:

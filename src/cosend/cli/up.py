@@ -11,6 +11,7 @@ import typer
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.serve import NetworkFile
 from cosend.cli.show import new_console, printable
+from cosend.dashboard import is_installed
 
 
 def up(
@@ -42,7 +43,8 @@ def up(
         lines = Log(new_console(), [site.name for site in plan.sites], log)
         lines.say(f"{printable(file)}: {plan.in_words}; Ctrl-C stops all of it")
         for site in plan.sites:
-            lines.line(site.name, f"{site.url} (routes: {site.url}/docs)")
+            pages = f", dashboard: {site.url}/dashboard/" if is_installed() else ""
+            lines.line(site.name, f"{site.url} (routes: {site.url}/docs{pages})")
         code = asyncio.run(run_plan(plan, lines))
     if code:
         raise typer.Exit(code)

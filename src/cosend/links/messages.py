@@ -26,6 +26,7 @@ from cosend.site.values import ENCODER, SCALARS, Unfit, extension, plain
 
 VERSION: Final = 1
 REFUSAL: Final = 0
+NEWS: Final = "news"  # the name under which they stand beside an announcement
 MOST: Final = 4_096  # questions, labels or contexts of one message
 LONGEST_NAME: Final = 200
 TRAINING: Final = 1
