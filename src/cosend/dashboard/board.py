@@ -101,7 +101,8 @@ class Board:
             return {"head": f"<h1>{escape(node.setup.name)}</h1> <p>It is starting.</p>"}
         try:
             self._window.add(self._clock(), network_of(node))
-            summary = look(node, self._window.newest, self._window.flows(), self._window.seconds)
+            before = self._summary if self.ticks % 2 else None
+            summary = look(node, self._window.newest, self._window.flows(), self._window.seconds, before)
         except (
             CosendError,
             sqlite3.Error,

@@ -18,7 +18,7 @@ from cosend.reports.use import SHADES
 
 MOST_POINTS: Final = 48  # of a curve
 LEFT, TOP, BOTTOM, HEIGHT = 34.0, 12.0, 24.0, 168.0
-UNSURE: Final = 0.35  # of the opacity of a winner that may not be one
+HATCH: Final = "url(#unsure)"  # a pattern that the page has
 STRIP: Final = 44.0
 BARS: Final = 34.0
 MOST_VALUES: Final = 12  # of a category
@@ -131,7 +131,8 @@ def duration(seconds: float) -> str:
     """Return a time as people say it: 0.4 s, 12 s, 3 min, 2.5 h, 3 days."""
     for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if seconds >= 1.95 * size:
-            return f"{seconds / size:.3g} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
+            number = f"{seconds / size:.1f}".removesuffix(".0") if seconds < 10 * size else f"{seconds / size:.0f}"
+            return f"{number} {unit}"
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
@@ -213,8 +214,13 @@ def _net(square: Square, arm: int, arms: Sequence[Arm]) -> float | None:
     return square.mean(arm) - arms[arm].cost if square.labels[arm] else None
 
 
-def _opacity(arm: Arm, best: Winner) -> float:
-    return arm.opacity * (1.0 if best.is_sure else UNSURE)
+def _fill(drawing: Drawing, place: Sequence[float], arm: Arm, best: Winner, tip: str) -> None:
+    """Fill a square with the colour of its winner; one that is not sure is hatched."""
+    x, y, width, height = place
+    drawing.box(x, y, width, height, "var(--card)")
+    drawing.box(x, y, width, height, arm.ink, opacity=arm.opacity, tip=tip)
+    if not best.is_sure:
+        drawing.box(x, y, width, height, HATCH, tip=tip)
 
 
 def _strip(found: Sequence[tuple[Square, Winner]], axis: _Drawn, arms: Sequence[Arm]) -> Drawing:
@@ -229,10 +235,9 @@ def _strip(found: Sequence[tuple[Square, Winner]], axis: _Drawn, arms: Sequence[
             continue
         x, width, arm = left + wide * span[0], wide * (span[1] - span[0]), arms[best.arm]
         tip = tip_of(square, best, [axis.words(*square.spans[0])], arms)
-        drawing.box(x + 0.4, 0, width - 0.8, STRIP, "var(--card)")
-        drawing.box(x + 0.4, 0, width - 0.8, STRIP, arm.ink, opacity=_opacity(arm, best), tip=tip)
+        _fill(drawing, (x + 0.4, 0, width - 0.8, STRIP), arm, best, tip)
         if width > width_of(arm.words, bold=True):
-            ink = arm.on if _opacity(arm, best) == 1.0 else "var(--text)"
+            ink = arm.on if best.is_sure else "var(--text)"
             drawing.text(x + width / 2, STRIP / 2 + 4, arm.words, anchor="middle", kind="strong", ink=ink)
         height = BARS * square.items / square.size / densest
         drawing.box(x + 0.4, STRIP + 4, width - 0.8, max(0.6, height), "var(--soft)", opacity=0.45, tip=tip)
@@ -256,8 +261,7 @@ def _map(found: Sequence[tuple[Square, Winner]], axes: Sequence[_Drawn], arms: S
         place = (left + wide * x[0] + 0.3, top + high * (1 - y[1]) + 0.3)
         size = (wide * (x[1] - x[0]) - 0.6, high * (y[1] - y[0]) - 0.6)
         tip = tip_of(square, best, [across.words(*square.spans[0]), up.words(*square.spans[1])], arms)
-        drawing.box(*place, *size, "var(--card)")
-        drawing.box(*place, *size, arms[best.arm].ink, opacity=_opacity(arms[best.arm], best), tip=tip)
+        _fill(drawing, (*place, *size), arms[best.arm], best, tip)
     for at, text in up.ticks:
         drawing.text(left - 5, top + high * (1 - at) + 4, short_text(text, 10), anchor="end", kind="soft")
     drawing.text(left - 5, 9, short_text(up.scale.name, 10), anchor="end", kind="strong")

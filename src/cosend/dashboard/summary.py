@@ -127,18 +127,24 @@ def local_of(node: Node, arms: Sequence[Facts]) -> Local | None:
     return estimated_local(local_means(node.rules.learner.ledger, len(node.rules.learner.arms.own)), arms)
 
 
-def look(node: Node, told: Mapping[str, Any], flows: Sequence[Flow], window_s: float) -> Summary:
-    """Return all that pages show of a site now."""
+def _labelled(looking: Looking, newest: int) -> list[tuple[int, Past]]:
+    return [each for each in looking.last_decisions(LAST, newest) if each[1].labelled]
+
+
+def look(
+    node: Node, told: Mapping[str, Any], flows: Sequence[Flow], window_s: float, before: Summary | None = None
+) -> Summary:
+    """Return all that pages show of a site now; what has to be read from the disk is that of `before`, if given."""
     looking, history = Looking(node), node.counts.history
-    arms, newest_labelled = looking.arms(), node.rules.past.newest_labelled
+    arms = looking.arms()
     local = local_of(node, arms)
     exact = local.name if local is not None and local.is_exact else None
     return Summary(
         facts=looking.summary(),
         arms=arms,
-        waiting=looking.waiting(),
-        decisions=looking.last_decisions(LAST),
-        labelled=[each for each in looking.last_decisions(LAST, newest_labelled) if each[1].labelled],
+        waiting=looking.waiting() if before is None else before.waiting,
+        decisions=looking.last_decisions(LAST) if before is None else before.decisions,
+        labelled=_labelled(looking, node.rules.past.newest_labelled) if before is None else before.labelled,
         curve=curve_of(history.stretches, history.each_s, exact),
         local=local,
         told=told,
