@@ -151,18 +151,18 @@ class Looking:
         node = self.node
         entries = node.rules.learner.registry.table.entries
         is_own = (entries[:, col.WAIT_ID] > 0) & (entries[:, col.WAIT_KIND] != TAUGHT)
-        own = np.sort(entries[is_own, col.WAIT_ID])
+        own, now = np.sort(entries[is_own, col.WAIT_ID]), time.time()
         return {
             "decisions": len(own),
             "for_peers": node.rules.learner.waiting_count - len(own),
-            "oldest_s": self._age(own[:1]),
-            "middle_s": self._age(own[len(own) // 2 : len(own) // 2 + 1]),
+            "oldest_s": self._age(own[:1], now),
+            "middle_s": self._age(own[len(own) // 2 : len(own) // 2 + 1], now),
         }
 
-    def _age(self, numbers: Any) -> float | None:
+    def _age(self, numbers: Any, now: float) -> float | None:
         """Return how old a decision is; it may just be on its way to the disk."""
         past = recall(self.node.store.index, int(numbers[0]), self.node.setup.most_flights) if len(numbers) else None
-        return None if past is None else max(0.0, time.time() - past.at)
+        return None if past is None else max(0.0, now - past.at)
 
     def forecasts(self, context: Sequence[Any]) -> dict[str, float] | None:
         """Return what every arm would gain in a context by all views together; None if the policy mixes no views."""
