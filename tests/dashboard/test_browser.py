@@ -73,7 +73,7 @@ def test_why_a_decision_was_made_is_what_the_api_says(page: Watched, network: tu
     button.focus()
     page.page.keyboard.press("Enter")
     dialog = page.page.get_by_role("dialog")
-    dialog.get_by_text(f"Decision {number}").wait_for()
+    dialog.get_by_text(f"Decision {int(number):,}").wait_for()
     facts = network[1].ask(f"/v1/decisions/{number}")[1]
     told = " ".join(dialog.inner_text().split())
     assert facts["arm"] in told

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cosend import Context
 from cosend.dashboard import figures, parts
 from cosend.dashboard.figures import Scale, arms_of, duration, thinned
 from cosend.dashboard.summary import Means
@@ -85,7 +86,7 @@ def test_whatever_comes_from_outside_is_escaped() -> None:
         *parts.parts(summary, 1.0).values(),
         *parts.drawn(summary).values(),
         drawn,
-        why(decision, arms, [EVIL], None),
+        why(decision, arms, [Context(EVIL)], None),
     ]
     assert not any("<script" in html or "alert('x')</script>\"" in html for html in made)
 
@@ -106,11 +107,13 @@ def decided(**facts: Any) -> dict[str, Any]:
 
 
 def test_why_a_decision_was_made() -> None:
-    told = text(why(decided(), [arm("old"), arm("young")], ["age", "protocol"], None))
+    told = text(
+        why(decided(), [arm("old"), arm("young")], [Context("age", range=(0, 100)), Context.category("protocol")], None)
+    )
     assert "young earns the most after its cost." in told
-    assert "true label not there yet age 0.25 protocol tcp" in told
+    assert "true label not there yet age 25 protocol tcp" in told
     assert told.index("young 0.900 1,200 3") < told.index(f"old {parts.NOTHING} 0 0")
-    mixed = text(why(decided(phase="explore"), [arm("young", cost=0.1)], ["age"], {"young": 0.7}))
+    mixed = text(why(decided(phase="explore"), [arm("young", cost=0.1)], [], {"young": 0.7}))
     assert "so it was tried" in mixed
     assert "forecast net of cost" in mixed
     assert "young 0.600 1,200 3" in mixed

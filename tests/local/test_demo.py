@@ -117,6 +117,6 @@ def test_four_sites_learn_from_live_traffic_and_send_to_each_other(tmp_path: Pat
     ended = cosend("demo", "--seconds", "30", folder=tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     rows = [re.split(r"  +", line.strip()) for line in ended.stdout.splitlines()[-12:] if "  up  " in line]
-    assert [row[0] for row in rows] == ["branch", "gateway", "campus", "cloud"], ended.stdout
+    assert [row[0] for row in rows] == ["cloud", "branch", "gateway", "campus"], ended.stdout
     assert all(int(row[2].replace(",", "")) > 100 for row in rows)
     assert sum(len(row) == 6 for row in rows) >= 3  # these have sent something to somebody

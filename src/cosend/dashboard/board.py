@@ -11,6 +11,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from typing import Final, Protocol
 
@@ -21,7 +22,7 @@ from cosend.dashboard.where import squares
 from cosend.errors import CosendError, in_one_line
 from cosend.node.node import Node
 from cosend.reports.text import short_text
-from cosend.site.scales import name_of, ticks_of
+from cosend.site.scales import name_of, ticks_of, value_at
 
 LOG: Final = logging.getLogger("cosend.dashboard")
 TICK_S: Final = 0.5
@@ -144,7 +145,7 @@ class Board:
             known = past.codes[number].values if number in past.codes else []
             return figures.Scale(name_of(axis), [], [short_text(value) for value in known])
         recent = past.recent[number].values if number in past.recent else [0.0]
-        return figures.Scale(name_of(axis), ticks_of(axis, lambda: list(recent)))
+        return figures.Scale(name_of(axis), ticks_of(axis, lambda: list(recent)), value_at=partial(value_at, axis))
 
 
 class Speed:

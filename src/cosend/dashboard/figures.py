@@ -5,7 +5,7 @@ They are drawn as those of a report are, with the same colours: a site has one, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cosend.dashboard.flows import as_shares
@@ -46,6 +46,7 @@ class Scale(NamedTuple):
     name: str
     ticks: list[tuple[float, str]]  # places in [0, 1]
     values: list[str] | None = None  # of a category: its values, by their codes
+    value_at: Callable[[float], str] = "{:.3g}".format  # what stands at a place, in the units of the axis
 
 
 def arms_of(summary: Summary) -> list[Arm]:
@@ -179,7 +180,7 @@ class _Drawn(NamedTuple):
         """Return a place in words."""
         if self.scale.values is not None:
             return f"{self.scale.name} {self.scale.values[int(low)]}"
-        return f"{self.scale.name} {100 * low:.0f} to {100 * high:.0f} % of its range"
+        return f"{self.scale.name} from {self.scale.value_at(low)} to {self.scale.value_at(high)}"
 
 
 def _as_drawn(scale: Scale, squares: Sequence[Square], place: int) -> _Drawn:

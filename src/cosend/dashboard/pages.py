@@ -45,6 +45,7 @@ def build_pages(board: Board, tokens: Tokens) -> FastAPI:
     @ui.page("/", title=f"{board.node.setup.name} \N{MIDDLE DOT} cosend", dark=None, language="en-US")
     async def page(client: Client) -> None:
         ui.add_head_html(head)
+        ui.colors(primary="#0072b2")
         await SitePage(client, board, tokens).begin()
 
     around = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -101,10 +102,14 @@ class SitePage:
             ui.html(
                 f"<h2>{escape(self._node.setup.name)}</h2><p>This site needs a token to look at it.</p>", sanitize=False
             )
-            given = ui.input("token", password=True).props('autofocus autocomplete="off"').classes("full-width")
+            given = self._token_field("token").props("autofocus")
             said = ui.label().classes("state bad").set_visibility(False)
             given.on("keydown.enter", lambda: self._enter(given, said))
             ui.button("Look", on_click=lambda: self._enter(given, said)).props("no-caps")
+
+    @staticmethod
+    def _token_field(name: str) -> ui.input:
+        return ui.input(name, password=True).props('autocomplete="off"').classes("full-width")
 
     async def _enter(self, given: ui.input, said: ui.label) -> None:
         refusal = self._refusal("read", given.value or "")
@@ -157,11 +162,9 @@ class SitePage:
         node.check_started()
         names = node.store.index.names_of([int(number)]) if number.isdecimal() else {}
         facts = looking.decision(next(iter(names.values()), number))
-        told = why(
-            facts, looking.arms(), [name_of(axis) for axis in node.setup.axes], looking.forecasts(facts["context"])
-        )
+        told = why(facts, looking.arms(), node.setup.axes, looking.forecasts(facts["context"]))
         with self._place, ui.dialog() as dialog, ui.card().classes("why"):
-            ui.html(f"<h2>Decision {escape(facts['id'])}</h2>", sanitize=False)
+            ui.html(f"<h2>Decision {facts['number']:,}</h2>", sanitize=False)
             ui.html(told, sanitize=False).classes("full-width")
             ui.button("Close", on_click=dialog.close).props("no-caps flat autofocus")
         await dialog
@@ -222,12 +225,11 @@ class SitePage:
         needs_token = self._refusal("admin", self._token) is not None
         with self._place, ui.dialog() as dialog, ui.card():
             ui.html(f"<h2>{escape(verb)}?</h2><p>{escape(sentence)}</p>", sanitize=False)
-            given = ui.input("admin token", password=True).props('autocomplete="off"').classes("full-width")
-            given.set_visibility(needs_token)
+            given = self._token_field("admin token") if needs_token else None
             with ui.row():
                 ui.button(f"Yes, {verb[0].lower()}{verb[1:]}", on_click=lambda: dialog.submit("yes")).props("no-caps")
                 ui.button("Cancel", on_click=dialog.close).props("no-caps flat autofocus")
-        answer, token = await dialog, str(given.value or "") if needs_token else self._token
+        answer, token = await dialog, self._token if given is None else str(given.value or "")
         dialog.delete()
         if answer != "yes":
             return

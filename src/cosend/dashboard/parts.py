@@ -174,7 +174,7 @@ def _arm_row(arm: Mapping[str, Any], look: figures.Arm, total: int) -> str:
     why = arm["refused"] or arm["last_failure"] or ""
     failures = f'<span title="{escape(why, quote=True)}">{arm["failures"]:,}</span>'
     cells = {
-        "arm": f"{chip}<b>{name}</b> <small>{kind}</small>",
+        "arm": f"{chip}<b>{breakable(arm['name'])}</b> <small>{kind}</small>",
         "state": f'<span class="state {state.look}">{state.mark} {state.word}</span>',
         "used": f"{bar}<span>{used:,} <small>{100 * share:.0f} %</small></span>",
         "accuracy": _accuracy(arm),
@@ -227,14 +227,19 @@ def _decision_row(number: int, past: Past, now: float) -> str:
     phase = PHASE_NAMES[past.kind]
     cells = {
         "decision": f"<b>{number:,}</b>",
-        "when": f"{duration(max(0.0, now - past.at))} ago",
-        "arm": escape(past.arm),
+        "when": f"{duration(now - past.at)} ago" if now - past.at >= 0.05 else "just now",
+        "arm": breakable(past.arm),
         "why": f'<span class="phase {phase}">{phase}</span>',
         "label": escape(short_text(past.shown, 24)),
         "truth": truth_of(past),
         "": f'<button type="button" data-do="why" data-of="{number}" aria-label="why decision {number}">Why?</button>',
     }
     return "<tr>" + "".join(f'<td data-is="{key}">{html}</td>' for key, html in cells.items()) + "</tr>"
+
+
+def breakable(name: str) -> str:
+    """Return a name that may be broken behind its underscores."""
+    return escape(name).replace("_", "_<wbr>")
 
 
 def truth_of(past: Past) -> str:

@@ -128,7 +128,8 @@ def local_of(node: Node, arms: Sequence[Facts]) -> Local | None:
 
 
 def _labelled(looking: Looking, newest: int) -> list[tuple[int, Past]]:
-    return [each for each in looking.last_decisions(LAST, newest) if each[1].labelled]
+    """Return the newest decisions whose label has come; the very newest may be on their way to the disk."""
+    return [each for each in looking.last_decisions(3 * LAST, newest) if each[1].labelled][:LAST]
 
 
 def look(

@@ -47,7 +47,7 @@ class Winner(NamedTuple):
     arm: int
     reward: float  # its mean, net of its cost
     half: float  # the half of the 95 % interval of that
-    is_sure: bool  # whether no other arm can be better, as far as 95 % intervals tell
+    is_sure: bool  # whether it is better than every other arm that has labels here, at 95 %
 
 
 def interval(mean: float, count: float) -> Span:
@@ -68,9 +68,14 @@ def winner(square: Square, costs: Sequence[float]) -> Winner | None:
     if not ends:
         return None
     best = max(ends, key=lambda arm: square.mean(arm) - costs[arm])
-    low, high = ends[best]
-    is_sure = all(low > other[1] for arm, other in ends.items() if arm != best)
-    return Winner(best, square.mean(best) - costs[best], (high - low) / 2, is_sure)
+    is_sure = all(_is_apart(ends[best], other) for arm, other in ends.items() if arm != best)
+    return Winner(best, square.mean(best) - costs[best], (ends[best][1] - ends[best][0]) / 2, is_sure)
+
+
+def _is_apart(better: Span, other: Span) -> bool:
+    """Tell whether the difference of two means, each with its interval, is larger than chance makes it."""
+    apart = (sum(better) - sum(other)) / 2
+    return apart > math.hypot(better[1] - better[0], other[1] - other[0]) / 2
 
 
 def squares(ledger: Ledger, chosen: Sequence[int], arms: int) -> list[Square]:

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from cosend.dashboard.parts import NOTHING
 from cosend.reports.text import short_text
+from cosend.site.context import Axis
+from cosend.site.scales import name_of, value_at
 
 Facts = Mapping[str, Any]
 SENTENCES: Final = {
@@ -17,7 +19,7 @@ SENTENCES: Final = {
 }
 
 
-def why(facts: Facts, arms: Sequence[Facts], axes: Sequence[str], forecasts: Mapping[str, float] | None) -> str:
+def why(facts: Facts, arms: Sequence[Facts], axes: Sequence[Axis], forecasts: Mapping[str, float] | None) -> str:
     """Return why a decision was made.
 
     facts      what `GET /v1/decisions/{id}` tells
@@ -27,15 +29,19 @@ def why(facts: Facts, arms: Sequence[Facts], axes: Sequence[str], forecasts: Map
     return f"<p>{sentence}</p>{_facts_table(facts, axes)}{_arms_table(facts, arms, forecasts)}"
 
 
-def _facts_table(facts: Facts, axes: Sequence[str]) -> str:
-    told = [("answered", short_text(facts["label"], 60)), ("cost", f"{facts['cost']:.3g}")]
+def _facts_table(facts: Facts, axes: Sequence[Axis]) -> str:
+    told = [
+        ("id", short_text(facts["id"], 60)),
+        ("answered", short_text(facts["label"], 60)),
+        ("cost", f"{facts['cost']:.3g}"),
+    ]
     if facts["answered_by"]:
         told += [("by", facts["answered_by"]), ("the arm would have said", short_text(facts["label_of_arm"], 60))]
     if facts["propensity"] is not None and facts["propensity"] == facts["propensity"]:
         told.append(("chance of this arm in its draw", f"{facts['propensity']:.3g}"))
     truth = "not there yet" if facts["waiting"] else NOTHING
     told.append(("true label", short_text(facts["truth"], 60) if facts["labelled"] else truth))
-    told += [(name, short_text(value, 60)) for name, value in zip(axes, facts["context"], strict=False)]
+    told += [(name_of(axis), value_at(axis, place)) for axis, place in zip(axes, facts["context"], strict=False)]
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in told)
     return f'<table class="pairs"><tbody>{rows}</tbody></table>'
 

@@ -46,6 +46,26 @@ def ticks_of(axis: Axis, values: Callable[[], Sequence[float] | Any]) -> Ticks:
     return [((value - low) / (high - low), short_text(value)) for value in round_numbers(low, high)]
 
 
+def value_at(axis: Axis, place: Any) -> str:
+    """Return the value at a place of an axis in its own units, as far as it has any."""
+    if isinstance(place, bool) or not isinstance(place, int | float) or axis.is_category:
+        return short_text(place)
+    if isinstance(axis, PreviousLabel):
+        return short_text(axis.classes[round(place * (len(axis.classes) - 1))])
+    if isinstance(axis, Time):
+        return f"{place * axis.horizon:,.0f}"
+    if isinstance(axis, TimeOfDay):
+        return f"{int(24 * place)}:{int(1_440 * place) % 60:02}"
+    if not isinstance(axis, Context):
+        return short_text(float(place))
+    if axis.scale == "rank":
+        return f"above {100 * place:.0f} % of the last {axis.window:,}"
+    low, high = axis.range or LOG_RANGE
+    if axis.scale == "log":
+        return short_text(math.expm1(math.log1p(low) + place * (math.log1p(high) - math.log1p(low))))
+    return short_text(low + place * (high - low))
+
+
 def _decades(low: float, high: float) -> Ticks:
     first, last = math.log1p(low), math.log1p(high)
     decades = [low, *(10.0**n for n in range(-3, 19) if low < 10.0**n <= high)]
