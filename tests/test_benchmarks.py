@@ -31,7 +31,7 @@ def test_the_benchmarks_of_networks_run_at_small_size(tmp_path: Path) -> None:
 @pytest.mark.claims
 def test_the_benchmark_of_open_pages_runs_at_small_size() -> None:
     found = dashboard.ratios(1, 0.3, count=2)
-    assert all(ratio > 0 for each in found.values() for ratio in each)
+    assert all(min(ratio) > 0 for each in found.values() for ratio in each)
 
 
 def test_the_training_of_peers_is_measured_at_small_size() -> None:

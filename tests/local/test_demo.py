@@ -85,7 +85,7 @@ def test_broken_counters_ruin_the_model_to_which_others_send_and_not_the_one_tha
     """What the demonstration shows when the traffic drifts is so by itself."""
     scenario = parse(FILE.read_text(), "demo.toml")
     right = dict[str, tuple[float, float]]()
-    rows = [(item, label) for item, label in traffic(1_500, seed=7).rows()]
+    rows = [row for seed in range(3) for row in traffic(1_000, seed=seed).rows()]
     for site in scenario.sites:
         built = Built(scenario, Path(), needed_stream(scenario, Path(), site.name))
         for name, model in built.classifiers_here(site.name).items():
@@ -94,8 +94,8 @@ def test_broken_counters_ruin_the_model_to_which_others_send_and_not_the_one_tha
                 for items in ([item for item, _ in rows], [{**item, **BROKEN} for item, _ in rows])
             )
             right[name] = before, after
-    assert right["small_tree"][0] > 0.95 > 0.5 > right["small_tree"][1]
-    assert min(right["bayes"]) > 0.95
+    assert right["bytes"][0] == max(before for before, _ in right.values())
+    assert right["bytes"][1] < 0.7 < 0.9 < right["bayes"][1]
 
 
 def test_what_is_compiled_beforehand_can_be_compiled_and_is_known_to_be(

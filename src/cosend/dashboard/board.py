@@ -119,7 +119,9 @@ class Board:
 
     def _where_part(self, choice: Choice) -> dict[str, str]:
         if choice not in self._where and self._summary is not None:
-            self._where[choice] = self._drawn(choice)
+            names = tuple(arm["name"] for arm in self._summary.arms)
+            if names == tuple(self.node.rules.learner.arms.names):  # else one has come or gone since
+                self._where[choice] = self._drawn(choice)
         return {"where": self._where[choice]} if choice in self._where else {}
 
     def _draw_where(self) -> None:

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from fastapi import FastAPI
-from nicegui import Client, app, ui
+from nicegui import Client, app, core, ui
 from nicegui.events import GenericEventArguments
 
 from cosend.dashboard.board import Board, Choice
@@ -48,6 +48,7 @@ def build_pages(board: Board, tokens: Tokens) -> FastAPI:
         ui.colors(primary="#0072b2")
         await SitePage(client, board, tokens).begin()
 
+    core.sio.handlers["/"].pop("log", None)  # whoever reaches the page could write into the log of the site
     around = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     ui.run_with(
         around,

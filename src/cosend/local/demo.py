@@ -1,7 +1,7 @@
 """A demonstration: items and late labels go to every site of a network, and a table tells how the sites fare.
 
 A key kills a site or starts it again. Another lets the traffic drift: all byte counters break and read 0. The tree at
-campus, to which others like to send, knows little else; the model at gateway hardly needs them.
+campus, to which others like to send, sees nothing else; the model at gateway hardly needs them.
 """
 
 from __future__ import annotations
