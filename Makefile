@@ -7,10 +7,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test claims check bench format clean
+.PHONY: help setup run demo test claims check docs tables bench screenshots format clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What a run needs, and nothing else; tests and tools come on top of it.
 $(RUNS): pyproject.toml constraints.txt
@@ -32,7 +32,7 @@ run: $(RUNS) ## play three clinics that learn whom to ask, and write a report
 	@echo "starting: three clinics, five streams of 15,000 generated patients"
 	@$(BIN)/cosend run
 
-demo: $(READY) ## four sites that ask each other, with live traffic, until Ctrl-C
+demo: $(READY) ## four sites that ask each other, with live traffic and a dashboard, until Ctrl-C
 	@$(BIN)/cosend demo
 
 test: $(READY) ## unit tests without the compiler, with the coverage of the core; then what needs the compiler
@@ -41,6 +41,7 @@ test: $(READY) ## unit tests without the compiler, with the coverage of the core
 
 claims: $(READY) ## find out again what the documentation says about data and regret
 	$(PYTEST) -m 'claims'
+	COSEND_MORE_EXAMPLES=3 $(PYTEST) -m 'compiled and not claims' tests/core/test_*twin.py
 
 check: $(READY) ## style, types, layers
 	$(BIN)/ruff format --check .
@@ -49,8 +50,18 @@ check: $(READY) ## style, types, layers
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -q tests/test_house.py
 
+docs: $(READY) ## build the documentation in out/docs; a warning is an error
+	@$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet docs out/docs
+	@$(BIN)/python docs/_tools/check.py out/docs
+
+tables: $(READY) ## write the tables of README and docs again; DATA=kddcup.data_10_percent.gz for those of the paper
+	@$(BIN)/python docs/_tools/tables.py $(DATA)
+
 bench: $(READY) ## measure speed and memory
 	@$(BIN)/python -m benchmarks
+
+screenshots: $(READY) ## make the pictures of dashboard and report in docs/images again; needs Chromium
+	@$(BIN)/python -m tests.tools.screenshots
 
 format: $(READY) ## put the sources into the house style
 	$(BIN)/ruff format .

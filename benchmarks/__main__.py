@@ -1,7 +1,8 @@
 """`make bench`: how fast the core decides and how much memory it takes, beside the slow twin in the same run.
 
-After it the service of a site under load, its start and its soak (benchmarks/service.py), sites that ask each other
-over NATS (benchmarks/network.py), and workers (benchmarks/workers.py): ten minutes or so.
+After it the service of a site under load, its start and its soak (benchmarks/service.py), what open pages cost
+(benchmarks/dashboard.py), sites that ask each other over NATS (benchmarks/network.py), and workers
+(benchmarks/workers.py): eleven minutes or so.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rich.table import Table
 from tests.oracle.twin import Twin
 from tests.oracle.twin_values import TwinSettings
 
-from benchmarks import mixed, network, service, workers
+from benchmarks import dashboard, mixed, network, service, workers
 from benchmarks.routing import routed
 from benchmarks.rows import Row, yes
 from cosend import AskPeer, CoS, Learner, replay
@@ -133,7 +134,8 @@ def main() -> None:
     scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
     console, table = Console(), Table("what", "measured", "goal", "reached", title="cosend benchmarks")
     shown = [*rows(scale), *mixed.rows(scale), *service.show(console, service.options(scale).parse_args([]))]
-    with console.status("sites over NATS, and workers"):
+    with console.status("a site with open pages, sites over NATS, and workers"):
+        shown += dashboard.rows(dashboard.ROUNDS, dashboard.ROUND_S * scale)
         shown += network.rows(network.ROUNDS, network.ROUND_S * scale)
         shown += workers.rows(workers.ROUNDS, workers.ROUND_S * scale)
     for row in shown:

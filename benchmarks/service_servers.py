@@ -1,9 +1,9 @@
 """The servers of the service's benchmark, one process each: two echoes, and a site that waits for the disk or does not.
 
-    python -m benchmarks.service_servers pydantic|msgspec|durable|memory PORT FOLDER [--keep-s S]
+    python -m benchmarks.service_servers pydantic|msgspec|durable|memory|pages PORT FOLDER [--keep-s S]
 
-It ends when its input does, so that none is left behind whatever becomes of the process that started it. Beside each
-other they differ in what they do with a request, not in how uvicorn is set up.
+`pages` is durable, and has a dashboard. Each ends when its input does, so that none is left behind whatever becomes of
+the process that started it. Beside each other they differ in what they do with a request, not in how uvicorn is set up.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from cosend import Context
 from cosend.classifiers.adapters import as_classifier
+from cosend.dashboard.mount import Pages
 from cosend.node import node as running
 from cosend.node.node import Node
 from cosend.node.setup import DAY_S, Setup
@@ -152,7 +153,7 @@ def end_with_input() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("kind", choices=(*KINDS, "pages"))
     parser.add_argument("port", type=int)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--keep-s", type=float, default=0.0)
@@ -163,8 +164,8 @@ def main() -> None:
         return
     if given.keep_s:
         running.PRUNE_EVERY_S = PRUNE_EVERY_S  # type: ignore[misc]
-    node = Node(a_setup(given.keep_s or 7 * DAY_S), given.folder, durable=given.kind == "durable")
-    serve(node, Address(port=given.port), Tokens({}))
+    node = Node(a_setup(given.keep_s or 7 * DAY_S), given.folder, durable=given.kind != "memory")
+    serve(node, Address(port=given.port), Tokens({}), Pages(node, Tokens({})) if given.kind == "pages" else None)
 
 
 if __name__ == "__main__":

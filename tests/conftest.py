@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,9 +39,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     text = collection_path.read_text()
     if part.startswith("not compiled"):
-        return True if "\npytestmark = pytest.mark.compiled\n" in text else None
+        return True if re.search(r"^pytestmark = (\[\s*)?pytest\.mark\.(compiled|claims)\b", text, re.M) else None
     marker = part.split()[0]
-    return True if marker in ("compiled", "claims") and f"mark.{marker}" not in text else None
+    has_some = f"mark.{marker}" in text or f"mostly_{marker}" in text
+    return True if marker in ("compiled", "claims") and not has_some else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

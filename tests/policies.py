@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection
 from typing import Any
+
+import pytest
 
 from cosend import (
     AskPeer,
@@ -49,6 +52,14 @@ POLICIES: dict[str, Policy] = {
     "ContextSelection timed": ContextSelection(Zooming(horizon=200, time_dimension=True), ((0,), ())),
     "ChangeAware ContextSelection": ChangeAware(ContextSelection(CoS(exploration_exponent=0.1, doubling="keep"))),
 }
+
+# One of every rule: these run at once, the others where there is more time.
+FEW = ("CoS", "CellKLUCB", "Zooming concentrated", "ZoomingKLUCB", "MixedViews", "ContextSelection ChangeAware")
+
+
+def mostly_claims(all_of_them: Collection[Any], now: Collection[Any] = FEW) -> list[Any]:
+    """Return parameters of a test: a few of them run in `make test`, the others in `make claims`."""
+    return [each if each in now else pytest.param(each, marks=pytest.mark.claims) for each in all_of_them]
 
 
 def new_learner(policy: Policy, patience: Patience | None = None, name: str = "here") -> Learner:

@@ -143,11 +143,11 @@ LEARNER: dict[str, tuple[Call, type[CosendError], list[str]]] = {
     "learn text": (lambda a: a.learn("2", 1.0), UnknownDecision, ["'2'", "from 1 to 6"]),
     "learn a list": (lambda a: a.learn([2], 1.0), UnknownDecision, ["[2]", "from 1 to 6"]),
     "learn a fraction": (lambda a: a.learn(2.5, 1.0), UnknownDecision, ["2.5", "from 1 to 6"]),
-    "learn twice": (lambda a: a.learn(SETTLED, 1.0), SettledDecision, ["1", "'lab'", "waits for no label"]),
+    "learn twice": (lambda a: a.learn(SETTLED, 1.0), SettledDecision, ["1", "'lab'", "is not waiting for a label"]),
     "learn twice, a NumPy id": (
         lambda a: a.learn(np.int64(SETTLED), 1.0),
         SettledDecision,
-        ["1", "'lab'", "waits for no label"],
+        ["1", "'lab'", "is not waiting for a label"],
     ),
     "gain above": (lambda a: a.learn(WAITS, 1.5), RewardError, ["gain", UNIT, "1.5", "decision 2", "'lab'"]),
     "gain below": (lambda a: a.learn(WAITS, -0.5), RewardError, ["gain", UNIT, "-0.5"]),
@@ -165,7 +165,7 @@ LEARNER: dict[str, tuple[Call, type[CosendError], list[str]]] = {
     "learn many, too few gains": (lambda a: a.learn_many([2, 3], [1]), SettingError, ["gains", "as many", "2"]),
     "learn many, too few costs": (lambda a: a.learn_many([2, 3], [1, 1], [0]), SettingError, ["costs", "as many", "2"]),
     "withdraw unknown": (lambda a: a.withdraw(UNKNOWN), UnknownDecision, ["99", "from 1 to 6"]),
-    "withdraw settled": (lambda a: a.withdraw(SETTLED), SettledDecision, ["1", "waits for no label"]),
+    "withdraw settled": (lambda a: a.withdraw(SETTLED), SettledDecision, ["1", "is not waiting for a label"]),
     "cost of a stranger": (lambda a: a.set_cost("x", 0.1), ArmError, ["'lab'", "no arm 'x'", "tree, forest, hq"]),
     "cost above": (lambda a: a.set_cost("tree", 1.1), RewardError, ["cost", UNIT, "1.1", "'tree'"]),
     "cost below": (lambda a: a.set_cost("hq", -0.1), RewardError, ["cost", UNIT, "-0.1", "'hq'"]),
@@ -323,7 +323,7 @@ SITES: dict[str, tuple[Call, type[CosendError], list[str]]] = {
     "no feature": (lambda n: n.sites["a"].classify({"y": 3}), ContextError, ["no feature 'x'", "y"]),
     "one of many": (lambda n: n.sites["a"].classify_many([{"x": 0}, {"x": 3}]), ContextError, ["'x'", UNIT, "3"]),
     "unknown id": (lambda n: n.sites["a"].learn(99, 1), UnknownDecision, ["'a'", "99", "from 1 to"]),
-    "settled id": (lambda n: n.sites["a"].learn(1, 1), SettledDecision, ["'a'", "1", "waits for no label"]),
+    "settled id": (lambda n: n.sites["a"].learn(1, 1), SettledDecision, ["'a'", "1", "is not waiting for a label"]),
     "realised cost": (
         lambda n: n.sites["a"].learn(max(own_decisions(n.sites["a"])), 1, cost=3),
         RewardError,
@@ -349,7 +349,7 @@ SITES: dict[str, tuple[Call, type[CosendError], list[str]]] = {
         ["Context.features() of site 'c'", "once"],
     ),
     "remove a strange site": (lambda n: n.remove("c"), NetworkError, ["no site 'c'", "a, b"]),
-    "a strange stream": (lambda n: n.run({"c": []}), NetworkError, ["'c'", "no site"]),
+    "a strange stream": (lambda n: n.run({"c": []}), NetworkError, ["'c'", "not a site"]),
 }
 
 

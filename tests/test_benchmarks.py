@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks import mixed, network, peer_training, workers
+from benchmarks import dashboard, mixed, network, peer_training, workers
 from benchmarks.__main__ import rows
 
 from tests.links.worlds import server_binary
@@ -26,6 +26,12 @@ def test_the_benchmarks_of_networks_run_at_small_size(tmp_path: Path) -> None:
     found = network.measured(1, 0.05, tmp_path) + workers.rows(1, 0.1)
     assert len(found) == len(network.LOADS) + 1
     assert all(row.measured for row in found)
+
+
+@pytest.mark.claims
+def test_the_benchmark_of_open_pages_runs_at_small_size() -> None:
+    found = dashboard.ratios(1, 0.3, count=2)
+    assert all(min(ratio) > 0 for each in found.values() for ratio in each)
 
 
 def test_the_training_of_peers_is_measured_at_small_size() -> None:

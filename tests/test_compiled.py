@@ -18,7 +18,8 @@ from tests.policies import POLICIES, choose, everything, new_learner, told_of
 from tests.simulation.test_replay_policies import new_learners, stream
 
 ROOT = Path(__file__).parents[1]
-ITEMS = 150
+ITEMS = 100
+SLOTS = 100  # of a replay, which takes long without the compiler
 
 
 def plain(value: Any) -> Any:
@@ -53,6 +54,7 @@ def stepped(policy: str) -> dict[str, Any]:
 def replayed(policy: str, kind: type) -> dict[str, Any]:
     """Replay a network with gains of a kind; returns all that was decided and all that is kept."""
     learners, (contexts, gains, items) = new_learners([POLICIES[policy]] * 3), stream(5)
+    items = items[:SLOTS]
     trace = replay(learners, contexts, gains.astype(kind), items=items, delay=np.maximum(items, 0) % 7)
     return {
         "trace": [zlib.crc32(column.tobytes()) for column in trace],

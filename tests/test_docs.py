@@ -1,11 +1,16 @@
-"""Every Python block of the documentation runs."""
+"""Every block of the documentation runs, or at least can be read; every command and link in it exists."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
@@ -17,22 +22,71 @@ from cosend.config.sites import ClassifierSetting, SiteSetting
 from cosend.config.waiting import PatienceSetting
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-GUIDES = ROOT / "docs" / "guides"  # test_guides.py does what they say, as a whole
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "generated" not in page.parts)]
+LANGUAGES = {"python", "bash", "sh", "toml", "json", "", "{toctree}", "{eval-rst}"}
 
 
-def blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def is_done_as_a_whole(page: Path) -> bool:
+    """Tell whether test_guides.py writes the files of a page and runs its commands in one shell."""
+    return bool(blocks(page, "bash"))
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page) and page.parent != GUIDES], ids=lambda page: page.name
+    "page", [page for page in PAGES if blocks(page, "python") and not is_done_as_a_whole(page)], ids=name_of
 )
 def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page go on from each other."""
     monkeypatch.chdir(tmp_path)
-    for number, code in enumerate(blocks(page)):
-        exec(compile(code, f"{page.name}, block {number}", "exec"), {})  # noqa: S102 - that is what this test is for
+    names: dict[str, object] = {"__name__": "page"}
+    for number, code in enumerate(blocks(page, "python")):
+        exec(compile(code, f"{page.name}, block {number}", "exec"), names)  # noqa: S102 - that is what this test is for
+
+
+def test_every_page_that_is_done_as_a_whole_has_a_test() -> None:
+    whole = {name_of(page).removeprefix("docs/") for page in PAGES if is_done_as_a_whole(page)}
+    tests = [*(ROOT / "tests").rglob("test_guides.py"), *(ROOT / "tests" / "deploy").glob("*.py")]
+    text = "".join(test.read_text() for test in tests)
+    assert {page for page in whole if page.rpartition("/")[2] not in text} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_blocks_that_are_not_run_can_be_read(page: Path) -> None:
+    starts = re.findall(r"^```(.*)$", page.read_text(), flags=re.MULTILINE)
+    assert set(starts[::2]) <= LANGUAGES
+    for text in blocks(page, "toml"):
+        tomllib.loads(text)
+    for text in blocks(page, "json"):
+        json.loads(text)
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Return the commands of a page that call cosend or make, word by word."""
+    lines = [line for language in ("sh", "bash") for text in blocks(page, language) for line in text.splitlines()]
+    found = [re.search(r"(?:^|\| )((?:cosend|make) [^>&#]*)", line) for line in lines]
+    return [shlex.split(each[1]) for each in found if each]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name_of)
+def test_every_command_exists_with_its_options(page: Path) -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    for program, *words in commands(page):
+        if program == "make":
+            assert set(words) <= set(targets), words
+            continue
+        command: Any = get_command(app)
+        while hasattr(command, "commands"):
+            command, words = command.commands[words[0]], words[1:]
+        command.make_context("cosend", words, resilient_parsing=True)  # raises if an option does not exist
 
 
 @pytest.mark.claims
@@ -41,6 +95,12 @@ def test_table_and_picture_of_the_first_run_in_the_readme_are_what_the_command_g
     assert f"<!-- cosend run --markdown -->\n{printed}<!-- end -->" in (ROOT / "README.md").read_text()
     drawn = (tmp_path / "plots" / "reward.svg").read_text()
     assert drawn == (ROOT / "docs" / "images" / "run-reward.svg").read_text()
+
+
+def test_the_first_code_that_a_reader_sees_is_the_first_example() -> None:
+    code = (ROOT / "examples" / "quick_start.py").read_text().partition('"""\n\n')[2]
+    assert blocks(ROOT / "README.md", "python") == [code]
+    assert blocks(DOCS / "quick-start.md", "python")[0] == code
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -30,7 +30,7 @@ LONG = "x" * 1_000_000
         UnknownDecision("here", LONG, 3),
         StreamError(LONG, "nothing", file="a.csv", column=LONG),
         ModelError(LONG, f"it says {in_one_line(ValueError(LONG))}", "no more"),
-        NetworkError(f"there is a stream for {LONG!r}, which is no site of the network"),
+        NetworkError(f"there is a stream for {LONG!r}, which is not a site of the network"),
         ScenarioError("my.toml", [f"{n}: {LONG}" for n in range(1_000)]),
     ],
     ids=lambda error: type(error).__name__,
@@ -53,7 +53,7 @@ def test_a_message_stays_short_and_keeps_its_beginning_and_its_end(error: Cosend
         "for arm 'a'",
         "ids run from 1 to 3",
         "; nothing",
-        "no site of the network",
+        "not a site of the network",
         "and 980 more",
         "; no more",
     )

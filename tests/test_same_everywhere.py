@@ -16,7 +16,7 @@ from cosend.core.learner.values import Phase
 from tests.random_networks import play, played
 
 ROOT = Path(__file__).parents[1]
-PARTS = [range(100), range(100, 700), range(700, 1300), range(1300, 2000)]
+PARTS = [range(40), range(40, 700), range(700, 1300), range(1300, 2000)]
 
 pytestmark = pytest.mark.compiled
 

@@ -2,6 +2,19 @@
 
 Every site classifies what arrives there with one of its own models or sends it to a peer, and learns from late labels
 which choice is best for which context.
+
+>>> from cosend import Context, Site
+>>> site = Site(
+...     "clinic",
+...     classifiers={"young": lambda visit: visit["pressure"] > 125, "old": lambda visit: visit["pressure"] > 150},
+...     context=Context("age", range=(0, 100)),
+... )
+>>> decision = site.classify({"age": 31, "pressure": 170})
+>>> decision.label
+True
+>>> site.learn(decision, True)  # when the truth is known
+>>> site
+<Site 'clinic': 2 classifiers, 0 peers, 1 items, 0 labels awaited>
 """
 
 from cosend.classifiers.adapters import Classifier, SeesOnly

@@ -5,7 +5,7 @@
     ├── ArmError            an arm that does not exist, exists already, or may not leave
     ├── NetworkError        sites that cannot work together
     │   └── LinkError       a message that a peer did not take or answer
-    ├── ContextError        a context that is no point of [0, 1]^d, or cannot be computed
+    ├── ContextError        a context that is not a point of [0, 1]^d, or cannot be computed
     ├── RewardError         a gain or cost outside [0, 1]
     ├── DecisionError       a label for a decision that does not wait for one
     │   ├── UnknownDecision
@@ -149,7 +149,8 @@ class SettledDecision(DecisionError):
         super().__init__(
             site,
             decision,
-            f"decision {shown(decision)} of site {site!r} waits for no label: it has one already, or it was dropped",
+            f"decision {shown(decision)} of site {site!r} is not waiting for a label: "
+            f"it has one already, or it was dropped",
         )
 
 

@@ -56,7 +56,7 @@ def test_tables_and_plots_are_written_and_printed(written: Any) -> None:
     assert len(lines) == len(results["rows"])
     assert (folder / "drift.png").read_bytes().startswith(b"\x89PNG")
     assert not (folder / "late_labels.png").exists()
-    for word in ("items until back", "owed", "peers get", "known beforehand"):
+    for word in ("items until back", "owed", "peers get", "known in advance"):
         assert word in " ".join(printed.split())
         assert word in tables
 

@@ -204,7 +204,7 @@ def test_a_file_that_is_there_is_only_written_over_if_that_is_wanted(stopped: Pa
     target = tmp_path / "all.jsonl"
     target.write_text("precious")
     result = export(stopped, "--to", target)
-    assert (result.exit_code, "--force writes over it" in result.stderr) == (2, True)
+    assert (result.exit_code, "--force overwrites it" in result.stderr) == (2, True)
     assert target.read_text() == "precious"
     assert export(stopped, "--to", target, "--force").exit_code == 0
     assert len(target.read_text().splitlines()) == 100
@@ -225,7 +225,7 @@ def test_a_file_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("target", "said"),
-    [("all.csv", "ends in .jsonl or .parquet"), ("no/all.jsonl", "in a folder that is there"), (".", "ends in .jsonl")],
+    [("all.csv", "ends in .jsonl or .parquet"), ("no/all.jsonl", "in an existing folder"), (".", "ends in .jsonl")],
 )
 def test_targets_that_are_not_allowed(target: str, said: str, stopped: Path, tmp_path: Path) -> None:
     result = export(stopped, "--to", tmp_path / target)

@@ -94,7 +94,7 @@ def test_models_that_learn_are_played_and_the_run_says_how(here: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "played item by item, because 'young' learns" in result.stdout
     assert (
-        "left out, because they must know beforehand what every classifier says: the oracle per cell" in result.stdout
+        "left out, because they must know in advance what every classifier says: the oracle per cell" in result.stdout
     )
     assert re.search(r"^ ZoomingKLUCB +0\.\d{3} ", result.stdout, re.MULTILINE)
 

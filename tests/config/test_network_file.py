@@ -33,7 +33,7 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "labels that are lists": (TOP, "+labels = [[1], [2]]", "labels: ", ["text, a number or a truth value", "[1]"]),
     "labels that are no number": (TOP, "+labels = [nan, 1]", "labels: ", ["nan"]),
     "a label that is none": (
-        YOUNG, 'model = "always"\nlabel = "x"', f"{FIRST}.label: ", ["'x' is none of labels, 'ill', 'well'"]
+        YOUNG, 'model = "always"\nlabel = "x"', f"{FIRST}.label: ", ["'x' is not one of the labels, 'ill', 'well'"]
     ),
     "labels that are text": (TOP, '+labels = "ab"', "labels: ", ["list"]),
     "tries below 0": (TOP, "+retries = -1", "retries: ", ["greater than or equal to 0"]),

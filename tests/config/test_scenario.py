@@ -203,7 +203,7 @@ def test_mistakes_that_concern_the_whole_file_are_all_named_too() -> None:
     text = changed("[0, 300]", "[0, 900]", text)
     text = changed("slices = 2", "slices = 0", text)
     said = "\n".join(mistakes_of(text))
-    for word in ("'north' stands twice", "900", "policy.slices: slices must be"):
+    for word in ("'north' appears twice", "900", "policy.slices: slices must be"):
         assert word in said, said
 
 

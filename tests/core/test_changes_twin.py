@@ -6,9 +6,10 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle import lockstep, options
 from tests.oracle.changes_twin import ChangesTwin
 from tests.oracle.lockstep import Around, Network
@@ -38,7 +39,7 @@ def changes(network: Network) -> list[ChangesTwin]:
     lasting=options.lasting,
     seed=options.seeds,
 )
-@settings(max_examples=45)
+@examples(15)
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int],
     dimensions: int,
@@ -62,7 +63,7 @@ def test_core_and_twin_agree_on_random_networks(
     joining=st.booleans(),
     seed=options.seeds,
 )
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_on_long_streams_whose_rewards_flip(
     sizes: list[int],
     policy: tuple[str, dict[str, Any]],
@@ -86,7 +87,7 @@ def test_core_and_twin_agree_on_long_streams_whose_rewards_flip(
     lasting=options.lasting,
     seed=options.seeds,
 )
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     sizes: list[int],
     policy: tuple[str, dict[str, Any]],
@@ -101,7 +102,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 
 @given(sizes=options.sizes, policy=options.policies, rising=st.booleans(), seed=options.seeds)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(
     sizes: list[int], policy: tuple[str, dict[str, Any]], rising: bool, seed: int
 ) -> None:

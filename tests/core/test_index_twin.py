@@ -6,10 +6,11 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.core.learner.values import Phase
+from tests.examples import examples
 from tests.oracle import lockstep, options
 
 pytestmark = pytest.mark.compiled
@@ -25,7 +26,7 @@ POLICIES = ("CellKLUCB", "CellThompson")
     delay=options.delays,
     seed=options.seeds,
 )
-@settings(max_examples=45)
+@examples(15)
 def test_core_and_twin_agree_on_random_networks(
     policy: str, sizes: list[int], dimensions: int, chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
@@ -35,7 +36,7 @@ def test_core_and_twin_agree_on_random_networks(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @given(sizes=options.sizes, chosen=options.index(), delay=options.delays, seed=options.seeds)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     policy: str, sizes: list[int], chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
@@ -45,7 +46,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @given(sizes=options.sizes, dimensions=st.integers(1, 3), chosen=options.keeping(), seed=options.seeds)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_on_labels_of_an_earlier_phase(
     policy: str, sizes: list[int], dimensions: int, chosen: dict[str, Any], seed: int
 ) -> None:
@@ -55,7 +56,7 @@ def test_core_and_twin_agree_on_labels_of_an_earlier_phase(
 
 @pytest.mark.parametrize("policy", POLICIES)
 @given(sizes=options.sizes, chosen=options.index(), seed=options.seeds)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(
     policy: str, sizes: list[int], chosen: dict[str, Any], seed: int
 ) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle import lockstep, options
 from tests.oracle.lockstep import Network
 
@@ -28,19 +29,19 @@ def networks(draw: st.DrawFn, dimensions: int = 3, has_trouble: bool | None = No
 
 
 @given(network=networks(), delay=options.delays)
-@settings(max_examples=25)
+@examples(8)
 def test_core_and_twin_agree_on_random_networks(network: Network, delay: int) -> None:
     lockstep.play(network, slots=50, max_delay=delay)
 
 
 @given(network=networks(dimensions=2), delay=options.delays)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(network: Network, delay: int) -> None:
     lockstep.play(network, slots=50, max_delay=delay, changes=True)
 
 
 @given(network=networks(dimensions=2, has_trouble=False))
-@settings(max_examples=8)
+@examples(4)
 def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(network: Network) -> None:
     lockstep.play(network, slots=20, max_delay=1)
     lockstep.train_all(network, requests=30)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.errors import ArmError, RewardError, SettingError, SettledDecision
+from tests.examples import examples
 from tests.oracle import lockstep, options
 from tests.oracle.lockstep import Around, Network
 from tests.policies import POLICIES, choose, everything, new_learner
@@ -34,19 +35,19 @@ def networks(draw: st.DrawFn) -> Network:
 
 
 @given(network=networks(), delay=options.delays)
-@settings(max_examples=40)
+@examples(13)
 def test_core_and_twin_agree_when_labels_score_all_local_classifiers(network: Network, delay: int) -> None:
     lockstep.play(network, slots=50, max_delay=delay)
 
 
 @given(network=networks(), delay=options.delays)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_on_scores_while_arms_change(network: Network, delay: int) -> None:
     lockstep.play(network, slots=50, max_delay=delay, changes=True)
 
 
 @given(network=networks())
-@settings(max_examples=10)
+@examples(4)
 def test_core_and_twin_agree_on_scores_of_a_caller_that_trains(network: Network) -> None:
     lockstep.train_all(network, requests=30)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.core.kernel.changes import LAST_USE
 from cosend.core.learner.values import Choice, Phase
+from tests.examples import examples
 from tests.oracle import lockstep, options
 from tests.oracle.lockstep import Around, Network
 
@@ -39,19 +40,19 @@ def networks(draw: st.DrawFn, has_trouble: bool, has_codes: bool, dimensions: in
 
 
 @given(network=networks(has_trouble=True, has_codes=False), delay=options.delays)
-@settings(max_examples=60)
+@examples(20)
 def test_core_and_twin_agree_while_arms_are_left_out_and_fail(network: Network, delay: int) -> None:
     lockstep.play(network, slots=50, max_delay=delay)
 
 
 @given(network=networks(has_trouble=False, has_codes=True), delay=options.delays)
-@settings(max_examples=60)
+@examples(20)
 def test_core_and_twin_agree_on_axes_with_codes(network: Network, delay: int) -> None:
     lockstep.play(network, slots=50, max_delay=delay)
 
 
 @given(network=networks(has_trouble=True, has_codes=True, dimensions=2), delay=options.delays)
-@settings(max_examples=40)
+@examples(13)
 def test_core_and_twin_agree_on_all_of_it_while_arms_join_and_leave(network: Network, delay: int) -> None:
     lockstep.play(network, slots=40, max_delay=delay, changes=True)
     lockstep.train_all(network, requests=15)

@@ -6,10 +6,11 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.core.learner.values import Phase
+from tests.examples import examples
 from tests.oracle import lockstep, options
 
 pytestmark = pytest.mark.compiled
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.compiled
     delay=options.delays,
     seed=options.seeds,
 )
-@settings(max_examples=45)
+@examples(15)
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int], dimensions: int, chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
@@ -31,7 +32,7 @@ def test_core_and_twin_agree_on_random_networks(
 
 
 @given(sizes=options.sizes, chosen=options.cos(), delay=options.delays, seed=options.seeds)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     sizes: list[int], chosen: dict[str, Any], delay: int, seed: int
 ) -> None:
@@ -40,7 +41,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 
 @given(sizes=options.sizes, dimensions=st.integers(1, 3), chosen=options.keeping(), seed=options.seeds)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_on_labels_of_an_earlier_phase(
     sizes: list[int], dimensions: int, chosen: dict[str, Any], seed: int
 ) -> None:

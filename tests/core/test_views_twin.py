@@ -6,10 +6,11 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.core.kernel import columns as col
+from tests.examples import examples
 from tests.oracle import lockstep, options
 from tests.oracle.lockstep import Around, Network
 from tests.oracle.views_twin import ViewsTwin
@@ -45,19 +46,19 @@ def switches(network: Network) -> int:
 
 
 @given(network=networks(), delay=options.delays)
-@settings(max_examples=45)
+@examples(15)
 def test_core_and_twin_agree_on_random_networks(network: Network, delay: int) -> None:
     lockstep.play(network, slots=60, max_delay=delay)
 
 
 @given(network=networks(dimensions=2), delay=options.delays)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(network: Network, delay: int) -> None:
     lockstep.play(network, slots=60, max_delay=delay, changes=True)
 
 
 @given(network=networks(dimensions=2))
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(network: Network) -> None:
     """Rewards of answers judge the views too."""
     lockstep.play(network, slots=30, max_delay=1)
@@ -65,7 +66,7 @@ def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(network: Network
 
 
 @given(network=networks(st.lists(st.integers(1, 3), min_size=1, max_size=2)), delay=st.sampled_from([0, 3]))
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_on_long_streams(network: Network, delay: int) -> None:
     lockstep.play(network, slots=200, max_delay=delay)
 

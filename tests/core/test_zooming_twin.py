@@ -6,10 +6,11 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.core.learner.values import Phase
+from tests.examples import examples
 from tests.oracle import lockstep, options
 
 pytestmark = pytest.mark.compiled
@@ -26,7 +27,7 @@ policies = st.one_of(
     delay=options.delays,
     seed=options.seeds,
 )
-@settings(max_examples=45)
+@examples(15)
 def test_core_and_twin_agree_on_random_networks(
     sizes: list[int], dimensions: int, policy: tuple[str, dict[str, Any]], delay: int, seed: int
 ) -> None:
@@ -36,7 +37,7 @@ def test_core_and_twin_agree_on_random_networks(
 
 
 @given(sizes=options.sizes, policy=policies, delay=options.delays, seed=options.seeds)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
     sizes: list[int], policy: tuple[str, dict[str, Any]], delay: int, seed: int
 ) -> None:
@@ -46,7 +47,7 @@ def test_core_and_twin_agree_while_arms_join_leave_and_change_their_cost(
 
 
 @given(sizes=options.sizes, policy=policies, seed=options.seeds)
-@settings(max_examples=15)
+@examples(5)
 def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(
     sizes: list[int], policy: tuple[str, dict[str, Any]], seed: int
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,16 @@ def test_the_papers_numbers_are_those_of_the_issue() -> None:
     assert [s1["C1"][context][2] for context in CONTEXTS] == [1.4, 6.3, 8.5]
     assert s1["C2"]["previous_label"][0] == 16
     assert "Table 3" in PRINTED["source"]
+
+
+@pytest.mark.claims
+def test_the_table_of_the_documentation_is_what_the_command_gives(
+    results: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    monkeypatch.syspath_prepend(str(docs / "_tools"))
+    table = import_module("tables").kdd99_table(results)
+    assert f"<!-- cosend reproduce kdd99 -->\n{table}<!-- end -->" in (docs / "kdd99.md").read_text()
 
 
 @pytest.mark.claims

@@ -19,6 +19,7 @@ from cosend.experiments.scenario.run import run
 from cosend.experiments.scenario.world import World, build
 from cosend.reports.page import write_report
 from tests.experiments.test_scenario_run import CONTEXTS, POLICIES, site_file, world_of
+from tests.policies import mostly_claims
 
 pytestmark = pytest.mark.compiled
 
@@ -103,8 +104,8 @@ def check_same_as_compiled(world: World) -> None:
         assert ours_.cells() == theirs_.cells()
 
 
-@pytest.mark.parametrize("delay", [0, 3])
-@pytest.mark.parametrize("context", ["previous_label", "two axes"])
+@pytest.mark.parametrize("delay", mostly_claims((0, 3), (3,)))
+@pytest.mark.parametrize("context", mostly_claims(("previous_label", "two axes"), ("two axes",)))
 def test_real_sites_decide_as_the_compiled_replay_does(tmp_path: Path, context: str, delay: int) -> None:
     check_same_as_compiled(world_of(tmp_path, context=CONTEXTS[context], delay=delay))
 

@@ -12,7 +12,7 @@ import pytest
 from cosend.core.learner.values import LabelledData
 from cosend.errors import LinkError, NetworkError
 from cosend.links import messages
-from cosend.links.link import KINDS, Answered, Link
+from cosend.links.link import KINDS, LONGEST_NEWS, Answered, Link
 from cosend.links.serving import Limits
 from cosend.site.messages import Forward, Reply
 from tests.links.worlds import Ear, Peer, World, a_call, announcement, until
@@ -174,7 +174,7 @@ class LinkConformance:
             _, peer = await serving(world, "south", known)
             north, west = await world.link("north"), await world.link("west")
             error = await failure(west.call("south", a_call(1), 5.0))
-            assert (error.reason, "'west' is none of the sites" in str(error)) == ("refused", True)
+            assert (error.reason, "'west' is not one of the sites" in str(error)) == ("refused", True)
             peer.hangs_s = 0.3
             asked = [north.call("south", a_call(n), 5.0) for n in range(4)]
             answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -291,6 +291,26 @@ class LinkConformance:
             assert ear.heard("gone") == ["south", "east"]
             await serving(world, "south")
             await until(lambda: ear.heard("appeared")[2:] == ["south"])
+
+        self.play(story)
+
+    def test_news_are_heard_by_all_and_go_with_their_site(self) -> None:
+        async def story(world: World) -> None:
+            north, _ = await serving(world, "north")
+            south, _ = await serving(world, "south")
+            ear = Ear(north)
+            south.tell("rain")
+            await until(lambda: north.news() == {"south": "rain"})
+            south.tell("sun")
+            await until(lambda: north.news() == {"south": "sun"})
+            late, _ = await serving(world, "late")
+            await until(lambda: late.news() == {"south": "sun"})
+            south.tell("x" * (LONGEST_NEWS + 1))
+            north.tell("snow")
+            await until(lambda: late.news() == {"south": "sun", "north": "snow"})
+            assert ear.heard("changed") == []  # nobody decides by news
+            await south.close()
+            await until(lambda: north.news() == {})
 
         self.play(story)
 

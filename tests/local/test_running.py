@@ -110,3 +110,36 @@ def test_rules_are_compiled_first_where_nothing_is_kept(monkeypatch: pytest.Monk
     monkeypatch.setattr(running.sys, "executable", "/bin/echo")  # type: ignore[attr-defined]
     said = played({"north": "echo here; sleep 60"}, lambda said: "here" in said)[1]
     assert said.index("compiling the rules") < said.index("-m cosend.local.compiling") < said.index("north  | here")
+
+
+def test_who_is_held_stays_down_until_released() -> None:
+    out = StringIO()
+    log = Log(Console(file=out, width=200), ["north", "south"], "text")
+    parts = [Part(name, ["/bin/sh", "-c", "echo here; sleep 30"], "") for name in ("north", "south")]
+
+    async def play() -> None:
+        with Family() as family:
+            network = Running(Plan(parts, None, []), family, log)
+            task = asyncio.create_task(network.run())
+
+            async def until(said: str, count: int) -> None:
+                async with asyncio.timeout(30):
+                    while out.getvalue().count(said) < count:
+                        await asyncio.sleep(0.01)
+
+            await until("| here", 2)
+            network.hold("north")
+            await until("north was killed", 1)
+            assert network.is_held("north")
+            await asyncio.sleep(0.3)  # longer than any rest
+            assert out.getvalue().count("north  | here") == 1
+            network.release("north")
+            await until("north  | here", 2)
+            assert not network.is_held("north")
+            network.release("north")  # nothing is to be done
+            network.hold("south")
+            network.stop()  # also with one that is held
+            async with asyncio.timeout(30):
+                assert await task
+
+    asyncio.run(play())

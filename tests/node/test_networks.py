@@ -14,7 +14,7 @@ from cosend.site.recovery import read_events
 from cosend.site.snapshot import rules_state
 from tests.node.networks import AXES, in_one_process, network_of, one_by_one, running
 from tests.node.sites import run
-from tests.policies import POLICIES
+from tests.policies import POLICIES, mostly_claims
 
 TURNS = 30
 
@@ -28,7 +28,7 @@ def check_folds(node: Node, axes: Sequence[Axis] = AXES) -> None:
     assert all((live.arrays[name] == again.arrays[name]).all() for name in live.arrays)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", mostly_claims(POLICIES))
 def test_one_at_a_time_they_decide_as_the_network_in_one_process(policy: str, tmp_path: Path) -> None:
     async def work() -> None:
         async with running(tmp_path, POLICIES[policy]) as nodes:

@@ -79,9 +79,9 @@ def test_a_slow_client_that_goes_on_is_served(tmp_path: Path) -> None:
     async def work() -> None:
         async with listening(setup_of(), tmp_path) as port:
             reader, writer = await sent(port, WHOLE[:10])
-            for start in range(10, len(WHOLE), 40):
+            for start in range(10, len(WHOLE), 80):
                 await asyncio.sleep(0.01)
-                writer.write(WHOLE[start : start + 40])
+                writer.write(WHOLE[start : start + 80])
             assert b"200" in await reader.readuntil(b"}]}")
             await asyncio.sleep(1.5 * PATIENCE_S)
             writer.write(WHOLE)  # the connection may rest

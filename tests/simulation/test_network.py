@@ -246,7 +246,7 @@ def test_run_passes_over_labels_of_decisions_that_were_dropped() -> None:
 @pytest.mark.parametrize(
     ("given", "delay", "error", "sentence"),
     [
-        ({"nobody": []}, 1, NetworkError, "a stream for 'nobody', which is no site"),
+        ({"nobody": []}, 1, NetworkError, "a stream for 'nobody', which is not a site"),
         ({}, -1, SettingError, "label_delay must be a whole number of at least 0, got -1"),
         ({}, 0.5, SettingError, "label_delay must be a whole number"),
     ],

@@ -43,7 +43,7 @@ def test_a_call_cost_for_nobody_is_refused(key: Any) -> None:
     sites = [a_site("a"), a_site("b")]
     with pytest.raises(NetworkError) as caught:
         Network(sites, call_cost={"a": 0.1, "b": 0.1, key: 0.2})
-    assert f"a cost for {key!r}, which is no site and no pair of sites of a, b" in str(caught.value)
+    assert f"a cost for {key!r}, which is neither a site nor a pair of sites: there are a, b" in str(caught.value)
     assert all(not site.peers for site in sites)
 
 

@@ -118,7 +118,7 @@ def test_a_label_that_is_no_class_of_the_context_is_refused_and_changes_nothing(
     site = site_with(Context.previous_label("a", "b"))
     decision = site.classify({})
     before = str(site.state())
-    with pytest.raises(ContextError, match=r"'z' is none of the classes .*'a', 'b'"):
+    with pytest.raises(ContextError, match=r"'z' is not one of the classes .*'a', 'b'"):
         site.learn(decision.id, "z")
     assert str(site.state()) == before
 

@@ -120,7 +120,7 @@ def test_the_time_of_day_of_numpy_s_moments_is_read_in_their_own_unit(unit: str)
     moment = np.datetime64("1999-12-31T06:00").astype(f"datetime64[{unit}]")
     assert list(axis.read([{"at": moment}])) == [0.25]
     assert list(axis.read([{"at": np.datetime64("1969-07-20", "D")}])) == [0.0]
-    with pytest.raises(ContextError, match="'at' must be a moment"):
+    with pytest.raises(ContextError, match="'at' must be a date with a time"):
         axis.read([{"at": np.datetime64("NaT")}])
 
 

@@ -235,7 +235,7 @@ def test_a_second_label_is_refused_and_changes_nothing_at_either_site() -> None:
     lab.learn(decision.id, 0)
     before = everything(lab, hq)
     for again in (decision.id, np.int64(decision.id)):
-        with pytest.raises(SettledDecision, match=r"1.* of site 'lab' waits for no label"):
+        with pytest.raises(SettledDecision, match=r"1.* of site 'lab' is not waiting for a label"):
             lab.learn(int(again), 0)
     with pytest.raises(SettledDecision):
         lab.learn_many([decision.id], [1])

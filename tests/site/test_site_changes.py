@@ -199,7 +199,7 @@ BAD_SITES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"classifiers": {}}, ArmError, "'lab' has no classifier: it needs at least one"),
     ({"classifiers": {"": high}}, ArmError, "must have a name, got ''"),
     ({"classifiers": {"a": "text"}}, SettingError, "classifier must be a model .* got 'text'"),
-    ({"costs": {"b": 0.1}}, ArmError, "cost for 'b', which is none of its classifiers"),
+    ({"costs": {"b": 0.1}}, ArmError, "cost for 'b', which is not one of its classifiers"),
     ({"costs": {"a": 1.1}}, RewardError, r"cost must be a number in \[0, 1\], got 1.1 for arm 'a' of site 'lab'"),
     ({"context": []}, SettingError, "a list of at least one"),
     ({"seed": -1}, SettingError, "seed must be a whole number of at least 0, got -1"),

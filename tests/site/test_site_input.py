@@ -99,7 +99,7 @@ def test_a_site_refuses_bad_input_and_waits_for_what_it_waited_for(case: str) ->
 def test_a_label_that_cannot_be_compared_is_no_class_of_the_context() -> None:
     site = a_site(context=Context.previous_label(0, 1))
     decision = site.classify({})
-    with pytest.raises(ContextError, match="none of the classes"):
+    with pytest.raises(ContextError, match="not one of the classes"):
         site.learn(decision.id, np.array([0, 1]))
     site.learn(decision.id, 0)
 

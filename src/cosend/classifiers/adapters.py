@@ -101,7 +101,7 @@ def _in_order(item: Mapping[Any, Any], order: Sequence[Any]) -> list[Any]:
     if len(item) == len(order) and all(name in item for name in order):
         return [item[name] for name in order]
     wrong = [f"has no feature {name!r}" for name in order if name not in item]
-    wrong += [f"has a feature {name!r} that the first item had not" for name in item if name not in order]
+    wrong += [f"has a feature {name!r} that the first item did not have" for name in item if name not in order]
     raise ClassifierError(f"an item {wrong[0]}; allowed are, in any order, {', '.join(map(repr, order))}")
 
 
@@ -170,7 +170,11 @@ class SeesPart(ABC):
 
 
 class SeesOnly(SeesPart):
-    """A model that sees only some of the features, in the order they are named: vertically distributed data."""
+    """A model that sees only some of the features, in the order they are named: vertically distributed data.
+
+    >>> SeesOnly(lambda item: sorted(item), ["age"]).predict([{"age": 31, "pressure": 140}])
+    [['age']]
+    """
 
     def __init__(self, model: Any, features: Sequence[str]) -> None:
         check_names("the features that a model sees", features)

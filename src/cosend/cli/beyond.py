@@ -35,9 +35,7 @@ def beyond(
     out: Annotated[Path, typer.Option(help="Where results.json, tables.md and the plots go.")] = Path("out/beyond"),
     part: Annotated[
         list[str] | None,
-        typer.Option(
-            help=f"Only this part; may be given several times: {', '.join(PARTS)}.", autocompletion=names_like(PARTS)
-        ),
+        typer.Option(help=f"Only this part; may be repeated: {', '.join(PARTS)}.", autocompletion=names_like(PARTS)),
     ] = None,
     rows: Annotated[int | None, typer.Option(help="Length of every window.", show_default=f"{WINDOW_ROWS:,}")] = None,
     quick: Annotated[

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import threading
+import webbrowser
 from importlib.resources import as_file
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,17 +16,22 @@ import typer
 
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.show import new_console
+from cosend.dashboard import is_installed
 
 
 def demo(
     seconds: Annotated[
-        float | None, typer.Option(min=1.0, help="Stop after so many seconds of traffic; else with Ctrl-C.")
+        float | None, typer.Option(min=1.0, help="Stop after this many seconds of traffic; otherwise at Ctrl-C.")
     ] = None,
+    browser: Annotated[
+        bool, typer.Option(help="Open the dashboard in a browser, where there is a display to show it.")
+    ] = True,
 ) -> None:
     """Run four sites that ask each other on this machine, send them live traffic, and show how they fare.
 
-    The table says for each site how many items it had, how many of late were wrong, and to whom it sent how many. Kill
-    one of the processes and see what the others do. Nothing is kept.
+    Every site has a dashboard; the address of the first is printed. The table says for each site how many items it had,
+    how many of late were wrong, and to whom it sent how many. Keys kill a site, start it again, and let the traffic
+    drift: see what the others do. Nothing is kept.
     """
     console = new_console()
     with say_errors():
@@ -36,6 +45,17 @@ def demo(
             plan = make_plan(file, Wishes(store=Path(folder), any_ports=True))
             log = Log(console, [site.name for site in plan.sites], "text")
             log.say(f"{plan.in_words}; Ctrl-C stops all of it")
-            code = asyncio.run(run_plan(plan, log, Demo(plan.sites, console, seconds).run))
+            pages = {site.name: f"{site.url}/dashboard/" for site in plan.sites} if is_installed() else {}
+            for name, page in pages.items():
+                log.line(name, f"dashboard: {page}")
+            first = next(iter(pages.values()), "") if browser else ""
+            ready = (lambda: open_page(first)) if first else (lambda: None)
+            code = asyncio.run(run_plan(plan, log, Demo(plan.sites, console, seconds, ready).run))
     if code:
         raise typer.Exit(code)
+
+
+def open_page(url: str) -> None:
+    """Open a page in a browser; a terminal without a display has none that would be of use."""
+    if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()

@@ -29,8 +29,8 @@ def export(
     to: Annotated[
         Path, typer.Option(help="The file to write: FILE.jsonl, FILE.parquet, or - for lines on standard output.")
     ] = Path("-"),
-    events: Annotated[bool, typer.Option("--events", help="Write the raw events in place of decisions.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    events: Annotated[bool, typer.Option("--events", help="Write the raw events instead of decisions.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Write the decisions of a site, joined with their labels and with the propensities of their arms.
 
@@ -85,9 +85,9 @@ def check_target(to: Path, *, events: bool, force: bool) -> None:
     if events and to.suffix == ".parquet":
         raise SettingError("--to", str(to), "a name that ends in .jsonl: events differ too much for a table")
     if to.is_dir() or not to.parent.is_dir():
-        raise SettingError("--to", str(to), "a file in a folder that is there")
+        raise SettingError("--to", str(to), "a file in an existing folder")
     if to.exists() and not force:
-        raise SettingError("--to", str(to), "a file that is not there yet; --force writes over it")
+        raise SettingError("--to", str(to), "a file that does not exist yet; --force overwrites it")
     if to.suffix == ".parquet":
         with extra("files"):
             import_module("pyarrow.parquet")

@@ -34,18 +34,18 @@ def regret(
     problem: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Only this problem; may be given again. {', '.join(PROBLEM_NAMES)}.",
+            help=f"Only this problem; may be repeated. {', '.join(PROBLEM_NAMES)}.",
             autocompletion=names_like(PROBLEM_NAMES),
         ),
     ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Only this policy; may be given again. {', '.join(POLICY_NAMES)}.",
+            help=f"Only this policy; may be repeated. {', '.join(POLICY_NAMES)}.",
             autocompletion=names_like(POLICY_NAMES),
         ),
     ] = None,
-    items: Annotated[int | None, typer.Option(min=FEWEST_ITEMS, help="At most so many items for a site.")] = None,
+    items: Annotated[int | None, typer.Option(min=FEWEST_ITEMS, help="At most this many items per site.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help=f"A first answer: {QUICK.seeds} seeds and {QUICK.items:,} items.")
     ] = False,

@@ -19,7 +19,7 @@ def replay(
     folder: Annotated[
         Path, typer.Argument(help="The folder of a site that has stopped: what `serve --store` was given.")
     ],
-    most: Annotated[int, typer.Option(min=1, help="Show at most so many differences.")] = 10,
+    most: Annotated[int, typer.Option(min=1, help="Show at most this many differences.")] = 10,
 ) -> None:
     """Check the folder of a site: fold its whole log, compare the states, and decide everything again.
 

@@ -31,7 +31,7 @@ STOPPED = 130  # what a shell expects of who was stopped by Ctrl-C
 
 StreamFile = Annotated[
     Path | None,
-    typer.Option("--stream", help="A recorded stream: CSV, JSON lines or Parquet; in place of that of FILE."),
+    typer.Option("--stream", help="A recorded stream: CSV, JSON lines or Parquet; it replaces that of FILE."),
 ]
 LabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the stream with the true labels.")]
 SiteColumn = Annotated[
@@ -55,9 +55,11 @@ def run(
         bool, typer.Option("--markdown", help="Print verdict and table as Markdown and nothing else.")
     ] = False,
     items: Annotated[
-        int | None, typer.Option(min=1, max=MOST_ROWS, help="Another number of items than the file says.")
+        int | None, typer.Option(min=1, max=MOST_ROWS, help="The number of items, if not that of the file.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=LARGEST_SEED, help="Another seed than the file says.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=LARGEST_SEED, help="The seed, if not that of the file.")
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -68,7 +70,7 @@ def run(
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Play the sites as processes of their own, which ask each other over NATS.")
+        bool, typer.Option("--live", help="Play the sites as separate processes that ask each other over NATS.")
     ] = False,
     show_list: Annotated[bool, typer.Option("--list", help="Show the built-in scenarios and do nothing else.")] = False,
 ) -> None:

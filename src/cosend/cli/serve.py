@@ -10,16 +10,21 @@ import typer
 
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.show import new_console, printable
+from cosend.dashboard import is_installed
 
 NetworkFile = Annotated[Path, typer.Argument(help="The network file.")]
-SiteName = Annotated[str | None, typer.Option("--site", help="Which site of the file; one alone needs no name.")]
+SiteName = Annotated[
+    str | None, typer.Option("--site", help="Which site of the file; not needed if there is only one.")
+]
 StoreFolder = Annotated[
     Path | None,
-    typer.Option("--store", help="The folder where the site keeps what it knows; store/SITE beside FILE unless given."),
+    typer.Option("--store", help="The folder where the site keeps what it knows; by default store/SITE beside FILE."),
 ]
 KeepDays = Annotated[
     float,
-    typer.Option(min=0.0, max=36_500, help="Remember decisions for so many days: as long, an id gets the same answer."),
+    typer.Option(
+        min=0.0, max=36_500, help="Remember decisions for this many days: until then, an id gets the same answer."
+    ),
 ]
 
 
@@ -28,30 +33,34 @@ def serve(
     site: SiteName = None,
     store: StoreFolder = None,
     host: Annotated[
-        str | None, typer.Option(help="Another address than the file says; 127.0.0.1 if it says none.")
+        str | None, typer.Option(help="The address, if not that of the file; 127.0.0.1 if there is none.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="Another port than the file says; 8800 if it says none.")
+        int | None, typer.Option(min=1, max=65_535, help="The port, if not that of the file; 8800 if there is none.")
     ] = None,
     tokens: Annotated[
-        Path | None, typer.Option(help="A file with a token and its scopes on every line; else COSEND_TOKENS.")
+        Path | None, typer.Option(help="A file with a token and its scopes on each line; otherwise COSEND_TOKENS.")
     ] = None,
     certificate: Annotated[Path | None, typer.Option(help="The certificate (PEM) to serve HTTPS with.")] = None,
     key: Annotated[Path | None, typer.Option(help="The key of the certificate (PEM).")] = None,
     nats: Annotated[
         list[str] | None,
-        typer.Option(help="Reach peers through this NATS server, and not those of the file; may be given again."),
+        typer.Option(help="Reach peers through this NATS server instead of those of the file; may be repeated."),
     ] = None,
-    insecure: Annotated[bool, typer.Option(help="Let everybody who reaches the address use the site.")] = False,
+    insecure: Annotated[bool, typer.Option(help="Let anyone who can reach the address use the site.")] = False,
     keep_days: KeepDays = 7.0,
     durable: Annotated[
-        bool, typer.Option(help="Answer when the disk has it; else a crash of the machine can lose the newest.")
+        bool, typer.Option(help="Answer only once it is on disk; otherwise a crash of the machine can lose the newest.")
     ] = True,
-    log: Annotated[Literal["json", "text"], typer.Option(help="The form of the log on standard error.")] = "text",
+    dashboard: Annotated[
+        bool, typer.Option(help="Let people look at the site in a browser, at /dashboard/; needs cosend[dashboard].")
+    ] = True,
+    log: Annotated[Literal["json", "text"], typer.Option(help="The format of the log on standard error.")] = "text",
 ) -> None:
     """Run one site of a network file as an HTTP service: it decides, learns, and survives being killed.
 
-    Items go to POST /v1/classify, true labels to POST /v1/labels; /docs shows all routes. Stop it with Ctrl-C.
+    Items go to POST /v1/classify, true labels to POST /v1/labels; /docs shows all routes, /dashboard/ how the site
+    fares. Stop it with Ctrl-C.
     """
     console = new_console(stderr=True)
     with say_errors():
@@ -82,7 +91,16 @@ def serve(
                 "give --nats URL"
             )
         logs.set_up_logs(setup.name, log)
-        server.serve(Node(setup, folder, durable=durable, link=found.link, workers=found.workers), address, allowed)
+        node = Node(setup, folder, durable=durable, link=found.link, workers=found.workers)
+        pages = None
+        if dashboard and not is_installed():
+            console.print("no dashboard: pip install 'cosend[dashboard]'")
+        elif dashboard:
+            from cosend.dashboard.mount import Pages
+
+            pages = Pages(node, allowed)
+            console.print(f"dashboard: {address.url}/dashboard/")
+        server.serve(node, address, allowed, pages)
 
 
 def store_of(file: Path, store: Path | None, site: str) -> Path:

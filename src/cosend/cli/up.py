@@ -11,22 +11,23 @@ import typer
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.serve import NetworkFile
 from cosend.cli.show import new_console, printable
+from cosend.dashboard import is_installed
 
 
 def up(
     file: NetworkFile,
     store: Annotated[
         Path | None,
-        typer.Option(help="The folder with a folder for each site; store beside FILE unless given."),
+        typer.Option(help="The folder with a folder for each site; by default store beside FILE."),
     ] = None,
     nats: Annotated[
         list[str] | None,
-        typer.Option(help="Use this NATS server, and not those of the file or one of our own; may be given again."),
+        typer.Option(help="Use this NATS server instead of those of the file or one of our own; may be repeated."),
     ] = None,
     durable: Annotated[
-        bool, typer.Option(help="Answer when the disk has it; else a crash of the machine can lose the newest.")
+        bool, typer.Option(help="Answer only once it is on disk; otherwise a crash of the machine can lose the newest.")
     ] = True,
-    log: Annotated[Literal["json", "text"], typer.Option(help="The form of the log on standard output.")] = "text",
+    log: Annotated[Literal["json", "text"], typer.Option(help="The format of the log on standard output.")] = "text",
 ) -> None:
     """Run all sites of a network file on this machine, each as a process of its own, with one log.
 
@@ -42,7 +43,8 @@ def up(
         lines = Log(new_console(), [site.name for site in plan.sites], log)
         lines.say(f"{printable(file)}: {plan.in_words}; Ctrl-C stops all of it")
         for site in plan.sites:
-            lines.line(site.name, f"{site.url} (routes: {site.url}/docs)")
+            pages = f", dashboard: {site.url}/dashboard/" if is_installed() else ""
+            lines.line(site.name, f"{site.url} (routes: {site.url}/docs{pages})")
         code = asyncio.run(run_plan(plan, lines))
     if code:
         raise typer.Exit(code)

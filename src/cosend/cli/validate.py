@@ -18,6 +18,7 @@ from cosend.config.scenario import NO_STREAM, Scenario, load
 from cosend.config.sites import ClassifierSetting, SiteSetting
 from cosend.errors import ScenarioError, shown
 from cosend.experiments.scenario.world import build
+from cosend.reports.text import counted
 
 
 class Found(NamedTuple):
@@ -44,7 +45,8 @@ def validate(
         found = looked_at(with_stream(checked, stream, label, site_column), folder, str(scenario))
     sites = found.scenario.sites
     functions = sum(len(site.classifiers) for site in sites)
-    lines = [f"{printable(scenario)}: good. {len(sites)} sites, {functions} classifiers, {found.stream}."]
+    has = f"{counted(len(sites), 'site')}, {counted(functions, 'classifier')}, {found.stream}"
+    lines = [f"{printable(scenario)}: good. {has}."]
     lines += [f"  {described(site, found.models)}" for site in sites]
     typer.echo("\n".join([*lines, *(f"  {line}" for line in commands(found.scenario))]))
 

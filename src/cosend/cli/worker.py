@@ -22,13 +22,13 @@ def worker(
     site: SiteName = None,
     classifier: Annotated[
         list[str] | None,
-        typer.Option(help="Run this classifier only, and not all that have workers; may be given again."),
+        typer.Option(help="Run only this classifier instead of all that have workers; may be repeated."),
     ] = None,
     nats: Annotated[
         list[str] | None,
-        typer.Option(help="Reach the site through this NATS server, and not those of the file; may be given again."),
+        typer.Option(help="Reach the site through this NATS server instead of those of the file; may be repeated."),
     ] = None,
-    log: Annotated[Literal["json", "text"], typer.Option(help="The form of the log on standard error.")] = "text",
+    log: Annotated[Literal["json", "text"], typer.Option(help="The format of the log on standard error.")] = "text",
 ) -> None:
     """Run the models of a site that have workers = true in the network file, for the site to use.
 

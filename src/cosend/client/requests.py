@@ -228,7 +228,7 @@ def _plain(value: Any) -> Any:
     """Return a value of NumPy as one of Python."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} is nothing that JSON can carry")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 def _quoted(what: str, name: str) -> str:

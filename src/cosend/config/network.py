@@ -42,7 +42,7 @@ class NetworkSetting(Part):
             if not server.startswith(("nats://", "tls://")) or server.endswith("//"):
                 raise ValueError(f"a server is nats://HOST:PORT or tls://HOST:PORT, got {shown(server)}")
             if "@" in server:
-                raise ValueError("user and password do not belong into an address: use user and password_file")
+                raise ValueError("user and password do not belong in an address: use user and password_file")
         return servers
 
     @field_validator("name")

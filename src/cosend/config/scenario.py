@@ -142,7 +142,7 @@ class Scenario(Part):
         names += [classifier.name for site in self.sites for classifier in site.classifiers]
         for name, count in Counter(names).items():
             if count > 1:
-                yield f"sites: names of sites and classifiers must differ, {name!r} stands twice"
+                yield f"sites: names of sites and classifiers must differ, {name!r} appears twice"
 
     def _double_ports(self) -> Iterator[str]:
         taken: dict[tuple[str | None, int], str] = {}
@@ -161,7 +161,7 @@ class Scenario(Part):
     def _no_labels(self) -> Iterator[str]:
         for key, _, each in self.classifiers():
             if self.labels is not None and each.model == "always" and each.label not in self.labels:
-                yield f"{key}.label: {shown(each.label)} is none of labels, {listed(self.labels)}"
+                yield f"{key}.label: {shown(each.label)} is not one of the labels, {listed(self.labels)}"
 
     def _hidden_features(self) -> Iterator[str]:
         hidden = {axis.feature: n for n, axis in enumerate(self.context, start=1) if axis.hidden}

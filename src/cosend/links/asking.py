@@ -11,7 +11,7 @@ from cosend.core.checks import check_number, check_text
 from cosend.core.learner.values import LabelledData
 from cosend.errors import LinkError, NetworkError
 from cosend.links import messages
-from cosend.links.link import Announcement, Answered, Change, Context, Counts, Listener, What
+from cosend.links.link import LONGEST_NEWS, Announcement, Answered, Change, Context, Counts, Listener, What
 from cosend.site.messages import Call, Forward
 
 LONGEST_S: Final = 3_600.0
@@ -90,6 +90,7 @@ class Asking(ABC):
         self._site = site
         self._counts = Counts()
         self._peers: dict[str, Announcement] = {}
+        self._news: dict[str, str] = {}
         self._listeners: list[Listener] = []
 
     @property
@@ -114,6 +115,10 @@ class Asking(ABC):
     def peers(self) -> dict[str, Announcement]:
         """Return what is announced by the sites that are there now, this one left out."""
         return dict(self._peers)
+
+    def news(self) -> dict[str, str]:
+        """Return what was told last by the sites that are there now, this one left out."""
+        return dict(self._news)
 
     def listen(self, listener: Listener) -> None:
         """Tell a listener whatever changes from now on."""
@@ -176,7 +181,9 @@ class Asking(ABC):
             wrong = str(error)
         raise LinkError("announcement", announcement.site, "unfit", wrong)
 
-    def _appeared(self, announcement: Announcement) -> None:
+    def _appeared(self, announcement: Announcement, news: str = "") -> None:
+        if announcement.site != self._site and news and len(news) <= LONGEST_NEWS:
+            self._news[announcement.site] = news
         known = self._peers.get(announcement.site)
         if announcement.site != self._site and announcement != known:
             self._peers[announcement.site] = announcement
@@ -184,6 +191,7 @@ class Asking(ABC):
 
     def _gone(self, site: str) -> None:
         known = self._peers.pop(site, None)
+        self._news.pop(site, None)
         if known is not None:
             self._tell(Change("gone", known))
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from cosend.links.link import Announcement, Counts
-from cosend.links.messages import ForeignMessage, read_announcement
+from cosend.links.messages import NEWS, ForeignMessage, read_announcement
 
 MISSES: Final = 3  # questions in a row without an answer after which a peer is gone
 SHORTEST_S: Final = 0.05  # between two questions: many sites that come together are asked together
@@ -31,7 +31,7 @@ class Discovery:
     """Finds peers.
 
     ask        sends the question to all of them, and tells whether it could
-    appeared   hears what a site announces, whether it is known or not
+    appeared   hears what a site announces, whether it is known or not, and its news
     gone       hears of the name of a site that was there
     """
 
@@ -39,7 +39,7 @@ class Discovery:
         self,
         every_s: float,
         ask: Callable[[], Awaitable[bool]],
-        appeared: Callable[[Announcement], None],
+        appeared: Callable[[Announcement, str], None],
         gone: Callable[[str], None],
         counts: Counts,
     ) -> None:
@@ -84,7 +84,7 @@ class Discovery:
             self._counts.foreign += isinstance(error, ForeignMessage)
             return
         self._missed[announcement.site] = 0
-        self._appeared(announcement)
+        self._appeared(announcement, info.metadata.get(NEWS, ""))
 
     def lost(self, site: str) -> None:
         """Take note that a site is gone."""

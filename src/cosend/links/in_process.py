@@ -58,6 +58,7 @@ class InProcessLink(Asking):
         self._waiting = Waiting()
         self._server: Server | None = None
         self._announcement: Announcement | None = None
+        self._told = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._sent = 0
         if site in hub.links:
@@ -79,7 +80,14 @@ class InProcessLink(Asking):
         self._announcement = announcement
         self._server = Server(self._site, handler, self._limits, self._counts, time.monotonic)
         for link in self._others():
-            link._appeared(announcement)
+            link._appeared(announcement, self._told)
+
+    def tell(self, news: str) -> None:
+        """Let all sites know some news."""
+        self._told = news
+        if self._announcement is not None:
+            for link in self._others():
+                link._appeared(self._announcement, news)
 
     async def close(self) -> None:
         """Finish what is being answered, say goodbye, and leave."""
@@ -107,7 +115,7 @@ class InProcessLink(Asking):
             self._gone(site)
         for link in self._others():
             if link._announcement is not None:
-                self._appeared(link._announcement)
+                self._appeared(link._announcement, link._told)
 
     def _leave(self) -> None:
         self._hub.links.pop(self._site, None)

@@ -4,6 +4,7 @@
     report   ask how much labelled data a peer has around contexts
     post     tell a peer labels, or that none will come; it returns when the peer has taken them for good
     serve    announce this site, and answer the same three
+    tell     let all others know what people may want to see; nobody decides by it
 
 What fails is a `LinkError`. A post that failed may have arrived all the same: whoever posts repeats it, and whoever is
 posted to takes a (caller, request) once.
@@ -21,6 +22,7 @@ from cosend.version import VERSION
 
 What = Literal["call", "report", "post"]
 KINDS: Final[tuple[What, ...]] = ("call", "report", "post")
+LONGEST_NEWS: Final = 4_000  # letters; what is longer is not passed on
 Context = tuple[Any, ...]
 
 
@@ -110,6 +112,14 @@ class Link(Protocol):
 
     def listen(self, listener: Listener) -> None:
         """Tell a listener whatever changes from now on."""
+        ...
+
+    def tell(self, news: str) -> None:
+        """Let all sites know some news, in the place of what they were told before; they hear of it within seconds."""
+        ...
+
+    def news(self) -> Mapping[str, str]:
+        """Return what was told last by the sites that are there now, this one left out; a few thousand letters each."""
         ...
 
     async def serve(self, announcement: Announcement, handler: Handler) -> None:

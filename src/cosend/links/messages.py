@@ -26,6 +26,7 @@ from cosend.site.values import ENCODER, SCALARS, Unfit, extension, plain
 
 VERSION: Final = 1
 REFUSAL: Final = 0
+NEWS: Final = "news"  # the name under which they stand beside an announcement
 MOST: Final = 4_096  # questions, labels or contexts of one message
 LONGEST_NAME: Final = 200
 LONGEST_AXIS: Final = 2_000
@@ -243,7 +244,7 @@ def read_announcement(texts: Mapping[str, str]) -> Announcement:
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         if isinstance(error, BrokenMessage):
             raise
-        raise BrokenMessage(f"it is no announcement: {error}") from error
+        raise BrokenMessage(f"it is not an announcement: {error}") from error
     return Announcement(told.site, words, told.functions, told.cost, told.version)
 
 
@@ -267,7 +268,7 @@ def _decoded(data: bytes, kind: type[P]) -> P:
     try:
         packed = _DECODER.decode(memoryview(data)[1:])
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise BrokenMessage(f"the bytes are no message: {error}") from error
+        raise BrokenMessage(f"the bytes are not a message: {error}") from error
     if not isinstance(packed, kind):
         raise BrokenMessage(f"it is a message of the kind {type(packed).__name__[1:]}, not {kind.__name__[1:]}")
     return packed

@@ -27,7 +27,7 @@ from cosend.errors import CosendError, LinkError, in_one_line
 from cosend.links.asking import NOT_CONNECTED, Asking, Waiting, end_tasks
 from cosend.links.discovery import Discovery
 from cosend.links.link import KINDS, Announcement, Change, Handler, What
-from cosend.links.messages import announcement_texts, ask_bytes
+from cosend.links.messages import NEWS, announcement_texts, ask_bytes
 from cosend.links.nats_options import PENDING_BYTES, NatsOptions, name_of, token
 from cosend.links.serving import Limits, Server
 from cosend.version import VERSION
@@ -107,6 +107,10 @@ class NatsLink(Asking):
             except FAILURES as error:  # the connection broke: the next one finds what is to be announced
                 self._note(error)
                 await self._drop_client()
+
+    def tell(self, news: str) -> None:
+        """Let all sites know some news: they stand in what this site says of itself whenever it is asked."""
+        self._announced[NEWS] = news
 
     async def close(self) -> None:
         """Finish what is being answered, say goodbye, and leave."""

@@ -57,7 +57,7 @@ class Guard:
         """Let a message of a caller in, or return why not. Whoever came in has to `leave`."""
         limits = self._limits
         if limits.callers is not None and name not in limits.callers:
-            return f"{shown(name)} is none of the sites that are answered here"
+            return f"{shown(name)} is not one of the sites that are answered here"
         caller, now = self._caller(name), self._clock()
         caller.left = min(max(1.0, limits.per_second), caller.left + (now - caller.since) * limits.per_second)
         caller.since = now

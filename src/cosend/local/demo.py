@@ -1,4 +1,8 @@
-"""A demonstration: items and late labels go to every site of a network, and a table tells how the sites fare."""
+"""A demonstration: items and late labels go to every site of a network, and a table tells how the sites fare.
+
+A key kills a site or starts it again. Another lets the traffic drift: all byte counters break and read 0. The tree at
+campus, to which others like to send, sees nothing else; the model at gateway hardly needs them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,9 @@ from rich.table import Table
 
 from cosend.client import AsyncClient
 from cosend.errors import CosendError
+from cosend.local.keys import listening
 from cosend.local.plan import Part
+from cosend.local.running import Running
 from cosend.streams.traffic import traffic
 
 FILE: Final = files(__package__).joinpath("demo.toml")
@@ -30,6 +36,8 @@ LATE_S: Final = 2.0  # how long after an item its label comes
 LOOK_S: Final = 1.0
 TELL_S: Final = 5.0  # how often the table is printed where it cannot be drawn again
 ROWS: Final = 2_000  # of traffic that are generated at once
+BROKEN: Final = {"src_bytes": 0, "dst_bytes": 0}  # what counters say that are broken
+DRIFT_KEY: Final = "d"
 T = TypeVar("T")
 
 
@@ -56,16 +64,21 @@ class Demo:
     """Traffic for the sites of a plan, until it is cancelled or so many seconds are over."""
 
     _limit: asyncio.Timeout
+    running: Running
 
-    def __init__(self, sites: list[Part], console: Console, seconds: float | None) -> None:
-        self._sites, self._console, self._seconds = sites, console, seconds
+    def __init__(
+        self, sites: list[Part], console: Console, seconds: float | None, ready: Callable[[], None] = lambda: None
+    ) -> None:
+        self._sites, self._console, self._seconds, self._ready = sites, console, seconds, ready
+        self.drifts, self._has_keys, self._has_begun = False, False, False
         self.fares = {site.name: Fares() for site in sites}
         self._waiting: list[deque[tuple[float, dict[str, str]]]] = [deque() for _ in sites]  # for their labels
 
-    async def run(self) -> None:
+    async def run(self, running: Running) -> None:
         """Send items and labels, look at the sites and show how they fare."""
+        self.running = running
         live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else nullcontext()
-        with live as drawn:
+        with live as drawn, listening(self.pressed) as self._has_keys:
             try:
                 async with asyncio.timeout(None) as self._limit, asyncio.TaskGroup() as tasks:
                     for number, site in enumerate(self._sites):
@@ -77,14 +90,22 @@ class Demo:
             if drawn is None:
                 self._console.print(self.table())
 
+    def pressed(self, key: str) -> None:
+        """Do what a key stands for: a number kills the site at this place or starts it again."""
+        if key.lower() == DRIFT_KEY:
+            self.drifts = not self.drifts
+        elif key.isdecimal() and 0 < int(key) <= len(self._sites):
+            site = self._sites[int(key) - 1].name
+            (self.running.release if self.running.is_held(site) else self.running.hold)(site)
+
     async def _feed(self, number: int, client: AsyncClient) -> None:
         """Send what arrives at a site, and the labels of what came before; also those that came before a crash."""
         waiting = self._waiting[number]
         for items, truths in arriving(number):
-            decisions = await client.classify(items)
+            decisions = await client.classify([{**item, **BROKEN} for item in items] if self.drifts else items)
             truth_of = {decision.id: truth for decision, truth in zip(decisions, truths, strict=True)}
             waiting.append((time.monotonic() + LATE_S, truth_of))
-            while waiting[0][0] < time.monotonic():
+            while waiting and waiting[0][0] < time.monotonic():
                 await client.label_many(waiting[0][1])
                 waiting.popleft()
             await asyncio.sleep(EVERY_S)
@@ -102,7 +123,10 @@ class Demo:
             await asyncio.sleep(LOOK_S)
 
     def _begin(self) -> None:
-        """Count the seconds from when the first site is there."""
+        """Tell that the first site is there, and count the seconds from then on."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._ready()
         if self._seconds is not None and self._limit.when() is None:
             self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
@@ -114,9 +138,16 @@ class Demo:
             elif any(fares.items for fares in self.fares.values()):
                 self._console.print(self.table())
 
+    @property
+    def keys(self) -> str:
+        """What the keys do, in words; nothing where there is no keyboard."""
+        sites = ", ".join(f"{n} {site.name}" for n, site in enumerate(self._sites, start=1))
+        drift = "the byte counters are broken" if self.drifts else "break all byte counters"
+        return f"keys: {sites}: kill or start; {DRIFT_KEY}: {drift}; Ctrl-C ends" if self._has_keys else ""
+
     def table(self) -> Table:
         """Return how all sites fare."""
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=self.keys or None, caption_justify="left")
         for heading in ("site", "state", "items", "error of late", "used its own", "sent to"):
             table.add_column(
                 heading, justify="right" if heading in ("items", "error of late", "used its own") else "left"

@@ -30,7 +30,7 @@ from cosend.site.messages import Decision
 from cosend.site.recovery import recover
 from cosend.stores.event_log import EventLog
 
-READY_S: Final = 180.0  # that sites have time to start: they may have to train their models
+READY_S: Final = 600.0  # that sites have time to start: they may have to compile the rules and train their models
 
 
 class ServedSite:
@@ -105,7 +105,7 @@ class Served:
         until = time.monotonic() + READY_S
         while not all(self._is_ready(client) for client in self._clients.values()):
             if self._ended or time.monotonic() > until:
-                raise CosendError(f"the sites do not find each other within {READY_S:g} s")
+                raise CosendError(f"the sites did not find each other within {READY_S:g} s")
             time.sleep(0.1)
 
     def _is_ready(self, client: Client) -> bool:

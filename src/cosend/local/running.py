@@ -35,12 +35,32 @@ class Running:
         self._plan, self._family, self._log = plan, family, log
         self._processes: dict[str, Process] = {}
         self._stopping = asyncio.Event()
+        self._held: dict[str, asyncio.Event] = {}  # those that somebody has stopped, until they may run again
         self._hopeless: set[str] = set()
         self.killed: list[str] = []  # who had to be ended the hard way
 
     def stop(self) -> None:
         """Have everything stop."""
         self._stopping.set()
+
+    def is_held(self, name: str) -> bool:
+        """Tell whether somebody has stopped a process."""
+        return name in self._held
+
+    def hold(self, name: str) -> None:
+        """End a process the hard way, as a crash would, and do not start it again before `release`."""
+        self._held.setdefault(name, asyncio.Event())
+        process = self._processes.get(name)
+        if process is not None and process.returncode is None:
+            process.kill()
+        self._log.say(f"{name} was killed, and stays down until you start it again")
+
+    def release(self, name: str) -> None:
+        """Start a process again that was held."""
+        held = self._held.pop(name, None)
+        if held is not None:
+            held.set()
+            self._log.say(f"{name} is started again")
 
     async def run(self) -> bool:
         """Run all of it until `stop`; tells whether that was it, and not that no site could be run."""
@@ -74,10 +94,15 @@ class Running:
         """Run a process, and again when it has ended, unless there is no use in that."""
         rest_s, starts = FIRST_REST_S, 0
         while not self._stopping.is_set():
+            if part.name in self._held:
+                await self._until_released(part.name)
+                continue
             began, starts = time.monotonic(), starts + 1
             how = await self._one_run(part)
             if self._stopping.is_set():
                 return
+            if part.name in self._held:
+                continue
             if how == HOPELESS and starts == 1:
                 self._give_up(part)
                 return
@@ -85,6 +110,11 @@ class Running:
             self._log.say(f"{part.name} has ended ({how}), and is started again in {rest_s:g} s")
             await self._rest(rest_s)
             rest_s = min(LONGEST_REST_S, 2 * rest_s)
+
+    async def _until_released(self, name: str) -> None:
+        waits = [asyncio.create_task(event.wait()) for event in (self._held[name], self._stopping)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await _cancelled(waits)
 
     def _give_up(self, part: Part) -> None:
         self._log.say(f"{part.name} cannot be started, and is left out")

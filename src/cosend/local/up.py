@@ -16,7 +16,7 @@ ORDERS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # to stop; the last one, not kn
 NO_SITE, AT_ONCE = 1, 130
 
 
-async def run_plan(plan: Plan, log: Log, beside: Callable[[], Awaitable[None]] | None = None) -> int:
+async def run_plan(plan: Plan, log: Log, beside: Callable[[Running], Awaitable[None]] | None = None) -> int:
     """Run a network until the process is told to stop, and return the exit code; told twice, it ends at once.
 
     beside  what is to be done meanwhile; the network stops when that is done
@@ -46,12 +46,12 @@ async def run_plan(plan: Plan, log: Log, beside: Callable[[], Awaitable[None]] |
     return 0 if has_run else NO_SITE
 
 
-async def _both(running: Running, beside: Callable[[], Awaitable[None]] | None) -> bool:
+async def _both(running: Running, beside: Callable[[Running], Awaitable[None]] | None) -> bool:
     """Run a network and do something else, until one of them is done."""
     network = asyncio.create_task(running.run())
     if beside is None:
         return await network
-    other = asyncio.ensure_future(beside())
+    other = asyncio.ensure_future(beside(running))
     await asyncio.wait([network, other], return_when=asyncio.FIRST_COMPLETED)
     running.stop()
     has_run = await network

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Final
 
 from cosend.node.flight import PHASE_NAMES
+from cosend.node.history import History
 
 LOG: Final = logging.getLogger("cosend.node")
 RECENT: Final = 0.001  # weight of the newest label in the running error and reward
@@ -33,6 +35,7 @@ class Counts:
     error: float | None = None  # of the last thousand labels or so
     reward: float | None = None
     last_failures: dict[str, str] = field(default_factory=dict)
+    history: History = field(default_factory=lambda: History(time.monotonic))
 
     def decided(self, arm: str, kinds: Sequence[int]) -> None:
         """Count decisions that an arm has labelled."""
@@ -52,14 +55,17 @@ class Counts:
         self.openings[arm] += 1
         LOG.warning("arm left out for a while", extra={"arm": arm, "reason": reason})
 
-    def learnt(self, gains: Sequence[float], costs: Sequence[float]) -> None:
-        """Count what decisions gained and cost."""
+    def learnt(
+        self, gains: Sequence[float], costs: Sequence[float], local: Mapping[str, Sequence[float]] | None = None
+    ) -> None:
+        """Count what decisions gained and cost, and what local classifiers gain on them, as far as that is known."""
         count, gain, cost = len(gains), fsum(gains) / len(gains), fsum(costs) / len(costs)
         before = self.labels["learnt"]
         self.labels["learnt"] += count
         weight = max(1 - (1 - RECENT) ** count, count / (before + count))
         self.error = _moved(self.error, 1.0 - gain, weight)
         self.reward = _moved(self.reward, gain - cost, weight)
+        self.history.learnt(gains, costs, local)
 
 
 def _moved(mean: float | None, value: float, weight: float) -> float:

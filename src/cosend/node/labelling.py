@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -106,10 +106,10 @@ class Labelling:
         if self.deciding.setup.reward is right_or_wrong:
             local = not self.rules.learner.arms.peers  # else nobody knows what labels there are
             self.deciding.labels.check(truths, self._known if local else None)
-        paid = self._paid(ids, costs)
+        paid, scored = self._paid(ids, costs), self._local(ids, gains, others)
         settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs, others)
         self._settling.update(ids)
-        self.deciding.counts.learnt(gains, paid)
+        self.deciding.counts.learnt(gains, paid, scored)
         event = self.deciding.commits.position - 1  # that of `settle`
         self.deciding.commits.also(LABEL, [(number, event) for number in ids])
         self.deciding.post(settled.forwards)
@@ -122,6 +122,21 @@ class Labelling:
         for axis in self.deciding.setup.axes:
             for truth in set(truths):
                 axis.check_label(truth)
+
+    def _local(
+        self, ids: list[int], gains: list[float], others: Sequence[Mapping[str, float]]
+    ) -> dict[str, list[float]]:
+        """Return what local classifiers gain on items, of those that every label scores, used or not."""
+        if self.deciding.setup.score_local != "all":
+            return {}
+        arms = self.rules.learner.arms
+        found: dict[str, list[float]] = {name: [] for name, cost in arms.own.items() if cost == 0.0}
+        said = others or [{}] * len(ids)  # nobody was run beside the arm that was used
+        for (arm, _, _), gain, beside in zip(self.rules.learner.find(ids), gains, said, strict=True):
+            for name, other in {**beside, arms.names[arm]: gain}.items():
+                if name in found:
+                    found[name].append(other)
+        return found
 
     def _paid(self, ids: list[int], costs: list[float | None]) -> list[float]:
         """Return what decisions cost: what is known of it now, or else what their arms cost."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 
 from cosend.core.kernel import columns as col
+from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.learner.inspection import look_at, look_inside
 from cosend.core.learner.values import Cell
 from cosend.errors import DecisionError
-from cosend.node.recall import recall
+from cosend.node.recall import Past, recall
 from cosend.site.events import Event
+from cosend.site.past import Codes
 from cosend.site.trusting import trusted_views
 from cosend.site.wire import decode
 from cosend.stores.log_index import LogIndex
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 MOST_EVENTS: Final = 10_000
 MOST_TRUSTED: Final = 10  # parts of the context that are named
+LONG_MEMORY: Final = 1  # of mixed views, the one of no context that forgets nothing
 
 
 class Looking:
@@ -102,15 +105,14 @@ class Looking:
         return workers[arm].seconds_per_item if arm in workers else self.node.peers.calls.seconds_per_item(arm)
 
     def _overall(self) -> tuple[Any, Any]:
-        """Return the mean gain and the number of labels of every arm, over the cells of the first view."""
-        ledger, mixes = self.node.rules.learner.ledger, self.node.rules.learner.policy.mixes
-        if mixes:  # the second row is that of all items
-            known = ledger.rewards[1] if ledger.site[col.ROWS] else ledger.rewards[:1].sum(axis=0) * 0.0
-            return known[:, col.REWARD_SUM] / np.maximum(known[:, col.REWARD_COUNT], 1), known[:, col.REWARD_COUNT]
-        rewards = ledger.rewards[: int(ledger.site[col.ROWS])]
-        counts = rewards[:, :, col.REWARD_COUNT]
-        total = counts.sum(axis=0)
-        return (rewards[:, :, col.MEAN_REWARD] * counts).sum(axis=0) / np.maximum(total, 1), total
+        """Return the mean gain and the number of labels of every arm, over the cells of one view that has them all."""
+        learner = self.node.rules.learner
+        ledger, view = learner.ledger, LONG_MEMORY if learner.policy.mixes else 0
+        cells = ledger.cells[: int(ledger.site[col.ROWS])]
+        is_here = cells[:, col.CELL_KEY] % len(ledger.views) == view
+        rewards = ledger.rewards[: len(cells)][is_here]
+        total = rewards[:, :, col.REWARD_COUNT].sum(axis=0)
+        return rewards[:, :, col.REWARD_SUM].sum(axis=0) / np.maximum(total, 1), total
 
     def _costs(self) -> Mapping[str, float]:
         arms = self.node.rules.learner.arms
@@ -142,6 +144,47 @@ class Looking:
             "waiting": number in node.rules.learner.registry,
             "cell_now": None if cell is None else _cell_facts(past.cell, cell),
         }
+
+    def last_decisions(self, count: int, newest: int | None = None) -> list[tuple[int, Past]]:
+        """Return some decisions that were told to somebody, the newest first, with their numbers; up to a number."""
+        node, found = self.node, list[tuple[int, Past]]()
+        newest = node.rules.learner.last_id if newest is None else newest
+        for number in range(newest, max(0, newest - 4 * count), -1):  # answers for peers have numbers too
+            past = recall(node.store.index, number, node.setup.most_flights)
+            if past is not None:
+                found.append((number, past))
+            if len(found) == count:
+                break
+        return found
+
+    def waiting(self) -> Facts:
+        """Return how many decisions, and answers for peers, wait for their label, and since how many seconds."""
+        node = self.node
+        entries = node.rules.learner.registry.table.entries
+        is_own = (entries[:, col.WAIT_ID] > 0) & (entries[:, col.WAIT_KIND] != TAUGHT)
+        own, now = np.sort(entries[is_own, col.WAIT_ID]), time.time()
+        return {
+            "decisions": len(own),
+            "for_peers": node.rules.learner.waiting_count - len(own),
+            "oldest_s": self._age(own[:1], now),
+            "middle_s": self._age(own[len(own) // 2 : len(own) // 2 + 1], now),
+        }
+
+    def _age(self, numbers: Any, now: float) -> float | None:
+        """Return how old a decision is; it may just be on its way to the disk."""
+        past = recall(self.node.store.index, int(numbers[0]), self.node.setup.most_flights) if len(numbers) else None
+        return None if past is None else max(0.0, now - past.at)
+
+    def forecasts(self, context: Sequence[Any]) -> dict[str, float] | None:
+        """Return what every arm would gain in a context by all views together; None if the policy mixes no views."""
+        rules = self.node.rules
+        if not rules.learner.policy.mixes:
+            return None
+        found: dict[str, float] = dict.fromkeys(rules.learner.arms.names, 0.0)
+        for each in rules.learner.explain(rules.understand(context, Codes.find)):
+            for arm, forecast in each.forecasts.items():
+                found[arm] += each.view.share * forecast
+        return found
 
     def events(self, start: int, count: int) -> list[bytes]:
         """Return events from a number on as lines of JSON; another thread may do this."""

@@ -35,6 +35,7 @@ from cosend.node.outbox import Outbox, Posting
 from cosend.node.peers import Peers
 from cosend.node.setup import LIMIT_S, THREADS, Setup
 from cosend.node.store import COSTS, Recovered, Store, pickled
+from cosend.node.traffic import traffic_of, written
 from cosend.node.workers import Worker
 from cosend.site.events import ModeChanged
 from cosend.site.recovery import prune
@@ -295,6 +296,8 @@ class Node:
         pruned = time.monotonic()
         while True:
             await asyncio.sleep(1.0)
+            if self.is_ready and self.link is not None:
+                self.link.tell(written(traffic_of(self)))
             try:
                 if self.is_ready and self._snapshot_is_due():
                     await self.snapshot()

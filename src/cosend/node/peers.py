@@ -122,7 +122,7 @@ class Peers:
         arms = self.rules.learner.arms
         if told.site not in arms.peers:
             if not self.setup.discover:
-                return "it is no site of the network file, and peers are not discovered"
+                return "it is not a site of the network file, and peers are not discovered"
             if told.site in arms.own:
                 return "it has the name of a local classifier"
             if len(arms.peers) >= MOST_PEERS:

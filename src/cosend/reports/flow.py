@@ -21,8 +21,11 @@ def has_flow(view: Mapping[str, Any]) -> bool:
     return any(share >= SMALLEST for i, row in enumerate(percent) for j, share in enumerate(row) if i != j)
 
 
-def flow(view: Mapping[str, Any]) -> Drawing:
-    """Draw a band from every site to everyone who labels its items; a site is as high as 100 % of its items."""
+def flow(view: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> Drawing:
+    """Draw a band from every site to everyone who labels its items; a site is as high as 100 % of its items.
+
+    `notes` is what stands under the names of some sites, in the place of how much they keep.
+    """
     flows = view["flows"]
     sites, percent = list(flows["from"])[:MOST_SITES], [row[:MOST_SITES] for row in flows["percent"][:MOST_SITES]]
     scale = max(22.0, min(62.0, 320.0 / len(sites))) / 100
@@ -45,7 +48,8 @@ def flow(view: Mapping[str, Any]) -> Drawing:
                 used_left[i] += percent[i][j]
                 used_right[j] += percent[i][j]
     for n, site in enumerate(sites):
-        _end(drawing, site, n, starts[n], 100 * scale, f"keeps {percent[n][n]:.0f} %", left=True)
+        words = (notes or {}).get(site, f"keeps {percent[n][n]:.0f} %")
+        _end(drawing, site, n, starts[n], 100 * scale, words, left=True)
         _end(drawing, site, n, ends[n], taken[n] * scale, "", left=False)
     return drawing
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
 
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import RedirectResponse, Response, StreamingResponse
 from fastapi_offline import FastAPIOffline
 from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.types import Receive, Send
+from starlette.types import Scope as Asked
 
 from cosend.node.looking import MOST_EVENTS, Looking
 from cosend.node.node import Node
@@ -27,6 +29,7 @@ from cosend.version import VERSION
 Start = Annotated[int, Query(ge=0, le=2**53)]
 Count = Annotated[int, Query(ge=1, le=1000)]
 Name = Annotated[str, Path(min_length=1, max_length=200)]
+PAGES: Final = "/dashboard"
 
 
 class AnyText(PathConvertor):
@@ -38,10 +41,25 @@ class AnyText(PathConvertor):
 register_url_convertor("any", AnyText())
 
 
-def build_app(node: Node, tokens: Tokens, failed: Callable[[Exception], None] | None = None) -> HotRoutes:
+class Pages(Protocol):
+    """Pages for people, as an ASGI app; this module need not know what they are made of."""
+
+    async def __call__(self, scope: Asked, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        ...
+
+    async def close(self) -> None:
+        """End all of them."""
+        ...
+
+
+def build_app(
+    node: Node, tokens: Tokens, failed: Callable[[Exception], None] | None = None, pages: Pages | None = None
+) -> HotRoutes:
     """Return the service of a site that has not been started; it starts and stops with the app.
 
-    With `failed`, requests are answered while the site starts, and `failed` hears of it if it cannot.
+    With `failed`, requests are answered while the site starts, and `failed` hears of it if it cannot. With `pages`,
+    people can look at the site at /dashboard/.
     """
 
     async def start() -> None:
@@ -61,6 +79,8 @@ def build_app(node: Node, tokens: Tokens, failed: Callable[[Exception], None] | 
             yield
         finally:
             await starting
+            if pages is not None:
+                await pages.close()
             await node.stop()
 
     title = f"cosend site {node.setup.name}"
@@ -72,6 +92,8 @@ def build_app(node: Node, tokens: Tokens, failed: Callable[[Exception], None] | 
     _add_looking(app, node, tokens)
     _add_operating(app, node, tokens)
     _add_health(app, node, tokens, metrics)
+    if pages is not None:
+        _add_pages(app, pages)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -152,6 +174,14 @@ def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
         """Apply decisions, or only observe them while a classifier answers."""
         await node.set_mode(change.mode, change.classifier)
         return views.Summary(**Looking(node).summary())
+
+
+def _add_pages(app: FastAPI, pages: Pages) -> None:
+    app.mount(PAGES, pages)
+
+    @app.get("/", include_in_schema=False)
+    async def to_pages() -> Response:
+        return RedirectResponse(f"{PAGES}/")
 
 
 def _add_health(app: FastAPI, node: Node, tokens: Tokens, metrics: Metrics) -> None:

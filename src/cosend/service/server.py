@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from cosend.errors import SettingError, in_one_line
 from cosend.node.node import Node
-from cosend.service.app import build_app
+from cosend.service.app import Pages, build_app
 from cosend.service.connections import Connection
 from cosend.service.tokens import Tokens
 
@@ -28,6 +28,7 @@ COLLECT_AFTER: Final = (
 )  # looking at all that waits for its label more often would cost a tenth of the time
 SHUTDOWN_S: Final = 10
 MOST_CONNECTIONS: Final = 4_096
+LONGEST_WORDS: Final = 2**16  # bytes of a message from a page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +67,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def serve(node: Node, address: Address, tokens: Tokens) -> None:
-    """Serve a site until the process is told to stop; raises if the site cannot be started."""
+def serve(node: Node, address: Address, tokens: Tokens, pages: Pages | None = None) -> None:
+    """Serve a site until the process is told to stop, with pages for people or without; raises if it cannot start."""
     listener = _bound(address)
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(*COLLECT_AFTER)
@@ -77,19 +78,22 @@ def serve(node: Node, address: Address, tokens: Tokens) -> None:
         errors.append(error)
         server.should_exit = True
 
-    server = uvicorn.Server(config_of(build_app(node, tokens, failed), address))
+    app = build_app(node, tokens, failed, pages)
+    server = uvicorn.Server(config_of(app, address, with_pages=pages is not None))
     with listener, suppress(KeyboardInterrupt):  # Ctrl-C is how a service ends, not a failure
         server.run(sockets=[listener])
     for error in errors:
         raise error
 
 
-def config_of(app: ASGIApp, address: Address) -> uvicorn.Config:
-    """Return how uvicorn serves a site."""
+def config_of(app: ASGIApp, address: Address, *, with_pages: bool = False) -> uvicorn.Config:
+    """Return how uvicorn serves a site; only pages need web sockets, and these carry a few words towards the site."""
     return uvicorn.Config(
         app,
         http=Connection,
-        ws="none",
+        ws="websockets-sansio" if with_pages else "none",
+        ws_max_size=LONGEST_WORDS,
+        ws_per_message_deflate=False,  # it would take time off decisions
         log_config=None,
         access_log=False,
         ssl_certfile=address.certificate,

@@ -9,8 +9,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from cosend.core.checks import as_list, check_kind, check_unit, check_whole
 from cosend.errors import NetworkError
+from cosend.reports.small_tables import SmallTable
 from cosend.site.messages import Decision
 from cosend.site.site import Site
+from cosend.site.summary import network_table
 from cosend.stores.bundle import load_states, save_states
 
 CallCost = float | Mapping[str, float] | Mapping[tuple[str, str], float]
@@ -45,6 +47,15 @@ class Network:
     """Sites that are each other's peers.
 
     call_cost  what calling a peer costs in [0, 1]: one number, or by peer, or by (caller, peer)
+
+    >>> from cosend import Context, Network, Site
+    >>> age = Context("age", range=(0, 100))
+    >>> wrong = Site("north", classifiers={"zero": lambda visit: 0}, context=age)
+    >>> right = Site("south", classifiers={"one": lambda visit: 1}, context=age)
+    >>> network = Network([wrong, right], call_cost=0.05)
+    >>> turns = list(network.run({"north": [({"age": 40}, 1)] * 20}))
+    >>> turns[-1].decision.arm
+    'south'
     """
 
     def __init__(self, sites: Iterable[Site], *, call_cost: CallCost = 0.0) -> None:
@@ -65,6 +76,13 @@ class Network:
 
     def __repr__(self) -> str:
         return f"<Network of {', '.join(self.sites)}>"
+
+    def _repr_html_(self) -> str:
+        return self.summary().html()
+
+    def summary(self) -> SmallTable:
+        """Return how its sites have fared since they were built or loaded; `text()` of it can be printed."""
+        return network_table(self.sites.values())
 
     def add(self, site: Site) -> None:
         """Let a site join; it and all others become peers."""
@@ -95,7 +113,7 @@ class Network:
         check_kind("streams", streams, Mapping, "a mapping from sites to streams of (item, truth)")
         strangers = [name for name in streams if name not in self.sites]
         if strangers:
-            raise NetworkError(f"there is a stream for {strangers[0]!r}, which is no site of the network")
+            raise NetworkError(f"there is a stream for {strangers[0]!r}, which is not a site of the network")
         for name, stream in streams.items():
             if not isinstance(stream, Iterable):
                 raise NetworkError(f"the stream of site {name!r} must be rows (item, truth), got {stream!r}")
@@ -135,7 +153,9 @@ class Network:
             pair = name if isinstance(name, tuple) and len(name) == 2 else (name, name)
             if not all(each in sites for each in pair):
                 has = ", ".join(sites)
-                raise NetworkError(f"call_cost has a cost for {name!r}, which is no site and no pair of sites of {has}")
+                raise NetworkError(
+                    f"call_cost has a cost for {name!r}, which is neither a site nor a pair of sites: there are {has}"
+                )
 
     def _cost(self, caller: str, peer: str) -> float:
         cost: Any = self.call_cost

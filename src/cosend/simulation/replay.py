@@ -54,6 +54,12 @@ def replay(
     features  the items themselves, by name, if every feature of them is looked at: learners get an axis for each behind
               those of `contexts` when they have seen enough, as sites do; all of them must mix views
     watch     called now and then with how many slots are done, and the trace so far
+
+    >>> from cosend import Learner
+    >>> learner = Learner("edge", own={"wrong": 0.0, "right": 0.0})
+    >>> trace = replay([learner], contexts=[[0.5]] * 100, gains=[[0.0, 1.0]] * 100)
+    >>> int((trace.functions == 1).sum()) > 90
+    True
     """
     contexts, gains, items = read_arrays(learners, contexts, gains, items)
     delays = read_delays(delay, items.shape)

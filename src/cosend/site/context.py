@@ -106,6 +106,11 @@ class Context(_Axis):
              the last `window` values, for features whose range is not known. By default "linear" if a range is given,
              else "rank"
     outside  what to do with a value outside `range`: refuse the item, or "clip" it to the nearest end
+
+    >>> Context("age", range=(0, 100)).read([{"age": 25}])
+    [0.25]
+    >>> Context("age", range=(0, 100), outside="clip").read([{"age": 120}])
+    [1.0]
     """
 
     feature: str
@@ -254,7 +259,7 @@ class PreviousLabel(_Axis):
             known = False
         if not known:
             named = ", ".join(repr(each) for each in self.classes)
-            raise ContextError(f"the label {shown(label)} is none of the classes of the context: {named}")
+            raise ContextError(f"the label {shown(label)} is not one of the classes of the context: {named}")
 
 
 @dataclass(frozen=True, slots=True)

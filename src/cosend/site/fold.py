@@ -69,6 +69,15 @@ def fold(
 ) -> Rules:
     """Return the rules of a site in the state that the events of its log lead to.
 
+    >>> from cosend import Context, Site
+    >>> log = []
+    >>> site = Site("s", classifiers={"one": lambda _: 1}, context=Context("x", range=(0, 1)), journal=log.append)
+    >>> site.learn(site.classify({"x": 0.5}), 1)
+    >>> [type(event).__name__ for event in log]
+    ['Started', 'Chosen', 'Answered', 'Labelled']
+    >>> fold(log).learner.arrivals
+    1
+
     axes     to go on with; without them, no new item can be read
     journal  what later events are written to
     onto     the rules as they were before these events, in place of a log that begins with Started; they are changed
@@ -94,6 +103,13 @@ def verify(
     log: Iterable[events.Event], *, most: int = 10, begin: Callable[[], Rules] | None = None, first: int = 0
 ) -> list[Difference]:
     """Decide everything again that a log says was decided, and return where the rules would do something else now.
+
+    >>> from cosend import Context, Site
+    >>> log = []
+    >>> site = Site("s", classifiers={"one": lambda _: 1}, context=Context("x", range=(0, 1)), journal=log.append)
+    >>> decision = site.classify({"x": 0.5})
+    >>> verify(log)
+    []
 
     After a difference it goes on from what was recorded, for which a log that can be read only once is kept; it ends
     when it has found so many.

@@ -74,7 +74,7 @@ def time_of_day(feature: str, moment: Any) -> float:
     if isinstance(moment, np.datetime64):
         seconds = (moment - moment.astype("datetime64[D]")) / np.timedelta64(1, "s")
         if math.isnan(seconds):
-            raise ContextError(f"feature {feature!r} must be a moment, got {shown(moment)}")
+            raise ContextError(f"feature {feature!r} must be a date with a time, got {shown(moment)}")
         return float(seconds) / DAY_S
     if isinstance(moment, datetime) and moment == moment:  # pandas' NaT is a datetime too, and equals nothing
         seconds = moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6

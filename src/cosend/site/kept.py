@@ -39,7 +39,9 @@ class Kept:
     def restore(self, state: State) -> Callable[[], None]:
         """Check that a state fits and return the function that puts it there, which cannot fail."""
         if self.rules.journal is not None:
-            raise StateError(f"site {self.name!r} has a journal, which a saved state is no part of: recover from it")
+            raise StateError(
+                f"site {self.name!r} has a journal, so it cannot go on from a saved state: recover from the journal"
+            )
         commit_rules = restore_rules(self.rules, state)
         try:
             saved = state.facts["site"]

@@ -5,9 +5,11 @@ Small frozen values, nothing else: whoever drives a site decides how they travel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from cosend.core.learner.values import AskPeer, LabelledData, Phase
+from cosend.reports.small_tables import SmallTable
 
 
 class Decision(NamedTuple):
@@ -20,6 +22,10 @@ class Decision(NamedTuple):
     cell: int
     context: tuple[Any, ...]  # a number in [0, 1] for each axis, or the value of a category
     propensity: float
+
+    def _repr_html_(self) -> str:
+        fields = {**self._asdict(), "phase": self.phase.name.lower()}
+        return SmallTable("decision", ["", ""], [(name, str(value)) for name, value in fields.items()]).html()
 
 
 class Step(NamedTuple):
@@ -107,6 +113,7 @@ class Settled(NamedTuple):
 
     forwards: list[Forward]
     lessons: list[Lesson]
+    found: Sequence[Sequence[int]]  # (number of its arm, kind, arrival) of what each label is for
 
 
 class Open(NamedTuple):

@@ -24,15 +24,15 @@ class RecentValues:
 
     def rank(self, value: float) -> float:
         """Return the share of recent values below this one, equal ones half, and remember it."""
-        rank = self.find(value)
+        rank = self.look(value)
         self.values.append(value)
         insort(self._sorted, value)
         if len(self.values) > self.window:
             del self._sorted[bisect_left(self._sorted, self.values.popleft())]
         return rank
 
-    def find(self, value: float) -> float:
-        """Return the share of recent values below this one, equal ones half."""
+    def look(self, value: float) -> float:
+        """Return the share of recent values below this one, equal ones half, and forget it."""
         below, up_to = bisect_left(self._sorted, value), bisect_right(self._sorted, value)
         return (below + up_to) / (2 * len(self._sorted)) if self._sorted else 0.5
 

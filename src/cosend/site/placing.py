@@ -145,7 +145,9 @@ class Placing(Transitions):
         for axis, codes in self.past.codes.items():
             if axis < len(point):
                 if not isinstance(point[axis], str | int | float | None) or point[axis] != point[axis]:
-                    raise ContextError(f"axis {axis} of a context of site {self.name!r} is no value: {point[axis]!r}")
+                    raise ContextError(
+                        f"axis {axis} of a context of site {self.name!r} is not a value: {point[axis]!r}"
+                    )
                 point[axis] = float(code(codes, point[axis]))
         if self.past.features is None:
             return tuple(point)
@@ -206,7 +208,7 @@ class Placing(Transitions):
             return value
         if axis.ranked:
             recent = self.past.recent.get(n)
-            return 0.5 if recent is None else recent.find(float(value))
+            return 0.5 if recent is None else recent.look(float(value))
         return float(axis.place([value], self.past, self.learner.arrivals)[0])
 
 

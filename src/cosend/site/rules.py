@@ -296,7 +296,7 @@ class Rules(ArmChanges, Placing):
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
             learnt = tuple(truths), tuple(float(gain) for gain in gains), paid, tuple(map(dict, others))
             self._write(events.Labelled(tuple(tickets), *learnt))
-        return Settled(self._forwards(tickets, found, truths), self._lessons(notes, found, truths))
+        return Settled(self._forwards(tickets, found, truths), self._lessons(notes, found, truths), found)
 
     def _lessons(self, notes: Sequence[Any], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Lesson]:
         names = self.learner.arms.names

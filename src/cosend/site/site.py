@@ -33,6 +33,7 @@ from cosend.site.messages import Call, Decision, Forward, Lesson, Open, Peer, Re
 from cosend.site.outbox import Outbox
 from cosend.site.rewards import gains_of, other_gains, right_or_wrong
 from cosend.site.rules import Rules
+from cosend.site.summary import Tallied, Tally
 from cosend.site.trusting import Trusting
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -47,10 +48,10 @@ def check_models(site: Any, classifiers: Any, costs: Any) -> None:
     check_kind(f"the costs of site {site!r}", costs, Mapping, "a mapping from classifiers to costs")
     unknown = [arm for arm in costs if arm not in classifiers]
     if unknown:
-        raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is none of its classifiers")
+        raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is not one of its classifiers")
 
 
-class Site(Kept, Trusting):
+class Site(Kept, Trusting, Tallied):
     """Decides for every item which local classifier or peer labels it, and learns from the truth which was best.
 
     classifiers    name -> scikit-learn or river model, or a function from item to label
@@ -110,6 +111,7 @@ class Site(Kept, Trusting):
         self.rules = Rules(name, local=local, axes=self.axes, journal=journal, **choosing)
         self._known_labels = all_labels(self.classifiers)
         self._backoff = Backoff()
+        self.tally = Tally()
         self._items = 0  # that came or were answered for peers
 
     def __repr__(self) -> str:
@@ -182,6 +184,8 @@ class Site(Kept, Trusting):
         except BaseException:
             self._abandon(first)
             raise
+        for batch in batches:
+            self.tally.decided(batch.made, batch.errors)
         return batches
 
     def _abandon(self, first: int) -> None:
@@ -226,6 +230,7 @@ class Site(Kept, Trusting):
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
             self._labels.check(truths, None if self.peers else self._known_labels)
         settled = self.rules.settle(ids, truths, gains, costs, others)
+        self.tally.learnt(self.learner.arms, settled.found, gains, costs)
         if settled.forwards or settled.lessons:
             self.outbox.add(settled.forwards)  # so that they are not lost if Ctrl-C comes while a model learns
             for error in [*self._let_models_learn(settled.lessons), *self.post(())]:

@@ -1,17 +1,20 @@
-"""Which parts of the context a site trusts, by name, and what they say of an item."""
+"""What a site goes by: which parts of the context it trusts, what they say of an item, which classifier is best."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.values import Explanation, View
-from cosend.site.context import Axis, place_columns, read_columns
+from cosend.site.context import Axis, Column, read_columns
 from cosend.site.features import features_in
+from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
+
+NOBODY: Final = "best local"  # the caller whose questions no label follows; it only breaks ties
 
 
 class Trusting:
@@ -32,14 +35,52 @@ class Trusting:
 
     def explain(self, item: Any) -> list[tuple[str, Explanation]]:
         """Return by name what every view of `MixedViews` forecasts for an item now, the largest weight first."""
-        rules, past = self.rules, deepcopy(self.rules.past)
-        columns = read_columns(self.axes, [item])
-        point = np.zeros(0)
-        if rules.given:
-            (point,) = place_columns(rules.given, columns[: len(rules.given)], past, rules.learner.arrivals)
-        if past.features is not None:
-            point = np.hstack([point, *past.features.place(features_in(columns))])
+        (point,) = self._looked_up([item])
         return [(name_of_view(each.view, self.axis_names), each) for each in self.rules.learner.explain(point)]
+
+    def _looked_up(self, items: Sequence[Any]) -> Floats:
+        """Return [item, axis]: where each item would lie if it came next; nothing changes."""
+        rules, past = self.rules, self.rules.past
+        points = looked_up(rules.given, items, past, rules.learner.arrivals)
+        if past.features is None:
+            return points
+        return np.hstack([points, past.features.place(features_in(read_columns(self.axes[-1:], items)))])
+
+    def best_local(self, items: Sequence[Any]) -> list[str]:
+        """Return for every item the local classifier that has done best so far around its context.
+
+        Nothing is decided, explored or remembered: the same items get the same answer in any order.
+
+        >>> from cosend import Context, Site
+        >>> models = {"zero": lambda item: 0, "one": lambda item: 1}
+        >>> site = Site("here", classifiers=models, context=Context("x", range=(0, 1)))
+        >>> for _ in range(10):
+        ...     site.learn(site.classify({"x": 0.5}), 1)
+        >>> site.best_local([{"x": 0.5}])
+        ['one']
+        """
+        learner, points = self.rules.learner, self._looked_up(items)
+        flags = [(False, False)] * len(points)  # neither training nor a label to come: nothing is entered
+        answers = learner.answer_many(points, caller=NOBODY, requests=[0] * len(points), flags=flags)
+        return [answer.function for answer in answers]
+
+
+def looked_up(axes: Sequence[Axis], items: Sequence[Any], past: Past, arrivals: int) -> Floats:
+    """Return [item, axis]: where each item would lie if it came next, whatever the others are; nothing changes."""
+    points = np.empty((len(items), len(axes)))
+    for number, column in enumerate(read_columns(axes, items)):
+        points[:, number] = _places(axes[number], number, column, past, arrivals)
+    return points
+
+
+def _places(axis: Axis, number: int, column: Column, past: Past, arrivals: int) -> list[float]:
+    if axis.ranked:
+        recent = past.recent.get(number, RecentValues(axis.ranked))
+        return [recent.look(float(value)) for value in column]
+    if axis.is_category:
+        codes = past.codes.get(number, Codes())
+        return [codes.find(value) for value in column]
+    return [float(axis.place(column[n : n + 1], past, arrivals)[0]) for n in range(len(column))]
 
 
 def trusted_views(views: Sequence[View], axes: Sequence[str]) -> dict[str, View]:

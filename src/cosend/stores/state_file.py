@@ -42,7 +42,16 @@ UNREADABLE: Final = (
 
 
 def write_state(state: State, path: str | os.PathLike[str]) -> None:
-    """Write a state to a file, replacing what was there in one step."""
+    """Write a state to a file, replacing what was there in one step.
+
+    >>> import tempfile
+    >>> from cosend import Learner, read_state
+    >>> learner = Learner("edge", own={"one": 0.0})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_state(learner.state(), f"{folder}/edge.npz")
+    ...     Learner.from_state(read_state(f"{folder}/edge.npz"))
+    <Learner 'edge': 1 own, 0 peers, 0 items, 0 wait>
+    """
     check_path("path", path)
     check_kind("state", state, State, "a State, for example from Learner.state()")
     try:

@@ -164,7 +164,7 @@ def _check_no_gap(values: Sequence[Any], blame: Blame) -> None:
     """Raise for a row without label or site: what is text may be empty elsewhere, not here."""
     for number, value in enumerate(values):
         if not isinstance(value, PLAIN) or (isinstance(value, str) and not value.strip()):
-            raise blame(number, f"{shown(value)} is no value", "every row needs one here, a number or text")
+            raise blame(number, f"{shown(value)} is not a value", "every row needs one here, a number or text")
         if isinstance(value, str) and "\0" in value:
             raise blame(number, f"{shown(value)} has a NUL character", "text must be without one")
 
@@ -269,7 +269,7 @@ def _json_object(path: Path, line: int, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise StreamError(f"no valid JSON ({error})", allowed, file=path, line=line) from None
     if not isinstance(record, dict):
-        raise StreamError(f"{text.strip()[:40]} is no object", allowed, file=path, line=line)
+        raise StreamError(f"{text.strip()[:40]} is not an object", allowed, file=path, line=line)
     return record
 
 

@@ -115,7 +115,7 @@ def as_column(values: Sequence[Any], blame: Blame) -> Column:
         return numbers
     for number, value in enumerate(values):
         if not isinstance(value, PLAIN):
-            raise blame(number, f"{shown(value)} is no value", "numbers and text are allowed")
+            raise blame(number, f"{shown(value)} is not a value", "numbers and text are allowed")
         if isinstance(value, str) and "\0" in value:  # NumPy would drop it from the end of a text
             raise blame(number, f"{shown(value)} has a NUL character", "text must be without one")
     parsed = [_number(value) for value in values]

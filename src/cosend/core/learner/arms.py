@@ -24,7 +24,7 @@ class Arms:
         self.paused: set[str] = set()
         self.names: tuple[str, ...] = ()
         if not own:
-            raise ArmError(f"site {site!r} has no classifier: it needs at least one of its own")
+            raise ArmError(f"site {site!r} has no classifier: it needs at least one")
         for name, cost in own.items():
             self.add_own(name, cost)
         for name, cost in peers.items():
@@ -75,7 +75,7 @@ class Arms:
     def check_may_leave(self, name: str) -> int:
         """Return the column of an arm, or raise if it may not leave."""
         if name in self.own and len(self.own) == 1:
-            raise ArmError(f"{name!r} is the last classifier of site {self.site!r} and may not leave")
+            raise ArmError(f"{name!r} is the last classifier of site {self.site!r} and cannot be removed")
         return self.number(name)
 
     def remove(self, name: str) -> int:

@@ -62,7 +62,14 @@ class Learner(LateLabels, Looking, Changing):
     dimensions  of a context; 0 if there is none, which only `MixedViews` can do without. `add_axes` adds some
     categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
     policy      how it chooses; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
-    score_local "all": a label scores every local classifier that costs nothing, if `learn` is told what it gained
+    score_local  "all": a label scores every local classifier that costs nothing, if `learn` is told what it gained
+
+    >>> learner = Learner("edge", own={"small": 0.0, "large": 0.1})
+    >>> for _ in range(20):
+    ...     choice = learner.choose(0.37)
+    ...     learner.learn(choice.id, gain=float(choice.arm == "large"))
+    >>> learner.choose(0.37).arm
+    'large'
     """
 
     def __init__(
@@ -211,7 +218,7 @@ class Learner(LateLabels, Looking, Changing):
     def _choose_all(self, points: Floats, out: Collection[int], again: Sequence[int]) -> Made:
         """Choose for points up to the first for which a peer must be asked, which is the last of the result then."""
         numbers = np.array(again, np.int64) if again else np.zeros(len(points), np.int64)
-        made, done = np.zeros((len(points), 4), np.int64), 0
+        made, done = np.empty((len(points), 4), np.int64), 0
         while done < len(points):
             done = entry_points.choose_many(self.memory.without(out), points, self._asked, numbers, done, made)
             if done < len(points):

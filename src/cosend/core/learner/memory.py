@@ -97,7 +97,7 @@ class Memory:
         """Answer questions of a peer, which were checked: functions by number, and ids, 0 where no label follows."""
         known = np.array(flags, np.int32).reshape(-1, 2)
         known[:, 1] |= known[:, 0]  # after a training the label always follows
-        numbers, made, done = np.array(requests, np.int64), np.zeros((len(points), 2), np.int64), 0
+        numbers, made, done = np.array(requests, np.int64), np.empty((len(points), 2), np.int64), 0
         word = caller_word(caller)
         while True:
             done = entry_points.answer_many(self.without(out), points, word, numbers, known, done, made)

@@ -28,6 +28,13 @@ class Patience:
     wait_limit   arrivals after which a decision is overdue, or None to wait for ever
     max_waiting  how many may wait at once; one more makes the oldest overdue
     overdue      "drop" an overdue decision as if it had not been made, or the gain in [0, 1] that it gets instead
+
+    >>> from cosend import Learner
+    >>> learner = Learner("edge", own={"one": 0.0}, patience=Patience(wait_limit=2))
+    >>> for _ in range(5):
+    ...     choice = learner.choose(0.5)
+    >>> learner.waiting_count  # the last choice, and those of the two arrivals before it
+    3
     """
 
     wait_limit: int | None = None

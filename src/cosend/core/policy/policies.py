@@ -41,6 +41,9 @@ class CoS(ByQuota, EqualCells):
     exploration_exponent    z in the quota t^z ln t; None derives it from alpha and the number of axes
 
     The other options are those of `ByQuota`, `EqualCells` and `BasePolicy`.
+
+    >>> CoS(horizon=10_000).slices_at(10_000, 1)  # T^(1/(3 alpha + d)) slices of the one axis
+    10
     """
 
     exploration_exponent: float | None = None
@@ -133,6 +136,10 @@ class ZoomingKLUCB(ByIndex, SplitCubes):
                large. `split_after` (labels, not items) and `inherit` are divided by its square
 
     The other options are those of `ByIndex`, `SplitCubes` and `BasePolicy`.
+
+    >>> ZoomingKLUCB(lipschitz=-1)
+    Traceback (most recent call last):
+    cosend.errors.SettingError: lipschitz must be a number above 0 and at most 1e+300, got -1
     """
 
     split_after: float = 16.0
@@ -223,6 +230,9 @@ class ChangeAware(Wrapper):
     policy  what decides
     rising  arms may get better while nobody uses them, as peers do that learn: look at each now and then, for at most a
             twentieth of the errors, and be optimistic about one that grows
+
+    >>> ChangeAware(ZoomingKLUCB()).facts()["policy"]["name"]
+    'ZoomingKLUCB'
     """
 
     rising: bool = False

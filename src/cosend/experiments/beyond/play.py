@@ -43,7 +43,7 @@ class Place(NamedTuple):
     scenario: str
     context: str | None  # None if none is used
     policy: str
-    kind: str  # policy, field, baseline, or hindsight: it knows all labels beforehand
+    kind: str  # policy, field, baseline, or hindsight: it knows all labels in advance
 
 
 class Job(NamedTuple):

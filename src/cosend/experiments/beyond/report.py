@@ -30,7 +30,7 @@ ALWAYS_WRONG: Final = [lies.name for lies in LIES if lies.wrong_from == 0.0]
 CAPTION: Final = (
     "Error: % of the items of learner 1, mean over the seeds. Regret: reward (right minus paid) that learner 1 lost in "
     "total against the best function of every cell of all three contexts together, twelve slices each, known "
-    "beforehand; what uses no function, as persistence, can be below 0. Decisions/s: all decisions of the run divided "
+    "in advance; what uses no function, as persistence, can be below 0. Decisions/s: all decisions of the run divided "
     "by its time, on one core, after a warm-up; four learners decide for ours, one for all others."
 )
 

@@ -229,7 +229,7 @@ def _on_swa(results: dict[str, Any]) -> str:
     return (
         "SWA: the paper says that it is retrained online on the last w items, but not how often. swa_100 and swa_1000 "
         "here are retrained every w items, the _every_item rows additionally every item, as often as is possible: "
-        f"{often}. The paper also trains it on 20,000 rows beforehand; ours knows only the last w."
+        f"{often}. The paper also trains it on 20,000 rows in advance; ours knows only the last w."
     )
 
 

@@ -24,7 +24,7 @@ class Answers(NamedTuple):
     """What all classifiers say of all rows."""
 
     numbers: Ints  # [row, function], as numbers of the classes; empty if something is unknown
-    unknown: list[str]  # why it cannot be known beforehand
+    unknown: list[str]  # why it cannot be known in advance
     notes: list[str]
 
 

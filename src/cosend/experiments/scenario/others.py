@@ -8,9 +8,9 @@
     previous label     the newest label that is known; no function at all
     commonest label    the same of the label that came most often
 
-    best local         the best function of the site itself, known beforehand
-    best fixed         the best function of all sites, known beforehand
-    oracle per cell    the best function of every cell, known beforehand
+    best local         the best function of the site itself, known in advance
+    best fixed         the best function of all sites, known in advance
+    oracle per cell    the best function of every cell, known in advance
 
 Labels come as late for all of them as they come for the policy.
 """
@@ -34,7 +34,7 @@ from cosend.experiments.scenario.world import World
 from cosend.simulation.replay import replay
 
 WINDOW: Final = 100  # of the sliding-window AdaBoost
-HINDSIGHT: Final = ("oracle per cell", "best fixed", "best local")  # these know all labels beforehand
+HINDSIGHT: Final = ("oracle per cell", "best fixed", "best local")  # these know all labels in advance
 MOST_VALUES: Final = 20  # of a category that a linear model gets a column for
 NEED_ANSWERS: Final = (
     "the oracle per cell",

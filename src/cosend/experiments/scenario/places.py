@@ -6,21 +6,19 @@ previous label a bin for every class, and a category one for each of its commone
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from cosend.core.kernel.ledger import Ints
 from cosend.experiments.scenario.world import NOTHING, World
-from cosend.reports.text import round_numbers, short_text
-from cosend.site.context import Context, PreviousLabel, Time, TimeOfDay
+from cosend.reports.text import short_text
+from cosend.site.context import PreviousLabel
+from cosend.site.scales import ticks_of
 
 ALONE: Final = 30  # bins of an axis that is drawn alone
 TOGETHER: Final = 14  # bins of each axis of a map
 MOST_VALUES: Final = 12  # of a category
-CLOSEST: Final = 0.09  # of two ticks
-QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 class Scale(NamedTuple):
@@ -48,7 +46,7 @@ def scale_and_bins(world: World, axis: int) -> tuple[Scale, Ints]:
         words = [(n + 0.5, short_text(each)) for n, each in enumerate(kind.classes)]
         return Scale(name, len(words), words, True), np.rint(places * steps).astype(np.int64)
     bins = ALONE if len(world.axes) == 1 else TOGETHER
-    ticks = [(place * bins, text) for place, text in _ticks(world, axis)]
+    ticks = [(place * bins, text) for place, text in ticks_of(kind, lambda: _raw(world, setting.feature or ""))]
     return Scale(name, bins, ticks, False), np.minimum((places * bins).astype(np.int64), bins - 1)
 
 
@@ -65,33 +63,3 @@ def _values(name: str, raw: Any) -> tuple[Scale, Ints]:
     bin_of[commonest] = np.arange(len(commonest))
     words = [(n + 0.5, short_text(values[each].item())) for n, each in enumerate(commonest)]
     return Scale(name, len(commonest), words, True), bin_of[numbers]
-
-
-def _ticks(world: World, axis: int) -> list[tuple[float, str]]:
-    """Return round values of an axis of numbers, each with its place in [0, 1]."""
-    kind = world.axes[axis]
-    if isinstance(kind, Time):
-        return [(value / kind.horizon, f"{value:,.0f}") for value in round_numbers(0, kind.horizon)]
-    if isinstance(kind, TimeOfDay):
-        return [(hour / 24, f"{hour}:00") for hour in (0, 6, 12, 18, 24)]
-    if not isinstance(kind, Context):
-        return [(place, f"{place:g}") for place in QUARTERS]
-    if kind.scale == "rank":  # where a rank lies among all values is the nearest there is to a unit
-        values = np.quantile(_raw(world, kind.feature).astype(np.float64), QUARTERS)
-        return [(place, short_text(float(value))) for place, value in zip(QUARTERS, values, strict=True)]
-    if kind.scale == "log":
-        low, high = kind.range or (0.0, 1e9)
-        first, last = math.log1p(low), math.log1p(high)
-        decades = [low, *(10.0**n for n in range(-3, 19) if low < 10.0**n <= high)]
-        return _apart([((math.log1p(value) - first) / (last - first), short_text(value)) for value in decades])
-    low, high = kind.range or (0.0, 1.0)
-    return [((value - low) / (high - low), short_text(value)) for value in round_numbers(low, high)]
-
-
-def _apart(ticks: list[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Return the ticks that do not stand too close to the one before."""
-    kept = ticks[:1]
-    for place, words in ticks[1:]:
-        if place - kept[-1][0] >= CLOSEST:
-            kept.append((place, words))
-    return kept

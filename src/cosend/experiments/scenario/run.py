@@ -57,7 +57,7 @@ def run(
 
 
 def _play(world: World, policy: Policy, watch: Watch | None, elsewhere: Elsewhere | None = None) -> Outcome:
-    """Play a policy, compiled if what every function says is known beforehand, else through real sites."""
+    """Play a policy, compiled if what every function says is known in advance, else through real sites."""
     if world.one_by_one or elsewhere is not None or _looks_at_features(world, policy):
         lived = live.play(world, policy, watch, elsewhere)
         return Outcome([*_lived(name_of(policy), world, lived)], lived.learners, lived.trace, lived.notes)
@@ -81,7 +81,7 @@ def _how_it_was_played(world: World, elsewhere: Elsewhere | None) -> Iterator[st
         yield f"{name_of(world.policy)} looks at every feature; the policies beside it, which cannot, get {beside}"
     if not world.known:
         yield (
-            f"left out, because they must know beforehand what every classifier says: {', '.join(NEED_ANSWERS)}; "
+            f"left out, because they must know in advance what every classifier says: {', '.join(NEED_ANSWERS)}; "
             "and with the oracle, regret"
         )
 

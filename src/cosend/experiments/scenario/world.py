@@ -42,7 +42,7 @@ class World(NamedTuple):
     classes: list[Any]  # the labels that occur, sorted
     axes: list[Axis]  # that were given; the time if none was, for those who need one
     policy: Policy
-    known: bool  # whether it is known beforehand what every function says of every item
+    known: bool  # whether it is known in advance what every function says of every item
     one_by_one: list[str]  # why real sites must play it item by item; empty if the compiled replay can
     notes: list[str]  # what a reader should know
 
@@ -109,7 +109,7 @@ class World(NamedTuple):
 
 
 def build(scenario: Scenario, folder: Path) -> World:
-    """Read the stream, make the classifiers, ask them what can be asked beforehand, and work out every context."""
+    """Read the stream, make the classifiers, ask them what can be asked in advance, and work out every context."""
     table = read_stream(scenario, folder)
     built = Built(scenario, folder, table)
     built.all_classifiers()

@@ -1,0 +1,118 @@
+"""What open pages cost: a site under load with ten pages and with none, in turns: `python -m benchmarks.dashboard`.
+
+The pages are real: each has its web socket and gets what a browser gets. Only nobody draws it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from statistics import median
+from typing import NamedTuple
+from urllib.request import urlopen
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.rows import Row, yes
+from benchmarks.service import Place
+from benchmarks.service_processes import Load, Server, put_under, server, start_load
+
+PAGES = 10
+LOADS = (Load(1, 32, labels=True), Load(64, 8, labels=True))
+ROUNDS, ROUND_S = 12, 2.0
+SETTLE_S = 0.3  # after pages were opened or closed
+LONGEST_S = 600.0
+LEAST = 0.95
+
+
+@contextmanager
+def open_pages(running: Server, count: int) -> Iterator[subprocess.Popen[str]]:
+    """Open pages of a site until the block ends."""
+    command = [sys.executable, "-m", "benchmarks.dashboard_pages", str(running.port), "--count", str(count)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as process:  # noqa: S603
+        assert process.stdout is not None  # noqa: S101 - for the type checker
+        if process.stdout.readline() != "open\n":
+            raise SystemExit("the pages could not be opened")
+        try:
+            yield process
+        finally:
+            process.communicate(timeout=20)
+    if process.returncode:
+        raise SystemExit("a page was closed")
+
+
+class Ratio(NamedTuple):
+    """A site with open pages beside itself without any."""
+
+    items_per_s: float
+    busy_s: float  # of the processor, for an item
+
+
+def ratios(rounds: int, seconds: float, count: int = PAGES) -> dict[Load, list[Ratio]]:
+    """Return for every load how a site with open pages compares with itself without any, once for each round."""
+    with Place() as place, server("pages", place / "site") as running:
+        put_under(LOADS[1], running, 0.5)  # compiled code is loaded now
+        with open_pages(running, 1):
+            pass  # and NiceGUI
+        return {load: _under(load, running, rounds, seconds, count) for load in LOADS}
+
+
+def _under(load: Load, running: Server, rounds: int, seconds: float, count: int) -> list[Ratio]:
+    """Open and close pages while the load goes on: what is compared lies seconds apart."""
+    with start_load(load, running, LONGEST_S) as process:
+        try:
+            return [_pair(running, seconds, count, pages_first=bool(number % 2)) for number in range(rounds)]
+        finally:
+            process.kill()
+
+
+def _pair(running: Server, seconds: float, count: int, *, pages_first: bool) -> Ratio:
+    """Measure a site with pages and without, in this order or the other: its log grows meanwhile."""
+    seen = {}
+    for has_pages in (pages_first, not pages_first):
+        with open_pages(running, count) if has_pages else nullcontext():
+            time.sleep(SETTLE_S)
+            seen[has_pages] = _speed(running, seconds)
+    return Ratio(*(with_pages / without for with_pages, without in zip(seen[True], seen[False], strict=True)))
+
+
+def _speed(running: Server, seconds: float) -> Ratio:
+    """Return how many items a site decides in a second now, and how long the processor takes for one."""
+    items, busy, began = _decided(running), running.busy_s(), time.perf_counter()
+    time.sleep(seconds)
+    items, busy = _decided(running) - items, running.busy_s() - busy
+    return Ratio(items / (time.perf_counter() - began), busy / items)
+
+
+def _decided(running: Server) -> int:
+    with urlopen(f"http://127.0.0.1:{running.port}/v1/summary", timeout=60) as reply:
+        return int(json.load(reply)["decisions"])
+
+
+def rows(rounds: int, seconds: float) -> list[Row]:
+    """Measure what open pages cost."""
+    found = []
+    for load, each in ratios(rounds, seconds).items():
+        speed, busy = (median(values) for values in zip(*each, strict=True))
+        shown = f"{speed:.2f} x items/s, {busy:.2f} x processor"
+        found.append(Row(f"{PAGES} pages / none, {load}", shown, f">= {LEAST}", yes(speed >= LEAST)))
+    return found
+
+
+def main() -> None:
+    console, table = Console(), Table("what", "measured", "goal", "reached", title="the dashboard")
+    with console.status("the dashboard"):
+        found = rows(ROUNDS, ROUND_S)
+    for row in found:
+        table.add_row(*row)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

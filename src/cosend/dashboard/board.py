@@ -1,0 +1,169 @@
+"""One summary for all open pages: it is found out a few times a second while there is a page, and never otherwise.
+
+A moment in which that takes long is followed by a longer rest, so that decisions hardly notice it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from functools import partial
+from html import escape
+from typing import Final, Protocol
+
+from cosend.dashboard import figures, parts
+from cosend.dashboard.flows import Window
+from cosend.dashboard.summary import Summary, look, network_of
+from cosend.dashboard.where import squares
+from cosend.errors import CosendError, in_one_line
+from cosend.node.node import Node
+from cosend.reports.text import short_text
+from cosend.site.scales import name_of, ticks_of, value_at
+
+LOG: Final = logging.getLogger("cosend.dashboard")
+TICK_S: Final = 0.5
+SLOW_TICKS: Final = 4  # figures are drawn once in so many
+REST: Final = 40  # a tick is followed by a rest of so many times its length at least
+Choice = tuple[int, ...]  # one or two axes
+
+
+class Page(Protocol):
+    """What is shown to somebody."""
+
+    choice: Choice
+
+    def show(self, code: str) -> None:
+        """Run some JavaScript."""
+        ...
+
+
+class Board:
+    """What the pages of a site show."""
+
+    def __init__(self, node: Node, clock: Callable[[], float] = time.monotonic) -> None:
+        self.node, self._clock = node, clock
+        self.pages: set[Page] = set()
+        self.parts: dict[str, str] = {}
+        self.ticks = 0
+        self._where: dict[Choice, str] = {}
+        self._window, self._items = Window(), Speed()
+        self._summary: Summary | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # Pages that come and go
+
+    def open(self, page: Page) -> None:
+        """Show everything on a page, and from now on whatever changes."""
+        if not self.pages:
+            self.tick()
+        self.pages.add(page)
+        page.show(_code({**self.parts, **self._where_part(page.choice)}))
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def close(self, page: Page) -> None:
+        """Forget a page."""
+        self.pages.discard(page)
+
+    def choose(self, page: Page, choice: Choice) -> None:
+        """Let a page show other axes of the context."""
+        page.choice = choice
+        page.show(_code(self._where_part(choice)))
+
+    async def _run(self) -> None:
+        while self.pages:
+            await asyncio.sleep(max(TICK_S, REST * self.tick()))
+
+    # One moment
+
+    def tick(self) -> float:
+        """Find out what has changed, show it on all pages, and return how many seconds that took."""
+        began = self._clock()
+        is_slow = self.ticks % SLOW_TICKS == 0 or not self.pages
+        self.ticks += 1
+        made = self._made(with_figures=is_slow)
+        changed = {name: html for name, html in made.items() if self.parts.get(name) != html}
+        self.parts.update(changed)
+        if changed:
+            code = _code(changed)
+            for page in self.pages:
+                page.show(code)
+        if is_slow:
+            self._draw_where()
+        return self._clock() - began
+
+    def _made(self, *, with_figures: bool) -> dict[str, str]:
+        node = self.node
+        if not hasattr(node, "rules"):
+            return {"head": f"<h1>{escape(node.setup.name)}</h1> <p>It is starting.</p>"}
+        try:
+            self._window.add(self._clock(), network_of(node))
+            before = self._summary if self.ticks % 2 else None
+            summary = look(node, self._window.newest, self._window.flows(), self._window.seconds, before)
+        except (
+            CosendError,
+            sqlite3.Error,
+            OSError,
+        ) as error:  # the disk may have failed; the next moment may be better
+            LOG.warning("the dashboard could not look at the site", extra={"reason": in_one_line(error)})
+            return {"head": f"<h1>{escape(node.setup.name)}</h1> <p>{escape(in_one_line(error))}</p>"}
+        self._summary = summary
+        made = parts.parts(summary, self._items.per_second(self._clock(), summary.facts["decisions"]))
+        return made | (parts.drawn(summary) if with_figures else {})
+
+    # Which arm wins where
+
+    def _where_part(self, choice: Choice) -> dict[str, str]:
+        if choice not in self._where and self._summary is not None:
+            names = tuple(arm["name"] for arm in self._summary.arms)
+            if names == tuple(self.node.rules.learner.arms.names):  # else one has come or gone since
+                self._where[choice] = self._drawn(choice)
+        return {"where": self._where[choice]} if choice in self._where else {}
+
+    def _draw_where(self) -> None:
+        """Draw what pages have chosen, once for each choice."""
+        before, self._where = self._where, {}
+        for page in self.pages:
+            part = self._where_part(page.choice)
+            if part and before.get(page.choice) != part["where"]:
+                page.show(_code(part))
+
+    def _drawn(self, choice: Choice) -> str:
+        assert self._summary is not None  # noqa: S101 - for the type checker
+        arms = figures.arms_of(self._summary)
+        ledger = self.node.rules.learner.ledger
+        found = squares(ledger, choice, len(arms))
+        if not any(map(sum, (square.labels for square in found))):
+            return '<p class="soft">No label has come yet.</p>'
+        return figures.where(found, [self._scale(axis) for axis in choice], arms).inline()
+
+    def _scale(self, number: int) -> figures.Scale:
+        axis, past = self.node.setup.axes[number], self.node.rules.past
+        if axis.is_category:
+            known = past.codes[number].values if number in past.codes else []
+            return figures.Scale(name_of(axis), [], [short_text(value) for value in known])
+        recent = past.recent[number].values if number in past.recent else [0.0]
+        return figures.Scale(name_of(axis), ticks_of(axis, lambda: list(recent)), value_at=partial(value_at, axis))
+
+
+class Speed:
+    """How many items come in a second, over the last few."""
+
+    def __init__(self, window_s: float = 5.0) -> None:
+        self._window_s = window_s
+        self._seen: list[tuple[float, int]] = []
+
+    def per_second(self, now: float, count: int) -> float | None:
+        """Return the speed by a count that only grows; None before it is known."""
+        self._seen = [each for each in self._seen if each[0] >= now - self._window_s and each[1] <= count]
+        self._seen.append((now, count))
+        (first, before), (last, after) = self._seen[0], self._seen[-1]
+        return (after - before) / (last - first) if last - first >= 1.0 else None
+
+
+def _code(made: dict[str, str]) -> str:
+    return f"cosendShow({json.dumps(made, separators=(',', ':'))})"

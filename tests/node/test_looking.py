@@ -1,0 +1,103 @@
+"""What a running site shows of itself: arms over all their labels, what waits, and the newest decisions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosend import CellKLUCB, CellThompson, MixedViews, Policy, ZoomingKLUCB
+from cosend.node.flight import Decided
+from cosend.node.labelling import Given
+from cosend.node.looking import Looking
+from cosend.node.node import Node
+from tests.node.sites import run, running, setup_of
+
+
+async def decide(node: Node, ages: list[float]) -> list[str]:
+    return [each.id for each in await node.classify([{"age": age} for age in ages]) if isinstance(each, Decided)]
+
+
+@pytest.mark.parametrize("policy", [CellKLUCB(slices=4), CellThompson(slices=4), MixedViews(), ZoomingKLUCB()])
+def test_the_mean_of_an_arm_is_that_of_its_labels_whatever_the_policy(tmp_path: Path, policy: Policy) -> None:
+    """Views hold the same labels several times, and mixed ones forget; an arm is told of once."""
+
+    async def work() -> None:
+        async with running(setup_of(policy=policy), tmp_path) as node:
+            right, total = dict.fromkeys(("young", "old"), 0), dict.fromkeys(("young", "old"), 0)
+            for age in range(60):
+                [made] = await node.classify([{"age": 1.6 * age}])
+                assert isinstance(made, Decided)
+                total[made.arm] += 1
+                right[made.arm] += made.label == "ill"
+                await node.label([Given(made.id, "ill")])
+            for arm in Looking(node).arms():
+                if not isinstance(policy, ZoomingKLUCB):  # its cubes begin with some labels of their parents
+                    assert arm["labels"] == total[arm["name"]]
+                    assert arm["mean_gain"] == pytest.approx(right[arm["name"]] / total[arm["name"]])
+                assert arm["labels"] >= total[arm["name"]]
+
+    run(work())
+
+
+def test_what_waits_and_since_when(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(setup_of(), tmp_path) as node:
+            looking = Looking(node)
+            nothing = {"decisions": 0, "for_peers": 0, "oldest_s": None, "middle_s": None}
+            assert looking.waiting() == nothing
+            ids = await decide(node, [1.0, 2.0, 3.0, 50.0])
+            waiting = looking.waiting()
+            assert (waiting["decisions"], waiting["for_peers"]) == (4, 0)
+            assert 0.0 <= waiting["middle_s"] <= waiting["oldest_s"]
+            await node.label([Given(each, "ill") for each in ids])
+            assert looking.waiting() == nothing
+
+    run(work())
+
+
+def test_the_newest_decisions_come_first(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(setup_of(), tmp_path) as node:
+            looking = Looking(node)
+            assert looking.last_decisions(3) == []
+            ids = await decide(node, [5.0 * n for n in range(10)])
+            await node.label([Given(ids[4], "ill")])
+            numbers = [number for number, _ in looking.last_decisions(3)]
+            assert numbers == [10, 9, 8]
+            upto = looking.last_decisions(2, node.rules.past.newest_labelled)
+            assert [(number, past.labelled, past.truth) for number, past in upto] == [
+                (5, True, "ill"),
+                (4, False, None),
+            ]
+
+    run(work())
+
+
+def test_forecasts_are_those_of_all_views_together(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(setup_of(policy=MixedViews(), score_local="all"), tmp_path) as node:
+            for n in range(80):
+                ids = await decide(node, [float(n % 25)])
+                await node.label([Given(each, "ill") for each in ids])
+            found = Looking(node).forecasts([0.1])
+            assert found is not None
+            assert found["young"] > 0.9 > 0.1 > found["old"]
+        async with running(setup_of(), tmp_path / "other") as node:
+            assert Looking(node).forecasts([0.1]) is None
+
+    run(work())
+
+
+def test_labels_that_score_all_are_counted_for_all_and_others_for_none(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(setup_of(score_local="all", costs={"old": 0.1}), tmp_path) as node:
+            ids = await decide(node, [10.0, 20.0, 80.0, 90.0])
+            await node.label([Given(each, "ill") for each in ids])
+            [stretch] = [each for each in node.counts.history.stretches if each.labels]
+            assert stretch.local == {"young": (2.0, 4)}  # old costs something, so that labels score it where it is used
+        async with running(setup_of(), tmp_path / "used") as node:
+            await node.label([Given(each, "ill") for each in await decide(node, [10.0])])
+            assert all(not each.local for each in node.counts.history.stretches)
+
+    run(work())

@@ -1,0 +1,58 @@
+"""`Site.best_local` names the best classifier so far around an item, and changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cosend import CellKLUCB, Context, CoS, MixedViews, Site, ZoomingKLUCB
+from cosend.core.policy.parts import Policy
+from cosend.site.context import Axis
+
+AXES: list[Axis] = [
+    Context("x", range=(0, 1)),
+    Context("x"),
+    Context.category("half"),
+    Context.time(60),
+    Context.previous_label("low", "high"),
+]
+POLICIES: list[Policy] = [ZoomingKLUCB(), CoS(horizon=60, slices=2), CellKLUCB(horizon=60, slices=2), MixedViews()]
+
+
+def stream(items: int) -> list[dict[str, Any]]:
+    """Return items, low ones first and then high ones."""
+    values = [(n + 0.5) / items for n in range(items)]
+    return [{"x": value, "half": "low" if value < 0.5 else "high"} for value in values]
+
+
+def taught(axis: Axis, policy: Policy) -> Site:
+    """Return a site that has seen a stream, on which each classifier is right in one half."""
+    site = Site("here", classifiers={"low": lambda _: "low", "high": lambda _: "high"}, context=axis, policy=policy)
+    for item in stream(60):
+        site.learn(site.classify(item), item["half"])
+    return site
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+@pytest.mark.parametrize("axis", AXES, ids=lambda axis: type(axis).__name__)
+def test_the_same_items_get_the_same_answer_in_any_order_and_leave_no_trace(axis: Axis, policy: Policy) -> None:
+    site, items = taught(axis, policy), stream(20)
+    before = site.state()
+    forwards, backwards = site.best_local(items), site.best_local(items[::-1])
+    assert forwards == backwards[::-1]
+    assert forwards == [arm for item in items for arm in site.best_local([item])]
+    after = site.state()
+    assert before.facts == after.facts
+    assert all(array.tobytes() == after.arrays[name].tobytes() for name, array in before.arrays.items())
+
+
+def test_it_is_the_classifier_that_was_right_there() -> None:
+    site = taught(Context.category("half"), CoS(horizon=60))
+    assert site.best_local([{"half": "low"}, {"half": "high"}]) == ["low", "high"]
+
+
+def test_no_item_has_no_best() -> None:
+    assert taught(AXES[0], ZoomingKLUCB()).best_local([]) == []
+    site = Site("here", classifiers={"one": lambda _: 1}, context=Context.category("half"))
+    assert site.best_local([{"half": "never seen"}]) == ["one"]

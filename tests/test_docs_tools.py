@@ -1,0 +1,117 @@
+"""What makes and checks the documentation does so."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args
+
+import jsonschema_rs
+import pytest
+
+import cosend
+from cosend import Context, Site
+from cosend.core.policy import policies
+from cosend.core.policy.parts import Policy
+from cosend.node.looking import event_line
+from cosend.site.events import Event
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture(name="tool")
+def tool_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(DOCS / "_tools"))
+    return lambda name: import_module(name)
+
+
+def written(folder: Path, **pages: str) -> Path:
+    (folder / "searchindex.js").write_text("")
+    for name, text in pages.items():
+        (folder / f"{name}.html").write_text(text)
+    return folder
+
+
+def test_links_that_lead_nowhere_and_things_from_other_hosts_are_found(tool: Any, tmp_path: Path) -> None:
+    mistakes = tool("check").mistakes
+    good = written(tmp_path, a='<a href="b.html#there">b</a> <a href="https://elsewhere/">x</a>', b='<p id="there">')
+    assert list(mistakes(good)) == []
+    written(tmp_path, a='<a href="c.html">c</a>', b='<a href="a.html#no"></a><script src="https://cdn/x.js"></script>')
+    assert list(mistakes(tmp_path)) == [
+        "a.html links to c.html, which is not there",
+        "b.html loads https://cdn/x.js, which is not here",
+        "b.html links to a.html#no, which is not there",
+    ]
+    (tmp_path / "searchindex.js").unlink()
+    assert "there is no index to search in" in list(mistakes(tmp_path))
+
+
+def test_every_event_has_a_schema_that_its_lines_obey(tool: Any) -> None:
+    log: list[Event] = []
+    site = Site("s", classifiers={"one": lambda _: 1}, context=Context("x"), journal=log.append)
+    site.add_classifier("two", lambda _: 2)
+    site.learn_many(site.classify_many([{"x": 1.0}, {"x": 2.0}]), [1, 2])
+    site.set_cost("two", 0.1)
+    site.pause("two")
+    site.resume("two")
+    site.remove("two")
+    schema = tool("generate").event_schema()
+    assert set(schema["$defs"]) == {kind.__name__ for kind in get_args(Event)}
+    assert len({type(event) for event in log}) >= 9
+    valid = jsonschema_rs.validator_for(schema)
+    for number, event in enumerate(log):
+        line = json.loads(event_line(number, 1.5, event))
+        valid.validate(line)
+        with pytest.raises(jsonschema_rs.ValidationError):
+            valid.validate({**line, "event": "Other"})
+
+
+def test_generated_pages_have_every_route_event_and_command(tool: Any, tmp_path: Path) -> None:
+    tool("generate").generate(tmp_path)
+    http = (tmp_path / "http.md").read_text()
+    for route in ("POST /v1/classify", "POST /v1/labels", "GET /v1/summary", "POST /v1/mode", "GET /metrics"):
+        assert f"## `{route}`" in http
+    assert {"Summary", "Problem"} <= json.loads((tmp_path / "openapi.json").read_text())["components"]["schemas"].keys()
+    commands = (tmp_path / "commands.md").read_text()
+    for command in ("run", "serve", "up", "reproduce kdd99", "warmup"):
+        assert f"## cosend {command}\n" in commands
+    before = (tmp_path / "http.md").stat().st_mtime_ns
+    tool("generate").generate(tmp_path)
+    assert (tmp_path / "http.md").stat().st_mtime_ns == before  # so that Sphinx does not read it again
+
+
+def test_every_exported_name_is_in_the_reference() -> None:
+    page = (DOCS / "reference" / "python.md").read_text()
+    named = set(re.findall(r"^\.\. auto(?:class|function):: (\w+)$", page, flags=re.MULTILINE))
+    assert named == set(cosend.__all__)
+
+
+def options() -> dict[str, set[str]]:
+    """Return the options of everything that is chosen: of a site, of a context, of every policy."""
+    kinds: list[Any] = [Site, Context, cosend.MixedViews]
+    kinds += [each for each in vars(policies).values() if isinstance(each, type) and each.__name__ in cosend.__all__]
+    return {
+        kind.__name__: {*inspect.signature(kind).parameters} - {"self", "name"} for kind in kinds if kind is not Policy
+    }
+
+
+@pytest.mark.parametrize("kind", sorted(options()))
+def test_every_option_is_explained_with_when_to_change_it(kind: str) -> None:
+    page = (DOCS / "tutorials" / "choosing.md").read_text()
+    explained = {
+        name
+        for row in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", page, re.MULTILINE)
+        for name in re.findall(r"\w+", row)
+    }
+    assert options()[kind] - explained == set()
+
+
+def test_functions_of_the_paper_page_exist() -> None:
+    names = re.findall(r"`(cosend(?:\.\w+)+)`", (DOCS / "paper.md").read_text())
+    assert len(names) > 10
+    for name in names:
+        module, _, function = name.rpartition(".")
+        assert hasattr(import_module(module), function), name

