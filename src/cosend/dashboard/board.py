@@ -136,13 +136,15 @@ class Board:
         assert self._summary is not None  # noqa: S101 - for the type checker
         arms = figures.arms_of(self._summary)
         ledger = self.node.rules.learner.ledger
+        if not choice:
+            return '<p class="soft">No feature is known well enough yet: reload the page after some more items.</p>'
         found = squares(ledger, choice, len(arms))
         if not any(map(sum, (square.labels for square in found))):
             return '<p class="soft">No label has come yet.</p>'
         return figures.where(found, [self._scale(axis) for axis in choice], arms).inline()
 
     def _scale(self, number: int) -> figures.Scale:
-        axis, past = self.node.setup.axes[number], self.node.rules.past
+        axis, past = self.node.rules.all_axes[number], self.node.rules.past
         if axis.is_category:
             known = past.codes[number].values if number in past.codes else []
             return figures.Scale(name_of(axis), [], [short_text(value) for value in known])

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from nicegui import Client, app, core, ui
 from nicegui.events import GenericEventArguments
 
+from cosend.core.policy.mixed import MOST_TOGETHER
 from cosend.dashboard.board import Board, Choice
 from cosend.dashboard.parts import WHAT
 from cosend.dashboard.why import why
@@ -163,7 +164,7 @@ class SitePage:
         node.check_started()
         names = node.store.index.names_of([int(number)]) if number.isdecimal() else {}
         facts = looking.decision(next(iter(names.values()), number))
-        told = why(facts, looking.arms(), node.setup.axes, looking.forecasts(facts["context"]))
+        told = why(facts, looking.arms(), node.rules.all_axes, looking.forecasts(facts["context"]))
         with self._place, ui.dialog() as dialog, ui.card().classes("why"):
             ui.html(f"<h2>Decision {facts['number']:,}</h2>", sanitize=False)
             ui.html(told, sanitize=False).classes("full-width")
@@ -245,13 +246,14 @@ class SitePage:
 
 def choices(node: Node) -> list[Choice]:
     """Return the axes, and the pairs of them, that can be looked at; a pair first, if there is one."""
-    axes = range(len(node.setup.axes))
-    return [*combinations(axes, 2), *((axis,) for axis in axes)]
+    axes = range(len(node.rules.all_axes))
+    pairs = combinations(axes, 2) if len(axes) <= MOST_TOGETHER else ()
+    return [*pairs, *((axis,) for axis in axes)] or [()]
 
 
 def axes_menu(node: Node) -> str:
     """Return what chooses the axes; nothing if there is only one."""
-    names = [name_of(axis) for axis in node.setup.axes]
+    names = [name_of(axis) for axis in node.rules.all_axes]
     if len(names) < 2:
         return ""
     options = "".join(

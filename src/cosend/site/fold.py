@@ -7,7 +7,6 @@ rule changes. Overdue labels, new cells and new partitions follow from what is e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import singledispatch
 from itertools import islice
 from typing import Any, NamedTuple
@@ -21,10 +20,11 @@ from cosend.core.learner.values import LabelledData
 from cosend.core.policy.policies import policy_from
 from cosend.errors import CosendError, StateError
 from cosend.site import events
-from cosend.site.context import Axis, Column, rank_all
+from cosend.site.context import Axis, rank_all
 from cosend.site.features import Feature, Findings
 from cosend.site.messages import Lesson, Question
-from cosend.site.past import Codes, Past
+from cosend.site.past import Codes
+from cosend.site.recorded import RecordedAxis
 from cosend.site.rules import Rules
 
 
@@ -35,27 +35,6 @@ class Difference(NamedTuple):
     event: events.Event
     recorded: tuple[Any, ...]
     now: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedAxis:
-    """An axis as a log knows it: it cannot read items, but it stands where the axis stood."""
-
-    description: str
-    is_category: bool
-    ranked: int
-    watches: bool = False
-
-    def read(self, items: Sequence[Any]) -> Column:
-        """Refuse: a log does not know how to read an item."""
-        raise StateError(f"the axis {self.description} is known from a log only: give the site its axes to go on")
-
-    def place(self, column: Column, past: Past, arrivals: int) -> Column:
-        """Return the values as they are."""
-        return column
-
-    def check_label(self, label: Any) -> None:
-        """Accept any label."""
 
 
 def fold(
