@@ -217,3 +217,9 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, package: str,
     monkeypatch.delitem(sys.modules, module)
     with pytest.raises(CosendError, match=r"need .*: pip install 'cosend\[(service|network)\]'"):
         import_module(module)
+
+
+def test_a_call_names_the_axes_of_its_contexts() -> None:
+    for axes in (None, (), ("Context('age')", "every day")):
+        call = Call("south", "north", [Question(1, {"age": 5}, (0.05, None), False, True)], axes)
+        assert messages.read_call(messages.call_bytes(call)) == call

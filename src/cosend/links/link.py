@@ -40,7 +40,7 @@ class Announcement(NamedTuple):
     """What a site tells of itself."""
 
     site: str
-    context: tuple[str, ...]  # its axes in words: sites whose words differ do not read the same items
+    context: tuple[str, ...]  # its axes in words
     functions: int  # its local classifiers
     cost: float = 0.0  # of a call, in [0, 1]
     version: str = VERSION
