@@ -249,7 +249,7 @@ BUILD: dict[str, tuple[Callable[[], object], type[CosendError], list[str]]] = {
     "own cost nan": (lambda: Learner("lab", own={"a": NAN}), RewardError, ["cost", UNIT, "nan"]),
     "peer cost": (lambda: Learner("lab", own={"a": 0}, peers={"b": -1}), RewardError, ["cost", UNIT, "-1", "'b'"]),
     "its own peer": (lambda: Learner("lab", own={"a": 0}, peers={"lab": 0}), CosendError, ["'lab'"]),
-    "dimensions 0": (lambda: Learner("lab", own={"a": 0}, dimensions=0), SettingError, ["dimensions", WHOLE, "0"]),
+    "dimensions 0": (lambda: Learner("lab", own={"a": 0}, dimensions=0), SettingError, ["axes", "at least 1", "0"]),
     "seed": (lambda: Learner("lab", own={"a": 0}, seed=-1), SettingError, ["seed", "at least 0", "-1"]),
     "too many cells": (
         lambda: Learner("lab", own={"a": 0}, dimensions=40, policy=CoS(slices=12)),
@@ -338,10 +338,15 @@ SITES: dict[str, tuple[Call, type[CosendError], list[str]]] = {
         NetworkError,
         ["two sites have the name 'a'", "differ"],
     ),
-    "other context": (
-        lambda n: n.add(Site("c", classifiers={"x": len}, context=Context("y", range=(0, 1)))),
-        NetworkError,
-        ["same context", "'x'", "'y'"],
+    "no context": (
+        lambda n: n.add(Site("c", classifiers={"x": len}, policy=CoS())),
+        SettingError,
+        ["the policy of site 'c'", "MixedViews", "need a context"],
+    ),
+    "features twice": (
+        lambda n: n.add(Site("c", classifiers={"x": len}, context=[Context.features(), Context.features()])),
+        SettingError,
+        ["Context.features() of site 'c'", "once"],
     ),
     "remove a strange site": (lambda n: n.remove("c"), NetworkError, ["no site 'c'", "a, b"]),
     "a strange stream": (lambda n: n.run({"c": []}), NetworkError, ["'c'", "not a site"]),

@@ -144,7 +144,7 @@ def test_options_stand_for_what_a_site_is_given() -> None:
     assert scenario.patience.build() == Patience(wait_limit=9, max_waiting=7, overdue=0.25)
     assert scenario.call_costs() == {"north": 0.5, "south": 0.05}
     assert (scenario.sites[0].learns_from, scenario.sites[1].learns_from) == ("all", "used")
-    assert (scenario.sites[0].score_local, scenario.sites[1].score_local) == ("all", "used")
+    assert (scenario.sites[0].score_local, scenario.sites[1].score_local) == ("all", None)
 
 
 def test_two_machines_may_use_the_same_port() -> None:

@@ -188,3 +188,60 @@ def test_an_arm_that_left_is_forgotten_with_the_patterns_it_was_part_of() -> Non
         MixedViews(max_cells=0)
     with pytest.raises(SettingError):
         MixedViews(share_labels="never")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("given", "codes", "steps"), [(0, [], (2, 3)), (2, [1], (3, 9)), (0, [], (13, 1))])
+def test_features_get_axes_while_labels_are_awaited(given: int, codes: list[int], steps: tuple[int, int]) -> None:
+    """What is saved and loaded meanwhile goes on as if it had never stopped; values of features have cells."""
+    learner, draw = mixed(dimensions=given, categories=codes), random.Random(given)
+    for step, count in enumerate((0, *steps)):
+        if count:
+            waits = choose(learner, _somewhere(learner, draw, codes))
+            learner.add_axes(count)
+            learner = Learner.from_state(learner.state())
+            learner.learn(waits.id, 1.0, None, {"b" if waits.arm != "b" else "a": 0.0})
+        for _ in range(90 if step == 1 else 12):
+            choice = choose(learner, _somewhere(learner, draw, codes))
+            learner.learn(choice.id, draw.choice([0.0, 1.0]))
+        assert learner.dimensions == given + sum(learner.features)
+        assert sum(view.share for view in learner.views()) == pytest.approx(1.0)
+    assert learner.features == list(steps)
+    assert 2**20 in {cell.slices for cell in learner.cells().values()}
+    assert everything(Learner.from_state(learner.state())) == everything(learner)
+
+
+def _somewhere(learner: Learner, draw: random.Random, codes: list[int]) -> tuple[float, ...]:
+    lacks = 0.1 if learner.dimensions > 1 else 0.0
+    return tuple(
+        NOTHING if draw.random() < lacks else float(axis in codes) or 0.3 for axis in range(learner.dimensions)
+    )
+
+
+def test_axes_are_added_to_mixed_views_only_and_not_without_end() -> None:
+    for learner, count in ((new_learner(CellKLUCB(slices=1)), 1), (mixed(), 901), (mixed(), 0)):
+        with pytest.raises(SettingError, match="axes"):
+            learner.add_axes(count)
+    with pytest.raises(SettingError, match="at most 52"):
+        mixed(dimensions=53)
+    with pytest.raises(SettingError, match="can do without a context"):
+        Learner("here", own={"a": 0.0}, dimensions=0)
+    wide = mixed(dimensions=1)
+    wide.add_axes(300)
+    choose(wide, (0.5,) * 301)
+    with pytest.raises(ContextError, match="axis 300"):
+        wide.choose((0.5,) * 300 + (2.0,))
+    small = mixed(MixedViews(max_cells=9), dimensions=0)
+    small.add_axes(4)
+    taught(small, 20)
+    assert len(small.cells()) == 9
+
+
+def test_a_replay_gives_features_axes() -> None:
+    draw = random.Random(2)
+    items = [{"x": draw.randrange(3), "y": draw.random(), "t": draw.choice("ab")} for _ in range(130)]
+    gains = [[float(item["x"] == 1), float(item["t"] == "a"), 0.5] for item in items]
+    one = mixed(own={"a": 0.0, "b": 0.0}, peers={"there": 0.0}, dimensions=0)
+    there = Learner("there", own={"c": 0.0}, peers={"here": 0.0}, dimensions=0, policy=MixedViews())
+    slots = [[n, (n + 3) % 130] for n in range(130)]
+    replay([one, there], np.zeros((130, 0)), gains, items=slots, delay=3, features=items)
+    assert one.features == there.features == [3]

@@ -72,3 +72,25 @@ def test_what_explains_the_rewards_gets_the_weight() -> None:
         for view in learner.views():
             shares[view.axes] = shares.get(view.axes, 0.0) + view.share
         assert sum(share for axes, share in shares.items() if 1 in axes) > 0.5
+
+
+@pytest.mark.parametrize(("given", "steps"), [(0, (3, 1)), (2, (4, 2)), (1, (14, 3)), (0, (11, 2))])
+@pytest.mark.parametrize("scores", [True, False])
+def test_core_and_twin_agree_while_features_get_axes(given: int, steps: tuple[int, int], scores: bool) -> None:
+    """Labels are late, so that items wait that were decided before the axes came; some items lack numbers."""
+    network = lockstep.build(random.Random(given), [2, 1], given, {}, "MixedViews", scores=scores)
+    network.lacks = 0.2
+    for slot in range(70):
+        if slot in (25, 40):
+            lockstep.grow(network, steps[slot == 40])
+            lockstep.compare_ledgers(network)
+        lockstep.play_slot(network, slot, max_delay=6, changes=slot % 9 == 0)
+    lockstep.play(network, slots=0, max_delay=80)
+
+
+def test_core_and_twin_agree_on_single_values_of_features() -> None:
+    network = lockstep.build(random.Random(5), [2], 0, {}, "MixedViews", scores=True)
+    lockstep.play(network, slots=5, max_delay=2)
+    lockstep.grow(network, 1)
+    lockstep.play(network, slots=700, max_delay=2)
+    assert {cell.slices for cell in network.learners["site0"].cells().values()} == {1, 4, 16, 2**20}

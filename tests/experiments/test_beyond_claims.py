@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cosend.experiments.beyond.run import JOBS
-from cosend.experiments.beyond.settings import AXES, MAIN, STILL, TOGETHER, WINDOWS, Settings
+from cosend.experiments.beyond.settings import AXES, EVERY_FEATURE, MAIN, STILL, TOGETHER, WINDOWS, Settings
 
 pytestmark = pytest.mark.claims
 
@@ -106,3 +106,15 @@ def test_late_labels_do_not_find_everything_in_small_cubes(kdd99_file: Path) -> 
     found = {(job.place.policy, job.place.setting): job.work()["error"] for job in jobs}
     assert found["ZoomingKLUCB", "100"] < 0.9 * found["CoS", "100"]
     assert found["ZoomingKLUCB", "1000"] < 0.7 * found["CoS", "1000"]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_no_context_needs_to_be_chosen(scenario: str, kdd99_file: Path) -> None:
+    """Every feature, on the paper's window: as good as the three contexts that the authors chose, with some room."""
+    settings = Settings(data=kdd99_file, seeds=5)
+    jobs = [job for job in JOBS["no-context"](settings) if job.place.scenario == scenario]
+    main = [job for job in jobs if job.place.setting.startswith(MAIN.name)]
+    found = {(job.place.setting, job.place.context): job.work()["error"] for job in main}
+    for late, most in (("1 late", 0.22), ("100 late", 2.4)):
+        setting = f"{MAIN.name}, {late}"
+        assert found[setting, EVERY_FEATURE] <= min(most, found[setting, TOGETHER] + NEAR)

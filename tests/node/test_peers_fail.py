@@ -207,7 +207,7 @@ def test_a_withdrawal_that_overtakes_its_call_leaves_nobody_waiting(tmp_path: Pa
     run(work())
 
 
-def test_a_peer_that_cannot_read_our_items_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_peer_that_describes_items_in_another_way_is_asked_and_says_what_it_lacks(tmp_path: Path) -> None:
     hub = Hub()
 
     async def work() -> None:
@@ -215,11 +215,17 @@ def test_a_peer_that_cannot_read_our_items_is_refused_with_the_reason(tmp_path: 
             other: list[Axis] = [Context("weight", range=(0, 300))]
             east = Node(site("east", right, {}, axes=other, discover=True), tmp_path / "east", link=hub.link("east"))
             await east.start()
-            assert "it describes items by" in east.peers.refused["north"]
-            assert "east" not in north.rules.learner.arms.peers
-            assert "east" in north.peers.refused
-            with pytest.raises(Exception, match="does not answer 'east'"):
-                await hub.links["east"].report("north", [(0.5,)], 1.0)
+            assert "north" in east.rules.learner.arms.peers
+            assert east.peers.refused == {}
+            assert "east" in north.peers.refused  # which discovers nobody
+            link, axes = hub.links["north"], ("Context(feature='age')",)
+            heavy, light = (
+                Question(n, {"age": 5, "weight": 60} if n == 1 else {"age": 5}, (0.05,), False, True) for n in (1, 2)
+            )
+            (answered,) = (await link.call("east", Call("east", "north", [heavy], axes), 1.0)).replies
+            assert answered == Reply("ill")
+            with pytest.raises(Exception, match="the item has no feature 'weight'"):
+                await link.call("east", Call("east", "north", [light], axes), 1.0)
             await east.stop(0.5)
             assert south.is_ready
 

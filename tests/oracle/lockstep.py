@@ -9,6 +9,7 @@ import pytest
 from cosend.core.learner.values import Answer, AskPeer, Choice, LabelledData
 from cosend.errors import ArmError, SettledDecision
 from tests.oracle.comparison import compare_ledgers, where_is
+from tests.oracle.mixed_twin import MixedTwin
 from tests.oracle.networks import Around, Due, Failure, Network, build
 from tests.oracle.trouble import is_left, pause_or_resume, some_out, some_silent
 
@@ -43,11 +44,22 @@ def some_context(network: Network) -> tuple[float, ...]:
     """Draw a context. Coarse ones hit edges of cells, 0 and 1 too."""
     draw, dimensions = network.draw, next(iter(network.learners.values())).dimensions
     return tuple(
-        float(draw.choice([0, 0, 1, 2, 4095]))
+        math.nan
+        if network.lacks and draw.random() < network.lacks
+        else float(draw.choice([0, 0, 1, 2, 4095]))
         if axis in network.categories
         else draw.choice([draw.random(), draw.randrange(9) / 8])
         for axis in range(dimensions)
     )
+
+
+def grow(network: Network, count: int) -> None:
+    """Let so many features get axes, at every site."""
+    for site, learner in network.learners.items():
+        twin = network.twins[site]
+        assert isinstance(twin, MixedTwin)
+        learner.add_axes(count)
+        twin.add_axes(count)
 
 
 def change(network: Network, site: str) -> None:

@@ -76,6 +76,7 @@ class MixedTwin(Twin):
         self.weights = [1 / len(self.mixed) for _ in self.mixed]
         self.rows: list[dict[Key, TwinCell]] = [{} for _ in self.mixed]
         self.pattern, self.newest = 0, 0
+        self.features = 0  # that have got axes
         self._kept: dict[int, Kept] = {}
 
     def choose(self, context: Context, ask: Ask, without: Iterable[str] = (), again: int = 0) -> TwinChoice:
@@ -118,7 +119,8 @@ class MixedTwin(Twin):
     def report(self, context: Context) -> tuple[int, int]:
         """Return (arrivals, taught) of the cell of all axes together, or of the whole."""
         view = self._reporting()
-        cell = self.rows[view].get(self._key(view, context), TwinCell())
+        key = self._key(view, context)
+        cell = TwinCell() if key is None else self.rows[view].get(key, TwinCell())
         return cell.arrivals, cell.taught
 
     def learn(self, id: int, gain: float, cost: float | None = None, others: Scores = NO_SCORES) -> None:
@@ -155,6 +157,31 @@ class MixedTwin(Twin):
             for cell in rows.values():
                 del cell.arms[arm]
 
+    def add_axes(self, count: int) -> None:
+        """Add axes of features behind the others: new views, without any row, that forecast as the first one does."""
+        before, first = len(self.mixed), self._settings.dimensions + self.features
+        last = first + count
+        self.features += count
+        for axis in range(first, last):
+            self._add_levels((axis,), [4, 16, 2**20])
+            for other in range(axis) if last <= 12 else ():
+                self._add_levels((other, axis), [4, 16, 64])
+        views = len(self.mixed)
+        self.weights = [weight * (before / views) for weight in self.weights] + [1 / views] * (views - before)
+        self.rows += [{} for _ in range(views - before)]
+        for kept in self._kept.values():
+            kept.rows = kept.rows + [None] * (views - before)
+            kept.used = kept.used + [kept.used[0]] * (views - before)
+            kept.forecasts = {
+                name: said + [said[0]] * (views - before) if said else said for name, said in kept.forecasts.items()
+            }
+
+    def _add_levels(self, axes: tuple[int, ...], levels: list[int]) -> None:
+        codes = [axis for axis in axes if axis in self._settings.categories]
+        for level, slices in enumerate(levels):
+            if slices ** (len(axes) - len(codes)) * CODES ** len(codes) <= 2**48:
+                self.mixed.append(View(axes, slices, up=len(self.mixed) - 1 if level else 0, is_fine=level > 0))
+
     def _join(self, group: dict[str, float], name: str, cost: float) -> None:
         super()._join(group, name, cost)
         for rows in self.rows:
@@ -174,15 +201,17 @@ class MixedTwin(Twin):
         return next(n for n, view in [*enumerate(self.mixed), (1, None)] if view is None or self._sees_all(view))
 
     def _sees_all(self, view: View) -> bool:
-        return len(view.axes) == self._settings.dimensions
+        return view.axes == tuple(range(self._settings.dimensions)) and bool(view.axes)
 
     def _shown(self, rows: list[Key | None]) -> int:
         return self._reporting() if rows[self._reporting()] is not None else 0
 
-    def _key(self, number: int, context: Context) -> Key:
+    def _key(self, number: int, context: Context) -> Key | None:
         view = self.mixed[number]
         if view.is_pattern:
             return (self.pattern,)
+        if any(math.isnan(context[axis]) for axis in view.axes):
+            return None
         return tuple(
             int(context[axis])
             if axis in self._settings.categories
@@ -202,6 +231,8 @@ class MixedTwin(Twin):
             if coarser is None or self.rows[view.up][coarser].labels < 32:
                 return None
         key = self._key(number, context)
+        if key is None:
+            return None
         if key not in self.rows[number]:
             limit = math.inf if self._settings.max_cells is None else self._settings.max_cells
             if not begins or sum(map(len, self.rows)) >= limit:

@@ -106,6 +106,7 @@ class Network:
     has_trouble: bool = False  # arms are paused, left out and resumed, and some fail
     scores: bool = False  # labels score own functions that were not used
     chance_of_change: float = 0.5  # that an arm joins, leaves or costs something else, in a slot
+    lacks: float = 0.0  # how likely a context lacks a number
 
 
 def build(

@@ -96,12 +96,14 @@ OTHER_CONTEXTS = [
 
 
 @pytest.mark.parametrize("context", OTHER_CONTEXTS, ids=["feature", "axes", "time", "scale", "range"])
-def test_sites_that_describe_items_differently_are_refused(context: Any) -> None:
+def test_sites_may_describe_items_differently(context: Any) -> None:
     network = a_network("a")
-    before = everything(network)
-    with pytest.raises(NetworkError, match="'a' and 'b' must describe an item by the same context"):
-        network.add(a_site("b", context=context))
-    assert everything(network) == before
+    network.add(a_site("b", context=context))
+    rows = [({"x": n % 10 / 10, "y": n % 7 / 7}, n % 2) for n in range(60)]
+    turns = list(network.run({"a": rows, "b": rows}))
+    assert {turn.decision.arm for turn in turns} >= {"a", "b"}
+    for site in network.sites.values():
+        assert not site.open
 
 
 COSTS: list[tuple[Any, dict[tuple[str, str], float]]] = [

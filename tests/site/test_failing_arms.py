@@ -317,13 +317,13 @@ def test_what_became_overdue_before_a_failure_is_not_open_any_more() -> None:
     assert_nothing_leaks(site)
 
 
-def test_peers_with_contexts_of_another_dimension_fail_with_the_reason_and_nothing_leaks() -> None:
+def test_peers_that_cannot_read_an_item_fail_with_the_reason_and_nothing_leaks() -> None:
     log: list[Any] = []
     lab = Site("lab", classifiers={"one": always(1)}, context=UNIT, policy=TRAINING_FIRST, journal=log.append)
-    flat = Site("flat", classifiers={"high": high}, context=[UNIT, UNIT])
+    flat = Site("flat", classifiers={"high": high}, context=[UNIT, Context("y", range=(0, 1))])
     lab.add_peer("flat", flat)
     assert lab.classify({"x": 0.5}).arm == "one"
-    assert any("'flat' must be 2 numbers" in event.reason for event in log if type(event).__name__ == "Failed")
+    assert any("the item has no feature 'y'" in event.reason for event in log if type(event).__name__ == "Failed")
     assert {entry.caller for entry in flat.open.values()} == set()
 
 

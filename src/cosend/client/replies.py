@@ -152,6 +152,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int
     labels: LabelCounts
     unanswered: int
+    trusted: dict[str, float] = {}  # parts of the context, and their weights
     answered_for_peers: int = 0  # items of peers, since the process started
     outbox: int = 0  # labels that peers are to be told and have not taken yet
     recent_error: float | None

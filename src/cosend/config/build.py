@@ -19,15 +19,18 @@ from cosend.classifiers.coded import Coded, Said
 from cosend.classifiers.elsewhere import RunsElsewhere
 from cosend.classifiers.loading import load_model
 from cosend.classifiers.zoo import Matrix, train
+from cosend.config.contexts import AxisSetting
 from cosend.config.fitting import busiest, labels_of, mistakes_about, training_rows
 from cosend.config.policies import wants_horizon
 from cosend.config.scenario import NO_STREAM, Scenario
 from cosend.config.sites import ClassifierSetting, SiteSetting
 from cosend.core.learner.registry import Patience
+from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.errors import ClassifierError, CosendError, ModelError, ScenarioError, SettingError, StreamError, shown
 from cosend.site.context import Axis
 from cosend.site.events import Journal
+from cosend.site.features import watches
 from cosend.site.site import Site
 from cosend.streams.table import Table
 
@@ -81,16 +84,22 @@ class Built:
 
     @cached_property
     def axes(self) -> list[Axis]:
-        """The axes of the context."""
+        """The axes of the context; every feature comes last, and is all there is if the file names none."""
         axes, found = [], []
-        for n, axis in enumerate(self.scenario.context, start=1):
+        settings = self.scenario.context or [AxisSetting(kind="features")]
+        for n, axis in enumerate(settings, start=1):
             try:
-                axes.append(axis.build(self.labels, self.horizon))
+                axes.append(axis.build(self.labels, self.horizon, self.scenario.prediction_columns()))
             except SettingError as error:
                 found.append(f"context.{n}: {error}")
         if found:
             raise ScenarioError(SOURCE, found)
-        return axes
+        return sorted(axes, key=lambda axis: watches([axis]))
+
+    def score_local(self, site: str) -> ScoreLocal:
+        """Return which classifiers of a site a label scores."""
+        default: ScoreLocal = "all" if self.scenario.watches and self.scenario.policy is None else "used"
+        return self._setting(site).score_local or default
 
     @cached_property
     def policy(self) -> Policy:
@@ -163,15 +172,16 @@ class Built:
         self,
         name: str,
         *,
+        context: Sequence[Axis] | None = None,
         policy: Policy | None = None,
         classifiers: dict[str, Classifier] | None = None,
         journal: Journal | None = None,
     ) -> Site:
-        """Return a site without peers; another policy or other classifiers than those of the file may be given."""
+        """Return a site without peers; another context, policy or classifiers than the file's may be given."""
         return Site(
             name,
             classifiers=self.classifiers(name) if classifiers is None else classifiers,
-            context=self.axes,
+            context=self.axes if context is None else context,
             policy=self.policy if policy is None else policy,
             costs=self.costs(name),
             patience=self.patience,
@@ -179,7 +189,7 @@ class Built:
             retries=self.scenario.retries,
             strict_labels=self.scenario.strict_labels,
             learns_from=self._setting(name).learns_from,
-            score_local=self._setting(name).score_local,
+            score_local=self.score_local(name),
             journal=journal,
         )
 

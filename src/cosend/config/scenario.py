@@ -20,9 +20,11 @@ from cosend.config.streams import Stream
 from cosend.config.waiting import PatienceSetting
 from cosend.core.checks import check_path
 from cosend.core.learner.learner import Learner
+from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
 from cosend.errors import ScenarioError, SettingError, listed, shown
+from cosend.site.placing import MOST_CELLS
 
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
 BUILT_IN: Final = ("clinics", "traffic")  # files beside this one; the first is played if none is named
@@ -42,7 +44,7 @@ class Scenario(Part):
     patience: PatienceSetting = PatienceSetting()
     network: NetworkSetting | None = None
     stream: Stream | None = None
-    context: Annotated[list[AxisSetting], Field(min_length=1)]
+    context: list[AxisSetting] = Field(default_factory=list)
     policy: dict[str, Any] | None = None
     sites: Annotated[list[SiteSetting], Field(min_length=1)]
 
@@ -65,7 +67,19 @@ class Scenario(Part):
 
     def build_policy(self, horizon: int | None) -> Policy:
         """Return the policy, for so many items at a site unless the file says otherwise; None if it is not known."""
-        return ZoomingKLUCB() if self.policy is None else build_policy(self.policy, horizon)
+        if self.policy is not None:
+            return build_policy(self.policy, horizon)
+        return MixedViews(max_cells=MOST_CELLS) if self.watches else ZoomingKLUCB()
+
+    @property
+    def watches(self) -> bool:
+        """Whether every feature is looked at: nothing else is said, or it is one of the axes."""
+        return not self.context or any(axis.kind == "features" for axis in self.context)
+
+    @property
+    def given(self) -> list[AxisSetting]:
+        """The axes that are given."""
+        return [axis for axis in self.context if axis.kind != "features"]
 
     def call_costs(self) -> dict[str, float]:
         """Return what calling each site costs."""
@@ -117,7 +131,11 @@ class Scenario(Part):
     def mistakes(self) -> list[str]:
         """Return what is wrong though every part for itself is right."""
         found = [*self._double_names(), *self._double_ports(), *self._training_beyond_the_stream(), *self._no_labels()]
-        return [*found, *self._hidden_features(), *self._policy_mistakes()]
+        return [*found, *self._features_twice(), *self._hidden_features(), *self._policy_mistakes()]
+
+    def _features_twice(self) -> Iterator[str]:
+        if len(self.context) - len(self.given) > 1:
+            yield "context: kind = 'features' stands twice, and looks at every feature already"
 
     def _double_names(self) -> Iterator[str]:
         names = [site.name for site in self.sites]
@@ -156,10 +174,15 @@ class Scenario(Part):
         found = [] if self.policy is None else list(policy_mistakes(self.policy))
         yield from found
         if not found:
-            categories = [n for n, axis in enumerate(self.context) if axis.kind == "category"]
-            axes: dict[str, Any] = {"dimensions": len(self.context), "categories": categories}
+            categories = [n for n, axis in enumerate(self.given) if axis.kind == "category"]
+            axes: dict[str, Any] = {"dimensions": len(self.given), "categories": categories}
+            policy = self.build_policy(1)
+            if self.watches and not policy.mixes:
+                named = type(policy).__name__
+                yield f"policy.name: {named} needs a context, [[context]]: only MixedViews can look at every feature"
+                return
             try:  # whether it goes with so many axes
-                Learner("site", own={"arm": 0.0}, policy=self.build_policy(1), **axes)
+                Learner("site", own={"arm": 0.0}, policy=policy, **axes)
             except SettingError as error:
                 yield f"policy: {error}"
 

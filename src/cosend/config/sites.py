@@ -104,5 +104,5 @@ class SiteSetting(Part):
     port: Port | None = None
     call_cost: Unit | None = None
     learns_from: Literal["used", "all"] = "used"
-    score_local: ScoreLocal = "used"
+    score_local: ScoreLocal | None = None  # all if every feature is looked at and no policy is named, else used
     classifiers: Annotated[list[ClassifierSetting], Field(min_length=1)]

@@ -29,6 +29,7 @@ REFUSAL: Final = 0
 NEWS: Final = "news"  # the name under which they stand beside an announcement
 MOST: Final = 4_096  # questions, labels or contexts of one message
 LONGEST_NAME: Final = 200
+LONGEST_AXIS: Final = 2_000
 TRAINING: Final = 1
 LABELLED: Final = 2
 WITHDRAWN: Final = 1
@@ -38,6 +39,7 @@ Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Wholes = Annotated[list[Whole], Meta(max_length=MOST)]
 Values = Annotated[list[Any], Meta(max_length=MOST)]
 Contexts = Annotated[list[tuple[Any, ...]], Meta(max_length=MOST)]
+Names = Annotated[tuple[Annotated[str, Meta(max_length=LONGEST_AXIS)], ...], Meta(max_length=MOST)]
 Flags = Annotated[bytes, Meta(max_length=MOST)]
 Reason = Annotated[str, Meta(max_length=LONGEST_SENTENCE)]
 _PREFIX: Final = bytes([VERSION])
@@ -70,6 +72,7 @@ class _Call(_Packed, tag=1):
     items: Values
     contexts: Contexts
     flags: Flags
+    axes: Names | None = None  # of the contexts
 
 
 class _Answered(_Packed, tag=2):
@@ -116,7 +119,8 @@ def call_bytes(call: Call) -> bytes:
         (TRAINING if trains else 0) | (LABELLED if follows else 0)
         for trains, follows in zip(training, labelled, strict=True)
     ]
-    return _encoded(lambda: _Call(call.peer, call.caller, requests, _plain(items), _plain_rows(contexts), bytes(flags)))
+    told = call.peer, call.caller, requests
+    return _encoded(lambda: _Call(*told, _plain(items), _plain_rows(contexts), bytes(flags), call.axes))
 
 
 def read_call(data: bytes) -> Call:
@@ -128,7 +132,7 @@ def read_call(data: bytes) -> Call:
     training, labelled = ([bool(flag & bit) for flag in flags] for bit in (TRAINING, LABELLED))
     rows = zip(packed.requests, packed.items, packed.contexts, training, labelled, strict=True)
     questions = list(map(_QUESTION, rows))
-    return Call(packed.peer, packed.caller, questions)
+    return Call(packed.peer, packed.caller, questions, packed.axes)
 
 
 def answered_bytes(answered: Answered) -> bytes:

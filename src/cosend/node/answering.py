@@ -18,8 +18,8 @@ from cosend.errors import CosendError, NoAnswer, Unavailable
 from cosend.links.link import Answered, Context
 from cosend.node.deciding import NONE, copies
 from cosend.node.labels import are_labels, kind_of, replies_of
-from cosend.node.peers import check_reads
 from cosend.node.workers import Answers, Replies
+from cosend.site.features import EVERY_FEATURE
 from cosend.site.messages import Call, Forward, Question, Reply
 from cosend.site.rewards import gains_of, other_gains
 
@@ -44,8 +44,8 @@ class Answering:
     async def call(self, call: Call) -> Answered:
         """Label items with local classifiers."""
         node = self.node
-        self._check(call.caller)
-        answer = _Answer(node, call.caller, call.questions)
+        self._check()
+        answer = _Answer(node, call.caller, node.rules.described(call))
         answer.errors.update(self._withdrawn_before(call))
         try:
             await answer.run()
@@ -53,7 +53,7 @@ class Answering:
                 raise Unavailable(f"site {node.setup.name!r} had to start again from its log")
             reports = []
             if any(map(TRAINING, call.questions)):
-                reports = [node.rules.report(question.context) for question in call.questions]
+                reports = [node.rules.report(question.context) for question in answer.questions]
             if any(answer.tickets):
                 await node.commits.done()
         except BaseException:
@@ -77,14 +77,18 @@ class Answering:
         return dict.fromkeys(found, f"it was withdrawn by {call.caller!r} before it came")
 
     async def report(self, caller: str, contexts: Sequence[Context]) -> list[LabelledData]:
-        """Tell how much labelled data there is around contexts."""
-        self._check(caller)
-        return [self.node.rules.report(context) for context in contexts]
+        """Tell how much labelled data there is around contexts, on the axes that the caller announces."""
+        self._check()
+        told = None if self.node.link is None else self.node.link.peers().get(caller)
+        rules = self.node.rules
+        axes = rules.named if told is None else told.context
+        axes = axes[:-1] if axes and axes[-1].startswith(EVERY_FEATURE) else axes
+        return [rules.report_of(None, context, axes) for context in contexts]
 
     async def post(self, caller: str, forwards: Sequence[Forward]) -> None:
         """Take labels, or that there will be none; what is not awaited any more was taken before."""
         node = self.node
-        self._check(caller)
+        self._check()
         tickets = {forward.request: node.rules.served.ticket(caller, forward.request) for forward in forwards}
         notes = node.rules.learner.registry.notes
         gone, known = [], dict[int, Forward]()
@@ -141,10 +145,8 @@ class Answering:
         gains = gains_of(reward, [label for label, _, _ in notes], truths, where)
         return gains, other_gains(reward, [said for _, _, said in notes], truths, where)
 
-    def _check(self, caller: str) -> None:
+    def _check(self) -> None:
         self.node.check_ready()
-        if self.node.link is not None:
-            check_reads(self.node.setup, self.node.link.peers().get(caller))
 
 
 class _Answer:

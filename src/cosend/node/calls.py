@@ -54,6 +54,7 @@ class Calls:
     def __init__(self, site: str, link: Link | None, commits: Commits, start: Callable[[Any], object]) -> None:
         self._site, self._link, self._commits, self._start = site, link, commits, start
         self.deadline_s, self.shares_labels = 1.0, False
+        self.axes: tuple[str, ...] | None = None  # of the contexts that peers are told, by name; None: all of them
         self._lanes: dict[str, Lane] = {}
         self._reports: dict[tuple[str, int], tuple[float, LabelledData]] = {}  # by peer and cell
 
@@ -106,7 +107,7 @@ class Calls:
         try:
             if self._link is None:
                 raise LinkError("call", peer, "broker gone", "this site has no network")
-            replies, reports = await self._link.call(peer, Call(peer, self._site, questions), self._call_s)
+            replies, reports = await self._link.call(peer, Call(peer, self._site, questions, self.axes), self._call_s)
         except LinkError as error:
             if error.reason in UNFIT and count > 1:
                 return await self._halves(peer, flights)
@@ -131,7 +132,12 @@ class Calls:
     def _questions(self, flights: Flights) -> list[Question]:
         training = [kind == TRAIN for kind in flights.kinds]
         labelled = [True] * len(training) if self.shares_labels else training
-        return [*map(_QUESTION, zip(flights.ids, flights.items, flights.contexts, training, labelled, strict=True))]
+        contexts = [*map(self._told, flights.contexts)]
+        return [*map(_QUESTION, zip(flights.ids, flights.items, contexts, training, labelled, strict=True))]
+
+    def _told(self, context: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the part of a context that a peer is told: it reads features off the item itself."""
+        return context if self.axes is None or len(context) == len(self.axes) else context[: len(self.axes)]
 
     def seconds_per_item(self, peer: str) -> float | None:
         """Return how long a peer takes for an item, if it was ever asked."""
@@ -166,7 +172,7 @@ class Calls:
         within_s, now = self.deadline_s * ASK_SHARE, time.monotonic()
         for flight, _ in parked:
             flight.request.asking_since = flight.request.asking_since or now
-        reports = await self._link.report(peer, [flight.context for flight, _ in parked], within_s)
+        reports = await self._link.report(peer, [self._told(flight.context) for flight, _ in parked], within_s)
         since, told = time.monotonic() - within_s, list[tuple[Flight, Told]]()
         for (flight, before), report in zip(parked, reports, strict=True):
             known = {**before, peer: report}

@@ -130,11 +130,13 @@ class Deciding:
         columns = requests[0].columns
         if len(requests) > 1:
             columns = [list(chain.from_iterable(parts)) for parts in zip(*(r.columns for r in requests), strict=True)]
-        points = self.rules.place(columns)
         owners = [request for request in requests for _ in request.items]
         places = [*chain.from_iterable(range(len(request.items)) for request in requests)]
         items = [*chain.from_iterable(request.items for request in requests)]
-        self._choose(points, (owners, places, items, [NO_REASONS] * len(items)), NONE, (), uses)
+        for start, points in self.rules.placed(columns, len(items)):
+            part = slice(start, start + len(points))
+            flown = owners[part], places[part], items[part], [NO_REASONS] * len(points)
+            self._choose(points, flown, NONE, (), uses)
         for request in requests:
             if request.observer is not None:
                 self.predict(request.observer, request.items, partial(self._observed, request))

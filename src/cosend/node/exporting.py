@@ -220,7 +220,10 @@ def _axis_names(log: LogReader) -> list[str]:
     start = decode(log.first())
     if not isinstance(start, events.Started):
         raise StateError(f"{log.file}: its first event must be Started, it is {type(start).__name__}")
-    names = [_feature(description) for description in start.axes]
+    names = [_feature(description) for description in (start.axes[:-1] if start.features else start.axes)]
+    if start.features and log.oldest <= 1:  # else nobody knows any more in which order they were laid
+        laid = (event for event in (decode(data) for _, data in log.read()) if isinstance(event, events.Laid))
+        names += [name for event in laid for name in event.names]
     twice = {name for name, count in Counter(names).items() if count > 1}
     return [f"{name} {n}" if name in twice else name for n, name in enumerate(names)]
 

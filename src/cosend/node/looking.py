@@ -17,6 +17,7 @@ from cosend.errors import DecisionError
 from cosend.node.recall import Past, recall
 from cosend.site.events import Event
 from cosend.site.past import Codes
+from cosend.site.trusting import trusted_views
 from cosend.site.wire import decode
 from cosend.stores.log_index import LogIndex
 from cosend.version import VERSION
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 MOST_EVENTS: Final = 10_000
+MOST_TRUSTED: Final = 10  # parts of the context that are named
 LONG_MEMORY: Final = 1  # of mixed views, the one of no context that forgets nothing
 
 
@@ -46,6 +48,7 @@ class Looking:
             "answered_by": node.observer,
             "policy": learner.policy.facts(),
             "context": [axis.description for axis in node.setup.axes],
+            "trusted": self._trusted(),
             "up_s": time.time() - node.started_at,
             "items": learner.arrivals,
             "in_flight": node.deciding.requests.in_flight,
@@ -61,6 +64,14 @@ class Looking:
             "events": node.commits.position,
             "oldest_event": node.store.log.oldest,
         }
+
+    def _trusted(self) -> dict[str, float]:
+        """Return the parts of the context that carry the most weight, where several are mixed."""
+        learner = self.node.rules.learner
+        if not learner.policy.mixes:
+            return {}
+        shares = {name: view.share for name, view in trusted_views(learner.views(), self.node.rules.axis_names).items()}
+        return {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])[:MOST_TRUSTED]}
 
     def arms(self) -> list[Facts]:
         """Return every arm: what it costs, what is known of it, and whether it is used now."""

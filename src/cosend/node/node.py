@@ -129,6 +129,7 @@ class Node:
         posting = Posting(outbox, self.commits, self.link, self._do)
         calls = Calls(self.setup.name, self.link, self.commits, self._do)
         calls.deadline_s, calls.shares_labels = self.setup.deadline_s, rules.learner.policy.share_labels == "always"
+        calls.axes = rules.named
         self.peers = Peers(self.setup, rules, self.link, calls, posting, self.breakers)
         self.deciding = Deciding(self.setup, rules, self.commits, self.workers, self.peers, self.counts)
         self.deciding.observer = recovered.observer

@@ -120,27 +120,11 @@ class Peers:
     def _misfit(self, told: Announcement) -> str | None:
         """Return why a site may not be asked, None if it may."""
         arms = self.rules.learner.arms
-        reason = misread(self.setup, told)
-        if reason is None and told.site not in arms.peers:
+        if told.site not in arms.peers:
             if not self.setup.discover:
                 return "it is not a site of the network file, and peers are not discovered"
             if told.site in arms.own:
                 return "it has the name of a local classifier"
             if len(arms.peers) >= MOST_PEERS:
                 return f"there are {MOST_PEERS} peers already"
-        return reason
-
-
-def misread(setup: Setup, told: Announcement) -> str | None:
-    """Return why a site cannot read our items, None if it can."""
-    ours = setup.context
-    if told.context == ours:
         return None
-    return f"it describes items by {', '.join(told.context)}; this site by {', '.join(ours)}"
-
-
-def check_reads(setup: Setup, told: Announcement | None) -> None:
-    """Raise if a site has announced that it describes items in another way."""
-    reason = None if told is None else misread(setup, told)
-    if reason is not None:
-        raise CosendError(f"site {setup.name!r} does not answer {told.site if told else ''!r}: {reason}")

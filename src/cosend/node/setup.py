@@ -54,7 +54,7 @@ class Setup:
     retries: int = 3
     strict_labels: bool = False
     learns_from: Literal["used", "all"] = "used"
-    score_local: ScoreLocal = "used"
+    score_local: ScoreLocal | None = None
     limits_s: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
     keep_s: float = 7 * DAY_S
@@ -96,7 +96,7 @@ class Setup:
 
 def _try_out(rules: Rules) -> None:
     """Let rules do all that they do."""
-    own, dimensions = next(iter(rules.learner.arms.own)), len(rules.axes)
+    own, dimensions = next(iter(rules.learner.arms.own)), rules.learner.dimensions
     for count in (1, 2):
         points = np.zeros((count, dimensions))
         first = rules.choose(points).first

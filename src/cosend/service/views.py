@@ -28,6 +28,7 @@ class Summary(BaseModel):
     answered_by: str | None = Field(description="the classifier that answers while decisions are only observed")
     policy: dict[str, Any]
     context: list[str]
+    trusted: dict[str, float] = Field(description="the parts of the context that carry weight, where they are mixed")
     up_s: float
     items: int = Field(description="that have come since the site was made")
     in_flight: int = Field(description="items that are being decided")

@@ -138,19 +138,12 @@ class Network:
 
     def _check(self, site: Site, others: Sequence[Site]) -> None:
         """Raise unless a site fits the others; nothing is wired before all of them do."""
-        context = [axis.description for axis in site.axes]
         for other in others:
             if other.name == site.name:
                 raise NetworkError(f"two sites have the name {site.name!r}: names must differ")
             for one, two in ((site, other), (other, site)):
                 if one.name in two.learner.arms.names:
                     raise NetworkError(f"site {two.name!r} has an arm {one.name!r} already, the name of another site")
-            theirs = [axis.description for axis in other.axes]
-            if theirs != context:
-                raise NetworkError(
-                    f"sites {other.name!r} and {site.name!r} must describe an item by the same context, "
-                    f"got {theirs} and {context}"
-                )
             self._cost(site.name, other.name)
             self._cost(other.name, site.name)
 

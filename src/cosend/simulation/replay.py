@@ -6,8 +6,8 @@ choose one after the other. `gains[item, function]` says beforehand how right ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,11 @@ from cosend.core.kernel.entry_points import EPOCH_OVER, NO_ROOM
 from cosend.core.kernel.ledger import Ints
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.epochs import next_epoch
+from cosend.simulation.features import Coming, described, foresee
 from cosend.simulation.inputs import check_inputs, read_arrays, read_delays
 from cosend.simulation.kernel.ledgers import put_together, taken_apart, wire
 from cosend.simulation.kernel.loop import (
+    AXES_COME,
     DONE,
     PAUSED,
     PROGRESS_COLUMNS,
@@ -39,6 +41,7 @@ def replay(
     *,
     items: npt.ArrayLike | None = None,
     delay: npt.ArrayLike = 1,
+    features: Sequence[Mapping[str, Any]] | None = None,
     watch: Callable[[int, Trace], None] | None = None,
 ) -> Trace:
     """Run all sites over their streams and leave the learners as if they had seen every item one by one.
@@ -48,6 +51,8 @@ def replay(
     items     [slot, site]: which item arrives where, -1 for none; by default every item, in order, at every site
     delay     slots until a label is known: 0 is at once, before the next site chooses; 1 before the next slot; an array
               [slot, site] gives every label a delay of its own
+    features  the items themselves, by name, if every feature of them is looked at: learners get an axis for each behind
+              those of `contexts` when they have seen enough, as sites do; all of them must mix views
     watch     called now and then with how many slots are done, and the trace so far
 
     >>> from cosend import Learner
@@ -59,9 +64,12 @@ def replay(
     contexts, gains, items = read_arrays(learners, contexts, gains, items)
     delays = read_delays(delay, items.shape)
     check_inputs(learners, contexts, gains, items, int(delays.max(initial=0)))
-    labels = labels_in_order(delays, items, max(learner.memory.kept_width for learner in learners))
+    coming = [Coming(learner) for learner in learners] if features is None else foresee(learners, features, items)
+    places = described(contexts, coming)
+    labels = labels_in_order(delays, items, max(each.kept_width for each in coming))
     items = np.ascontiguousarray(items, np.int32)
     ledgers, wiring = [learner.ledger for learner in learners], wire(learners)
+    wiring.axes_at[:] = [each.next_at for each in coming]
     trace = Trace(np.zeros(items.shape, np.int8), np.zeros(items.shape, np.int16), np.zeros(items.shape, np.int16))
     asked = np.zeros(max(len(learner.arms) for learner in learners), np.bool_)
     progress = np.zeros(PROGRESS_COLUMNS, np.int64)
@@ -71,12 +79,15 @@ def replay(
         together, status = put_together(ledgers), PAUSED
         while status == PAUSED:
             stop = (int(progress[SLOT]) // pause + 1) * pause
-            status, site = run(together, wiring, contexts, gains, items, labels, trace, asked, progress, stop)
+            status, site = run(together, wiring, places, gains, items, labels, trace, asked, progress, stop)
             if watch is not None:
                 watch(int(progress[SLOT]), trace)
         ledgers = taken_apart(together, ledgers)
         if status == EPOCH_OVER:
             ledgers[site] = next_epoch(ledgers[site], learners[site].policy)
+        if status == AXES_COME:
+            ledgers[site] = coming[site].come(ledgers[site], labels, wiring.peer_sites, site)
+            wiring.axes_at[site] = coming[site].next_at
     for learner, ledger in zip(learners, ledgers, strict=True):
         learner.memory.use(ledger)
     return trace

@@ -184,7 +184,7 @@ class Deciding(Tries):
                 self.made[place], self.tickets[place] = row, row[0]
                 uses.setdefault(row[1], []).append(place)
             places, told = places[len(arms) :], {} if arms else told
-            if ask is not None and not self._ask(ask, told, uses):
+            if ask is not None and not self._ask(ask, places[0], told, uses):
                 failed = failed | {ask.peer}
         if site.score_local == "all":
             self.run_to_score(uses)  # all items at once, which models are faster with
@@ -194,7 +194,7 @@ class Deciding(Tries):
             else:
                 self._call(arm, numbers)
 
-    def _ask(self, ask: AskPeer, told: dict[str, LabelledData], uses: dict[str, list[int]]) -> bool:
+    def _ask(self, ask: AskPeer, place: int, told: dict[str, LabelledData], uses: dict[str, list[int]]) -> bool:
         """Ask a peer how much labelled data it has; false if it does not say.
 
         It must hear before of the items for which it was chosen already, as it would one by one.
@@ -202,7 +202,10 @@ class Deciding(Tries):
         if ask.peer in uses and not self._call(ask.peer, uses.pop(ask.peer)):
             return False
         try:
-            report = self.site.peers[ask.peer].report(ask.context)
+            peer, context = self.site.peers[ask.peer], ask.context[: len(self.site.rules.given)]
+            of_item = getattr(peer, "report_of", None)  # of one that may describe items in another way
+            known = self.items[place], context, self.site.rules.named
+            report = peer.report(context) if of_item is None else of_item(*known)
             self.site.learner.check_told({ask.peer: report})
             told[ask.peer] = report
         except Exception as error:  # whatever keeps a peer from answering
@@ -218,8 +221,9 @@ class Deciding(Tries):
         for place in places:
             ticket, _, kind, *_ = self.made[place]
             training = kind == TRAIN
-            questions.append(Question(ticket, self.items[place], self.contexts[place], training, training or always))
-        call = Call(peer, self.site.name, questions)
+            context = self.contexts[place][: len(self.site.rules.given)]
+            questions.append(Question(ticket, self.items[place], context, training, training or always))
+        call = Call(peer, self.site.name, questions, self.site.rules.named)
         replies = called(lambda: self.site.peers[peer].serve(call), len(questions))
         return self.enter(peer, places, replies, keeps=self.site.keeps_item(None))
 

@@ -7,6 +7,7 @@
     Context.time(20_000)                        how far the stream has come
     Context.time_of_day("timestamp")            0 is midnight, 0.5 noon
     Context.function(lambda item: ...)          anything else
+    Context.features()                          every feature; their axes come when enough items have, behind the others
 
 Several contexts are several axes. An axis works in two steps. `read` takes a column off the items of a batch: it may
 run code of the user and may refuse an item, and it changes nothing. `place` turns the column into places on the axis:
@@ -26,6 +27,7 @@ from cosend.classifiers.adapters import plain
 from cosend.core.checks import check_callable, check_kind, check_one_of, check_text, check_whole, is_number
 from cosend.core.kernel.ledger import Floats
 from cosend.errors import ContextError, SettingError, shown
+from cosend.site.features import AllFeatures
 from cosend.site.items import feature_column, number_column, time_of_day
 from cosend.site.past import Codes, Past, RecentValues
 
@@ -188,6 +190,11 @@ class Context(_Axis):
         without one is taken as it is.
         """
         return TimeOfDay(feature)
+
+    @staticmethod
+    def features(*, without: Sequence[str] = ()) -> AllFeatures:
+        """Return every feature of an item, but for some, as axes; a site without a context has that."""
+        return AllFeatures(tuple(without))
 
     @staticmethod
     def function(function: Callable[[Any], float], name: str = "function") -> FromFunction:
@@ -357,6 +364,8 @@ def as_axes(site: str, context: Any, candidates: Any) -> tuple[Axis, ...]:
     if (context == "auto") != (candidates is not None):
         allowed = "given with context='auto', and only then: a mapping from names to Contexts"
         raise SettingError(f"the candidates of site {site!r}", candidates, allowed)
+    if context is None:
+        return (AllFeatures(),)
     if context == "auto":
         check_kind(f"the candidates of site {site!r}", candidates, Mapping, "a mapping from names to Contexts")
         for each in candidates:
@@ -368,4 +377,8 @@ def as_axes(site: str, context: Any, candidates: Any) -> tuple[Axis, ...]:
             raise SettingError(f"the context of site {site!r}", axis, "a Context, or a list of them")
     if not axes:
         raise SettingError(f"the context of site {site!r}", context, "a Context, or a list of at least one")
-    return axes
+    last = [axis for axis in axes if isinstance(axis, AllFeatures)]
+    if len(last) > 1 or (last and candidates is not None):
+        allowed = "given once, and not among candidates: which features to trust is found out anyway"
+        raise SettingError(f"Context.features() of site {site!r}", context, allowed)
+    return (*(axis for axis in axes if not isinstance(axis, AllFeatures)), *last)

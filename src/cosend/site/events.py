@@ -34,6 +34,7 @@ class Started:
     ranked: Mapping[int, int]  # the axes that are ranks, and among how many values
     local: Mapping[str, float]  # classifiers and their costs
     score_local: str = "used"  # all: labels score every local classifier that costs nothing
+    features: bool = False  # the last axis stands for every feature of the items
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,25 @@ class Placed:
 
     values: Mapping[int, tuple[float, ...]]  # by axis that is a rank: the raw values
     codes: Mapping[int, tuple[Any, ...]]  # by axis that is a category: values that had not come before
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Items have come with features that are not known well enough yet."""
+
+    values: Mapping[str, tuple[Any, ...]]  # by feature: its values, None where it is missing
+    own: bool = True  # of the site itself; else of a peer
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Features are known well enough, and have got axes behind the others, in this order."""
+
+    names: tuple[str, ...]
+    edges: tuple[tuple[float, ...], ...]  # at which each is cut
+    repeats: tuple[bool, ...]  # whether its values repeat
+    values: tuple[tuple[Any, ...], ...]  # of a text or truth value, whose number is its place here
+    out: tuple[str, ...] = ()  # features that get no axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +224,8 @@ class ModeChanged:
 Event: TypeAlias = (
     Started
     | Placed
+    | Watched
+    | Laid
     | Chosen
     | Asked
     | Answered

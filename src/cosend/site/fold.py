@@ -22,6 +22,7 @@ from cosend.core.policy.policies import policy_from
 from cosend.errors import CosendError, StateError
 from cosend.site import events
 from cosend.site.context import Axis, Column, rank_all
+from cosend.site.features import Feature, Findings
 from cosend.site.messages import Lesson, Question
 from cosend.site.past import Codes, Past
 from cosend.site.rules import Rules
@@ -43,6 +44,7 @@ class RecordedAxis:
     description: str
     is_category: bool
     ranked: int
+    watches: bool = False
 
     def read(self, items: Sequence[Any]) -> Column:
         """Refuse: a log does not know how to read an item."""
@@ -154,8 +156,9 @@ def _started(event: events.Started, axes: Sequence[Axis] | None) -> Rules:
     if event.version != events.VERSION:
         raise StateError(f"it has version {event.version!r} of the events; this cosend reads {events.VERSION}")
     score_local: Any = event.score_local  # checked where it is used
+    features = len(event.axes) - 1 if event.features else -1
     recorded = [
-        RecordedAxis(description, n in event.categories, event.ranked.get(n, 0))
+        RecordedAxis(description, n in event.categories, event.ranked.get(n, 0), watches=n == features)
         for n, description in enumerate(event.axes)
     ]
     if axes is not None and [axis.description for axis in axes] != list(event.axes):
@@ -184,6 +187,17 @@ def _(event: events.Placed, rules: Rules) -> None:
     for axis, new in event.codes.items():
         for value in new:
             rules.past.codes[axis].code(value)
+
+
+@apply.register
+def _(event: events.Watched, rules: Rules) -> None:
+    rules.watched.remember(event.values, own=event.own)
+
+
+@apply.register
+def _(event: events.Laid, rules: Rules) -> None:
+    columns = event.names, event.edges, event.repeats, event.values
+    rules.lay(Findings([Feature(*each) for each in zip(*columns, strict=True)], list(event.out)))
 
 
 @apply.register

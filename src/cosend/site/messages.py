@@ -69,6 +69,7 @@ class Call(NamedTuple):
     peer: str
     caller: str
     questions: list[Question]
+    axes: tuple[str, ...] | None = None  # of the contexts, by name; None: those of the peer itself
 
 
 class Reply(NamedTuple):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cosend.core.kernel.partition import MOST_CODES
+from cosend.site.features import Watched
 
 SHARED: Final = MOST_CODES - 1  # the code of all values that came when there was no other left
 
@@ -68,6 +69,7 @@ class Past:
     newest_label: Any = None
     recent: dict[int, RecentValues] = field(default_factory=dict)  # by axis
     codes: dict[int, Codes] = field(default_factory=dict)  # by axis
+    features: Watched | None = None  # if every feature is an axis
 
     def remember_labels(self, tickets: Sequence[int], truths: Sequence[Any]) -> None:
         """Remember the label of the newest decision, now that these are known."""

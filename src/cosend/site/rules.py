@@ -35,20 +35,23 @@ from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, DecisionError, SettingError, UnansweredDecision, UnknownDecision
 from cosend.site import events
 from cosend.site.arm_changes import ArmChanges
-from cosend.site.context import Axis, Column, place_columns
+from cosend.site.context import Axis
+from cosend.site.features import Watched, watches
 from cosend.site.messages import Forward, Lesson, Question, Serving, Settled, Step
 from cosend.site.past import Codes, Past
+from cosend.site.placing import Placing, how_to_decide
 from cosend.site.rewards import Others, in_event
 from cosend.site.served import ServedRequests
 from cosend.site.transition import notes_of
 from cosend.version import VERSION as SOFTWARE
 
 
-class Rules(ArmChanges):
+class Rules(ArmChanges, Placing):
     """Everything that a site knows, and the only ways to change it.
 
     local    the local classifiers with their costs
     axes     of a context; they place items, and are not part of the state
+    policy, score_local    as of a Site
     journal  what every event is written to, for example `list.append`; None writes nothing
     """
 
@@ -61,22 +64,26 @@ class Rules(ArmChanges):
         policy: Policy | None = None,
         patience: Patience | None = None,
         seed: int = 0,
-        score_local: ScoreLocal = "used",
+        score_local: ScoreLocal | None = None,
         journal: events.Journal | None = None,
     ) -> None:
         self.name, self.axes = name, tuple(axes)
+        self.given = self.axes[:-1] if watches(axes) else self.axes
+        self.named = tuple(axis.description for axis in self.given)
         categories = [n for n, axis in enumerate(axes) if axis.is_category]
+        policy, score_local = how_to_decide(name, self.axes, policy, score_local)
         self.learner = Learner(
             name,
             own=local,
-            dimensions=len(axes),
+            dimensions=len(self.given),
             categories=categories,
             policy=policy,
             patience=patience,
             seed=seed,
             score_local=score_local,
         )
-        self.past = Past(codes={axis: Codes() for axis in categories})
+        features = Watched() if watches(self.axes) else None
+        self.past = Past(codes={axis: Codes() for axis in categories}, features=features)
         self.served = ServedRequests()
         self.journal = journal
         self._ranked = {n: axis.ranked for n, axis in enumerate(axes) if axis.ranked}
@@ -97,26 +104,10 @@ class Rules(ArmChanges):
             ranked=dict(self._ranked),
             local=dict(learner.arms.own),
             score_local=learner.score_local,
+            features=self.past.features is not None,
         )
 
     # Items
-
-    def place(self, columns: Sequence[Column]) -> Floats:
-        """Return the contexts of new items, [item, axis], from what the axes have read off them."""
-        if len(columns) != len(self.axes):
-            raise SettingError("columns", len(columns), f"as many as axes ({len(self.axes)})")
-        if not self.past.codes and not self._ranked:  # nothing is remembered of the items
-            return place_columns(self.axes, columns, self.past, self.learner.arrivals)
-        known = {axis: len(codes.values) for axis, codes in self.past.codes.items()}
-        points = self._change(place_columns, self.axes, columns, self.past, self.learner.arrivals)
-        event = None
-        if self.journal is not None:
-            values = {axis: tuple(float(value) for value in columns[axis]) for axis in self._ranked}
-            new = {axis: tuple(codes.values[known[axis] :]) for axis, codes in self.past.codes.items()}
-            if values or any(new.values()):
-                event = events.Placed(values, new)
-        self._write(event)
-        return points
 
     def choose(
         self,
@@ -149,10 +140,9 @@ class Rules(ArmChanges):
 
     def _check_points(self, points: Floats, again: Sequence[int]) -> None:
         """Raise unless compiled code may walk through these."""
-        if points.ndim != 2 or points.shape[1] != len(self.axes) or points.dtype != np.float64:
-            raise ContextError(
-                f"contexts of site {self.name!r} must be [item, {len(self.axes)} axes], as `place` gives"
-            )
+        axes = self.learner.dimensions
+        if points.ndim != 2 or points.shape[1] != axes or points.dtype != np.float64:
+            raise ContextError(f"contexts of site {self.name!r} must be [item, {axes} axes], as `place` gives")
         if again and (len(again) != len(points) or not 0 <= min(again) <= max(again) <= self.learner.arrivals):
             raise SettingError("again", again, "the arrival of each item as `choose` gave it, or 0 for a new one")
 
@@ -362,7 +352,8 @@ class Rules(ArmChanges):
         without: Collection[str],
     ) -> Serving:
         learner, codes = self.learner, self.past.codes
-        found = [self.understand(each, Codes.find) for each in contexts] if codes else contexts
+        is_spelled = codes or self.past.features is not None
+        found = [self.understand(each, Codes.find) for each in contexts] if is_spelled else contexts
         points, out = learner.check_answers(found, caller, requests, without)
         self.strike_served(caller, requests)
         if codes:

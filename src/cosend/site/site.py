@@ -55,17 +55,18 @@ class Site(Kept, Trusting, Tallied):
     """Decides for every item which local classifier or peer labels it, and learns from the truth which was best.
 
     classifiers    name -> scikit-learn or river model, or a function from item to label
-    context        one axis or several: `Context("duration", scale="log")`; "auto" finds out which of the
+    context        none: every feature of the items is looked at; or one axis or several: `Context("duration",
+                   scale="log")`, and `Context.features()` for every feature too; "auto" finds out which of the
                    `candidates` to trust
     candidates     name -> axis: what "auto" chooses from, each alone or all together; `trust()` shows how they fare
-    policy         how it decides; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
+    policy         how it decides; unless given, `MixedViews()` where every feature is looked at, else `ZoomingKLUCB()`
     costs          name -> cost of using a local classifier in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
     patience       how long it waits for labels; for ever unless given
     retries        how often an item is chosen for again when its arm has failed, the last time among local classifiers
     strict_labels  refuse a true label that no arm could have given; else it is a warning, once
     score_local    which classifiers a label scores: the arm that was "used", or "all": those that cost nothing are run
-                   on every item
+                   on every item; unless given, "all" where every feature is looked at and no policy is given
     learns_from    which labels a model that learns gets: those of items that it was "used" for, or "all" at this site
     journal        what its events are written to, for example `list.append`; `fold` makes its state of them
     """
@@ -75,7 +76,7 @@ class Site(Kept, Trusting, Tallied):
         name: str,
         *,
         classifiers: Mapping[str, Any],
-        context: Axis | Sequence[Axis] | Literal["auto"],
+        context: Axis | Sequence[Axis] | Literal["auto"] | None = None,
         candidates: Mapping[str, Axis] | None = None,
         policy: Policy | None = None,
         costs: Mapping[str, float] | None = None,
@@ -85,7 +86,7 @@ class Site(Kept, Trusting, Tallied):
         retries: int = 3,
         strict_labels: bool = False,
         learns_from: Literal["used", "all"] = "used",
-        score_local: ScoreLocal = "used",
+        score_local: ScoreLocal | None = None,
         journal: Journal | None = None,
     ) -> None:
         costs = {} if costs is None else costs
@@ -99,7 +100,7 @@ class Site(Kept, Trusting, Tallied):
         self.learns_from = learns_from
         self._labels = LabelCheck(name, strict=strict_labels)
         self.axes: tuple[Axis, ...] = as_axes(name, context, candidates)
-        self.axis_names = tuple(candidates or [axis.description for axis in self.axes])
+        self._candidates = tuple(candidates or ())
         if context == "auto" and not isinstance(policy, ContextSelection):
             policy = ContextSelection() if policy is None else ContextSelection(policy)
         self.classifiers: dict[str, Classifier] = {arm: as_classifier(model) for arm, model in classifiers.items()}
@@ -138,7 +139,7 @@ class Site(Kept, Trusting, Tallied):
 
     def classify(self, item: Any) -> Decision:
         """Label an item with a local classifier or by a peer."""
-        batch = self._decided([item], read_columns(self.axes, [item]))
+        (batch,) = self._decided([item], read_columns(self.axes, [item]))
         if batch.errors:
             raise batch.errors[0]
         return batch.decision(0)
@@ -162,7 +163,7 @@ class Site(Kept, Trusting, Tallied):
             parts = [(rows, columns)]
         first = self.learner.last_id + 1
         try:
-            batches = [self._decided(*part) for part in parts]
+            batches = [batch for part in parts for batch in self._decided(*part)]
         except BaseException:
             self._abandon(first)
             raise
@@ -170,20 +171,22 @@ class Site(Kept, Trusting, Tallied):
             return [decision for batch in batches for decision in batch.decisions()]
         raise self._some_unanswered(batches)
 
-    def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> Deciding:
+    def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> list[Deciding]:
         """Decide for items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
-        first = self.learner.last_id + 1
+        first, batches = self.learner.last_id + 1, list[Deciding]()
         self._items += len(items)
         if self.outbox:
             self.post(())  # a peer that cannot be told anything yet is not called either
         try:
-            batch = Deciding(self, items, self.rules.place(columns))
-            batch.run()
+            for start, points in self.rules.placed(columns, len(items)):
+                batches.append(Deciding(self, items[start : start + len(points)], points))
+                batches[-1].run()
         except BaseException:
             self._abandon(first)
             raise
-        self.tally.decided(batch.made, batch.errors)
-        return batch
+        for batch in batches:
+            self.tally.decided(batch.made, batch.errors)
+        return batches
 
     def _abandon(self, first: int) -> None:
         """Take back all decisions from an id on: nobody was told of them. A journal that is behind rules that out."""
@@ -291,13 +294,17 @@ class Site(Kept, Trusting, Tallied):
         """Return how much labelled data there is around a context."""
         return self.rules.report(context)
 
+    def report_of(self, item: Any, context: tuple[Any, ...], axes: tuple[str, ...]) -> LabelledData:
+        """Return how much labelled data there is around an item of a peer, whose axes have these names."""
+        return self.rules.report_of(item, context, axes)
+
     def serve(self, call: Call) -> list[Reply]:
         """Answer a peer's call with local classifiers; one that fails is replaced by another."""
         questions = call.questions
-        if len(questions) > 1 and self.may_drop(len(questions)):
+        if len(questions) > 1 and (self.rules.watches_peers or self.may_drop(len(questions))):
             return [reply for question in questions for reply in self.serve(call._replace(questions=[question]))]
         self._items += len(questions)
-        return Answering(self, call.caller, questions).run()
+        return Answering(self, call.caller, self.rules.described(call)).run()
 
     def teach(self, forward: Forward) -> None:
         """Take the true label of an item that was answered for a peer; one that waits no longer changes nothing."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.state import State
 from cosend.errors import StateError, shown
+from cosend.site.features import features_state, read_features
 from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
 from cosend.site.served import ServedRequests
@@ -33,6 +34,7 @@ def frozen_state(rules: Rules) -> Callable[[], State]:
             "newest_label": past.newest_label,
             "recent": [[axis, recent.window, list(recent.values)] for axis, recent in sorted(past.recent.items())],
             "codes": [[axis, list(codes.values)] for axis, codes in sorted(past.codes.items())],
+            "features": features_state(past.features),
         },
         "served": rules.served.rows(),
     }
@@ -55,7 +57,7 @@ def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
     learner = Learner.from_state(state)
     try:
         saved = state.facts["site"]
-        context, past = saved["context"], _past(saved["past"], len(rules.axes))
+        context, past = saved["context"], _past(saved["past"], len(rules.axes), learner)
         learner.registry.notes.update((int(ticket), _note(*note)) for ticket, *note in saved["answers"])
         served = ServedRequests()
         for ticket, caller, request in saved["served"]:
@@ -71,12 +73,15 @@ def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
     return commit
 
 
-def _past(saved: dict[str, Any], axes: int) -> Past:
+def _past(saved: dict[str, Any], axes: int, learner: Learner) -> Past:
     past = Past(int(saved["newest_labelled"]), saved["newest_label"])
     past.recent = {int(axis): RecentValues(int(window), values) for axis, window, values in saved["recent"]}
     past.codes = {int(axis): Codes(values) for axis, values in saved["codes"]}
     if not all(0 <= axis < axes for axis in (*past.recent, *past.codes)):
         raise ValueError("it has values of an axis that is not there")
+    past.features = read_features(saved.get("features"))
+    if len(past.features.laid if past.features is not None else ()) != learner.dimensions - learner.given:
+        raise ValueError("it has other features than axes")
     return past
 
 

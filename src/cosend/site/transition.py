@@ -7,12 +7,11 @@ from itertools import repeat
 from typing import Any, Final, ParamSpec, TypeVar
 
 from cosend.core.kernel.bookkeeping import TAUGHT, TRAIN
-from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import Learner
-from cosend.errors import ContextError, CosendError, StateError
+from cosend.errors import CosendError, StateError
 from cosend.site.events import Event, Journal
 from cosend.site.messages import Forward, Open
-from cosend.site.past import Codes, Past
+from cosend.site.past import Past
 from cosend.site.rewards import Others
 from cosend.site.served import ServedRequests
 
@@ -70,33 +69,6 @@ class Transitions:
         """Tell whether a peer was promised the label of a choice: after trainings, or after every call."""
         is_peer = arm >= len(self.learner.arms.own)
         return is_peer and (kind == TRAIN or self.learner.policy.share_labels == "always")
-
-    def spell(self, point: Floats) -> tuple[Any, ...]:
-        """Return a context as others understand it: the values of categories in place of this site's codes."""
-        spelled: list[Any] = point.tolist()
-        for axis, codes in self.past.codes.items():
-            spelled[axis] = codes.value(int(spelled[axis]))
-        return tuple(spelled)
-
-    def spell_all(self, points: Floats) -> list[tuple[Any, ...]]:
-        """Return contexts as others understand them."""
-        if self.past.codes:
-            return [self.spell(point) for point in points]
-        return list(map(tuple, points.tolist()))
-
-    def understand(self, context: Sequence[Any], code: Callable[[Codes, Any], int]) -> tuple[float, ...]:
-        """Return a context that was spelled as a point, with this site's codes for the values of categories."""
-        if not self.past.codes:
-            return tuple(context)
-        point = list(context)
-        for axis, codes in self.past.codes.items():
-            if axis < len(point):
-                if not isinstance(point[axis], str | int | float | None) or point[axis] != point[axis]:
-                    raise ContextError(
-                        f"axis {axis} of a context of site {self.name!r} is not a value: {point[axis]!r}"
-                    )
-                point[axis] = float(code(codes, point[axis]))
-        return tuple(point)
 
     def forget_overdue(self) -> list[Forward]:
         """Forget what became overdue, and return what peers are to be told: no label will come for it."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
 
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.values import Explanation, View
-from cosend.site.context import Axis, Column, place_columns, read_columns
+from cosend.site.context import Axis, Column, read_columns
+from cosend.site.features import features_in
 from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
 
@@ -21,22 +21,30 @@ class Trusting:
     """The part of a site that tells what it goes by."""
 
     axes: tuple[Axis, ...]
-    axis_names: tuple[str, ...]
     rules: Rules
+    _candidates: tuple[str, ...]
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """The names of the axes: those of candidates if there are any; features that have got one are behind."""
+        return self._candidates or self.rules.axis_names
 
     def trust(self) -> dict[str, View]:
         """Return by name the parts of the context that may be trusted, and how each of them fares."""
-        trusted: dict[str, View] = {}
-        for view in self.rules.learner.views():
-            name = name_of_view(view, self.axis_names)
-            trusted[name] = joined(trusted[name], view) if name in trusted else view
-        return trusted
+        return trusted_views(self.rules.learner.views(), self.axis_names)
 
     def explain(self, item: Any) -> list[tuple[str, Explanation]]:
         """Return by name what every view of `MixedViews` forecasts for an item now, the largest weight first."""
-        past, arrivals = deepcopy(self.rules.past), self.rules.learner.arrivals
-        (point,) = place_columns(self.axes, read_columns(self.axes, [item]), past, arrivals)
+        (point,) = self._looked_up([item])
         return [(name_of_view(each.view, self.axis_names), each) for each in self.rules.learner.explain(point)]
+
+    def _looked_up(self, items: Sequence[Any]) -> Floats:
+        """Return [item, axis]: where each item would lie if it came next; nothing changes."""
+        rules, past = self.rules, self.rules.past
+        points = looked_up(rules.given, items, past, rules.learner.arrivals)
+        if past.features is None:
+            return points
+        return np.hstack([points, past.features.place(features_in(read_columns(self.axes[-1:], items)))])
 
     def best_local(self, items: Sequence[Any]) -> list[str]:
         """Return for every item the local classifier that has done best so far around its context.
@@ -51,8 +59,7 @@ class Trusting:
         >>> site.best_local([{"x": 0.5}])
         ['one']
         """
-        learner = self.rules.learner
-        points = looked_up(self.axes, items, self.rules.past, learner.arrivals)
+        learner, points = self.rules.learner, self._looked_up(items)
         flags = [(False, False)] * len(points)  # neither training nor a label to come: nothing is entered
         answers = learner.answer_many(points, caller=NOBODY, requests=[0] * len(points), flags=flags)
         return [answer.function for answer in answers]
@@ -74,6 +81,15 @@ def _places(axis: Axis, number: int, column: Column, past: Past, arrivals: int) 
         codes = past.codes.get(number, Codes())
         return [codes.find(value) for value in column]
     return [float(axis.place(column[n : n + 1], past, arrivals)[0]) for n in range(len(column))]
+
+
+def trusted_views(views: Sequence[View], axes: Sequence[str]) -> dict[str, View]:
+    """Return views by name; those of the same axes are one."""
+    trusted: dict[str, View] = {}
+    for view in views:
+        name = name_of_view(view, axes)
+        trusted[name] = joined(trusted[name], view) if name in trusted else view
+    return trusted
 
 
 def name_of_view(view: View, axes: Sequence[str]) -> str:

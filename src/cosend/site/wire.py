@@ -52,6 +52,8 @@ KINDS: Final[dict[int, type[Any]]] = {
     16: events.Named,
     17: events.ModeChanged,
     18: events.Shown,
+    19: events.Watched,
+    20: events.Laid,
 }
 FOLLOWING: Final = ("ids", "requests")  # fields of which the differences are written
 

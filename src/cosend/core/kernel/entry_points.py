@@ -15,7 +15,7 @@ from cosend.core.kernel.bookkeeping import BY_MIXTURE, TAUGHT
 from cosend.core.kernel.cos import ASK, Asked
 from cosend.core.kernel.ledger import EMPTY, Floats, Ints, Ledger, Words, has_room
 from cosend.core.kernel.location import visit_cell
-from cosend.core.kernel.mixed_rows import find_mixed_rows, forecast
+from cosend.core.kernel.mixed_rows import forecast
 from cosend.core.kernel.mixed_steps import choose_mixed, enter_mixed, enter_mixed_answer
 from cosend.core.kernel.overdue import drop_if_too_many, drop_overdue, learn_slot, strike_slot
 from cosend.core.kernel.partition import epoch_is_over, first_bad_axis
@@ -224,8 +224,7 @@ def forecast_one(arrays: Arrays, context: Floats) -> int:
     bad = first_bad_axis(context, ledger.site[col.CATEGORIES], ledger.site[col.RULE] == BY_MIXTURE)
     if bad < 0:
         kept = waiting.contexts[slot_of(waiting.entries, ledger.site[col.TICKETS] + 1)]
-        find_mixed_rows(ledger, context, False, kept)
-        forecast(ledger, kept)
+        forecast(ledger, context, False, kept)
     return bad
 
 

@@ -1,4 +1,4 @@
-"""Mixed views: a label that comes. The views are weighed by what they forecast, then learn, then the pattern moves.
+"""Mixed views: a label that comes. The views learn, are weighed by what they forecast, then the pattern moves.
 
 weight      times the root of how likely the view held the gains of all arms that are scored: their number, rounded up
             to a power of two, says which root, because square roots are quick; then as shares of one, of which a
@@ -22,14 +22,28 @@ PATTERN_BITS: Final = 4
 
 
 @compiled
-def chance_of(forecast: float, gain: float) -> float:
-    """Return how likely a gain was held to be."""
-    chance = min(max(forecast, LEAST_CHANCE), 1.0 - LEAST_CHANCE)
+def hold(likely: Floats, forecasts: Floats, gain: float) -> None:
+    """Multiply how likely views hold all that is known by how likely each held a gain, from its forecast.
+
+    Plain loops over arrays from their start, which the compiler makes wide instructions of.
+    """
     if gain >= 1.0:
-        return chance
-    if gain <= 0.0:
-        return 1.0 - chance
-    return math.exp(gain * math.log(chance) + (1.0 - gain) * math.log(1.0 - chance))
+        for n in range(likely.shape[0]):
+            likely[n] *= within_reason(forecasts[n])
+    elif gain <= 0.0:
+        for n in range(likely.shape[0]):
+            likely[n] *= 1.0 - within_reason(forecasts[n])
+    else:
+        for n in range(likely.shape[0]):
+            chance = within_reason(forecasts[n])
+            likely[n] *= math.exp(gain * math.log(chance) + (1.0 - gain) * math.log(1.0 - chance))
+
+
+@compiled
+def within_reason(forecast: float) -> float:
+    """Return a forecast that is not too sure of anything."""
+    chance = LEAST_CHANCE if forecast < LEAST_CHANCE else forecast
+    return 1.0 - LEAST_CHANCE if chance > 1.0 - LEAST_CHANCE else chance
 
 
 @compiled
@@ -40,18 +54,22 @@ def is_scored(others: Floats, function: int, used: int) -> bool:
 
 @compiled
 def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Floats) -> None:
-    """Weigh the views by how likely each held the gains of a label to be, when the item was decided."""
+    """Weigh the views by how likely each held the gains of a label to be, when the item was decided.
+
+    The rows of the item are not needed in `kept` any more when this is done: what is likely takes their places.
+    """
     views, count, own = ledger.views, ledger.site[col.VIEWS], ledger.site[col.OWN_COUNT]
-    total = 0.0
+    likely, judges, total = kept[:count], 1, 0.0
+    likely[:] = 1.0
+    hold(likely, kept[count * (1 + own) : count * (2 + own)], gain)
+    for function in range(min(others.shape[0], MOST_JUDGES)):
+        held = kept[count * (1 + function) : count * (2 + function)]
+        if is_scored(others, function, arm) and not math.isnan(held[0]):
+            hold(likely, held, others[function])
+            judges += 1
+    take_roots(likely, judges)
     for view in range(count):
-        place = count + view * (own + 1)
-        chance, judges = chance_of(kept[place + own], gain), 1.0
-        for function in range(min(others.shape[0], MOST_JUDGES)):
-            held = kept[place + function]
-            if is_scored(others, function, arm) and not math.isnan(held):
-                chance *= chance_of(held, others[function])
-                judges += 1.0
-        views[view, col.VIEW_WEIGHT] *= root_of_chance(chance, judges)
+        views[view, col.VIEW_WEIGHT] *= likely[view]
         total += views[view, col.VIEW_WEIGHT]
     share = ledger.parameters[col.SHARE]
     for view in range(count):
@@ -59,11 +77,13 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
 
 
 @compiled
-def root_of_chance(chance: float, judges: float) -> float:
-    """Return the root of a product of so many chances: about their geometric mean."""
-    while judges > 1.0:
-        chance, judges = math.sqrt(chance), judges / 2.0
-    return chance
+def take_roots(likely: Floats, judges: int) -> None:
+    """Take the roots of products of so many chances: about their geometric means."""
+    power = 1
+    while power < judges:
+        power *= 2
+        for n in range(likely.shape[0]):
+            likely[n] = math.sqrt(likely[n])
 
 
 @compiled
@@ -76,8 +96,7 @@ def add_gain(ledger: Ledger, row: int, arm: int, memory: float, gain: float) -> 
 
 @compiled_apart
 def learn_mixed(ledger: Ledger, ticket: int, arm: int, kind: int, gain: float, others: Floats, kept: Floats) -> None:
-    """Weigh the views by a label, enter it in the rows that were kept, and take the pattern if it is the newest."""
-    weigh_views(ledger, arm, gain, others, kept)
+    """Enter a label in the rows that were kept, weigh the views by it, and take the pattern if it is the newest."""
     for view in range(ledger.site[col.VIEWS]):
         row = int(kept[view])
         if row != EMPTY:
@@ -91,6 +110,7 @@ def learn_mixed(ledger: Ledger, ticket: int, arm: int, kind: int, gain: float, o
             for function in range(others.shape[0]):
                 if is_scored(others, function, arm):
                     add_gain(ledger, row, function, memory, others[function])
+    weigh_views(ledger, arm, gain, others, kept)
     if ticket > ledger.site[col.NEWEST]:
         ledger.site[col.NEWEST] = ticket
         ledger.site[col.PATTERN] = 1 + pattern_of(ledger, arm, gain, others)

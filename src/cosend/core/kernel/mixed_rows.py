@@ -6,8 +6,8 @@
                                                p = (S + p of view 0) / (N + 1); that of the coarser view without a row
 
 A pattern is which local classifiers were right about the newest labelled item. What a label needs of an item when it
-comes stands in one line of numbers, `kept`: the row in every view, then for every view the forecasts of the local
-classifiers and of the arm that was used. SPEC 7, "MixedViews", is the source.
+comes stands in one line of numbers, `kept`: the row in every view, then what all views forecast of the first local
+classifier, of the second, and so on, and of the arm that was used. SPEC 7, "MixedViews", is the source.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ONE_AXIS: Final = 1
 TWO_AXES: Final = 2
 ALL_AXES: Final = 3
 PATTERNS: Final = 4
+ONE_CODE: Final = 5
 
 ENOUGH_LABELS: Final = 32  # in a row, before finer views have rows there
 MISSING: Final = -1  # the key of an item that lacks a value on an axis
@@ -53,16 +54,17 @@ def mixed_key(ledger: Ledger, view: int, context: Floats) -> int:
     """Return the key of the cell of a view that holds an item, or MISSING if it lacks a value there."""
     seen, kind, number = ledger.views[view], ledger.views[view, col.VIEW_KIND], 0
     slices = int(seen[col.VIEW_SLICES])
-    if kind in (ONE_AXIS, TWO_AXES):
-        axis = int(seen[col.VIEW_FIRST])
-        if math.isnan(context[axis]):
+    if kind in (ONE_AXIS, ONE_CODE):
+        x = context[int(seen[col.VIEW_FIRST])]
+        if math.isnan(x):
             return MISSING
-        number = index_on(ledger, axis, context[axis], slices)
-        if kind == TWO_AXES:
-            axis = int(seen[col.VIEW_SECOND])
-            if math.isnan(context[axis]):
-                return MISSING
-            number = number * radix_of(ledger, axis, slices) + index_on(ledger, axis, context[axis], slices)
+        number = slice_of(x, slices) if kind == ONE_AXIS else int(x)
+    elif kind == TWO_AXES:
+        one, two = int(seen[col.VIEW_FIRST]), int(seen[col.VIEW_SECOND])
+        if math.isnan(context[one]) or math.isnan(context[two]):
+            return MISSING
+        number = index_on(ledger, one, context[one], slices) * radix_of(ledger, two, slices)
+        number += index_on(ledger, two, context[two], slices)
     elif kind == ALL_AXES:
         for axis in range(ledger.site[col.DIMENSIONS]):
             if math.isnan(context[axis]):
@@ -74,42 +76,54 @@ def mixed_key(ledger: Ledger, view: int, context: Floats) -> int:
 
 
 @compiled
-def find_mixed_rows(ledger: Ledger, context: Floats, begins: bool, kept: Floats) -> None:
-    """Write the row of an item in every view into `kept`; rows that are not there are begun if it may and has room."""
-    site, views = ledger.site, ledger.views
-    for view in range(site[col.VIEWS]):
-        row, up = EMPTY, int(kept[int(views[view, col.VIEW_UP])])
-        if not views[view, col.VIEW_FINE] or (up != EMPTY and ledger.cells[up, col.CELL_LABELS] >= ENOUGH_LABELS):
-            key = mixed_key(ledger, view, context)
-            if key != MISSING:
-                row = find_row(ledger, key)
-                if row == EMPTY and begins and site[col.ROWS] < site[col.MAX_ROWS]:
-                    row = row_for(ledger, key)
-        kept[view] = row
+def find_mixed_row_of(ledger: Ledger, view: int, context: Floats, begins: bool) -> int:
+    """Return the row of an item in a view, or EMPTY; one that is not there is begun if it may and there is room."""
+    key = mixed_key(ledger, view, context)
+    if key == MISSING:
+        return EMPTY
+    row = find_row(ledger, key)
+    if row == EMPTY and begins and ledger.site[col.ROWS] < ledger.site[col.MAX_ROWS]:
+        row = row_for(ledger, key)
+    return row
 
 
 @compiled
-def forecast(ledger: Ledger, kept: Floats) -> None:
-    """Write what every view forecasts of every arm behind the columns of the view, and behind the first all together.
+def forecast(ledger: Ledger, context: Floats, begins: bool, kept: Floats) -> float:
+    """Find the rows of an item, and what every view forecasts of every arm; returns how many items came where it lies.
 
-    One pass over the views: the sums of the arms do not wait for each other.
+    The rows go into `kept`, the forecasts behind the columns of the views, and behind those of the first what all views
+    together forecast. One pass over the views, so that each row is fetched once.
     """
-    views, first, arms = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT]
-    forecast_whole(ledger, int(kept[0]))
+    views, first, arms, up = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT], 0
+    row = find_mixed_row_of(ledger, 0, context, begins)
+    kept[0] = row
+    forecast_whole(ledger, row)
+    seen = views[0, col.VIEW_WEIGHT] * ledger.cells[row, col.CELL_ARRIVALS] if row != EMPTY else 0.0
+    whole, sums = views[0, first : first + arms], views[0, first + arms :]
     for view in range(1, ledger.site[col.VIEWS]):
-        row, weight = int(kept[view]), views[view, col.VIEW_WEIGHT]
+        row, up, weight = EMPTY, int(views[view, col.VIEW_UP]), views[view, col.VIEW_WEIGHT]
+        if not views[view, col.VIEW_FINE] or has_enough(ledger, int(kept[up])):
+            row = find_mixed_row_of(ledger, view, context, begins)
+        kept[view] = row
         if row != EMPTY:
+            seen += weight * ledger.cells[row, col.CELL_ARRIVALS]
+            known, said = ledger.rewards[row], views[view, first:]
             for arm in range(arms):
-                total, count = ledger.rewards[row, arm, col.REWARD_SUM], ledger.rewards[row, arm, col.REWARD_COUNT]
-                chance = (total + views[0, first + arm]) / (count + 1.0)
-                views[view, first + arm] = chance
-                views[0, first + arms + arm] += weight * chance
+                said[arm] = (known[arm, col.REWARD_SUM] + whole[arm]) / (known[arm, col.REWARD_COUNT] + 1.0)
+            for arm in range(arms):
+                sums[arm] += weight * said[arm]
         else:
-            up = int(views[view, col.VIEW_UP])
+            said, coarser = views[view, first:], views[up, first:]
             for arm in range(arms):
-                chance = views[up, first + arm]
-                views[view, first + arm] = chance
-                views[0, first + arms + arm] += weight * chance
+                said[arm] = coarser[arm]
+                sums[arm] += weight * said[arm]
+    return float(seen)
+
+
+@compiled
+def has_enough(ledger: Ledger, row: int) -> bool:
+    """Tell whether finer views may have rows below one."""
+    return row != EMPTY and ledger.cells[row, col.CELL_LABELS] >= ENOUGH_LABELS
 
 
 @compiled
@@ -129,28 +143,16 @@ def forecast_whole(ledger: Ledger, row: int) -> None:
 def keep_forecasts(ledger: Ledger, arm: int, kept: Floats) -> None:
     """Write the forecasts of the local classifiers, and of the arm that is used, into `kept`."""
     views, count, own = ledger.views, ledger.site[col.VIEWS], ledger.site[col.OWN_COUNT]
-    for view in range(count):
-        place = count + view * (own + 1)
-        for function in range(own):
-            kept[place + function] = views[view, col.VIEW_COLUMNS + function]
-        kept[place + own] = views[view, col.VIEW_COLUMNS + arm]
+    for function in range(own + 1):
+        place, what = count * (1 + function), col.VIEW_COLUMNS + (function if function < own else arm)
+        for view in range(count):
+            kept[place + view] = views[view, what]
 
 
 @compiled
 def mean_forecast(ledger: Ledger, arm: int) -> float:
     """Return what all views together forecast of an arm."""
     return float(ledger.views[0, col.VIEW_COLUMNS + ledger.site[col.ARM_COUNT] + arm])
-
-
-@compiled
-def items_seen(ledger: Ledger, kept: Floats) -> float:
-    """Return how many items came where this one lies, by the weights of the views."""
-    seen = 0.0
-    for view in range(ledger.site[col.VIEWS]):
-        row = int(kept[view])
-        if row != EMPTY:
-            seen += ledger.views[view, col.VIEW_WEIGHT] * ledger.cells[row, col.CELL_ARRIVALS]
-    return seen
 
 
 @compiled

@@ -23,9 +23,7 @@ from cosend.core.kernel.indices import NEVER_TRIED, kl_upper_bound
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger, find_row
 from cosend.core.kernel.mixed_rows import (
     MISSING,
-    find_mixed_rows,
     forecast,
-    items_seen,
     keep_forecasts,
     mean_forecast,
     mixed_key,
@@ -91,9 +89,9 @@ def nth_by_mixture(ledger: Ledger, first: int, level: float, best: float, n: int
 
 
 @compiled
-def level_of_mixture(ledger: Ledger, kept: Floats) -> float:
-    """Return how unlikely a mean is held to be before it is ruled out."""
-    return float(ledger.parameters[col.BONUS] * math.log(max(1.0, items_seen(ledger, kept))))
+def level_of_mixture(ledger: Ledger, seen: float) -> float:
+    """Return how unlikely a mean is held to be before it is ruled out, where so many items came."""
+    return float(ledger.parameters[col.BONUS] * math.log(max(1.0, seen)))
 
 
 @compiled
@@ -119,9 +117,7 @@ def choose_mixed(
     ledger: Ledger, context: Floats, arrival: int, arrivals: int, kept: Floats
 ) -> tuple[int, int, int, int]:
     """Choose an arm for the `arrival`-th item and enter the choice: (phase, arm, row, candidates)."""
-    find_mixed_rows(ledger, context, True, kept)
-    forecast(ledger, kept)
-    level = level_of_mixture(ledger, kept)
+    level = level_of_mixture(ledger, forecast(ledger, context, True, kept))
     first, ties, index = best_by_mixture(ledger, ledger.site[col.ARM_COUNT], level, kept)
     arm = nth_by_mixture(ledger, first, level, index, draw_one(ledger, draws.BEST_ARM, ties), kept)
     phase = phase_of_mixture(ledger, arm, kept)
@@ -132,8 +128,7 @@ def choose_mixed(
 @compiled_apart
 def enter_mixed(ledger: Ledger, context: Floats, arm: int, arrival: int, arrivals: int, kept: Floats) -> int:
     """Enter a choice that was made before; returns its row."""
-    find_mixed_rows(ledger, context, True, kept)
-    forecast(ledger, kept)
+    forecast(ledger, context, True, kept)
     enter_forecast_choice(ledger, arm, arrival, arrivals, kept)
     return shown_row(ledger, kept)
 
@@ -159,9 +154,7 @@ def answer_mixed(
 ) -> tuple[int, int]:
     """Return the local function with which to answer a peer, and its row; no count moves before its label comes."""
     site = ledger.site
-    find_mixed_rows(ledger, context, labelled, kept)
-    forecast(ledger, kept)
-    level = level_of_mixture(ledger, kept)
+    level = level_of_mixture(ledger, forecast(ledger, context, labelled, kept))
     first, ties, index = best_by_mixture(ledger, site[col.OWN_COUNT], level, kept)
     n = draws.pick(site[col.KEY0], site[col.KEY1], caller, request, draws.ANSWER_BEST, ties)
     function = nth_by_mixture(ledger, first, level, index, n, kept)
@@ -174,8 +167,7 @@ def answer_mixed(
 @compiled_apart
 def enter_mixed_answer(ledger: Ledger, context: Floats, function: int, kept: Floats) -> int:
     """Enter an answer that was given before and that a label will follow; returns its row."""
-    find_mixed_rows(ledger, context, True, kept)
-    forecast(ledger, kept)
+    forecast(ledger, context, True, kept)
     keep_forecasts(ledger, function, kept)
     ledger.site[col.TICKETS] += 1
     return shown_row(ledger, kept)

@@ -19,6 +19,7 @@ from cosend.core.kernel.ledger import Floats, Ints, Ledger
 # 81 ** 0.25 is 3.0000000000000004 in floating point and must give 3 slices, not 4.
 ROUNDING: Final = 1e-9
 LARGEST_KEY: Final = 2**56  # and some bits for the view
+MOST_AXES: Final = 52  # that are given: those of a view, with that of time, are bits of a double
 MOST_CODES: Final = 4096  # of a category
 
 
@@ -83,7 +84,7 @@ def first_bad_axis(context: Floats, categories: int, may_lack: bool) -> int:
     One that is not a number lacks a value, which only mixed views can do without.
     """
     for axis in range(context.shape[0]):
-        x, is_code = context[axis], (categories >> axis) & 1
+        x, is_code = context[axis], axis < MOST_AXES and (categories >> axis) & 1
         if may_lack and math.isnan(x):
             continue
         if not 0.0 <= x <= (MOST_CODES - 1.0 if is_code else 1.0) or (is_code and x != math.floor(x)):

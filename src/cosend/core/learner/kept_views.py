@@ -25,6 +25,25 @@ def for_other_arms(
     return ledger._replace(views=np.hstack([ledger.views[:, : col.VIEW_COLUMNS], np.zeros((views, 2 * arms))]))
 
 
+def for_more_views(registry: Registry, before: int, views: int, own: int) -> None:
+    """Give what waits the width that it has with so many views."""
+    table = registry.table
+    kept = with_more_views(table.contexts, before, views, own)
+    kept[table.entries[:, col.WAIT_ID] == 0] = 0.0
+    registry.table = table._replace(contexts=kept)
+
+
+def with_more_views(kept: Floats, before: int, views: int, own: int) -> Floats:
+    """Return what was kept of items as if there had been more views: they had no rows, and forecast as the first does.
+
+    kept  [..., number], with room for `before` views at least
+    """
+    numbers = kept[..., : kept_width(before, own)].reshape(*kept.shape[:-1], 2 + own, before)
+    new = np.repeat(numbers[..., :1], views - before, axis=-1)
+    new[..., 0, :] = EMPTY
+    return np.concatenate([numbers, new], axis=-1).reshape(*kept.shape[:-1], kept_width(views, own))
+
+
 def forget_patterns(ledger: Ledger, number: int, own: int, arms: int) -> None:
     """Forget what was learnt of patterns, before an arm leaves that is part of them or moves the numbers of others."""
     rows = int(ledger.site[col.ROWS])
@@ -41,11 +60,11 @@ def _reshape_kept(registry: Registry, views: int, own: int, change: Callable[[An
     before = table.contexts.shape[1] // views - 2
     if own == before:  # it was a peer
         return
-    rows, forecasts = table.contexts[:, :views], table.contexts[:, views:].reshape(-1, views, before + 1)
-    local = change(forecasts[:, :, :-1], 2)
+    rows, forecasts = table.contexts[:, :views], table.contexts[:, views:].reshape(-1, before + 1, views)
+    local = change(forecasts[:, :-1], 1)
     if own > before:
-        local[:, :, -1] = np.nan  # it joined behind the other local ones
-    kept = np.concatenate([local, forecasts[:, :, -1:]], axis=2).reshape(len(rows), -1)
+        local[:, -1] = np.nan  # it joined behind the other local ones
+    kept = np.concatenate([local, forecasts[:, -1:]], axis=1).reshape(len(rows), -1)
     kept[table.entries[:, col.WAIT_ID] == 0] = 0.0
     registry.table = table._replace(contexts=np.ascontiguousarray(np.hstack([rows, kept])))
 
@@ -58,7 +77,7 @@ def fits_kept(kept: Floats, ledger: Ledger, rows: int, own: int) -> bool:
         kept.shape[1] == kept_width(views, own)
         and bool(np.isin(places, np.arange(EMPTY, rows)).all())
         and not np.isinf(kept).any()
-        and not np.isnan(kept[:, views + own :: own + 1]).any()
+        and not np.isnan(kept[:, views * (1 + own) :]).any()
     )
 
 

@@ -21,10 +21,19 @@ from cosend.core.kernel.cos import ASK
 from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
 from cosend.core.kernel.partition import first_bad_axis
 from cosend.core.learner.arms import Arms
+from cosend.core.learner.changing import Changing
 from cosend.core.learner.late_labels import LateLabels
 from cosend.core.learner.looking import Looking
 from cosend.core.learner.memory import Memory
-from cosend.core.learner.points import PointLike, bad_context, category_bits, check_points, read_point, read_points
+from cosend.core.learner.points import (
+    PointLike,
+    bad_context,
+    category_bits,
+    check_dimensions,
+    check_points,
+    read_point,
+    read_points,
+)
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.state import State, restored, state_of
 from cosend.core.learner.values import (
@@ -38,20 +47,19 @@ from cosend.core.learner.values import (
 )
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
-from cosend.errors import ArmError, SettingError
+from cosend.errors import ArmError
 
-MOST_DIMENSIONS: Final = 52  # the axes of a view, with that of time, are bits of a double
 Made: TypeAlias = tuple[list[int], list[int], list[int], list[int]]  # phases, arms, cells and candidates of choices
 NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
 
 
-class Learner(LateLabels, Looking):
+class Learner(LateLabels, Looking, Changing):
     """Chooses an arm for every context and learns from late rewards which one is best where.
 
     name        of the site; draws depend on it
     own, peers  the arms with their costs in [0, 1], for example {"tree": 0.0, "forest": 0.02}
-    dimensions  of a context
+    dimensions  of a context; 0 if there is none, which only `MixedViews` can do without. `add_axes` adds some
     categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
     policy      how it chooses; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
     score_local  "all": a label scores every local classifier that costs nothing, if `learn` is told what it gained
@@ -80,14 +88,13 @@ class Learner(LateLabels, Looking):
         policy = ZoomingKLUCB() if policy is None else policy
         patience = Patience() if patience is None else patience
         check_text("the name of a learner", name)
-        check_whole("dimensions", dimensions)
-        if dimensions > MOST_DIMENSIONS:
-            raise SettingError("dimensions", dimensions, f"at most {MOST_DIMENSIONS}")
         check_whole("seed", seed, least=0)
         check_one_of("score_local", score_local, get_args(ScoreLocal))
         check_kind(f"the policy of site {name!r}", policy, Policy, "a policy, for example CoS()")
         check_kind(f"the patience of site {name!r}", patience, Patience, "a Patience")
-        self.name, self.dimensions, self.seed = name, dimensions, seed
+        check_dimensions(name, dimensions, policy)
+        self.name, self.given, self.dimensions, self.seed = name, dimensions, dimensions, seed
+        self.features: list[int] = []  # how many got axes, each time that some did
         self.categories, self.score_local = category_bits(categories, dimensions), score_local
         self.policy: Policy = policy
         self.arms = Arms(name, own, {} if peers is None else peers)
@@ -310,45 +317,6 @@ class Learner(LateLabels, Looking):
         if all(name in without or name in self.arms.paused for name in self.arms.own):
             raise ArmError(f"site {self.name!r} has no classifier left with which to answer {caller!r}")
         return points, out
-
-    # Arms that join and leave, pause and resume
-
-    def add_own(self, name: str, cost: float = 0.0) -> None:
-        """Add a local classifier; what is known of the other arms stays."""
-        self._joined(self.arms.add_own(name, cost))
-
-    def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
-        """Add a peer that announces this many classifiers; what is known of the other arms stays."""
-        self._joined(self.arms.add_peer(name, cost, functions))
-
-    def _joined(self, number: int) -> None:
-        self.memory.insert(number)
-        self._asked = np.zeros(len(self.arms), np.bool_)
-
-    def remove(self, name: str) -> list[int]:
-        """Remove an arm; decisions that wait for its reward are dropped, and their ids returned."""
-        gone = self.memory.delete(self.arms.remove(name))
-        self._asked = np.zeros(len(self.arms), np.bool_)
-        for ticket in gone:
-            self.registry.notes.pop(ticket, None)
-        return gone
-
-    def set_cost(self, name: str, cost: float) -> None:
-        """Change the cost of an arm from now on."""
-        self.arms.set_cost(name, cost)
-        self.memory.costs_changed()
-
-    def pause(self, name: str) -> None:
-        """Choose an arm no longer until `resume`; what was learnt of it is kept, and what waits for it goes on."""
-        self.arms.number(name)
-        self.arms.paused.add(name)
-        self.memory.costs_changed()
-
-    def resume(self, name: str) -> None:
-        """Let an arm be chosen again, with what was known of it."""
-        self.arms.number(name)
-        self.arms.paused.discard(name)
-        self.memory.costs_changed()
 
     # Entering again what was decided before, without deciding
 

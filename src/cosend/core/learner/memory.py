@@ -16,9 +16,10 @@ from cosend.core.kernel.draws import caller_word, site_words
 from cosend.core.kernel.ledger import Floats, Ledger, grown, has_room, new_ledger
 from cosend.core.kernel.mixed_rows import kept_width
 from cosend.core.learner.arms import Arms
-from cosend.core.learner.kept_views import for_other_arms, forget_patterns
+from cosend.core.learner.kept_views import for_more_views, for_other_arms, forget_patterns
 from cosend.core.learner.registry import Patience, Registry
 from cosend.core.policy.epochs import lay_partition, next_epoch
+from cosend.core.policy.mixed import add_views
 from cosend.core.policy.parts import Policy
 
 
@@ -131,6 +132,14 @@ class Memory:
         self.registry.renumber(number + 1, -1)
         self._reshape(lambda array, axis: np.delete(array, number, axis))
         return gone
+
+    def add_axes(self, dimensions: int, count: int) -> None:
+        """Make place for so many features that get axes beside those that there are; what is known stays."""
+        ledger = add_views(self.ledger, dimensions, count)
+        for_more_views(self.registry, len(self.ledger.views), len(ledger.views), len(self.arms.own))
+        self.ledger = ledger
+        self._write_settings()
+        self.use(ledger)
 
     def costs_changed(self) -> None:
         """Take over the costs of the arms; an arm that is paused costs more than any other."""

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cosend.core.checks import check_whole
 from cosend.core.kernel.ledger import Floats
-from cosend.core.kernel.partition import first_bad_axis, first_bad_context
+from cosend.core.kernel.partition import MOST_AXES, first_bad_axis, first_bad_context
+from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, SettingError, shown
 
 PointLike = float | Sequence[float] | Floats
@@ -21,7 +23,7 @@ def read_point(site: str, context: PointLike, dimensions: int) -> Floats:
     if point.dtype.kind not in "biuf":
         raise ContextError(f"a context of site {site!r} must be numbers, got {shown(context)}")
     if point.shape != (dimensions,):
-        wanted = f"{dimensions} numbers" if dimensions > 1 else "1 number"
+        wanted = "1 number" if dimensions == 1 else f"{dimensions} numbers"
         raise ContextError(f"a context of site {site!r} must be {wanted}, got {shown(context)}")
     return point.astype(np.float64)
 
@@ -62,6 +64,16 @@ def category_bits(categories: Collection[int], dimensions: int) -> int:
         if type(axis) is not int or not 0 <= axis < dimensions:
             raise SettingError("categories", categories, f"numbers of axes, 0 to {dimensions - 1}")
     return sum(1 << axis for axis in set(categories))
+
+
+def check_dimensions(site: str, dimensions: int, policy: Policy) -> None:
+    """Raise unless a policy can do with so many axes."""
+    check_whole("dimensions", dimensions, least=0)
+    if dimensions == 0 and not policy.mixes:
+        allowed = f"at least 1 with {type(policy).__name__}: only MixedViews can do without a context"
+        raise SettingError(f"the number of axes of site {site!r}", dimensions, allowed)
+    if dimensions > MOST_AXES:
+        raise SettingError("dimensions", dimensions, f"at most {MOST_AXES}")
 
 
 def _numbers(given: Any) -> npt.NDArray[Any]:

@@ -58,7 +58,8 @@ def state_of(learner: Learner) -> State:
         "version": VERSION,
         "name": learner.name,
         "seed": learner.seed,
-        "dimensions": learner.dimensions,
+        "dimensions": learner.given,
+        "features": list(learner.features),
         "categories": bits_of(learner.categories),
         "policy": learner.policy.facts(),
         "patience": asdict(learner.patience),
@@ -110,6 +111,8 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
         seed=facts["seed"],
         score_local=facts["score_local"],
     )
+    for count in facts.get("features", ()):
+        learner.add_axes(count)
     learner.arms.functions.update(facts["functions"])
     for name in facts["paused"]:
         learner.pause(name)

@@ -5,6 +5,8 @@ Which views there are, for d axes of which some are categories:
     no context, with short and with long memory
     each axis, each two axes (3 to 12 of them), all axes together (2 to 12): in 4, 16 and 64 slices each
     the pattern of who was right about the newest labelled item, with short and with long memory
+    each feature that has got an axis: in 4, 16 and 2^20 slices, of which every value has one to itself
+    with each axis before it, if there are not more than 12 by then: in 4, 16 and 64 slices
 
 A category has one cell per value in place of slices. With more than 12 axes there are no views of several of them, and
 the finest slices are so fine that every value that repeats has one of its own.
@@ -17,17 +19,21 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Final, NamedTuple, get_args
 
+import numpy as np
+
 from cosend.core.checks import check_between, check_number, check_one_of, check_whole, make_plain
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import BY_MIXTURE
-from cosend.core.kernel.ledger import MOST, Ledger
-from cosend.core.kernel.mixed_rows import ALL_AXES, ONE_AXIS, PATTERNS, TWO_AXES, WHOLE
+from cosend.core.kernel.ledger import EMPTY, MOST, Floats, Ledger, reindex
+from cosend.core.kernel.mixed_rows import ALL_AXES, ONE_AXIS, ONE_CODE, PATTERNS, TWO_AXES, WHOLE
 from cosend.core.kernel.partition import MOST_CODES
 from cosend.core.policy.parts import MOST_CELLS, Policy, ShareLabels
 
 LEVELS: Final = (4, 16, 64)  # slices per axis
 FINEST: Final = 1024  # slices: values that repeat, as sizes and counts do, mostly have one of their own
 LEVELS_OF_MANY: Final = (4, 16, FINEST)
+EXACT: Final = 2**20  # slices of a feature: every value has one of its own
+LEVELS_OF_FEATURES: Final = (4, 16, EXACT)
 MOST_TOGETHER: Final = 12  # axes that are also looked at two by two, and all together
 MOST_KEYS: Final = 2**48  # of a view, so that there are bits for its number
 SHORT_MEMORY: Final = 0.9
@@ -50,15 +56,28 @@ def plans_for(dimensions: int, categories: int) -> list[Plan]:
     plans = [Plan(WHOLE, memory=SHORT_MEMORY), Plan(WHOLE)]
     levels = LEVELS if dimensions <= MOST_TOGETHER else LEVELS_OF_MANY
     for axes in _parts(dimensions):
-        fine = False
-        numbers = [axis for axis in axes if not categories >> axis & 1]
-        for slices in levels if numbers else (1,):
-            if slices ** len(numbers) * MOST_CODES ** (len(axes) - len(numbers)) > MOST_KEYS:
-                break
-            kind = ONE_AXIS if len(axes) == 1 else TWO_AXES if len(axes) == 2 else ALL_AXES
-            plans.append(Plan(kind, axes, slices, up=len(plans) - 1 if fine else 0, fine=fine))
-            fine = True
+        plans += _levels_of(axes, levels, categories, len(plans))
     return [*plans, Plan(PATTERNS, memory=SHORT_MEMORY), Plan(PATTERNS)]
+
+
+def _levels_of(axes: tuple[int, ...], levels: Sequence[int], categories: int, first: int) -> Iterator[Plan]:
+    """Yield the views of some axes, the coarsest first, which has the number `first`."""
+    numbers = [axis for axis in axes if not categories >> axis & 1]
+    kind = (ONE_AXIS if numbers else ONE_CODE) if len(axes) == 1 else TWO_AXES if len(axes) == 2 else ALL_AXES
+    for level, slices in enumerate(levels if numbers else (1,)):
+        if slices ** len(numbers) * MOST_CODES ** (len(axes) - len(numbers)) > MOST_KEYS:
+            return
+        yield Plan(kind, axes, slices, up=first + level - 1 if level else 0, fine=level > 0)
+
+
+def plans_for_features(dimensions: int, count: int, categories: int, views: int) -> list[Plan]:
+    """Return the views of so many features that get axes beside those that there are, as there are views."""
+    total, plans = dimensions + count, list[Plan]()
+    for axis in range(dimensions, total):
+        plans += _levels_of((axis,), LEVELS_OF_FEATURES, categories, views + len(plans))
+        for other in range(axis) if total <= MOST_TOGETHER else ():
+            plans += _levels_of((other, axis), LEVELS, categories, views + len(plans))
+    return plans
 
 
 def _parts(dimensions: int) -> Iterator[tuple[int, ...]]:
@@ -149,7 +168,7 @@ class MixedViews(Policy):
         known[col.SHARE], known[col.BONUS], known[col.MARGIN] = self.share, self.bonus, self.home_margin
         site[col.DIMENSIONS], site[col.MAX_PEER_FUNCTIONS] = dimensions, announced_functions
         site[col.RULE], site[col.KEEPS] = BY_MIXTURE, True
-        site[col.VIEWS], site[col.CANDIDATES] = len(plans), len(plans)
+        site[col.VIEWS], site[col.CANDIDATES] = len(ledger.views), len(ledger.views)
         site[col.TRUSTED] = view_that_reports(plans, dimensions)
         site[col.MAX_ROWS] = MOST if self.max_cells is None else self.max_cells
 
@@ -161,9 +180,32 @@ class MixedViews(Policy):
 def lay_views(ledger: Ledger) -> None:
     """Lay the views of a site that has seen nothing yet, all with the same weight."""
     plans = plans_for(int(ledger.site[col.DIMENSIONS]), int(ledger.site[col.CATEGORIES]))
-    for view, plan in zip(ledger.views, plans, strict=True):
+    _lay(ledger.views, plans, len(plans))
+
+
+def add_views(ledger: Ledger, dimensions: int, count: int) -> Ledger:
+    """Return the ledger with the views of so many more features, which have seen nothing yet.
+
+    Each of them gets as much weight as if all had been there from the start.
+    """
+    before = len(ledger.views)
+    plans = plans_for_features(dimensions, count, int(ledger.site[col.CATEGORIES]), before)
+    new = np.zeros((len(plans), ledger.views.shape[1]))
+    _lay(new, plans, before + len(plans))
+    ledger = ledger._replace(views=np.vstack([ledger.views, new]))
+    ledger.views[:before, col.VIEW_WEIGHT] *= before / len(ledger.views)
+    rows = ledger.cells[: int(ledger.site[col.ROWS]), col.CELL_KEY]
+    rows[:] = rows // before * len(ledger.views) + rows % before
+    ledger.slots[:] = EMPTY
+    reindex(ledger)
+    return ledger
+
+
+def _lay(views: Floats, plans: Sequence[Plan], count: int) -> None:
+    """Write plans down, for a site that has so many of them."""
+    for view, plan in zip(views, plans, strict=True):
         view[col.VIEW_AXES] = sum(1 << axis for axis in plan.axes)
         view[col.VIEW_KIND], view[col.VIEW_SLICES], view[col.VIEW_MEMORY] = plan.kind, plan.slices, plan.memory
         view[[col.VIEW_FIRST, col.VIEW_SECOND]] = (*plan.axes, 0, 0)[:2]
         view[col.VIEW_UP], view[col.VIEW_FINE] = plan.up, plan.fine
-        view[col.VIEW_WEIGHT] = 1.0 / len(plans)
+        view[col.VIEW_WEIGHT] = 1.0 / count

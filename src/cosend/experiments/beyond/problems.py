@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -40,6 +41,7 @@ class Problem:
     right     [item, function]: the functions of learner 1, then those of learner 2, ...
     contexts  [item, axis], the axes as in AXES
     delays    [item]: how many items later its label is known; 0 and 1 are before the next item
+    items     the items themselves, by feature, where they are looked at
     """
 
     labels: Ints
@@ -47,10 +49,12 @@ class Problem:
     contexts: Floats
     delays: Ints
     peer_cost: float = 0.0
+    items: Sequence[Mapping[str, Any]] = ()
 
     def part(self, items: slice) -> Problem:
         """Return the problem of some of the items."""
-        return Problem(self.labels[items], self.right[items], self.contexts[items], self.delays[items], self.peer_cost)
+        arrays = self.labels[items], self.right[items], self.contexts[items], self.delays[items]
+        return Problem(*arrays, self.peer_cost, self.items[items])
 
     @property
     def costs(self) -> Floats:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from cosend.experiments.beyond import plots
 from cosend.experiments.beyond.liar import ABSENT, LIES
 from cosend.experiments.beyond.run import Row
-from cosend.experiments.beyond.settings import AXES, BACK_WITHIN, CONTEXTS, MAIN, RUNNING_ITEMS, STILL
+from cosend.experiments.beyond.settings import AXES, BACK_WITHIN, CONTEXTS, EVERY_FEATURE, MAIN, RUNNING_ITEMS, STILL
 from cosend.reports.plots import png
 from cosend.reports.text import TableText, markdown_table, short_number
 
@@ -18,7 +18,13 @@ Results = dict[str, Any]
 
 WORTH_A_REMARK: Final = 200  # items until the error is back; what is faster needs no help
 
-ERROR_TABLES: Final = ("windows", "delays", "late", "costs")  # parts with a row per policy and a column per context
+ERROR_TABLES: Final = (
+    "windows",
+    "delays",
+    "late",
+    "no-context",
+    "costs",
+)  # parts with a row per policy and a column per context
 SHORT: Final = {"previous_label": "label", "src_bytes": "bytes", "together": "all 3", "candidates": "auto"}
 ALWAYS_WRONG: Final = [lies.name for lies in LIES if lies.wrong_from == 0.0]
 CAPTION: Final = (
@@ -91,7 +97,9 @@ def _windows(results: Results) -> TableText:
 
 def _errors(found: list[Row], part: str, setting: str, scenario: str) -> TableText:
     own = [row for row in found if (row["part"], row["setting"], row["scenario"]) == (part, setting, scenario)]
-    contexts = [context for context in (*CONTEXTS, None) if any(row["context"] == context for row in own)]
+    contexts = [
+        context for context in (*CONTEXTS, EVERY_FEATURE, None) if any(row["context"] == context for row in own)
+    ]
     heading = ["policy", *(SHORT.get(context, context) if context else "none" for context in contexts)]
     lines = []
     for policy in dict.fromkeys(row["policy"] for row in own):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from cosend.experiments.beyond.changes import costs, delays, drift, late
+from cosend.experiments.beyond.features import no_context
 from cosend.experiments.beyond.learning import learning
 from cosend.experiments.beyond.liar import liar
 from cosend.experiments.beyond.play import Job
@@ -19,6 +20,7 @@ JOBS: Final[dict[str, Callable[[Settings], Iterator[Job]]]] = {
     "windows": windows,
     "delays": delays,
     "late": late,
+    "no-context": no_context,
     "costs": costs,
     "drift": drift,
     "liar": liar,

@@ -23,7 +23,7 @@ from cosend.core.policy.policies import (
 from cosend.errors import SettingError
 from cosend.experiments.kdd99.settings import PARAMETERS, PEER_FUNCTIONS, SLICES, WINDOW_ROWS, WINDOW_START
 
-PARTS: Final = ("windows", "delays", "late", "costs", "drift", "liar", "learning")
+PARTS: Final = ("windows", "delays", "late", "no-context", "costs", "drift", "liar", "learning")
 
 AXES: Final = ("previous_label", "src_bytes", "time")
 TOGETHER, CANDIDATES = "together", "candidates"
@@ -48,6 +48,8 @@ WINDOWS: Final = (
     Window("many switches", 131_000),
 )
 MAIN: Final = WINDOWS[0]
+WITHOUT_CONTEXT: Final = (MAIN, WINDOWS[-1])  # the windows in which every feature is looked at
+EVERY_FEATURE: Final = "every feature"  # in the place of a context
 
 RANDOM_DELAY: Final = "random"
 LONGEST_RANDOM_DELAY: Final = 1_000  # random delays are uniform from 0 to this

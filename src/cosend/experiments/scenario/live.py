@@ -20,6 +20,7 @@ from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.network import Network, Playing, played
 
 LOOKS: Final = 100  # how often whoever watches is told how far it is
+MOST_NAMED: Final = 3  # parts of the context that a note names
 Watch = Callable[[int, float], None]  # slots that are done, share of errors so far
 
 
@@ -56,13 +57,29 @@ def play(world: World, policy: Policy, watch: Watch | None = None, elsewhere: El
         learners = [network.sites[site.name].learner for site in world.scenario.sites]
         sites = network.sites if elsewhere is None else elsewhere.sites
         trace, right = _played(world, sites, learners, watch)
+    if elsewhere is None:
+        notes += [*_what_they_go_by(network)]
     return Live(learners if elsewhere is None else elsewhere.learners(), trace, right, notes)
+
+
+def _what_they_go_by(network: Network) -> Iterator[str]:
+    """Yield for sites that look at every feature which of them matter."""
+    for name, site in network.sites.items():
+        if site.rules.past.features is not None:
+            trusted = sorted(site.trust().items(), key=lambda each: -each[1].share)[:MOST_NAMED]
+            shares = ", ".join(f"{what} ({100 * view.share:.0f} %)" for what, view in trusted)
+            yield f"what {name} goes by: {shares}"
 
 
 def _network(world: World, policy: Policy) -> Network:
     built = world.built
     sites = [
-        built.site(site.name, policy=policy, classifiers=_fresh(built.classifiers(site.name)))
+        built.site(
+            site.name,
+            context=None if policy.mixes else world.axes,
+            policy=policy,
+            classifiers=_fresh(built.classifiers(site.name)),
+        )
         for site in world.scenario.sites
     ]
     return Network(sites, call_cost=world.scenario.call_costs())

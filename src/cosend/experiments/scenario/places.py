@@ -36,7 +36,7 @@ class Scale(NamedTuple):
 
 def scale_and_bins(world: World, axis: int) -> tuple[Scale, Ints]:
     """Return the scale of an axis, and the bin of every arrival; NOTHING for a value that has none."""
-    setting, kind = world.scenario.context[axis], world.axes[axis]
+    setting, kind = world.settings[axis], world.axes[axis]
     name = (setting.feature or setting.kind).replace("_", " ")
     if kind.is_category:
         return _values(name, _raw(world, setting.feature or ""))

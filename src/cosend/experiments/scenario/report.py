@@ -35,7 +35,7 @@ def one_stream(world: World, outcome: Outcome) -> dict[str, Any]:
         "seed": world.scenario.seed,
         "items": len(np.unique(world.arrivals[world.arrivals != NOTHING])),
         "sites": [site.name for site in world.scenario.sites],
-        "context": [(axis.feature or axis.kind).replace("_", " ") for axis in world.scenario.context],
+        "context": [(axis.feature or axis.kind).replace("_", " ") for axis in world.settings],
         "axes": [scale_and_bins(world, axis)[0].plain() for axis in range(len(world.axes))],
         "slices": slices_of(world),
         "rows": summary(outcome.played),

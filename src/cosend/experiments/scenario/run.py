@@ -58,7 +58,7 @@ def run(
 
 def _play(world: World, policy: Policy, watch: Watch | None, elsewhere: Elsewhere | None = None) -> Outcome:
     """Play a policy, compiled if what every function says is known in advance, else through real sites."""
-    if world.one_by_one or elsewhere is not None:
+    if world.one_by_one or elsewhere is not None or _looks_at_features(world, policy):
         lived = live.play(world, policy, watch, elsewhere)
         return Outcome([*_lived(name_of(policy), world, lived)], lived.learners, lived.trace, lived.notes)
     learners = world.learners(policy)
@@ -66,11 +66,19 @@ def _play(world: World, policy: Policy, watch: Watch | None, elsewhere: Elsewher
     return Outcome([*_learnt(name_of(policy), world, learners, trace)], learners, trace, [])
 
 
+def _looks_at_features(world: World, policy: Policy) -> bool:
+    """Tell whether a policy looks at every feature, which real sites do; all others get the axes that there are."""
+    return world.scenario.watches and policy.mixes
+
+
 def _how_it_was_played(world: World, elsewhere: Elsewhere | None) -> Iterator[str]:
     if elsewhere is not None:
         yield f"{name_of(world.policy)} was played through {len(world.scenario.sites)} processes that ask each other"
     if world.one_by_one:
         yield f"played item by item, because {' and '.join(world.one_by_one)}"
+    if world.scenario.watches:
+        beside = "the time" if not world.scenario.given else "the axes that the file names"
+        yield f"{name_of(world.policy)} looks at every feature; the policies beside it, which cannot, get {beside}"
     if not world.known:
         yield (
             f"left out, because they must know in advance what every classifier says: {', '.join(NEED_ANSWERS)}; "

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.config.build import SOURCE, Built, read_stream
+from cosend.config.contexts import AxisSetting
 from cosend.config.scenario import Scenario
 from cosend.config.sites import SiteSetting
 from cosend.core.kernel.ledger import Floats, Ints
@@ -18,7 +19,8 @@ from cosend.core.learner.registry import Patience
 from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, ScenarioError, SettingError
 from cosend.experiments.scenario.answers import Answers, all_answers
-from cosend.site.context import Axis, read_contexts
+from cosend.site.context import Axis, Context, read_contexts
+from cosend.site.features import watches
 from cosend.site.past import Codes, Past
 from cosend.streams.table import Table
 
@@ -38,7 +40,7 @@ class World(NamedTuple):
     right: npt.NDArray[np.uint8]  # [arrival, function]; empty unless `known`
     outputs: Ints  # [row, function] for the training rows and then the items, as numbers of `classes`, -1 for none
     classes: list[Any]  # the labels that occur, sorted
-    axes: list[Axis]
+    axes: list[Axis]  # that were given; the time if none was, for those who need one
     policy: Policy
     known: bool  # whether it is known in advance what every function says of every item
     one_by_one: list[str]  # why real sites must play it item by item; empty if the compiled replay can
@@ -68,6 +70,11 @@ class World(NamedTuple):
         """Return a fresh learner for a site that has no peers."""
         return self._learner(self.scenario.sites[site], self.policy)
 
+    @property
+    def settings(self) -> list[AxisSetting]:
+        """What the file says of the axes."""
+        return self.scenario.given or [AxisSetting(kind="time")]
+
     def _learner(self, site: SiteSetting, policy: Policy) -> Learner:
         return Learner(
             site.name,
@@ -76,7 +83,7 @@ class World(NamedTuple):
             categories=[n for n, axis in enumerate(self.axes) if axis.is_category],
             policy=policy,
             seed=self.scenario.seed,
-            score_local=site.score_local,
+            score_local=self.built.score_local(site.name),
         )
 
     def _with_peers(self, learner: Learner) -> Learner:
@@ -111,7 +118,9 @@ def build(scenario: Scenario, folder: Path) -> World:
     training, items = table.part(0, first), table.part(first, len(table))
     answers = all_answers(built, table, classes)
     arrivals = arriving(scenario, items)
-    places, contexts = placed(arrivals, items, built.axes, scenario.label_delay)
+    given: list[Axis] = [axis for axis in built.axes if not watches([axis])]
+    axes = given or [Context.time(busiest(arrivals))]
+    places, contexts = placed(arrivals, items, axes, scenario.label_delay)
     world = World(
         scenario=scenario,
         built=built,
@@ -123,7 +132,7 @@ def build(scenario: Scenario, folder: Path) -> World:
         right=_right(answers, items, classes, arrivals),
         outputs=answers.numbers,
         classes=classes,
-        axes=built.axes,
+        axes=axes,
         policy=built.policy,
         known=not answers.unknown,
         one_by_one=[*answers.unknown, *_beyond_the_replay(scenario)],

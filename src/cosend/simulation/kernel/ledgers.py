@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel.draws import caller_word
 from cosend.core.kernel.ledger import EMPTY, Floats, Ints, Ledger, Words, new_ledger, reindex
 from cosend.core.learner.learner import Learner
+
+NEVER: Final = -1
 
 
 class Ledgers(NamedTuple):
@@ -35,6 +37,7 @@ class Wiring(NamedTuple):
     caller_words: Ints  # [site]
     shares_all: Ints  # [site]: 1 if it passes the label on after every call
     scores: Floats  # [function]: what a label says of the local classifiers of a site
+    axes_at: Ints  # [site]: with which arrival some of its features get axes; NEVER if no more do
 
 
 def put_together(ledgers: Sequence[Ledger]) -> Ledgers:
@@ -114,4 +117,5 @@ def wire(learners: Sequence[Learner]) -> Wiring:
         np.array([caller_word(name) for name in names], np.int64),
         np.array([learner.policy.share_labels == "always" for learner in learners], np.int64),
         np.zeros(max(own_counts)),
+        np.full(len(learners), NEVER, np.int64),
     )

@@ -25,6 +25,7 @@ Gains = npt.NDArray[Any]  # [item, function], any number type
 END: Final = 2**63 - 1  # the slot in which all labels are known
 DONE: Final = 1
 PAUSED: Final = 2
+AXES_COME: Final = 3
 
 # Columns of a waiting choice.
 ROW: Final = 0
@@ -104,6 +105,9 @@ def run(
             if epoch_is_over(ledgers.site[s]):
                 progress[SITE] = s
                 return EPOCH_OVER, s
+            if ledgers.site[s, col.ARRIVALS] == wiring.axes_at[s]:
+                progress[SITE] = s
+                return AXES_COME, s
             kept = labels.kept[slot & last, s]
             kind, arm, function = arrive(ledgers, wiring, s, contexts, item, asked, entry, kept)
             trace.phases[slot, s] = EXPLORE if kind == LOOK else kind
@@ -113,6 +117,12 @@ def run(
                 label(ledgers, wiring, s, contexts, gains, entry, kept)
         progress[SLOT], progress[SITE] = slot + 1, 0
     return DONE, 0
+
+
+@compiled
+def whose(contexts: Floats, s: int) -> int:
+    """Return whose contexts a site has: its own, but most replays have one description of an item for all."""
+    return s if contexts.shape[0] > 1 else 0
 
 
 @compiled
@@ -144,12 +154,13 @@ def arrive(
     kept: Floats,
 ) -> tuple[int, int, int]:
     """Choose for an item, let the arm answer, and write down what waits for the label; returns kind, arm, function."""
-    ledger, context = at(ledgers, s), contexts[item]
+    ledger, context = at(ledgers, s), contexts[whose(contexts, s), item]
     outcome, arm, row, asked_any = ASK, 0, 0, False
     while outcome == ASK:
         outcome, arm, row, _ = choose(ledger, context, asked, kept[0])
         if outcome == ASK:
-            arrivals, taught = report(at(ledgers, wiring.peer_sites[s, arm]), context)
+            there = wiring.peer_sites[s, arm]
+            arrivals, taught = report(at(ledgers, there), contexts[whose(contexts, there), item])
             hear(ledger, context, arm, arrivals, taught, ledger.site[col.ARRIVALS] + 1)
             asked[arm] = True
             asked_any = True
@@ -160,7 +171,7 @@ def arrive(
     if arm < ledger.site[col.OWN_COUNT]:
         entry[FUNCTION] = wiring.first_functions[s] + arm
         return outcome, arm, wiring.first_functions[s] + arm
-    peer = at(ledgers, wiring.peer_sites[s, arm])
+    peer, context = at(ledgers, wiring.peer_sites[s, arm]), contexts[whose(contexts, wiring.peer_sites[s, arm]), item]
     training = outcome == TRAIN
     labelled = training or wiring.shares_all[s] > 0
     caller, request = wiring.caller_words[s], entry[TICKET]
@@ -208,7 +219,7 @@ def divided(number: int, sites: int) -> tuple[int, int]:
 def label(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, gains: Gains, entry: Ints, kept: Floats) -> None:
     """Hand out one label: to the site where the item arrived, and by it to the peer that it taught."""
     item, function, arm = entry[ITEM], entry[FUNCTION], entry[ARM]
-    gain, context = float(gains[item, function]), contexts[item]
+    gain, context = float(gains[item, function]), contexts[whose(contexts, s), item]
     ledger, scores = at(ledgers, s), wiring.scores[: score(ledgers, wiring, s, gains, item)]
     if ledger.site[col.RULE] == BY_MIXTURE:
         context = kept[0]
@@ -217,7 +228,7 @@ def label(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, gains: Gai
         peer = wiring.peer_sites[s, arm]
         own, ticket, arrival = function - wiring.first_functions[peer], entry[PEER_TICKET], entry[PEER_ARRIVAL]
         scores = wiring.scores[: score(ledgers, wiring, peer, gains, item)]
-        context = kept[1] if ledgers.site[peer, col.RULE] == BY_MIXTURE else contexts[item]
+        context = kept[1] if ledgers.site[peer, col.RULE] == BY_MIXTURE else contexts[whose(contexts, peer), item]
         learn(at(ledgers, peer), context, entry[PEER_ROW], ticket, arrival, own, TAUGHT, gain, scores)
 
 

@@ -1,0 +1,107 @@
+"""A replay in which every feature is looked at: which features get axes when, and where all items lie then.
+
+Both follow from the items of a site alone, so they are known before the replay begins. It stops where axes come, and
+what waits for its label there gets more views, as it does in a site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cosend.core.kernel.ledger import Floats, Ints, Ledger
+from cosend.core.kernel.mixed_rows import kept_width
+from cosend.core.learner.kept_views import with_more_views
+from cosend.core.learner.learner import Learner
+from cosend.core.policy.mixed import plans_for_features
+from cosend.errors import NetworkError
+from cosend.simulation.kernel.ledgers import NEVER
+from cosend.simulation.kernel.loop import ARM, Labels
+from cosend.site.features import Watched
+
+
+@dataclass
+class Coming:
+    """The axes that a learner gets while it is replayed."""
+
+    learner: Learner
+    counts: list[tuple[int, int]] = field(default_factory=list)  # (arrivals before, axes), in their order
+    places: Floats | None = None  # [item, axis]: where all items lie on them
+
+    @property
+    def next_at(self) -> int:
+        """With how many arrivals before it an item finds new axes."""
+        return self.counts[0][0] if self.counts else NEVER
+
+    @property
+    def kept_width(self) -> int:
+        """How many numbers are kept of an item when all axes are there."""
+        learner, views = self.learner, len(self.learner.ledger.views)
+        if not learner.policy.mixes:
+            return 0
+        dimensions = learner.dimensions
+        for _, count in self.counts:
+            views += len(plans_for_features(dimensions, count, learner.categories, views))
+            dimensions += count
+        return kept_width(views, len(learner.arms.own))
+
+    def come(self, ledger: Ledger, labels: Labels, peer_sites: Ints, site: int) -> Ledger:
+        """Add the next axes; returns the ledger with them, and gives what waits as many views."""
+        learner, before = self.learner, len(ledger.views)
+        _, count = self.counts.pop(0)
+        learner.memory.use(ledger)
+        learner.add_axes(count)
+        views, own = len(learner.ledger.views), len(learner.arms.own)
+        width = kept_width(views, own)
+        labels.kept[:, site, 0, :width] = with_more_views(labels.kept[:, site, 0], before, views, own)
+        arms = labels.waiting[:, :, ARM]
+        asked = np.take_along_axis(peer_sites[None].repeat(len(arms), axis=0), arms[..., None], axis=2)[..., 0] == site
+        kept = labels.kept[:, :, 1]
+        kept[asked, :width] = with_more_views(kept[asked], before, views, own)
+        return learner.ledger
+
+
+def foresee(learners: Sequence[Learner], features: Sequence[Mapping[str, Any]], items: Ints) -> list[Coming]:
+    """Return the axes that learners will get, from the items [slot, site] that come to each."""
+    if not all(learner.policy.mixes for learner in learners):
+        raise NetworkError("features can be looked at by learners that mix views only: give them MixedViews()")
+    if items.size and items.max() >= len(features):
+        raise NetworkError(f"there are {len(features)} items with features, and item {int(items.max())} is to come")
+    if len(items) and (items[0] < 0).any():
+        raise NetworkError("every site must get an item in the first slot, to find out which features there are")
+    streams = [items[items[:, n] >= 0, n] for n in range(len(learners))]
+    found = dict[bytes, tuple[list[tuple[int, int]], Floats]]()  # by stream: that of all sites is often the same
+    for stream in streams:
+        if stream.tobytes() not in found:
+            found[stream.tobytes()] = _foreseen(features, stream.tolist())
+    coming = []
+    for learner, stream in zip(learners, streams, strict=True):
+        counts, places = found[stream.tobytes()]
+        coming.append(Coming(learner, [(learner.arrivals + before, count) for before, count in counts], places))
+    return coming
+
+
+def _foreseen(features: Sequence[Mapping[str, Any]], items: list[int]) -> tuple[list[tuple[int, int]], Floats]:
+    """Return after how many items of a stream how many axes come, and where all items lie on them."""
+    watched, own, done, counts = Watched(), [features[item] for item in items], 0, list[tuple[int, int]]()
+    while done < len(own):
+        found = watched.found()
+        if found is not None:
+            watched.enter(found)
+            counts += [(done, len(found.laid))] if found.laid else []
+        done += watched.watch(own[done:])[0]
+    return counts, watched.place(features)
+
+
+def described(contexts: Floats, coming: Sequence[Coming]) -> Floats:
+    """Return [site, item, axis]: where items lie for every site; one for all if it is the same for all."""
+    if all(each.places is None for each in coming):
+        return contexts[None]
+    found = [each.places for each in coming if each.places is not None]
+    widest = max(places.shape[1] for places in found)
+    blank = [np.full((len(contexts), widest - places.shape[1]), np.nan) for places in found]
+    sites = [np.hstack([contexts, places, rest]) for places, rest in zip(found, blank, strict=True)]
+    return np.ascontiguousarray(np.stack(sites))

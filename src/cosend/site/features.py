@@ -1,0 +1,308 @@
+"""Every feature of the items as an axis: what a site has seen of them, and where a value lies.
+
+A feature is watched from the first item that has it, for 128 items. What comes of that stays as it is for ever:
+
+    a number                   an axis that is cut at quantiles of these values; values that repeat are told apart
+    text, or a truth value     the same, by how frequent the values are: 0 for the most frequent one, 1 for the next
+    texts that hardly repeat   no axis: names and identifiers tell nothing of items to come
+    nothing of these           no axis
+
+An item may lack a feature, or have one of another kind than before: it then has no place on that axis. Whoever looks at
+4 or 16 slices of an axis sees quantiles, and whoever looks at all of its places sees single values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from cosend.core.checks import check_text
+from cosend.core.kernel.ledger import Floats
+from cosend.core.learner.changing import MOST_FEATURES
+from cosend.core.policy.mixed import EXACT
+
+ENOUGH: Final = 128  # items after which a feature is known well enough
+SLICES: Final = 64  # that quantiles cut
+WITHIN: Final = EXACT // SLICES  # places in each of them
+FEW: Final = 16  # texts that are never too many
+LARGEST: Final = 2**63 - 1  # whole number that a log can hold
+MANY: Final = 8  # items from which on their numbers are read together
+PLAIN: Final = frozenset((float, int, type(None)))
+AT_ONCE: Final = 256  # items whose places are looked up together
+MIXER: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio: neighbours get different places
+
+Item = Mapping[str, Any]
+EVERY_FEATURE: Final = "every feature"
+NO_FEATURES: Final[Item] = {}
+
+
+class Feature(NamedTuple):
+    """A feature that has an axis."""
+
+    name: str
+    edges: tuple[float, ...]
+    repeats: bool  # its values repeat, so that each has a place of its own
+    values: tuple[Any, ...]  # of a text or truth value, the most frequent one first; the number of each is its place
+
+
+class Findings(NamedTuple):
+    """What has come of watching features."""
+
+    laid: list[Feature]
+    out: list[str]  # that get no axis
+
+
+@dataclass(frozen=True, slots=True)
+class AllFeatures:
+    """Every feature of an item as an axis, but for some; the axes come when the features are known well enough."""
+
+    without: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.without:
+            check_text("a feature that is no context", name)
+
+    @property
+    def description(self) -> str:
+        """What is known of it before an item comes."""
+        return f"{EVERY_FEATURE} but {', '.join(self.without)}" if self.without else EVERY_FEATURE
+
+    @property
+    def is_category(self) -> bool:
+        """Its axes are numbers, even where features are not."""
+        return False
+
+    @property
+    def ranked(self) -> int:
+        """Not ranked."""
+        return 0
+
+    @property
+    def watches(self) -> bool:
+        """It stands for axes that come later."""
+        return True
+
+    def read(self, items: Sequence[Any]) -> list[Item]:
+        """Return the features of every item; what has none by name has none at all."""
+        rows = [item if isinstance(item, Mapping) else NO_FEATURES for item in items]
+        if not self.without:
+            return rows
+        return [{name: value for name, value in row.items() if name not in self.without} for row in rows]
+
+    def place(self, column: Any, past: Any, arrivals: int) -> Any:
+        """Return the features as they are: `Watched` places them."""
+        return column
+
+    def check_label(self, label: Any) -> None:
+        """Accept any label."""
+
+
+def watches(axes: Sequence[Any]) -> bool:
+    """Tell whether the last of the axes stands for every feature."""
+    return bool(axes) and bool(getattr(axes[-1], "watches", False))
+
+
+def features_in(columns: Sequence[Any]) -> Sequence[Item]:
+    """Return what `AllFeatures` has read, which is the last of the axes."""
+    items: Sequence[Item] = columns[-1]
+    return items
+
+
+@dataclass
+class Watched:
+    """What a site knows of the features of its items."""
+
+    seen: dict[str, list[Any]] = field(default_factory=dict)  # by name: values while it is watched, None if missing
+    out: set[str] = field(default_factory=set)  # that get no axis
+    laid: list[Feature] = field(default_factory=list)  # in the order of the axes
+    own: bool = False  # items of the site itself have come; those of peers are no longer watched then
+
+    def __post_init__(self) -> None:
+        self._prepare()
+
+    def found(self) -> Findings | None:
+        """Return what is known well enough by now; None if that is nothing new. Nothing changes."""
+        if self._oldest < ENOUGH:
+            return None
+        laid, out = list[Feature](), list[str]()
+        for name, values in self.seen.items():
+            if len(values) >= ENOUGH:
+                there = [value for value in values if value is not None]
+                is_one = _tells_something(there) and len(self.laid) + len(laid) < MOST_FEATURES
+                laid += [lay(name, there)] if is_one else []
+                out += [] if is_one else [name]
+        return Findings(laid, out)
+
+    def enter(self, found: Findings) -> None:
+        """Take what was found."""
+        for name in (*(feature.name for feature in found.laid), *found.out):
+            self.seen.pop(name, None)
+        self.out.update(found.out)
+        self.laid.extend(found.laid)
+        self._prepare()
+
+    def watch(self, items: Sequence[Item], *, own: bool = True) -> tuple[int, dict[str, tuple[Any, ...]]]:
+        """Watch items up to the first, but for the very first, before which something new is known.
+
+        Returns how many these are, and what was remembered of them.
+        """
+        self._belongs_to(own)
+        before, count = {name: len(values) for name, values in self.seen.items()}, 0
+        for item in items:
+            if count and self._oldest >= ENOUGH:
+                break
+            count += 1
+            self._look(item)
+        new = {name: tuple(values[before.get(name, 0) :]) for name, values in self.seen.items()}
+        return count, new
+
+    def _belongs_to(self, own: bool) -> None:
+        """Forget items of peers that were watched, if the first of the site itself comes."""
+        if own and not self.own:
+            self.own = True
+            self.seen.clear()
+            self._prepare()
+
+    def remember(self, values: Mapping[str, Iterable[Any]], *, own: bool) -> None:
+        """Remember what was remembered before."""
+        self._belongs_to(own)
+        for name, new in values.items():
+            self.seen.setdefault(name, []).extend(new)
+        self._prepare()
+
+    def place(self, items: Sequence[Item]) -> Floats:
+        """Return [item, axis]: where items lie on the axes that there are; not a number where one lacks a value."""
+        if not self.laid or not items:
+            return np.zeros((len(items), len(self.laid)))
+        both = zip(self.laid, self._codes, strict=True)
+        columns = [
+            codes_of(feature.name, codes, items) if codes else numbers(feature.name, items) for feature, codes in both
+        ]
+        raw = np.array(columns).T
+        return np.vstack([self._places(raw[first : first + AT_ONCE]) for first in range(0, len(items), AT_ONCE)])
+
+    def _look(self, item: Item) -> None:
+        """Remember the features of an item that are watched, or that nobody has seen before."""
+        if not self._names.issuperset(item):
+            for name in item:
+                if name not in self._names and isinstance(name, str):
+                    self.seen[name] = []
+                    self._names.add(name)
+        for name, values in self.seen.items():
+            values.append(known(item.get(name)))
+        self._oldest += bool(self.seen)  # all of them are watched, so it is the first of them that is the oldest
+
+    def _prepare(self) -> None:
+        """Note what is looked up for every item."""
+        self._names = {*self.seen, *self.out, *(feature.name for feature in self.laid)}
+        self._oldest: int = max(map(len, self.seen.values()), default=0)
+        self._codes = [{value: code for code, value in enumerate(feature.values)} for feature in self.laid]
+        self._edges = np.array([feature.edges for feature in self.laid])
+        self._repeats = np.array([feature.repeats for feature in self.laid], bool)
+
+    def _places(self, raw: Floats) -> Floats:
+        """Return [item, axis]: the slice by rank; a value that several edges share lies in the middle of theirs."""
+        below, up_to = (self._edges < raw[..., None]).sum(-1), (self._edges <= raw[..., None]).sum(-1)
+        bits = (raw + 0.0).view(np.uint64)  # so that there is one zero
+        within = np.where(self._repeats, (bits * MIXER) >> np.uint64(65 - WITHIN.bit_length()), np.uint64(0))
+        places: Floats = ((below + up_to) // 2 * WITHIN + within.astype(np.int64) + 0.5) / EXACT
+        return np.where(np.isnan(raw), np.nan, places)
+
+
+def known(value: Any) -> Any:
+    """Return a value that an axis can be made of: text, a truth value or a number; None for all others."""
+    kind = type(value)
+    if kind is float:
+        return value if value == value else None
+    if kind is str or kind is bool:
+        return value
+    if kind is int:
+        return value if -LARGEST <= value <= LARGEST else _as_float(value)
+    if isinstance(value, np.generic):
+        return known(value.item())  # perhaps a date
+    return None
+
+
+def _as_float(value: int) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def number(value: Any) -> float:
+    """Return a value on an axis of numbers; not a number if it is none."""
+    if type(value) is float:
+        return value
+    value = known(value)
+    return math.nan if value is None or type(value) is bool or type(value) is str else float(value)
+
+
+def numbers(name: str, items: Sequence[Item]) -> Sequence[float] | Floats:
+    """Return a feature of items as numbers."""
+    values = [item.get(name) for item in items]
+    if len(values) >= MANY and PLAIN.issuperset(map(type, values)):
+        with suppress(OverflowError):  # a whole number beyond all floats
+            return np.array(values, np.float64)
+    return [number(value) for value in values]
+
+
+def codes_of(name: str, codes: Mapping[Any, int], items: Sequence[Item]) -> list[float]:
+    """Return the codes of the values of a text or truth value; one that came too late for a code gets a larger one."""
+    return [_code(codes, known(item.get(name))) for item in items]
+
+
+def _code(codes: Mapping[Any, int], value: Any) -> float:
+    if value is None:
+        return math.nan
+    code = codes.get(value)
+    return float(len(codes) + crc32(repr(value).encode(errors="backslashreplace")) if code is None else code)
+
+
+def lay(name: str, values: Sequence[Any]) -> Feature:
+    """Return the axis of a feature that had these values, of which there is at least one."""
+    different: tuple[Any, ...] = ()
+    if any(isinstance(value, str | bool) for value in values):
+        by_count = sorted(Counter(values).items(), key=lambda each: -each[1])  # of the same count, the first to come
+        different = tuple(value for value, _ in by_count)
+        values = [different.index(value) for value in values]
+    ordered = sorted(map(number, values))
+    edges = tuple(ordered[cut * len(ordered) // SLICES] for cut in range(1, SLICES))
+    return Feature(name, edges, bool(different) or 2 * len(set(ordered)) <= max(2, len(ordered)), different)
+
+
+def _tells_something(values: Sequence[Any]) -> bool:
+    """Tell whether there are values, and not nearly all of them different texts."""
+    different = set(values)
+    has_text = any(isinstance(value, str) for value in different)
+    return bool(values) and not (has_text and len(different) > max(FEW, len(values) // 2))
+
+
+def features_state(watched: Watched | None) -> Any:
+    """Return what a site knows of features as plain data, which nothing changes later."""
+    if watched is None:
+        return None
+    seen = {name: list(values) for name, values in watched.seen.items()}
+    laid = [[name, list(edges), repeats, list(values)] for name, edges, repeats, values in watched.laid]
+    return {"seen": seen, "out": sorted(watched.out), "laid": laid, "own": watched.own}
+
+
+def read_features(saved: Any) -> Watched | None:
+    """Return what a site knew of features when it was saved, or raise ValueError or TypeError."""
+    if saved is None:
+        return None
+    laid = [
+        Feature(str(name), tuple(map(float, edges)), bool(repeats), tuple(values))
+        for name, edges, repeats, values in saved["laid"]
+    ]
+    if any(len(feature.edges) != SLICES - 1 for feature in laid):
+        raise ValueError("it has features with other edges")
+    seen = {str(name): list(values) for name, values in saved["seen"].items()}
+    return Watched(seen, set(saved["out"]), laid, bool(saved["own"]))

@@ -1,0 +1,69 @@
+"""The slow twin of `site/features.py`, written from exactness: Features."""
+
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+from zlib import crc32
+
+PLACES = 2**20
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+class FeaturesTwin:
+    """Watches features one item at a time, and places values one at a time."""
+
+    def __init__(self) -> None:
+        """Begin with nothing seen."""
+        self.seen: dict[str, list[Any]] = {}
+        self.out: list[str] = []
+        self.axes: dict[str, list[Any]] = {}  # by name: the values it is made of, in the order of the axes
+
+    def item(self, item: Mapping[str, Any]) -> list[float]:
+        """Watch an item, and return where it lies."""
+        for name in [name for name, values in self.seen.items() if len(values) >= 128]:
+            values = [value for value in self.seen.pop(name) if value is not None]
+            texts = [value for value in values if isinstance(value, str)]
+            if not values or (texts and len(set(values)) > max(16, len(values) // 2)):
+                self.out.append(name)
+            else:
+                self.axes[name] = values
+        for name in item:
+            if name not in self.axes and name not in self.out:
+                self.seen.setdefault(name, [])
+        for name, values in self.seen.items():
+            values.append(_known(item.get(name)))
+        return [_place(values, _known(item.get(name))) for name, values in self.axes.items()]
+
+
+def _known(value: Any) -> Any:
+    if not isinstance(value, str | bool | int | float) or value != value:
+        return None
+    return float(value) if type(value) is int and abs(value) >= 2**63 else value
+
+
+def _place(values: list[Any], value: Any) -> float:
+    if not any(isinstance(each, str | bool) for each in values):
+        is_one = value is not None and not isinstance(value, str | bool)
+        return (
+            _place_of_number(values, float(value), len(set(values)) * 2 <= max(2, len(values))) if is_one else math.nan
+        )
+    different = list(dict.fromkeys(values))
+    by_count = sorted(different, key=lambda each: (-values.count(each), different.index(each)))
+    codes = [by_count.index(each) for each in values]
+    if value is None:
+        return math.nan
+    if value in by_count:
+        return _place_of_number(codes, float(by_count.index(value)), True)
+    return _place_of_number(codes, float(len(by_count) + crc32(repr(value).encode(errors="backslashreplace"))), True)
+
+
+def _place_of_number(values: list[Any], value: float, repeats: bool) -> float:
+    ordered = sorted(float(each) for each in values)
+    edges = [ordered[k * len(ordered) // 64] for k in range(1, 64)]
+    part = (sum(edge < value for edge in edges) + sum(edge <= value for edge in edges)) // 2
+    within = 0
+    if repeats:
+        (bits,) = struct.unpack("<Q", struct.pack("<d", value + 0.0))
+        within = (bits * GOLDEN % 2**64) // 2**50
+    return (part * 2**14 + within + 0.5) / PLACES

@@ -1,0 +1,129 @@
+"""What is found out about features: which get axes and when, and where their values lie."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend.core.learner.changing import MOST_FEATURES
+from cosend.errors import SettingError
+from cosend.site.features import ENOUGH, AllFeatures, Watched, features_state, known, number, read_features
+from tests.oracle.features_twin import FeaturesTwin
+
+pytestmark = pytest.mark.compiled
+
+
+def some_item(draw: random.Random, n: int) -> dict[str, Any]:
+    """Draw an item with all that may happen to a feature."""
+    item: dict[str, Any] = {
+        "size": draw.choice([0, 0, 0, 5, 40, draw.randrange(2000)]),
+        "weight": draw.gauss(70, 10),
+        "kind": draw.choice("aaabbcdefghijklmnopqrstuvwxyz") if n > 150 else draw.choice("abc"),
+        "is new": draw.random() < 0.3,
+        "same": 3,
+        "name": str(draw.random()),
+        "mixed": draw.choice([1, "one", True, 2.5]),
+        "when": datetime(2024, 1, 1),
+    }
+    if draw.random() < 0.2:
+        del item["weight"]
+    if draw.random() < 0.1:
+        item["size"] = draw.choice([None, math.nan, "large", True, 10**30, -(10**30), -0.0, math.inf])
+    if n > 130:
+        item["late"] = draw.randrange(3)
+    return item
+
+
+def placed(watched: Watched, items: list[dict[str, Any]]) -> list[list[float]]:
+    """Place items as rules do: in parts that end where axes come."""
+    rows, done = list[list[float]](), 0
+    while done < len(items):
+        found = watched.found()
+        if found is not None:
+            watched.enter(found)
+        count, _ = watched.watch(items[done:])
+        rows += watched.place(items[done : done + count]).tolist()
+        done += count
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_features_and_their_slow_twin_agree(seed: int) -> None:
+    draw = random.Random(seed)
+    items = [some_item(draw, n) for n in range(320)]
+    twin, watched = FeaturesTwin(), Watched()
+    expected = [twin.item(item) for item in items]
+    assert np.array_equal(_padded(placed(watched, items)), _padded(expected), equal_nan=True)
+    assert [feature.name for feature in watched.laid] == list(twin.axes)
+    assert watched.out == set(twin.out) == {"name", "when"}
+    assert "late" in twin.axes
+    one = Watched()
+    assert np.array_equal(_padded([row for item in items for row in placed(one, [item])]), _padded(expected), True)
+
+
+def _padded(rows: list[list[float]]) -> Any:
+    return np.array([row + [-1.0] * (12 - len(row)) for row in rows])
+
+
+def test_places_see_quantiles_in_slices_and_single_values_in_all() -> None:
+    watched = Watched()
+    items = [{"x": n % 10, "y": n / 7, "t": "abcde"[n % 5]} for n in range(ENOUGH)]
+    placed(watched, [*items, {}])
+    x, y, t = watched.place([{"x": n % 10, "y": n / 7, "t": "abcde"[n % 5]} for n in range(ENOUGH)]).T
+    assert len(set(x)) == 10  # as many places as values
+    assert len(set(np.floor(y * 16))) == 16
+    assert len(set(y)) <= 64  # hardly any value comes twice: slices are all that there is
+    assert len(set(np.floor(t * 4))) == 4
+    assert len(set(t)) == 5
+    assert np.isnan(watched.place([{"x": "one", "y": None}])).all()
+    (new,) = watched.place([{"t": "never seen"}])[:, 2]
+    assert 0.0 < new < 1.0
+
+
+def test_there_are_only_so_many_axes() -> None:
+    watched = Watched()
+    items = [{str(n): n for n in range(MOST_FEATURES + 5)}] * (ENOUGH + 1)
+    placed(watched, items)
+    assert len(watched.laid) == MOST_FEATURES
+    assert len(watched.out) == 5
+
+
+def test_items_of_peers_are_forgotten_when_own_ones_come() -> None:
+    watched = Watched()
+    watched.watch([{"x": 1}] * 5, own=False)
+    assert len(watched.seen["x"]) == 5
+    watched.watch([{"x": 1}] * 2)
+    assert len(watched.seen["x"]) == 2
+
+
+def test_what_is_known_can_be_saved() -> None:
+    draw, watched = random.Random(1), Watched()
+    placed(watched, [some_item(draw, n) for n in range(150)])
+    again = read_features(features_state(watched))
+    assert again == watched
+    assert features_state(None) is None is read_features(None)
+    broken = features_state(watched)
+    broken["laid"][0][1] = [0.5]
+    with pytest.raises(ValueError, match="other edges"):
+        read_features(broken)
+
+
+def test_values_are_text_truth_or_numbers() -> None:
+    assert known(np.float32(0.5)) == 0.5
+    assert known(np.datetime64("2024-01-01")) is None
+    assert known([1]) is None
+    assert known(2**70) == float(2**70)
+    assert known(10**400) is None
+    assert math.isnan(number("1"))
+    assert number(7) == 7.0
+    axis = AllFeatures(("a",))
+    assert axis.read([{"a": 1, "b": 2}, "text"]) == [{"b": 2}, {}]
+    assert (axis.description, axis.is_category, axis.ranked) == ("every feature but a", False, 0)
+    assert axis.place([1], None, 0) == [1]
+    with pytest.raises(SettingError):
+        AllFeatures(("",))

@@ -1,0 +1,225 @@
+"""Sites to which no context is given, and sites that describe items in different ways."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import Context, CoS, Learner, MixedViews, Network, Site, ZoomingKLUCB, replay
+from cosend.errors import SettingError, StateError
+from cosend.site import events
+from cosend.site.fold import fold, verify
+from cosend.site.messages import Call, Question
+from cosend.site.wire import decode, encode
+from tests.site.test_fold import everything
+
+Models = dict[str, Callable[[Any], Any]]
+MODELS: dict[str, Models] = {
+    "north": {"kinds": lambda item: item["kind"] == "a", "coin": lambda item: item["coin"]},
+    "south": {"ages": lambda item: item.get("age", 0) > 50},
+    "west": {"never": lambda item: False, "weights": lambda item: item["weight"] > 70},
+}
+
+
+def items(count: int, seed: int = 1) -> list[dict[str, Any]]:
+    """Draw items, some of which lack a feature, and some of which have a new one from the middle on."""
+    draw, found = random.Random(seed), list[dict[str, Any]]()
+    for n in range(count):
+        item: dict[str, Any] = {
+            "age": draw.randrange(20, 90),
+            "kind": draw.choice("abc"),
+            "weight": draw.gauss(70, 10),
+            "coin": draw.random() < 0.5,
+            "id": str(draw.random()),
+        }
+        if draw.random() < 0.1:
+            del item["age"]
+        if n > count // 2:
+            item["new"] = draw.randrange(4)
+        found.append(item)
+    return found
+
+
+def truth(item: dict[str, Any]) -> bool:
+    """Return the true label: the age tells it of one kind, the kind of the others."""
+    return bool(item.get("age", 0) > 50) if item["kind"] == "b" else item["kind"] == "a"
+
+
+def site(name: str = "north", **options: Any) -> Site:
+    return Site(name, classifiers=MODELS[name], **options)
+
+
+def network(**options: Any) -> Network:
+    return Network([site(name, **options) for name in MODELS], call_cost=0.01)
+
+
+def test_a_site_without_a_context_finds_out_which_features_matter() -> None:
+    here = Site("here", classifiers={**MODELS["north"], **MODELS["south"]})
+    assert isinstance(here.learner.policy, MixedViews)
+    assert here.score_local == "all"
+    wrong = 0
+    for n, item in enumerate(items(500)):
+        decision = here.classify(item)
+        wrong += n >= 300 and decision.label != truth(item)
+        here.learn(decision, truth(item))
+    assert wrong < 10
+    assert here.axis_names == ("age", "kind", "weight", "coin", "new")
+    trusted = here.trust()
+    assert sum(view.share for name, view in trusted.items() if "kind" in name) > 0.8
+    name, explained = here.explain({"kind": "a"})[0]
+    assert "kind" in name
+    assert explained.forecasts.keys() == {"kinds", "coin", "ages"}
+    assert here.explain("no features at all")
+
+
+@pytest.mark.parametrize("size", [7, 300])
+def test_batches_are_as_one_by_one_and_logs_lead_to_the_same_state(size: int, tmp_path: Path) -> None:
+    log = list[events.Event]()
+    one, many = site(), site(journal=log.append)
+    rows = items(320)
+    for first in range(0, 320, size):
+        part = rows[first : first + size]
+        single = [one.classify(item) for item in part]
+        assert many.classify_many(part) == single
+        one.learn_many(single, [truth(item) for item in part])
+        many.learn_many(single, [truth(item) for item in part])
+    assert everything(one.rules) == everything(many.rules)
+    assert one.learner.features == [4, 1]
+    read = [decode(encode(event)) for event in log]
+    assert everything(fold(read)) == everything(one.rules)
+    assert verify(read) == []
+    one.save(tmp_path / "state")
+    again = site()
+    again.load(tmp_path / "state")
+    assert everything(again.rules) == everything(one.rules)
+    assert [again.classify(item) for item in rows[:20]] == [one.classify(item) for item in rows[:20]]
+
+
+def test_a_log_and_a_state_must_fit() -> None:
+    given = site(context=Context("weight", range=(0, 300), outside="clip"))
+    log = list[events.Event]()
+    site(journal=log.append).classify_many(items(140))
+    start = next(event for event in log if isinstance(event, events.Started))
+    bad = [events.Started(**{**_fields(start), "axes": (), "features": False, "policy": MixedViews().facts()})]
+    for event in log[1:3]:
+        with pytest.raises(StateError, match="watches no features"):
+            fold([*bad, event] if isinstance(event, events.Watched) else [*bad, _laid(log)])
+    state = site().state()
+    with pytest.raises(StateError):
+        given.restore(state)
+    state.facts["site"]["past"]["features"]["laid"] = [["x", [0.0] * 63, True, []]]
+    with pytest.raises(StateError, match="other features than axes"):
+        site().restore(state)
+
+
+def _fields(event: Any) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in type(event).__slots__}
+
+
+def _laid(log: list[events.Event]) -> events.Event:
+    return next(event for event in log if isinstance(event, events.Laid))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("delay", [0, 3])
+def test_a_replay_decides_as_the_network(delay: int) -> None:
+    rows = items(260)
+    live = network()
+    turns = list(live.run({name: [(item, truth(item)) for item in rows] for name in MODELS}, label_delay=delay))
+    functions = [model for models in MODELS.values() for model in models.values()]
+    gains = np.array([[float(model(item) == truth(item)) for model in functions] for item in rows])
+    learners = [
+        Learner(name, own=dict.fromkeys(models, 0.0), dimensions=0, policy=live.sites[name].learner.policy,
+                score_local="all")
+        for name, models in MODELS.items()
+    ]  # fmt: skip
+    for learner in learners:
+        for name, models in MODELS.items():
+            if name != learner.name:
+                learner.add_peer(name, 0.01, len(models))
+    trace = replay(learners, np.zeros((len(rows), 0)), gains, delay=delay, features=rows)
+    for n, learner in enumerate(learners):
+        arms = [turn.decision.arm for turn in turns if turn.site == learner.name]
+        assert [learner.arms.names[arm] for arm in trace.arms[:, n]] == arms
+        ours, theirs = learner.state().arrays, live.sites[learner.name].learner.state().arrays
+        assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    assert len({turn.decision.arm for turn in turns if turn.site == "north"} & {"south", "west"}) > 0
+
+
+def test_a_replay_says_what_it_cannot_look_at() -> None:
+    rows, gains = items(3), np.zeros((3, 1))
+    mixed = Learner("a", own={"x": 0.0}, dimensions=0, policy=MixedViews())
+    for learner, few, where, wrong in (
+        (Learner("a", own={"x": 0.0}), rows, None, "MixedViews"),
+        (mixed, rows[:2], None, "2 items with features"),
+        (mixed, rows, [[-1], [0], [1]], "in the first slot"),
+    ):
+        with pytest.raises(Exception, match=wrong):
+            replay([learner], np.zeros((3, learner.dimensions)), gains, items=where, features=few)
+
+
+def test_given_axes_and_every_feature_go_together() -> None:
+    axes = [Context.features(without=["id"]), Context.previous_label(False, True), Context("weight")]
+    here = site(context=axes, policy=MixedViews(), score_local="all", journal=(log := list[events.Event]()).append)
+    for item in items(300):
+        here.learn(here.classify(item), truth(item))
+    assert here.axis_names[2:] == ("age", "kind", "weight", "coin", "new")
+    assert here.learner.dimensions == 7
+    assert everything(fold(log)) == everything(here.rules)
+    assert any("previous" in name.lower() and "kind" in name for name in here.trust())
+
+
+def test_sites_that_describe_items_differently_work_together() -> None:
+    """The one that is called takes the axes that it knows by name, and reads the others off the item."""
+    weight = Context("weight", range=(0, 300), outside="clip")
+    logs: dict[str, list[events.Event]] = {name: [] for name in MODELS}
+    contexts: dict[str, Any] = {
+        "north": None,
+        "south": [weight, Context.category("kind"), Context("weight")],
+        "west": [Context.previous_label(False, True), Context.time(400), weight],
+    }
+    policies: dict[str, Any] = {"north": None, "south": MixedViews(), "west": CoS(slices=2, exploration_exponent=0.1)}
+    sites = [site(n, context=contexts[n], policy=policies[n], journal=logs[n].append) for n in MODELS]
+    turns = list(Network(sites, call_cost=0.01).run({n: [(i, truth(i)) for i in items(300)] for n in MODELS}))
+    called = {(turn.site, turn.decision.arm) for turn in turns}
+    assert {("north", "south"), ("south", "north"), ("west", "south"), ("west", "north")} <= called
+    for each in sites:
+        assert everything(fold(logs[each.name])) == everything(each.rules)
+        assert verify(logs[each.name]) == []
+        assert not each.open
+
+
+def test_a_site_that_only_answers_learns_of_features_from_calls() -> None:
+    here, asks = site("south", journal=(log := list[events.Event]()).append), ZoomingKLUCB(share_labels="always")
+    caller = site("west", context=Context("weight", range=(0, 300), outside="clip"), policy=asks)
+    caller.add_peer("south", here)
+    caller.pause("never")
+    caller.pause("weights")
+    rows = items(230)
+    for item in rows[:130]:
+        caller.learn(caller.classify(item), truth(item))
+    made = caller.classify_many(rows[130:])
+    caller.learn_many(made, [truth(item) for item in rows[130:]])
+    assert here.axis_names[:4] == ("age", "kind", "weight", "coin")
+    assert everything(fold(log)) == everything(here.rules)
+    here.classify_many(rows[:3])
+    assert here.rules.past.features is not None
+    assert here.rules.past.features.own
+    question = Question(10**6, rows[0], (), False, False)
+    assert here.serve(Call("south", "west", [question], None))[0].failed is None
+
+
+def test_a_policy_that_needs_a_context_says_so() -> None:
+    with pytest.raises(SettingError, match="MixedViews where every feature is looked at"):
+        site(policy=CoS())
+    with pytest.raises(SettingError, match="only MixedViews can do without a context"):
+        Learner("a", own={"x": 0.0}, dimensions=0)
+    with pytest.raises(SettingError, match="added to MixedViews"):
+        Learner("a", own={"x": 0.0}).add_axes(1)
+    with pytest.raises(SettingError, match="not among candidates"):
+        site(context="auto", candidates={"all": Context.features()})
