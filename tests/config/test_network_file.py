@@ -79,6 +79,8 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "rows backwards": (YOUNG, 'model = "tree"\ntrain = [5, 0]\ntrain_on = "own"', f"{FIRST}: ", ["at least one row"]),
     "a label of a file": (OLD, '+label = "ill"', f"{SECOND}: ", ["label is for model 'always'"]),
     "trust in a function": (YOUNG, "+trusted = true", f"{FIRST}: ", ["trusted is for files", ".joblib"]),
+    "features of a vote": (OLD, 'model = "vote"', f"{SECOND}: ", ["a vote sees", "no features"]),
+    "over without a vote": (YOUNG, '+over = ["old"]', f"{FIRST}: ", ["over is for model 'vote'"]),
     "trust in ONNX": (OLD, 'model = "old.onnx"\ntrusted = true', f"{SECOND}: ", ["trusted is for files"]),
     "a word for trust": (OLD, '+trusted = "yes"', f"{SECOND}.trusted: ", ["boolean"]),
     "no time at all": (YOUNG, "+limit_s = 0", f"{FIRST}.limit_s: ", ["greater than 0"]),
