@@ -67,8 +67,26 @@ def kl_index(ledger: Ledger, row: int, arm: int, level: float, least: float) -> 
 
 @compiled
 def level_of(ledger: Ledger, row: int) -> float:
-    """Return how unlikely a mean is held to be before it is ruled out: the logarithm of the items seen in the cell."""
-    return math.log(max(1.0, float(ledger.cells[row, col.CELL_ARRIVALS])))
+    """Return how unlikely a mean is held to be before it is ruled out: the logarithm of the items seen in the cell.
+
+    Rewards that come together say less than as many that came one by one, so it is more where many items wait.
+    """
+    return math.log(max(1.0, float(ledger.cells[row, col.CELL_ARRIVALS]))) * burst_of(ledger, row)
+
+
+@compiled
+def burst_of(ledger: Ledger, row: int) -> float:
+    """Return how many rewards count as one while so many own items of a cell wait for theirs: 1 if none does.
+
+    In cubes that split it is always 1: they split by labels that have come, and a new one begins with what the larger
+    one knows, so that a bad start does not last.
+    """
+    if ledger.site[col.ZOOMS]:
+        return 1.0
+    waiting = -ledger.cells[row, col.CELL_ANSWERING]
+    for arm in range(ledger.site[col.ARM_COUNT]):
+        waiting += ledger.counts[row, arm, col.WAITING]
+    return math.sqrt(1.0 + waiting)  # exactness.md, "Index policies"
 
 
 @compiled

@@ -143,6 +143,7 @@ def enter_answer(ledger: Ledger, context: Floats, row: int, function: int) -> No
     for view in range(site[col.VIEWS]):
         place = row if view == site[col.TRUSTED] else visit_cell(ledger, view, context, site[col.ARRIVALS])
         ledger.counts[place, function, col.WAITING] += 1
+        ledger.cells[place, col.CELL_ANSWERING] += 1
     site[col.TICKETS] += 1
 
 
