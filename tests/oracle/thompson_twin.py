@@ -80,7 +80,7 @@ class ThompsonTwin(IndexTwin):
             if self._is_out(name):
                 continue
             words = Words(draw(self._keys, 0, self._next_id, PER_ARM + PER_ARM * place))
-            samples[name] = sample(cell.arms[name], self._overall[name], words, self._burst(cell)) - cost
+            samples[name] = sample(cell.arms[name], self._overall[name], words, self._burst(cell, name)) - cost
         arm = max(samples, key=lambda name: samples[name])  # the first of equals
         return self._phase_of(cell, arm), arm, None
 

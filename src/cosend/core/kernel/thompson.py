@@ -14,7 +14,7 @@ import numpy as np
 from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import draws
-from cosend.core.kernel.indices import burst_of, explore_unless_best
+from cosend.core.kernel.indices import burst_of, explore_unless_best, own_waiting
 from cosend.core.kernel.ledger import EMPTY, Ledger
 
 PRIOR_WEIGHT: Final = 1.0  # as many rewards as the prior counts for
@@ -25,10 +25,11 @@ TWO_PI: Final = 2.0 * math.pi
 def by_sample(ledger: Ledger, row: int, overall: int) -> tuple[int, int, int]:
     """Choose the arm whose sampled value is the highest, net of its cost; row `overall` is all cells together."""
     site = ledger.site
-    best, chosen, burst = -np.inf, 0, burst_of(ledger, row)
+    best, chosen, waiting = -np.inf, 0, own_waiting(ledger, row)
     for arm in range(site[col.ARM_COUNT]):
         purpose = draws.SAMPLE + draws.PER_ASKED_PEER * arm
         word = draws.draw(site[col.KEY0], site[col.KEY1], 0, site[col.TICKETS] + 1, purpose)
+        burst = burst_of(ledger, row, arm, waiting)
         value = sampled(ledger, row, overall, arm, burst, word) - ledger.costs[arm]
         if value > best:
             best, chosen = value, arm
