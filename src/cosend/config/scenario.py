@@ -21,7 +21,7 @@ from cosend.config.waiting import PatienceSetting
 from cosend.core.checks import check_path
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import ZoomingKLUCB
+from cosend.core.policy.policies import default_policy
 from cosend.errors import ScenarioError, SettingError, listed, shown
 
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
@@ -65,7 +65,9 @@ class Scenario(Part):
 
     def build_policy(self, horizon: int | None) -> Policy:
         """Return the policy, for so many items at a site unless the file says otherwise; None if it is not known."""
-        return ZoomingKLUCB() if self.policy is None else build_policy(self.policy, horizon)
+        if self.policy is None:
+            return default_policy(scores_all=all(site.score_local == "all" for site in self.sites))
+        return build_policy(self.policy, horizon)
 
     def call_costs(self) -> dict[str, float]:
         """Return what calling each site costs."""

@@ -62,7 +62,7 @@ class Site(Kept, Trusting, Tallied):
     context        one axis or several: `Context("duration", scale="log")`; "auto" finds out which of the
                    `candidates` to trust
     candidates     name -> axis: what "auto" chooses from, each alone or all together; `trust()` shows how they fare
-    policy         how it decides; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
+    policy         how it decides; unless given, `ZoomingKLUCB()`, or `MixedViews()` with score_local="all"
     costs          name -> cost of using a local classifier in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
     patience       how long it waits for labels; for ever unless given

@@ -37,7 +37,7 @@ from cosend.core.learner.values import (
     ScoreLocal,
 )
 from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import ZoomingKLUCB
+from cosend.core.policy.policies import default_policy
 from cosend.errors import ArmError, SettingError
 
 MOST_DIMENSIONS: Final = 52  # the axes of a view, with that of time, are bits of a double
@@ -53,7 +53,7 @@ class Learner(LateLabels, Looking):
     own, peers  the arms with their costs in [0, 1], for example {"tree": 0.0, "forest": 0.02}
     dimensions  of a context
     categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
-    policy      how it chooses; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
+    policy      how it chooses; unless given, `ZoomingKLUCB()`, or `MixedViews()` if labels score all local classifiers
     score_local  "all": a label scores every local classifier that costs nothing, if `learn` is told what it gained
 
     >>> learner = Learner("edge", own={"small": 0.0, "large": 0.1})
@@ -77,7 +77,7 @@ class Learner(LateLabels, Looking):
         seed: int = 0,
         score_local: ScoreLocal = "used",
     ) -> None:
-        policy = ZoomingKLUCB() if policy is None else policy
+        policy = default_policy(scores_all=score_local == "all") if policy is None else policy
         patience = Patience() if patience is None else patience
         check_text("the name of a learner", name)
         check_whole("dimensions", dimensions)
