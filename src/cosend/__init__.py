@@ -18,6 +18,7 @@ True
 """
 
 from cosend.classifiers.adapters import Classifier, SeesOnly
+from cosend.classifiers.vote import Vote
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.state import State
@@ -89,6 +90,7 @@ __all__ = [
     "Trace",
     "Turn",
     "View",
+    "Vote",
     "Zooming",
     "ZoomingKLUCB",
     "fold",

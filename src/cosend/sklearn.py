@@ -87,7 +87,7 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
         self.site_ = Site(
             "routing",
             classifiers=self.models_,
-            context=self.context,  # type: ignore[arg-type]  # a Site says what is wrong with None
+            context=self.context,
             costs=self.costs,
             policy=self.policy,
             seed=self.seed,

@@ -33,6 +33,25 @@ class Spy:
         self.seen.append(("learn", item, function, value))
 
 
+def test_functions_that_are_scored_are_told_with_every_label() -> None:
+    spy, values = Spy(3), np.arange(12.0).reshape(4, 3)
+    follow(spy, values, np.ones(4, np.int64), scored=2)
+    assert [each[1:] for each in spy.seen if each[0] == "learn"] == [
+        *((0, 0, 0.0), (0, 1, 1.0)),
+        *((1, 1, 4.0), (1, 0, 3.0)),
+        *((2, 2, 8.0), (2, 0, 6.0), (2, 1, 7.0)),
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_field_picks_no_worse_for_being_told_more(name: str) -> None:
+    values, contexts = good_by_context(600)
+    delays = np.ones(600, np.int64)
+    told = [values[np.arange(600), play(name, values, contexts, delays=delays, scored=n)][300:].mean() for n in (0, 2)]
+    assert told[1] >= told[0] - 0.1
+    assert (told[0] == told[1]) == name.startswith("vw_") or name in CONTEXT_FREE
+
+
 def good_by_context(items: int) -> tuple[Any, Any]:
     """Return values and contexts: one function is right in the upper half, one in the lower, one never."""
     contexts = np.random.default_rng(3).random((items, 1))

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from cosend.cli import regret as command
 from cosend.cli.main import app
 from cosend.experiments.regret.run import Run, Watch, runs
-from cosend.experiments.regret.settings import Settings
+from cosend.experiments.regret.settings import POLICIES, Settings
 
 pytestmark = pytest.mark.compiled
 
@@ -79,7 +79,7 @@ def test_numbers_outside_their_range_are_refused(tmp_path: Path, arguments: list
     assert arguments[0] in result.stderr
 
 
-@pytest.mark.parametrize("done", [0, 7])
+@pytest.mark.parametrize("done", [0, 8])
 def test_a_stop_shows_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
     def stopped(settings: Settings, watch: Watch) -> Iterator[Run]:
         yield from islice(runs(settings, watch), done)
@@ -96,5 +96,5 @@ def test_a_stop_shows_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         rows = json.loads((tmp_path / "results.json").read_text())["rows"]
         assert [(row["policy"], row["horizon"]) for row in rows] == [
             *(("CoS", horizon) for horizon in (125, 250)),
-            *((policy, 125) for policy in ("CellKLUCB", "CellThompson", "Zooming", "ZoomingLate", "ZoomingKLUCB")),
+            *((policy.name, 125) for policy in POLICIES[1:]),
         ]

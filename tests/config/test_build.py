@@ -100,6 +100,15 @@ def test_models_are_loaded_once_and_a_river_model_learns(tmp_path: Path) -> None
     assert (once["c0"].learns, once["c1"].learns) == (True, False)
 
 
+def test_a_vote_combines_what_the_file_says_and_needs_somebody_to_combine(tmp_path: Path) -> None:
+    made = built_of(tmp_path, 'model = "vote"\nover = ["c1"]', 'model = "models:young"', stream="").site("north").votes
+    assert [vote.over for vote in made.values()] == [("c1",)]
+    assert "needs other classifiers" in mistakes_of(tmp_path, 'model = "vote"', stream="")[0]
+    wrong = mistakes_of(tmp_path, 'model = "vote"\nover = ["c7"]', 'model = "models:young"', stream="")[0]
+    assert "'c7'" in wrong
+    assert "c1" in wrong
+
+
 def test_a_model_sees_neither_what_is_hidden_nor_columns_for_contexts_nor_what_others_said(tmp_path: Path) -> None:
     built = built_of(
         tmp_path,

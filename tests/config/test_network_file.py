@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cosend import Patience, ZoomingKLUCB
+from cosend import Context, MixedViews, Patience, Site, ZoomingKLUCB
 from cosend.config.recorded import with_stream
 from cosend.config.scenario import Scenario, parse
 from cosend.core.policy.policies import CoS
@@ -79,6 +79,8 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "rows backwards": (YOUNG, 'model = "tree"\ntrain = [5, 0]\ntrain_on = "own"', f"{FIRST}: ", ["at least one row"]),
     "a label of a file": (OLD, '+label = "ill"', f"{SECOND}: ", ["label is for model 'always'"]),
     "trust in a function": (YOUNG, "+trusted = true", f"{FIRST}: ", ["trusted is for files", ".joblib"]),
+    "features of a vote": (OLD, 'model = "vote"', f"{SECOND}: ", ["a vote sees", "no features"]),
+    "over without a vote": (YOUNG, '+over = ["old"]', f"{FIRST}: ", ["over is for model 'vote'"]),
     "trust in ONNX": (OLD, 'model = "old.onnx"\ntrusted = true', f"{SECOND}: ", ["trusted is for files"]),
     "a word for trust": (OLD, '+trusted = "yes"', f"{SECOND}.trusted: ", ["boolean"]),
     "no time at all": (YOUNG, "+limit_s = 0", f"{FIRST}.limit_s: ", ["greater than 0"]),
@@ -127,6 +129,12 @@ def test_the_network_of_the_page_says_what_it_says() -> None:
 
 def test_without_a_table_the_policy_is_that_of_a_site() -> None:
     assert network(('[policy]\nname = "ZoomingKLUCB"', "")).build_policy(300) == ZoomingKLUCB()
+    plain = network(('[policy]\nname = "ZoomingKLUCB"', ""))
+    scored = [site.model_copy(update={"score_local": "all"}) for site in plain.sites]
+    assert plain.model_copy(update={"sites": scored}).build_policy(None) == MixedViews()
+    assert plain.model_copy(update={"sites": [*scored[:1], *plain.sites[1:]]}).build_policy(None) == ZoomingKLUCB()
+    assert Site("s", classifiers={"a": str}, context=Context("x"), score_local="all").learner.policy == MixedViews()
+    assert Site("s", classifiers={"a": str}, context=Context("x")).learner.policy == ZoomingKLUCB()
 
 
 def test_a_policy_of_equal_cells_guesses_its_horizon_where_there_is_no_stream() -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.compiled
 FEW_CELLS: list[tuple[str, dict[str, Any], int]] = [
     ("CoS", {"slices": 1, "exploration_exponent": 0.05}, 120),
     ("CellKLUCB", {"slices": 1, "peer_training": 0.1}, 120),
-    ("CellKLUCB", {"slices": 1, "peer_training": 0.1}, 40),
+    ("CellKLUCB", {"slices": 1, "peer_training": 0.1}, 80),
     ("CellThompson", {"slices": 1, "peer_training": 0.1}, 120),
     ("Zooming", {"alpha": 0.1, "split_after": 250.0, "inherit": 2.0}, 120),
     ("ZoomingKLUCB", {"alpha": 0.3, "split_after": 4000.0, "peer_training": 0.1}, 120),

@@ -65,7 +65,7 @@ def test_categories_have_a_square_for_every_value() -> None:
 
 
 def test_costs_decide_who_wins_and_how_sure_that_is() -> None:
-    square = Square(((0.0, 1.0),), 300, (100.0, 100.0, 0.0), (90.0, 95.0, 0.0))
+    square = Square(((0.0, 1.0),), 300, (20.0, 20.0, 0.0), (18.0, 19.0, 0.0))
     best = winner(square, [0.0, 0.0, 0.0])
     assert best is not None
     assert (best.arm, best.is_sure) == (1, False)
@@ -73,6 +73,9 @@ def test_costs_decide_who_wins_and_how_sure_that_is() -> None:
     assert best is not None
     assert (best.arm, best.is_sure) == (0, True)
     assert best.reward == pytest.approx(0.9)
+    equal = winner(Square(((0.0, 1.0),), 9_000, (4_000.0, 4_000.0), (3_600.0, 3_600.0)), [0.0, 0.0])
+    assert equal is not None
+    assert equal.is_sure  # whichever it is, no other is much better
     assert winner(Square(((0.0, 1.0),), 3, (0.0,), (0.0,)), [0.0]) is None
 
 

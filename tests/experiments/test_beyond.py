@@ -92,6 +92,25 @@ def test_only_functions_of_peers_cost_something() -> None:
     assert problem.outcome(np.array([0, 7] * 5)).paid.tolist() == [0, 0.2] * 5
 
 
+def test_a_vote_is_one_more_function_and_is_never_told_what_is_not_known() -> None:
+    problem = replace(a_problem(400), peer_cost=0.2)
+    voted = problem.voted
+    assert voted.right.shape == (400, 12)
+    assert (voted.right[:, [0, 1, 3, 4]] == problem.right[:, :4]).all()
+    assert voted.costs.tolist() == [0] * 3 + 9 * [0.2]
+    assert voted.right[100:, 2].mean() > 0.9  # function 0 is always right, and it finds out
+    late = replace(problem, delays=np.full(400, 300))
+    other = replace(late, labels=1 - late.labels, right=1 - late.right)  # functions say the same, the truth is another
+    for one, two in ((late, other),):
+        said = [
+            np.where(each.voted.right[:300, 2] == 1, each.labels[:300], 1 - each.labels[:300]) for each in (one, two)
+        ]
+        assert (said[0] == said[1]).all()
+    (method,) = [each for each in policy_methods() if each.votes]
+    assert measured(lambda: [problem], method)["error"] < 20
+    assert measured(lambda: [problem], method)["paid"] > 0
+
+
 def test_nothing_that_picks_functions_is_better_than_the_oracle_in_a_cell_of_its_own() -> None:
     """The oracle knows the best function of every cell; with few items in a cell it is nearly always right."""
     problem = a_problem()

@@ -118,3 +118,32 @@ def test_no_context_needs_to_be_chosen(scenario: str, kdd99_file: Path) -> None:
     for late, most in (("1 late", 0.22), ("100 late", 2.4)):
         setting = f"{MAIN.name}, {late}"
         assert found[setting, EVERY_FEATURE] <= min(most, found[setting, TOGETHER] + NEAR)
+
+
+@pytest.mark.parametrize(("policy", "most"), [("CellKLUCB", 7.0), ("CellThompson", 8.0)])
+def test_late_labels_are_no_trap_for_policies_in_equal_cells(kdd99_file: Path, policy: str, most: float) -> None:
+    """The previous label as context, S2, 100 late: 29 % when rewards that come together counted as independent."""
+    (job,) = [
+        job
+        for job in JOBS["late"](Settings(data=kdd99_file, seeds=3))
+        if job.place[1:5] == (MAIN.name, "S2", "previous_label", policy)
+    ]
+    assert job.work()["error"] < most
+
+
+MIXED = {  # by window: S1 and S2, labels before the next item, then 100 items late
+    "main": ((0.22, 0.20), (2.3, 2.6)),
+    "many switches": ((0.95, 0.92), (11.9, 12.0)),
+    "few switches": ((0.07, 0.07), (2.0, 2.1)),
+    "more switches": ((0.26, 0.27), (3.8, 4.0)),
+    "some switches": ((0.17, 0.16), (3.5, 5.5)),
+}
+
+
+@pytest.mark.parametrize("window", MIXED)
+def test_mixed_views_err_little_on_all_windows(kdd99_file: Path, window: str) -> None:
+    """All three contexts; one seed, with room for chance."""
+    for part, most in zip(("windows", "late"), MIXED[window], strict=True):
+        for job in JOBS[part](Settings(data=kdd99_file, seeds=1)):
+            if job.place[1] == window and job.place[3:5] == (TOGETHER, "MixedViews"):
+                assert job.work()["error"] <= 1.15 * most[int(job.place.scenario == "S2")], job.place

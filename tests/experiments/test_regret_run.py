@@ -274,9 +274,12 @@ def test_policies_without_a_bound_stop_at_a_horizon_that_the_others_have_too() -
     assert proven == [125_000, 250_000, 500_000, 1_000_000]
     shorter = horizons_of(PROBLEM["hot-line"], BY_NAME["Zooming"])
     assert shorter == [31_250, 62_500, 125_000, 250_000]
+    shortest = horizons_of(PROBLEM["hot-line"], BY_NAME["MixedViews"])
+    assert shortest[2:] == shorter[:2]
     by_horizon = policies_by_horizon(PROBLEM["hot-line"], POLICIES)
-    assert list(by_horizon) == sorted({*proven, *shorter})
-    assert [policy.name for policy in by_horizon[250_000]] == [policy.name for policy in POLICIES]
+    assert list(by_horizon) == sorted({*proven, *shorter, *shortest})
+    assert [policy.name for policy in by_horizon[62_500]] == [*(p.name for p in POLICIES if p.bound is None)]
+    assert [policy.name for policy in by_horizon[250_000]] == [*(p.name for p in POLICIES if p.name != "MixedViews")]
 
 
 @pytest.mark.parametrize(("dimensions", "rate"), [(1, (3 + math.sqrt(17)) / 2), (2, 4.0)])

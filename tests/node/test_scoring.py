@@ -32,7 +32,7 @@ def test_all_free_classifiers_are_scored_and_failures_beside_the_arm_harm_nobody
                 made = await node.classify([{"age": 10.0}, {"age": 90.0}][: 1 + n % 2])
                 assert all(isinstance(each, Decided) for each in made)
                 await node.label([Given(each.id, "ill") for each in made if isinstance(each, Decided)])
-            assert node.deciding._said == {}
+            assert node.deciding.beside._said == {}
             assert node.breakers.of("broken").position != "closed"
             log = [event for _, event in read_events(node.store.log)]
             answered = [event for event in log if isinstance(event, events.Answered)]

@@ -56,18 +56,27 @@ class IndexTwin(Twin):
 
     def _pick_by_index(self, cell: TwinCell) -> Pick:
         costs = self._in(self._own, self._peers)
-        indices = {name: self._index(cell.arrivals, cell.arms[name]) - cost for name, cost in costs.items()}
+        indices = {
+            name: self._index(cell.arrivals, cell.arms[name], self._burst(cell, name)) - cost
+            for name, cost in costs.items()
+        }
         largest = max(indices.values())
         candidates = [name for name, index in indices.items() if index == largest]
         arm = self._one_of(candidates, BEST_TIE, self._next_id)
         return self._phase_of(cell, arm), arm, len(candidates)
 
-    def _index(self, items: int, arm: TwinArm) -> float:
+    def _burst(self, cell: TwinCell, arm: str) -> float:
+        """Return how many rewards of an arm count as one while items of its cell wait for theirs."""
+        waiting = sum(each.waiting_count - each.answering_count for each in cell.arms.values())
+        share = min(1.0, waiting / max(1.0, cell.arms[arm].reward_count))
+        return math.sqrt(1 + waiting * share * share)
+
+    def _index(self, items: int, arm: TwinArm, burst: float = 1.0) -> float:
         """Return how good an arm may be, before its cost."""
         if count_of(arm) == 0:
             return 3.0
         mean, count = self._known(arm)
-        return bound(mean, math.log(max(1, items)) / count)
+        return bound(mean, math.log(max(1, items)) * burst / count)
 
     def _known(self, arm: TwinArm) -> tuple[float, float]:
         """Return the mean and the count that the index of a tried arm is made of."""

@@ -49,11 +49,11 @@ def right_of(arm: TwinArm) -> float:
     return min(max(arm.reward_sum, 0.0), arm.reward_count)
 
 
-def sample(arm: TwinArm, overall: TwinArm, words: Words) -> float:
-    """Draw a mean that the arm may have in a cell, given its rewards there and in all cells."""
+def sample(arm: TwinArm, overall: TwinArm, words: Words, burst: float = 1.0) -> float:
+    """Draw a mean that the arm may have in a cell, given its rewards there (so many count as one) and in all cells."""
     prior = (right_of(overall) + 1) / (overall.reward_count + 2)
-    x = words.gamma(1.0 * prior + right_of(arm))
-    y = words.gamma(1.0 * (1 - prior) + arm.reward_count - right_of(arm))
+    x = words.gamma(1.0 * prior + right_of(arm) / burst)
+    y = words.gamma(1.0 * (1 - prior) + arm.reward_count / burst - right_of(arm) / burst)
     return x / (x + y)
 
 
@@ -80,7 +80,7 @@ class ThompsonTwin(IndexTwin):
             if self._is_out(name):
                 continue
             words = Words(draw(self._keys, 0, self._next_id, PER_ARM + PER_ARM * place))
-            samples[name] = sample(cell.arms[name], self._overall[name], words) - cost
+            samples[name] = sample(cell.arms[name], self._overall[name], words, self._burst(cell, name)) - cost
         arm = max(samples, key=lambda name: samples[name])  # the first of equals
         return self._phase_of(cell, arm), arm, None
 

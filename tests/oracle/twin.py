@@ -236,6 +236,7 @@ class Twin(TwinRule):
             cell.arms[waited.arm].training_waiting_count += change
         else:
             cell.arms[waited.arm].waiting_count += change
+            cell.arms[waited.arm].answering_count += change if waited.kind == "answer" else 0
 
     def _is_wanted(self, waited: Waiting) -> bool:
         """Tell whether a label still changes something."""
@@ -323,4 +324,4 @@ class Twin(TwinRule):
             if source in old_cells:
                 cell = self._cells[self._cell_of(point, self._slices)] = deepcopy(old_cells[source])
                 for arm in cell.arms.values():
-                    arm.waiting_count = arm.training_waiting_count = 0
+                    arm.waiting_count = arm.answering_count = arm.training_waiting_count = 0

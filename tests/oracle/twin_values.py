@@ -80,6 +80,7 @@ class TwinArm:
     reward_count: float = 0
     reward_sum: float = 0.0
     waiting_count: int = 0
+    answering_count: int = 0  # of these, answers to peers
     training_count: int = 0
     my_training_count: int = 0
     training_waiting_count: int = 0

@@ -98,6 +98,9 @@ class ZoomingTwin(CubesTwin):
 class ZoomingIndexTwin(CubesTwin, IndexTwin):
     """One learner that chooses as `CellKLUCB` does, and splits while two arms may still be the best."""
 
+    def _burst(self, cell: TwinCell, arm: str) -> float:
+        return 1.0
+
     def _evidence(self, cell: TwinCell) -> float:
         return cell.labels + 1 if cell.labels > 0 else -math.inf
 

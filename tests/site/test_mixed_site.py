@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import AskPeer, Choice, Context, LabelledData, Learner, MixedViews, Site, replay
+from cosend import AskPeer, Choice, Context, LabelledData, Learner, MixedViews, Site, ZoomingKLUCB, replay
 from cosend.errors import ArmError, ContextError, SettingError
 from cosend.site.context import Axis
 from tests.site.test_fold import everything
@@ -59,7 +59,7 @@ def test_it_explains_an_item_and_changes_nothing() -> None:
     with pytest.raises(ContextError):
         site.learner.explain((2.0, 0.5, 0.0))
     with pytest.raises(SettingError, match="mixes views"):
-        site_of(policy=None).learner.explain((0.5, 0.5, 0.0))
+        site_of(policy=ZoomingKLUCB()).learner.explain((0.5, 0.5, 0.0))
 
 
 def test_an_item_that_lacks_a_number_is_decided_by_the_other_views() -> None:
@@ -74,7 +74,7 @@ def test_an_item_that_lacks_a_number_is_decided_by_the_other_views() -> None:
         assert not isinstance(choice, AskPeer)
         site.learner.learn(choice.id, 1.0)
     with pytest.raises(ContextError):
-        site_of(policy=None).learner.choose((nothing, 0.5, 0.0))
+        site_of(policy=ZoomingKLUCB()).learner.choose((nothing, 0.5, 0.0))
 
 
 @pytest.mark.parametrize(

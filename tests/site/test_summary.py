@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cosend import Context, Decision, Network, Site
+from cosend import Context, CoS, Decision, Learner, Network, Phase, Site, replay
 
 AXIS = Context("x", range=(0, 1))
 
@@ -79,3 +79,11 @@ def test_a_decision_shows_its_fields() -> None:
     assert list(shown) == list(Decision._fields)
     assert shown["arm"] == decision.arm
     assert shown["phase"] == decision.phase.name.lower()
+
+
+def test_a_replay_shows_how_much_was_explored() -> None:
+    learner = Learner("here", own={"zero": 0.0, "one": 0.0}, policy=CoS(horizon=50))
+    trace = replay([learner], [[0.5]] * 50, [[0.0, 1.0]] * 50)
+    (row,) = rows(trace._repr_html_())[1:]
+    explored = int((trace.phases == Phase.EXPLORE.value).sum())
+    assert row == ["0", "50", "0.0 %", f"{100 * explored / 50:.1f} %", f"{100 * (50 - explored) / 50:.1f} %"]

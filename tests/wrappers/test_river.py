@@ -37,11 +37,23 @@ def optimist_and_pessimist(**options: Any) -> RoutingClassifier:
     return RoutingClassifier(models, context=Context("age", range=(0, 100)), **options)
 
 
-def test_it_passes_the_checks_of_river() -> None:
+def checked(*, long: bool) -> None:
+    """Run the checks of river whose streams are long, or all others."""
     for parameters in RoutingClassifier._unit_test_params():
         model = RoutingClassifier(**parameters)
         assert model._unit_test_skips() == set()
-        checks.check_estimator(model)
+        for check in checks.yield_checks(model):
+            if (check.__name__ == "check_bounded_memory_growth") is long:
+                check(model.clone())
+
+
+def test_it_passes_the_checks_of_river() -> None:
+    checked(long=False)
+
+
+@pytest.mark.claims
+def test_it_passes_the_checks_of_river_with_long_streams() -> None:
+    checked(long=True)
 
 
 def test_each_model_is_used_where_it_is_right() -> None:

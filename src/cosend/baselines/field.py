@@ -41,21 +41,24 @@ class Player(Protocol):
         """Take what the function that was picked for an earlier item was worth."""
 
 
-def play(name: str, values: Values, contexts: Floats, *, delays: Ints, seed: int = 0) -> Ints:
+def play(name: str, values: Values, contexts: Floats, *, delays: Ints, seed: int = 0, scored: int = 0) -> Ints:
     """Return which function the player of a name picks for every item.
 
     name      a key of FIELD
     values    [item, function] gain minus cost; the picked entry is revealed when its label is due
     contexts  [item, axis] in [0, 1]
     delays    [item] how many items later the label is known: 0 and 1 are before the next item is decided
+    scored    the values of the first so many functions are told with every label, whichever was picked; Vowpal Wabbit
+              learns from what was picked with a known chance, and cannot take that
     """
     check_one_of("name", name, FIELD)
     check_count("seed", seed)
     _check(values, contexts, delays)
-    return follow(FIELD[name](values.shape[1], contexts, int(seed)), values, delays)
+    scored = 0 if name in LOGGED else scored
+    return follow(FIELD[name](values.shape[1], contexts, int(seed)), values, delays, scored)
 
 
-def follow(player: Player, values: Values, delays: Ints) -> Ints:
+def follow(player: Player, values: Values, delays: Ints, scored: int = 0) -> Ints:
     """Let a player pick for one item after the other, and tell it each value before the item at which it is due."""
     items = len(values)
     due = np.arange(items) + np.clip(delays, 1, max(items, 1)).astype(np.int64)
@@ -67,6 +70,9 @@ def follow(player: Player, values: Values, delays: Ints) -> Ints:
             _, earlier = waiting.popleft()
             function = int(picked[earlier])
             player.learn(earlier, function, float(values[earlier, function]))
+            for other in range(scored):
+                if other != function:
+                    player.learn(earlier, other, float(values[earlier, other]))
         picked[item] = player.pick(item)
     return picked
 
@@ -200,6 +206,9 @@ FIELD: Final[Mapping[str, Callable[[int, Floats, int], Player]]] = {
     "mabwiser_linucb": MABWiserLinUCB,
     "mabwiser_ucb1": MABWiserUCB1,
 }
+
+
+LOGGED: Final = ("vw_squarecb", "vw_epsilon")  # they learn from picks with known chances, and from nothing else
 
 
 def _with_constant(contexts: Floats) -> Floats:

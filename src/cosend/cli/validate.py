@@ -79,6 +79,8 @@ def _kind(setting: ClassifierSetting, model: Classifier | None) -> str:
         model = model.classifier
     if setting.kind == "zoo":
         return f"always {shown(setting.label)}" if setting.model == "always" else setting.model
+    if setting.kind == "vote":
+        return f"vote of {', '.join(setting.over or ['all that cost nothing'])}"
     if setting.column is not None:
         return f"column {shown(setting.column)} of the stream"
     inner = type(model.model).__name__ if isinstance(model, SklearnModel | RiverModel) else type(model).__name__

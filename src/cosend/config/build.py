@@ -18,6 +18,7 @@ from cosend.classifiers.adapters import Classifier
 from cosend.classifiers.coded import Coded, Said
 from cosend.classifiers.elsewhere import RunsElsewhere
 from cosend.classifiers.loading import load_model
+from cosend.classifiers.vote import Vote
 from cosend.classifiers.zoo import Matrix, train
 from cosend.config.contexts import AxisSetting
 from cosend.config.fitting import busiest, labels_of, mistakes_about, training_rows
@@ -216,6 +217,8 @@ class Built:
             return Said(setting.column)
         if setting.kind == "zoo":
             return self._trained(site, setting)
+        if setting.kind == "vote":
+            return Vote(over=setting.over)
         hidden = self.scenario.hidden() if setting.features is None else ()
         model = load_model(setting.model, self.folder, trusted=setting.trusted, features=setting.features, hide=hidden)
         if setting.workers and model.learns:

@@ -22,7 +22,7 @@ from cosend.core.checks import check_path
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import ZoomingKLUCB
+from cosend.core.policy.policies import default_policy
 from cosend.errors import ScenarioError, SettingError, listed, shown
 from cosend.site.placing import MOST_CELLS
 
@@ -69,7 +69,9 @@ class Scenario(Part):
         """Return the policy, for so many items at a site unless the file says otherwise; None if it is not known."""
         if self.policy is not None:
             return build_policy(self.policy, horizon)
-        return MixedViews(max_cells=MOST_CELLS) if self.watches else ZoomingKLUCB()
+        if self.watches:
+            return MixedViews(max_cells=MOST_CELLS)
+        return default_policy(scores_all=all(site.score_local == "all" for site in self.sites))
 
     @property
     def watches(self) -> bool:

@@ -18,7 +18,8 @@ from cosend.errors import shown
 COLUMN: Final = "column:"
 FILES: Final = (".skops", ".onnx", *PICKLES)
 TRUSTED: Final = (".skops", *PICKLES)  # files that may need trust
-Kind = Literal["zoo", "column", "file", "module"]
+VOTE: Final = "vote"
+Kind = Literal["zoo", "vote", "column", "file", "module"]
 
 
 class ClassifierSetting(Part):
@@ -35,6 +36,7 @@ class ClassifierSetting(Part):
     limit_s: Seconds = 1.0
     threads: Threads = 4
     workers: Flag = False
+    over: Names | None = None
 
     @field_validator("model")
     @classmethod
@@ -42,9 +44,10 @@ class ClassifierSetting(Part):
         check_path("model", model)
         if model == COLUMN:
             raise ValueError("name the column of the stream that holds the predictions: column:NAME")
-        if model not in NAMES and ":" not in model and Path(model).suffix.lower() not in FILES:
-            guess = perhaps(model, list(NAMES))
-            raise ValueError(f"must be one of {', '.join(NAMES)}, or column:NAME; else {ALLOWED}; got {model!r}{guess}")
+        names = [*NAMES, VOTE]
+        if model not in names and ":" not in model and Path(model).suffix.lower() not in FILES:
+            guess = perhaps(model, names)
+            raise ValueError(f"must be one of {', '.join(names)}, or column:NAME; else {ALLOWED}; got {model!r}{guess}")
         return model
 
     @field_validator("features")
@@ -62,6 +65,10 @@ class ClassifierSetting(Part):
             raise ValueError(f"label is for model 'always', not for {self.model!r}")
         if self.kind == "column" and self.features is not None:
             raise ValueError("features are for models, and a column of predictions needs none")
+        if self.kind == "vote" and (self.features is not None or self.workers):
+            raise ValueError("a vote sees what other classifiers of its site say: it has no features and no workers")
+        if self.kind != "vote" and self.over is not None:
+            raise ValueError(f"over is for model 'vote', not for {self.model!r}")
         if self.trusted and not (self.kind == "file" and Path(self.model).suffix.lower() in TRUSTED):
             raise ValueError(f"trusted is for files that end in {', '.join(TRUSTED)}, not for model {self.model!r}")
         self._check_training()
@@ -81,6 +88,8 @@ class ClassifierSetting(Part):
         """Where the model comes from."""
         if self.model in NAMES:
             return "zoo"
+        if self.model == VOTE:
+            return "vote"
         if self.model.startswith(COLUMN):
             return "column"
         return "file" if Path(self.model).suffix.lower() in FILES else "module"
@@ -106,3 +115,13 @@ class SiteSetting(Part):
     learns_from: Literal["used", "all"] = "used"
     score_local: ScoreLocal | None = None  # all if every feature is looked at and no policy is named, else used
     classifiers: Annotated[list[ClassifierSetting], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _votes_have_voters(self) -> SiteSetting:
+        voters = [each.name for each in self.classifiers if each.kind != "vote"]
+        if not voters:
+            raise ValueError("a vote needs other classifiers to combine, and this site has none")
+        for name in (name for each in self.classifiers for name in each.over or ()):
+            if name not in voters:
+                raise ValueError(f"over names {name!r}, and what a vote can combine here is {', '.join(voters)}")
+        return self

@@ -20,7 +20,7 @@ NOTHING: Final = "\N{EN DASH}"
 PHASES: Final = {"train": "trains a peer", "explore": "tries it out", "exploit": "the best known"}
 WHAT: Final = {
     "network": "Each site on the left gets items; the bands show who labels them.",
-    "where": "The arm with the best mean reward, net of its cost. Hatched: not sure yet. Point at it to see numbers.",
+    "where": "The arm with the best mean reward, net of its cost. Hatched: another may still be 0.05 better.",
 }
 
 

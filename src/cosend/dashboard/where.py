@@ -20,6 +20,7 @@ from cosend.core.learner.inspection import place_of
 
 MOST_SQUARES: Final = 400  # cells that are looked at, those with most items
 NORMAL_95: Final = 1.96
+TOLERATED: Final = 0.05  # arms that are equally good would never be told apart
 Span: TypeAlias = tuple[float, float]  # on an axis: from 0 to 1, or from a category's code to the next
 
 
@@ -47,7 +48,7 @@ class Winner(NamedTuple):
     arm: int
     reward: float  # its mean, net of its cost
     half: float  # the half of the 95 % interval of that
-    is_sure: bool  # whether it is better than every other arm that has labels here, at 95 %
+    is_sure: bool  # whether no other arm that has labels here is better by more than what is tolerated, at 95 %
 
 
 def interval(mean: float, count: float) -> Span:
@@ -68,14 +69,14 @@ def winner(square: Square, costs: Sequence[float]) -> Winner | None:
     if not ends:
         return None
     best = max(ends, key=lambda arm: square.mean(arm) - costs[arm])
-    is_sure = all(_is_apart(ends[best], other) for arm, other in ends.items() if arm != best)
+    is_sure = not any(_may_beat(other, ends[best]) for arm, other in ends.items() if arm != best)
     return Winner(best, square.mean(best) - costs[best], (ends[best][1] - ends[best][0]) / 2, is_sure)
 
 
-def _is_apart(better: Span, other: Span) -> bool:
-    """Tell whether the difference of two means, each with its interval, is larger than chance makes it."""
-    apart = (sum(better) - sum(other)) / 2
-    return apart > math.hypot(better[1] - better[0], other[1] - other[0]) / 2
+def _may_beat(other: Span, best: Span) -> bool:
+    """Tell whether a mean may be better than another by more than what is tolerated, each with its interval."""
+    difference = (sum(other) - sum(best)) / 2
+    return difference + math.hypot(best[1] - best[0], other[1] - other[0]) / 2 > TOLERATED
 
 
 def squares(ledger: Ledger, chosen: Sequence[int], arms: int) -> list[Square]:

@@ -143,7 +143,8 @@ class Answering:
         truths, where = [known[request].truth for request in requests], ["a label"] * len(requests)
         reward = self.node.setup.reward
         gains = gains_of(reward, [label for label, _, _ in notes], truths, where)
-        return gains, other_gains(reward, [said for _, _, said in notes], truths, where)
+        others = self.node.rules.others_of([tickets[request] for request in requests])
+        return gains, other_gains(reward, others, truths, where)
 
     def _check(self) -> None:
         self.node.check_ready()
@@ -223,8 +224,7 @@ class _Answer:
 
         items = [self.questions[place][ITEM] for place in places]
         ids = [self.tickets[place] for place in places]
-        heard = self.deciding.when_scored(function, ids, items, then) if any(ids) else then
-        self.deciding.predict(function, items, heard)
+        self.deciding.beside.label(function, ids, items, then)
         return done
 
     def _enter(self, function: str, places: list[int], answers: Answers) -> None:
@@ -250,7 +250,7 @@ class _Answer:
         if kept:
             items = copies([self.questions[n].item for n in kept]) if self.deciding.keeps(function) else []
             ids = [self.tickets[n] for n in kept]
-            self.rules.complete(ids, [self.labels[n] for n in kept], items, self.deciding.said(ids))
+            self.rules.complete(ids, [self.labels[n] for n in kept], items, self.deciding.beside.said(ids))
         self.deciding.worked(function, labels)
 
     def _take_back(self, function: str, bad: list[int], answers: Answers, *, worked: bool) -> None:

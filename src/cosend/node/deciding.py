@@ -24,15 +24,16 @@ from cosend.node.calls import NO_TIME, Told, why
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
 from cosend.node.flight import Flight, Flights, Request
-from cosend.node.labels import are_labels, is_label, kind_of, replies_of
+from cosend.node.labels import are_labels, kind_of, replies_of
 from cosend.node.peers import Peers
 from cosend.node.requests import Requests
-from cosend.node.scoring import Heard, Held
+from cosend.node.scoring import Beside
 from cosend.node.setup import Setup
 from cosend.node.workers import Answers, Replies, Worker, teach_all
 from cosend.site.context import Column, read_columns
 from cosend.site.events import Shown
 from cosend.site.label_check import LabelCheck
+from cosend.site.lessons import taught_by
 from cosend.site.messages import Forward, Lesson, Step
 from cosend.site.past import Codes
 from cosend.site.rules import Rules
@@ -66,9 +67,9 @@ class Deciding:
         self._asks: dict[str, list[tuple[Flight, Told]]] = {}  # by peer: items that need to know what it would tell
         self._told: list[tuple[Flight, Told]] = []  # items of which it is known now
         self._scheduled = self._closed = False
-        self._scores_all = rules.learner.score_local == "all"
-        self._said: dict[int, dict[str, Any]] = {}  # by id: what classifiers said that are run to be scored
-        self._learning = [arm for arm, worker in workers.items() if worker.classifier.learns]
+        self.beside = Beside(rules, workers, self.breakers, counts, self.predict)
+        self._models = {arm: worker.classifier for arm, worker in workers.items()}
+        self._learning = [arm for arm, model in self._models.items() if model.learns and arm not in self.beside.votes]
 
     # Items that come
 
@@ -120,11 +121,11 @@ class Deciding:
         """Have an arm label items."""
         self.breakers.of(arm).used()
         cost = self.rules.learner.arms.cost(arm)  # now, whatever it is when the arm has answered
-        then = self.when_scored(arm, flights.ids, flights.items, partial(self._answered, arm, cost, flights))
+        then = partial(self._answered, arm, cost, flights)
         if arm in self.workers:
-            self.predict(arm, flights.items, then)
+            self.beside.label(arm, flights.ids, flights.items, then)
         else:
-            self.peers.calls.call(arm, flights, then)
+            self.peers.calls.call(arm, flights, self.beside.when_scored(arm, flights.ids, flights.items, then))
 
     def _choose_new(self, requests: list[Request], uses: Uses) -> None:
         columns = requests[0].columns
@@ -139,7 +140,8 @@ class Deciding:
             self._choose(points, flown, NONE, (), uses)
         for request in requests:
             if request.observer is not None:
-                self.predict(request.observer, request.items, partial(self._observed, request))
+                nobody = [0] * len(request.items)
+                self.beside.label(request.observer, nobody, request.items, partial(self._observed, request))
 
     def _choose_again(self, flights: list[Flight], failed: frozenset[str], uses: Uses, told: Told = NOBODY) -> None:
         points = np.array([self.rules.understand(flight.context, Codes.find) for flight in flights])
@@ -261,35 +263,6 @@ class Deciding:
         # Copies: a model may change what it is given, and others see the same item, after it or beside it.
         self.workers[arm].predict(copies(items), done)
 
-    def when_scored(self, arm: str, ids: Sequence[int], items: Sequence[Any], then: Heard) -> Heard:
-        """Return what hears of an arm; if all classifiers are scored, those that cost nothing are run, and it waits.
-
-        What they say is known by the ids then, and `complete` gets it from `said`.
-        """
-        if not self._scores_all:
-            return then
-        arms = self.rules.learner.arms
-        out = self.breakers.out(arms.own) | arms.paused | {arm}
-        others = [name for name, cost in arms.own.items() if not cost and name not in out]
-        held = Held(len(items), len(others), then)
-        self._said.update((number, said) for number, said in zip(ids, held.said, strict=True) if number)
-        for name in others:
-            self.predict(name, items, partial(self._heard, held, name))
-        return held.answered
-
-    def said(self, ids: Sequence[int]) -> list[dict[str, Any] | None]:
-        """Return what classifiers said of items that were run beside an arm to be scored."""
-        return [self._said.pop(number, None) for number in ids] if self._said else []
-
-    def _heard(self, held: Held, name: str, start: int, end: int, answers: Answers) -> None:
-        """Take what a classifier says that was run only to be scored; if it has failed, it is not scored."""
-        if isinstance(answers, Replies):
-            bad = [reply.failed for reply in answers if reply.failed is not None]
-            self.counts.failed(name, len(bad), answers.kind, bad[0])
-            if len(bad) == end - start and self.breakers.of(name).failed(bad[0]):
-                self.counts.opened(name, bad[0])
-        held.heard(name, start, [reply.label for reply in replies_of(name, answers)], is_label)
-
     def _answered(self, arm: str, cost: float, flown: Flights, start: int, end: int, answers: Answers) -> None:
         """Enter what an arm has answered, and choose again where it has failed."""
         if self._closed:
@@ -311,7 +284,7 @@ class Deciding:
         """Enter labels, and answer those who asked."""
         self.worked(arm, labels)
         kept = copies(flights.items) if self.keeps(arm) else []
-        late = self.rules.complete(flights.ids, labels, kept, self.said(flights.ids))
+        late = self.rules.complete(flights.ids, labels, kept, self.beside.said(flights.ids))
         if late:  # nothing waits for their label any more, but what clients are told must not be lost
             said = dict(zip(flights.ids, labels, strict=True))
             self.commits.event(Shown(tuple(late), tuple(said[number] for number in late)))
@@ -343,7 +316,7 @@ class Deciding:
         elif not worked and self.breakers.of(arm).failed(reason):
             self.counts.opened(arm, reason)
         again, forwards = self.rules.fail(ids, arm, reason)
-        self.said(ids)  # and forget it
+        self.beside.said(ids)  # and forget it
         self.post(forwards)
         return again
 
@@ -364,8 +337,8 @@ class Deciding:
         """Let models learn, each in its thread, in the order in which the labels were written down."""
         by_model: dict[str, list[tuple[Any, Any]]] = {}
         for lesson in lessons:
-            for arm in self._learning if self.setup.learns_from == "all" else [lesson.classifier]:
-                by_model.setdefault(arm, []).append((lesson.item, lesson.truth))
+            for arm, seen in taught_by(lesson, self._models, self.setup.learns_from):
+                by_model.setdefault(arm, []).append((seen, lesson.truth))
         for arm, pairs in by_model.items():
             worker = self.workers[arm]
             worker.do(partial(teach_all, worker, pairs), partial(self._taught, arm))

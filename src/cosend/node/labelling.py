@@ -127,7 +127,7 @@ class Labelling:
         self, ids: list[int], gains: list[float], others: Sequence[Mapping[str, float]]
     ) -> dict[str, list[float]]:
         """Return what local classifiers gain on items, of those that every label scores, used or not."""
-        if self.deciding.setup.score_local != "all":
+        if self.deciding.rules.learner.score_local != "all":
             return {}
         arms = self.rules.learner.arms
         found: dict[str, list[float]] = {name: [] for name, cost in arms.own.items() if cost == 0.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from cosend.core.policy.parts import Policy
 from cosend.site.context import Axis, Context
 from cosend.site.events import Event
 from cosend.site.fold import fold
+from cosend.site.lessons import LearnsFrom
 from cosend.site.messages import Question
 from cosend.site.rewards import right_or_wrong
 from cosend.site.rules import Rules
@@ -53,7 +54,7 @@ class Setup:
     seed: int = 0
     retries: int = 3
     strict_labels: bool = False
-    learns_from: Literal["used", "all"] = "used"
+    learns_from: LearnsFrom = "used"
     score_local: ScoreLocal | None = None
     limits_s: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)

@@ -27,6 +27,7 @@ from cosend.node.lessons import taught
 from cosend.node.setup import Setup
 from cosend.site.events import Event, ModeChanged
 from cosend.site.fold import fold
+from cosend.site.lessons import LearnsFrom, taught_by
 from cosend.site.messages import Lesson
 from cosend.site.recovery import newest, read_events
 from cosend.site.rules import Rules
@@ -143,13 +144,10 @@ def _restore(recovered: Recovered, state: State) -> None:
             recovered.classifiers[arm] = model
 
 
-def _teaching(classifiers: dict[str, Classifier], learns_from: str) -> Callable[[Sequence[Lesson]], None]:
-    learning = [arm for arm, classifier in classifiers.items() if classifier.learns]
-
+def _teaching(classifiers: dict[str, Classifier], learns_from: LearnsFrom) -> Callable[[Sequence[Lesson]], None]:
     def again(lessons: Sequence[Lesson]) -> None:
         for lesson in lessons:
-            for arm in learning if learns_from == "all" else [lesson.classifier]:
-                if arm in learning:
-                    taught(arm, classifiers[arm], lesson.item, lesson.truth)  # what fails failed the first time too
+            for arm, seen in taught_by(lesson, classifiers, learns_from):
+                taught(arm, classifiers[arm], seen, lesson.truth)  # what fails failed the first time too
 
     return again

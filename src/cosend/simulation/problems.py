@@ -21,6 +21,7 @@ import numpy.typing as npt
 from cosend.core.checks import check_between, check_one_of, check_unit, check_whole
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import Learner
+from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.simulation.kernel.loop import Trace
 from cosend.theory.benchmark import arm_values, peer_value
@@ -86,7 +87,7 @@ class LipschitzProblem:
             cost_spread=self.call_cost if self.sites > 1 else 0.0,
         )
 
-    def learners(self, policy: Policy, seed: int = 0) -> list[Learner]:
+    def learners(self, policy: Policy, seed: int = 0, score_local: ScoreLocal = "used") -> list[Learner]:
         """Return fresh learners, one for each site, that are each other's peers."""
         names = [f"site{i}" for i in range(self.sites)]
         return [
@@ -97,6 +98,7 @@ class LipschitzProblem:
                 dimensions=self.dimensions,
                 policy=policy,
                 seed=seed,
+                score_local=score_local,
             )
             for name, count in zip(names, self.functions, strict=True)
         ]

@@ -13,6 +13,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from cosend.classifiers.adapters import Classifier, predictions
+from cosend.classifiers.vote import NEWEST, ballot_of
 from cosend.core.kernel.bookkeeping import TRAIN
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import PHASES
@@ -37,7 +38,8 @@ class Tries:
         self.errors: dict[int, NoAnswer] = {}  # by place: those that were given up
         self.reasons: dict[int, dict[str, str]] = {}  # by place: arms that have failed, and why
         self.failing: list[int] = []  # places to choose for again
-        self.said: dict[int, dict[str, Any]] = {}  # by place: what classifiers said that were run to be scored
+        self.said: dict[int, dict[str, Any]] = {}  # by place: what classifiers said that were run beside the arm
+        self.listens = bool(site.score_local == "all" or site.votes)
 
     def by_failures(self, places: Iterable[int]) -> dict[frozenset[str], list[int]]:
         """Return the places together that may be chosen for together: the same arms have failed for them."""
@@ -59,26 +61,38 @@ class Tries:
         for place in places:
             self.errors[place] = NoAnswer(self.site.name, self.reasons.get(place, {}))
 
-    def run_to_score(self, uses: Mapping[str, Sequence[int]]) -> None:
-        """Run the local classifiers that cost nothing on items that other arms label; `uses` has the places by arm."""
-        free = self.site.free_classifiers()
+    def run_beside(self, uses: Mapping[str, Sequence[int]]) -> None:
+        """Run local classifiers on items that other arms label; `uses` has the places by arm. Votes come last."""
+        site = self.site
         new = {arm: [place for place in places if place not in self.said] for arm, places in uses.items()}
-        self.said.update((place, {}) for places in new.values() for place in places)
-        for name in free:
-            places = [place for arm, some in new.items() if arm != name for place in some]
-            if not places:
-                continue
-            replies = replies_of(name, self.site.classifiers[name], [self.items[place] for place in places])
-            for place, reply in zip(places, replies, strict=True):
-                if reply.failed is None:
-                    self.said[place][name] = reply.label
-            failed = [reply.failed for reply in replies if reply.failed is not None]
-            if len(failed) == len(places):
-                self.site.arm_failed(name, failed[0])
+        known = {NEWEST: site.rules.past.newest_label} if site.votes else {}
+        self.said.update((place, {**known}) for places in new.values() for place in places)
+        for name in site.run_beside():
+            if name not in site.votes:
+                self._listen_to(name, [place for arm, some in new.items() if arm != name for place in some])
+
+    def _listen_to(self, name: str, places: list[int]) -> None:
+        """Have a classifier say what it would make of items; where it fails, nothing is known of that."""
+        if not places:
+            return
+        replies = replies_of(name, self.site.classifiers[name], self._seen_by(name, places))
+        for place, reply in zip(places, replies, strict=True):
+            if reply.failed is None:
+                self.said[place][name] = reply.label
+        failed = [reply.failed for reply in replies if reply.failed is not None]
+        if len(failed) == len(places):
+            self.site.arm_failed(name, failed[0])
+
+    def _seen_by(self, arm: str, places: Sequence[int]) -> list[Any]:
+        """Return what a classifier sees of items: a vote what the others have said of them."""
+        votes = self.site.votes
+        if arm not in votes:
+            return [self.items[place] for place in places]
+        return [ballot_of(votes[arm], self.said[place], votes) for place in places]
 
     def predict(self, arm: str, places: list[int]) -> None:
         """Let a local classifier label items."""
-        classifier, items = self.site.classifiers[arm], [self.items[place] for place in places]
+        classifier, items = self.site.classifiers[arm], self._seen_by(arm, places)
         keeps = self.site.keeps_item(classifier)
         try:
             labels = predictions(arm, classifier, items)
@@ -104,7 +118,7 @@ class Tries:
         """Enter the labels that an arm has given."""
         ids = [self.tickets[place] for place in places]
         items = [copy(self.items[place]) for place in places] if keeps else []
-        others = self._others(arm, places) if self.site.score_local == "all" else []
+        others = self._others(arm, places, labels) if self.listens else []
         if 0 in ids:
             self.site.rules.complete(*labelled(ids, labels, items, others))
         else:
@@ -113,9 +127,16 @@ class Tries:
         for place, label in zip(places, labels, strict=True):
             self.labels[place] = label
 
-    def _others(self, arm: str, places: list[int]) -> list[dict[str, Any]]:
-        """Return what classifiers said that were run to be scored; an arm that was chosen later was perhaps one."""
-        self.run_to_score({arm: places})
+    def _others(self, arm: str, places: list[int], labels: list[Any]) -> list[dict[str, Any]]:
+        """Return what classifiers said that were run beside an arm; one chosen later was perhaps among them."""
+        self.run_beside({arm: places})
+        site = self.site
+        if arm in site.classifiers:
+            for place, label in zip(places, labels, strict=True):
+                self.said[place][arm] = label
+        for name in site.run_beside() if site.score_local == "all" else ():
+            if name in site.votes and name != arm:
+                self._listen_to(name, places)
         return [{name: label for name, label in self.said[place].items() if name != arm} for place in places]
 
     def _take_back(self, arm: str, bad: Sequence[tuple[int, str]]) -> None:
@@ -186,8 +207,8 @@ class Deciding(Tries):
             places, told = places[len(arms) :], {} if arms else told
             if ask is not None and not self._ask(ask, places[0], told, uses):
                 failed = failed | {ask.peer}
-        if site.score_local == "all":
-            self.run_to_score(uses)  # all items at once, which models are faster with
+        if self.listens:
+            self.run_beside(uses)  # all items at once, which models are faster with
         for arm, numbers in uses.items():
             if arm in site.classifiers:
                 self.predict(arm, numbers)
@@ -271,8 +292,8 @@ class Answering(Tries):
         for place, function, ticket in zip(places, serving.functions, serving.tickets, strict=True):
             self.tickets[place] = ticket
             uses.setdefault(function, []).append(place)
-        if self.site.score_local == "all":
-            self.run_to_score(uses)
+        if self.listens:
+            self.run_beside(uses)
         for function, together in uses.items():
             self.predict(function, together)
 

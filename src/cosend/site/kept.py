@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from cosend.classifiers.adapters import Classifier
+from cosend.classifiers.vote import Vote, votes_among
 from cosend.core.learner.state import State
 from cosend.errors import StateError
 from cosend.site.backoff import Backoff
 from cosend.site.context import Axis
 from cosend.site.events import Event, Journal
 from cosend.site.fold import fold
-from cosend.site.messages import Forward
+from cosend.site.lessons import taught_by
+from cosend.site.messages import Forward, Lesson
 from cosend.site.outbox import Outbox
 from cosend.site.rules import Rules
-from cosend.site.snapshot import check_fits, restore_rules, rules_state
+from cosend.site.snapshot import check_fits, check_survives, restore_rules, rules_state
 from cosend.stores.state_file import read_state, write_state
 
 
 class Kept:
-    """The part of a site that outlives its process; its classifiers are the user's to keep."""
+    """The part of a site that outlives its process; its classifiers are the user's to keep, all but votes."""
 
     name: str
     axes: tuple[Axis, ...]
     rules: Rules
+    votes: dict[str, Vote]
     outbox: Outbox
     _backoff: Backoff
     _items: int
 
     def state(self) -> State:
-        """Return everything it needs, beside its classifiers, to go on as if it had never stopped."""
+        """Return everything it needs, beside its classifiers, to go on as if it had never stopped; votes are in it."""
         state = rules_state(self.rules)
         state.facts["site"]["outbox"] = [list(forward) for forward in self.outbox]
         state.facts["site"]["items"] = self._items
         state.facts["site"]["resting"] = self._backoff.rows()
+        state.facts["site"]["votes"] = {name: vote.facts() for name, vote in self.votes.items()}
+        for vote in state.facts["site"]["votes"].values():
+            check_survives(self.name, vote["labels"])
         return state
 
     def restore(self, state: State) -> Callable[[], None]:
@@ -47,12 +54,17 @@ class Kept:
             saved = state.facts["site"]
             outbox = Outbox([Forward(*forward) for forward in saved["outbox"]])
             backoff, items = Backoff(saved["resting"]), int(saved["items"])
+            votes = {name: saved.get("votes", {}).get(name, Vote().facts()) for name in self.votes}
+            for facts in votes.values():
+                Vote().remember(facts)
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the saved state of site {self.name!r} is damaged: {error!r}") from error
 
         def commit() -> None:
             commit_rules()
             self.outbox, self._backoff, self._items = outbox, backoff, items
+            for name, facts in votes.items():
+                self.votes[name].remember(facts)
 
         return commit
 
@@ -72,6 +84,15 @@ class Kept:
 
         `journal` gets the events from now on. What peers had not been told yet is not in a log.
         """
-        rules = fold(log, axes=self.axes, journal=journal)
+        votes: dict[str, Classifier] = {name: Vote(over=vote.over) for name, vote in self.votes.items()}
+
+        def teach(lessons: Sequence[Lesson]) -> None:
+            for lesson in lessons:
+                for name, seen in taught_by(lesson, votes, "used"):
+                    votes[name].learn(seen, lesson.truth)
+
+        rules = fold(log, axes=self.axes, journal=journal, lessons=teach)
         check_fits(rules.learner, self.rules)
         self.rules = rules
+        for name, vote in votes_among(votes).items():
+            self.votes[name].remember(vote.facts())

@@ -9,6 +9,7 @@ from numbers import Number
 from typing import Any
 
 from cosend.classifiers.adapters import Classifier, known_labels
+from cosend.classifiers.vote import Vote
 from cosend.core.checks import check_kind
 from cosend.errors import LabelError, LabelWarning, shown
 
@@ -24,6 +25,8 @@ def all_labels(classifiers: Mapping[str, Classifier]) -> frozenset[Any] | None:
     """Return all labels that classifiers can give, or None if that is not known of one of them."""
     labels: frozenset[Any] = frozenset()
     for classifier in classifiers.values():
+        if isinstance(classifier, Vote):  # it says what others have said
+            continue
         known = known_labels(classifier)
         if known is None:
             return None

@@ -5,7 +5,7 @@ Small frozen values, nothing else: whoever drives a site decides how they travel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from cosend.core.learner.values import AskPeer, LabelledData, Phase
@@ -101,11 +101,12 @@ class Forward(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """An item for a local classifier that learns, and its true label."""
+    """An item for local classifiers that learn, and its true label."""
 
-    classifier: str
-    item: Any
+    classifier: str  # that was used, or the peer
+    item: Any  # None if no model learns from it
     truth: Any
+    said: Mapping[str, Any] | None = None  # by local classifiers, for those that combine it; None if there are none
 
 
 class Settled(NamedTuple):

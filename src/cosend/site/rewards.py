@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from cosend.classifiers.vote import NEWEST
 from cosend.core.checks import check_unit
 from cosend.errors import RewardError
 
@@ -48,7 +49,11 @@ def other_gains(
     if not any(others):
         return []
     return [
-        {name: gain_of(reward, label, truth, f"{name!r}, {place}") for name, label in (said or {}).items()}
+        {
+            name: gain_of(reward, label, truth, f"{name!r}, {place}")
+            for name, label in (said or {}).items()
+            if name != NEWEST
+        }
         for said, truth, place in zip(others, truths, where, strict=True)
     ]
 

@@ -37,6 +37,7 @@ from cosend.site import events
 from cosend.site.arm_changes import ArmChanges
 from cosend.site.context import Axis
 from cosend.site.features import Watched, watches
+from cosend.site.lessons import lessons_of
 from cosend.site.messages import Forward, Lesson, Question, Serving, Settled, Step
 from cosend.site.past import Codes, Past
 from cosend.site.placing import Placing, how_to_decide
@@ -270,9 +271,9 @@ class Rules(ArmChanges, Placing):
             raise UnansweredDecision(self.name, error.args[0]) from None
 
     def others_of(self, ids: Sequence[int]) -> list[Others]:
-        """Return what local classifiers said that were run to be scored, for decisions or answers that wait."""
+        """Return what local classifiers said that are scored, for decisions or answers that wait."""
         notes = self.learner.registry.notes
-        return [notes[ticket][2] for ticket in ids]
+        return [notes[ticket][2] for ticket in ids] if self.learner.score_local == "all" else []
 
     def settle(
         self,
@@ -296,11 +297,8 @@ class Rules(ArmChanges, Placing):
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
             learnt = tuple(truths), tuple(float(gain) for gain in gains), paid, tuple(map(dict, others))
             self._write(events.Labelled(tuple(tickets), *learnt))
-        return Settled(self._forwards(tickets, found, truths), self._lessons(notes, found, truths), found)
-
-    def _lessons(self, notes: Sequence[Any], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Lesson]:
-        names = self.learner.arms.names
-        return [Lesson(names[found[n][0]], item, truths[n]) for n, (_, item, _) in enumerate(notes) if item is not None]
+        lessons = lessons_of(self.learner.arms, found, notes, truths)
+        return Settled(self._forwards(tickets, found, truths), lessons, found)
 
     def _forwards(self, tickets: Sequence[int], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Forward]:
         names, first_peer = self.learner.arms.names, len(self.learner.arms.own)
@@ -388,4 +386,4 @@ class Rules(ArmChanges, Placing):
         if self.journal is not None:
             told = tuple(truths), tuple(float(gain) for gain in gains), tuple(map(dict, others))
             self._write(events.Taught(caller, tuple(requests), *told))
-        return self._lessons(notes, found, truths)
+        return lessons_of(self.learner.arms, found, notes, truths)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
+from cosend.classifiers.vote import Vote, votes_among
 from cosend.core.checks import as_list, check_callable, check_kind, check_one_of, check_whole
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
@@ -29,6 +30,7 @@ from cosend.site.events import Journal
 from cosend.site.items import as_rows
 from cosend.site.kept import Kept
 from cosend.site.label_check import LabelCheck, all_labels
+from cosend.site.lessons import LearnsFrom, taught_by
 from cosend.site.messages import Call, Decision, Forward, Lesson, Open, Peer, Reply
 from cosend.site.outbox import Outbox
 from cosend.site.rewards import gains_of, other_gains, right_or_wrong
@@ -46,6 +48,8 @@ def check_models(site: Any, classifiers: Any, costs: Any) -> None:
         raise SettingError("the name of a site", site, allowed)
     check_kind(f"the classifiers of site {site!r}", classifiers, Mapping, "a mapping from names to models")
     check_kind(f"the costs of site {site!r}", costs, Mapping, "a mapping from classifiers to costs")
+    if classifiers and all(isinstance(model, Vote) for model in classifiers.values()):
+        raise ArmError(f"site {site!r} has votes, and no other classifier that they could combine")
     unknown = [arm for arm in costs if arm not in classifiers]
     if unknown:
         raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is not one of its classifiers")
@@ -59,14 +63,14 @@ class Site(Kept, Trusting, Tallied):
                    scale="log")`, and `Context.features()` for every feature too; "auto" finds out which of the
                    `candidates` to trust
     candidates     name -> axis: what "auto" chooses from, each alone or all together; `trust()` shows how they fare
-    policy         how it decides; unless given, `MixedViews()` where every feature is looked at, else `ZoomingKLUCB()`
+    policy         how it decides; unless given `ZoomingKLUCB()`, or `MixedViews()` without a context or if all are scored
     costs          name -> cost of using a local classifier in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
     patience       how long it waits for labels; for ever unless given
     retries        how often an item is chosen for again when its arm has failed, the last time among local classifiers
     strict_labels  refuse a true label that no arm could have given; else it is a warning, once
     score_local    which classifiers a label scores: the arm that was "used", or "all": those that cost nothing are run
-                   on every item; unless given, "all" where every feature is looked at and no policy is given
+                   on every item, as they are for a `Vote` among them. Without a context and a policy: all, unless given
     learns_from    which labels a model that learns gets: those of items that it was "used" for, or "all" at this site
     journal        what its events are written to, for example `list.append`; `fold` makes its state of them
     """
@@ -85,7 +89,7 @@ class Site(Kept, Trusting, Tallied):
         seed: int = 0,
         retries: int = 3,
         strict_labels: bool = False,
-        learns_from: Literal["used", "all"] = "used",
+        learns_from: LearnsFrom = "used",
         score_local: ScoreLocal | None = None,
         journal: Journal | None = None,
     ) -> None:
@@ -109,16 +113,14 @@ class Site(Kept, Trusting, Tallied):
         local = {arm: costs.get(arm, 0.0) for arm in classifiers}
         choosing: dict[str, Any] = {"policy": policy, "patience": patience, "seed": seed, "score_local": score_local}
         self.rules = Rules(name, local=local, axes=self.axes, journal=journal, **choosing)
-        self._known_labels = all_labels(self.classifiers)
+        self._look_at_classifiers()
         self._backoff = Backoff()
         self.tally = Tally()
         self._items = 0  # that came or were answered for peers
 
     def __repr__(self) -> str:
-        arms = f"{len(self.classifiers)} classifiers, {len(self.peers)} peers"
-        return (
-            f"<Site {self.name!r}: {arms}, {self.learner.arrivals} items, {self.learner.waiting_count} labels awaited>"
-        )
+        arms, learner = f"{len(self.classifiers)} classifiers, {len(self.peers)} peers", self.learner
+        return f"<Site {self.name!r}: {arms}, {learner.arrivals} items, {learner.waiting_count} labels awaited>"
 
     @property
     def learner(self) -> Learner:
@@ -251,7 +253,7 @@ class Site(Kept, Trusting, Tallied):
         classifier = as_classifier(model)
         self.rules.add_local(name, cost)
         self.classifiers[name] = classifier
-        self._known_labels = all_labels(self.classifiers)
+        self._look_at_classifiers()
 
     def add_peer(self, name: str, peer: Peer, cost: float = 0.0, functions: int = 1) -> None:
         """Add a peer that announces this many classifiers."""
@@ -266,7 +268,7 @@ class Site(Kept, Trusting, Tallied):
         """Remove a local classifier or a peer; decisions that wait for its reward are dropped, and answers to it."""
         forwards = self.rules.remove(name)
         self.classifiers.pop(name, None)
-        self._known_labels = all_labels(self.classifiers)
+        self._look_at_classifiers()
         self.post(forwards)
         self.peers.pop(name, None)
         self.outbox.forget(name)
@@ -342,14 +344,18 @@ class Site(Kept, Trusting, Tallied):
 
     def keeps_item(self, used: Classifier | None) -> bool:
         """Tell whether an item is kept until its label comes: for the model that was used, or for all that learn."""
-        if self.learns_from == "all":
-            return any(each.learns for each in self.classifiers.values())
-        return used is not None and used.learns
+        learning = [each for each in self.classifiers.values() if each.learns and not isinstance(each, Vote)]
+        return bool(learning) if self.learns_from == "all" else used in learning
 
-    def free_classifiers(self) -> list[str]:
-        """Return the classifiers that are run on every item if all are scored: those that cost nothing and work."""
+    def run_beside(self) -> list[str]:
+        """Return the classifiers that are run on every item beside its arm, to be scored or for a vote.
+
+        They cost nothing, or a vote names them, and they work.
+        """
         arms, resting = self.learner.arms, self._backoff.resting(self._items)
-        return [name for name, cost in arms.own.items() if not cost and name not in resting | arms.paused]
+        named = {name for vote in self.votes.values() for name in vote.over or ()}
+        wanted = [name for name, cost in arms.own.items() if not cost or name in named]
+        return [name for name in wanted if name not in resting | arms.paused]
 
     def arm_worked(self, arm: str, labels: Iterable[Any]) -> None:
         """Take note that an arm has answered."""
@@ -376,23 +382,19 @@ class Site(Kept, Trusting, Tallied):
         """Return what the labels of arms gain, and those of classifiers that were run to be scored."""
         where = [f"decision {ticket} of site {self.name!r}" for ticket in ids]
         gains = gains_of(self.reward, labels, truths, where)
-        if self.score_local == "used":
-            return gains, []
         return gains, other_gains(self.reward, self.rules.others_of(ids), truths, where)
 
     def _let_models_learn(self, lessons: Sequence[Lesson]) -> list[CosendError]:
         """Let models learn, all of them, and return what went wrong."""
         errors: list[CosendError] = []
-        for used, item, truth in lessons:
-            for name in self._learners(used):
+        for lesson in lessons:
+            for name, seen in taught_by(lesson, self.classifiers, self.learns_from):
                 try:
-                    teach(name, self.classifiers[name], item, truth)
+                    teach(name, self.classifiers[name], seen, lesson.truth)
                 except CosendError as error:
                     errors.append(error)
         return errors
 
-    def _learners(self, used: str) -> list[str]:
-        """Return the models that learn from an item that this arm was used for."""
-        if self.learns_from == "all":
-            return [name for name, each in self.classifiers.items() if each.learns]
-        return [used] if used in self.classifiers else []
+    def _look_at_classifiers(self) -> None:
+        self._known_labels = all_labels(self.classifiers)
+        self.votes: dict[str, Vote] = votes_among(self.classifiers)

@@ -42,10 +42,10 @@ def frozen_state(rules: Rules) -> Callable[[], State]:
     def finish() -> State:
         answered = [(ticket, *notes[ticket]) for ticket in ids if ticket in notes]
         facts["answers"] = [[ticket, label, item, others or {}] for ticket, label, item, others in answered]
-        _check_survives(name, facts["past"]["newest_label"])
+        check_survives(name, facts["past"]["newest_label"])
         for _, *note in facts["answers"]:
             for value in note:
-                _check_survives(name, value)
+                check_survives(name, value)
         state.facts["site"] = facts
         return state
 
@@ -89,7 +89,7 @@ def _note(label: Any, item: Any, others: dict[str, Any]) -> tuple[Any, Any, dict
     return label, item, dict(others) or None
 
 
-def _check_survives(site: str, value: Any) -> None:
+def check_survives(site: str, value: Any) -> None:
     """Raise unless a label or item comes back from JSON as it was: a tuple would come back as a list."""
     if type(value) in SURVIVES:
         return

@@ -102,6 +102,7 @@ def enter_reward(ledger: Ledger, row: int, arm: int, kind: int, gain: float, wai
         ledger.counts[row, arm, col.WAITING] -= 1
     if kind == TAUGHT:
         ledger.cells[row, col.CELL_TAUGHT] += 1
+        ledger.cells[row, col.CELL_ANSWERING] -= waited
 
 
 @compiled_apart
@@ -126,3 +127,4 @@ def strike(ledger: Ledger, row: int, arm: int, kind: int) -> None:
         ledger.counts[row, arm, col.TRAINING_WAITING] -= 1
     else:
         ledger.counts[row, arm, col.WAITING] -= 1
+        ledger.cells[row, col.CELL_ANSWERING] -= kind == TAUGHT

@@ -84,7 +84,8 @@ CELL_TAUGHT: Final = 2  # items of peers whose label was passed on
 CELL_BORN: Final = 3  # tickets when the row was begun: what has a smaller one was not entered here
 CELL_LEVEL: Final = 4  # of a cube that may split, or -1 - level once it was split
 CELL_LABELS: Final = 5  # own items whose label has come here; not counted where cells cannot change
-CELL_COLUMNS: Final = 6
+CELL_ANSWERING: Final = 6  # answers for peers that wait for their label
+CELL_COLUMNS: Final = 7
 
 # Ledger.rewards: of each arm in each visited cell. The count is a double too: exact up to 2^53.
 REWARD_SUM: Final = 0  # gains, without the known cost of the arm

@@ -46,7 +46,7 @@ def kl_upper_bound(mean: float, level: float) -> float:
 
 
 @compiled
-def kl_index(ledger: Ledger, row: int, arm: int, level: float, least: float) -> float:
+def kl_index(ledger: Ledger, row: int, arm: int, level: float, waiting: float, least: float) -> float:
     """Return how good an arm could be net of its cost, or minus infinity if that is certainly less than `least`.
 
     An arm that was never tried comes before all others, the cheapest first. What waits counts as tried.
@@ -56,6 +56,8 @@ def kl_index(ledger: Ledger, row: int, arm: int, level: float, least: float) -> 
     if count == 0.0:
         return float(NEVER_TRIED - cost)
     mean = max(0.0, ledger.rewards[row, arm, col.MEAN_REWARD])
+    if waiting > 0.0:
+        level *= burst_of(ledger, row, arm, waiting)
     if ledger.site[col.RISING]:
         hoped, newer_count = growing(ledger.rewards[row, arm])
         if newer_count > 0.0:
@@ -72,11 +74,38 @@ def level_of(ledger: Ledger, row: int) -> float:
 
 
 @compiled
-def best_by_kl_index(ledger: Ledger, row: int, last: int, level: float) -> tuple[int, int, float]:
+def own_waiting(ledger: Ledger, row: int) -> float:
+    """Return how many own items of a cell wait for their labels; 0 in cubes that split.
+
+    Those split by labels that have come, and begin with what the larger one knows: a bad start does not last.
+    """
+    if ledger.site[col.ZOOMS]:
+        return 0.0
+    waiting = -ledger.cells[row, col.CELL_ANSWERING]
+    for arm in range(ledger.site[col.ARM_COUNT]):
+        waiting += ledger.counts[row, arm, col.WAITING]
+    return float(waiting)
+
+
+@compiled
+def burst_of(ledger: Ledger, row: int, arm: int, waiting: float) -> float:
+    """Return how many rewards of an arm count as one while so many items of its cell wait for theirs.
+
+    Labels that are late come in bursts that say less than as many that come one by one. An arm with many more rewards
+    than wait is known from many bursts.
+    """
+    # exactness.md, "Index policies".
+    known = ledger.rewards[row, arm, col.REWARD_COUNT]
+    share = min(1.0, waiting / max(1.0, known))
+    return math.sqrt(1.0 + waiting * share * share)
+
+
+@compiled
+def best_by_kl_index(ledger: Ledger, row: int, last: int, level: float, waiting: float) -> tuple[int, int, float]:
     """Return the first of the arms 0 .. last-1 with the highest index, how many share it, and the index."""
     first, ties, best = 0, 0, -np.inf
     for arm in range(last):
-        index = kl_index(ledger, row, arm, level, best)
+        index = kl_index(ledger, row, arm, level, waiting, best)
         if index > best:
             first, ties, best = arm, 1, index
         elif index == best:
@@ -85,21 +114,22 @@ def best_by_kl_index(ledger: Ledger, row: int, last: int, level: float) -> tuple
 
 
 @compiled
-def nth_with_kl_index(ledger: Ledger, row: int, first: int, best: float, level: float, n: int) -> int:
+def nth_with_kl_index(ledger: Ledger, row: int, first: int, best: float, level: float, waiting: float, n: int) -> int:
     """Return the n-th arm, counted from `first` on, that has this index."""
     arm = first
     while n > 0:
         arm += 1
-        n -= kl_index(ledger, row, arm, level, best) == best
+        n -= kl_index(ledger, row, arm, level, waiting, best) == best
     return arm
 
 
 @compiled
 def by_kl_index(ledger: Ledger, row: int) -> tuple[int, int, int]:
     """Choose the arm that could be the best; it is an exploration unless its mean is the best too."""
-    level = level_of(ledger, row)
-    first, ties, index = best_by_kl_index(ledger, row, ledger.site[col.ARM_COUNT], level)
-    arm = nth_with_kl_index(ledger, row, first, index, level, draw_one(ledger, draws.BEST_ARM, ties))
+    level, waiting = level_of(ledger, row), own_waiting(ledger, row)
+    first, ties, index = best_by_kl_index(ledger, row, ledger.site[col.ARM_COUNT], level, waiting)
+    n = draw_one(ledger, draws.BEST_ARM, ties)
+    arm = nth_with_kl_index(ledger, row, first, index, level, waiting, n)
     return explore_unless_best(ledger, row, arm), arm, ties
 
 

@@ -143,6 +143,7 @@ def enter_answer(ledger: Ledger, context: Floats, row: int, function: int) -> No
     for view in range(site[col.VIEWS]):
         place = row if view == site[col.TRUSTED] else visit_cell(ledger, view, context, site[col.ARRIVALS])
         ledger.counts[place, function, col.WAITING] += 1
+        ledger.cells[place, col.CELL_ANSWERING] += 1
     site[col.TICKETS] += 1
 
 
@@ -173,9 +174,9 @@ def own_function_by_index(ledger: Ledger, row: int, caller: int, request: int) -
     site = ledger.site
     seen = float(ledger.cells[row, col.CELL_ARRIVALS] + ledger.cells[row, col.CELL_TAUGHT])
     level = math.log(max(1.0, seen))
-    first, ties, index = best_by_kl_index(ledger, row, site[col.OWN_COUNT], level)
+    first, ties, index = best_by_kl_index(ledger, row, site[col.OWN_COUNT], level, 0.0)
     n = draws.pick(site[col.KEY0], site[col.KEY1], caller, request, draws.ANSWER_TRAINING, ties)
-    return nth_with_kl_index(ledger, row, first, index, level, n)
+    return nth_with_kl_index(ledger, row, first, index, level, 0.0, n)
 
 
 @compiled

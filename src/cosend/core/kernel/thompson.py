@@ -14,7 +14,7 @@ import numpy as np
 from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import draws
-from cosend.core.kernel.indices import explore_unless_best
+from cosend.core.kernel.indices import burst_of, explore_unless_best, own_waiting
 from cosend.core.kernel.ledger import EMPTY, Ledger
 
 PRIOR_WEIGHT: Final = 1.0  # as many rewards as the prior counts for
@@ -25,19 +25,20 @@ TWO_PI: Final = 2.0 * math.pi
 def by_sample(ledger: Ledger, row: int, overall: int) -> tuple[int, int, int]:
     """Choose the arm whose sampled value is the highest, net of its cost; row `overall` is all cells together."""
     site = ledger.site
-    best, chosen = -np.inf, 0
+    best, chosen, waiting = -np.inf, 0, own_waiting(ledger, row)
     for arm in range(site[col.ARM_COUNT]):
         purpose = draws.SAMPLE + draws.PER_ASKED_PEER * arm
         word = draws.draw(site[col.KEY0], site[col.KEY1], 0, site[col.TICKETS] + 1, purpose)
-        value = sampled(ledger, row, overall, arm, word) - ledger.costs[arm]
+        burst = burst_of(ledger, row, arm, waiting)
+        value = sampled(ledger, row, overall, arm, burst, word) - ledger.costs[arm]
         if value > best:
             best, chosen = value, arm
     return explore_unless_best(ledger, row, chosen), chosen, 0
 
 
 @compiled
-def sampled(ledger: Ledger, row: int, overall: int, arm: int, word: int) -> float:
-    """Return a draw from the belief about an arm in a cell."""
+def sampled(ledger: Ledger, row: int, overall: int, arm: int, burst: float, word: int) -> float:
+    """Return a draw from the belief about an arm in a cell; so many rewards of it count as one."""
     prior = 0.5
     if overall != EMPTY:
         total, count = ledger.rewards[overall, arm, col.REWARD_SUM], ledger.rewards[overall, arm, col.REWARD_COUNT]
@@ -45,8 +46,8 @@ def sampled(ledger: Ledger, row: int, overall: int, arm: int, word: int) -> floa
     count = ledger.rewards[row, arm, col.REWARD_COUNT]
     right = min(max(ledger.rewards[row, arm, col.REWARD_SUM], 0.0), count)
     # exactness.md, "Index policies": a Beta variable from two gammas, each of which goes on from the word of the last.
-    one, word = gamma_draw(PRIOR_WEIGHT * prior + right, word)
-    other, word = gamma_draw(PRIOR_WEIGHT * (1.0 - prior) + count - right, word)
+    one, word = gamma_draw(PRIOR_WEIGHT * prior + right / burst, word)
+    other, word = gamma_draw(PRIOR_WEIGHT * (1.0 - prior) + count / burst - right / burst, word)
     return one / (one + other)
 
 

@@ -46,7 +46,7 @@ from cosend.core.learner.values import (
     ScoreLocal,
 )
 from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import ZoomingKLUCB
+from cosend.core.policy.policies import default_policy
 from cosend.errors import ArmError
 
 Made: TypeAlias = tuple[list[int], list[int], list[int], list[int]]  # phases, arms, cells and candidates of choices
@@ -61,7 +61,7 @@ class Learner(LateLabels, Looking, Changing):
     own, peers  the arms with their costs in [0, 1], for example {"tree": 0.0, "forest": 0.02}
     dimensions  of a context; 0 if there is none, which only `MixedViews` can do without. `add_axes` adds some
     categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
-    policy      how it chooses; `ZoomingKLUCB()`, which needs to know nothing in advance, unless given
+    policy      how it chooses; unless given, `ZoomingKLUCB()`, or `MixedViews()` if labels score all local classifiers
     score_local  "all": a label scores every local classifier that costs nothing, if `learn` is told what it gained
 
     >>> learner = Learner("edge", own={"small": 0.0, "large": 0.1})
@@ -85,7 +85,7 @@ class Learner(LateLabels, Looking, Changing):
         seed: int = 0,
         score_local: ScoreLocal = "used",
     ) -> None:
-        policy = ZoomingKLUCB() if policy is None else policy
+        policy = default_policy(scores_all=score_local == "all") if policy is None else policy
         patience = Patience() if patience is None else patience
         check_text("the name of a learner", name)
         check_whole("seed", seed, least=0)

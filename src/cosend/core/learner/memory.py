@@ -11,7 +11,7 @@ import numpy as np
 
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
-from cosend.core.kernel.bookkeeping import OUT
+from cosend.core.kernel.bookkeeping import OUT, TAUGHT
 from cosend.core.kernel.draws import caller_word, site_words
 from cosend.core.kernel.ledger import Floats, Ledger, grown, has_room, new_ledger
 from cosend.core.kernel.mixed_rows import kept_width
@@ -127,7 +127,9 @@ class Memory:
             own, arms = int(self.ledger.site[col.OWN_COUNT]), int(self.ledger.site[col.ARM_COUNT])
             forget_patterns(self.ledger, number, own, arms)
         gone = [entry.id for entry in self.registry.of_arm(number)]
-        self.registry.forget(gone)
+        answers = [entry.id for entry in self.registry.of_arm(number) if entry.kind == TAUGHT]
+        entry_points.strike_many(self.arrays, np.array(answers, np.int64))  # the cells count them
+        self.registry.forget([ticket for ticket in gone if ticket not in answers])
         self.registry.forget_arm(number)
         self.registry.renumber(number + 1, -1)
         self._reshape(lambda array, axis: np.delete(array, number, axis))

@@ -80,12 +80,16 @@ def costs(settings: Settings) -> Iterator[Job]:
         problems = partial(priced, settings, cost, scenario)
         methods = [*policy_methods(), *simple_methods(), *bandit_methods(SHARED), *few_of_the_field(scenario)]
         yield from jobs_for("costs", f"{cost:g} per call", scenario, problems, methods)
+    for window in WINDOWS[1:]:
+        problems = partial(priced, settings, PEER_COSTS[0], "S1", window.start)
+        methods = [*policy_methods(), *simple_methods()]
+        yield from jobs_for("costs", f"{PEER_COSTS[0]:g} per call, {window.name}", "S1", problems, methods)
 
 
 @lru_cache(maxsize=2)
-def priced(settings: Settings, cost: float, scenario: str) -> list[Problem]:
-    """Return the paper's window with peers that cost something."""
-    return [replace(each, peer_cost=cost) for each in window_problems(settings, MAIN.start, scenario)]
+def priced(settings: Settings, cost: float, scenario: str, start: int = MAIN.start) -> list[Problem]:
+    """Return a window with peers that cost something."""
+    return [replace(each, peer_cost=cost) for each in window_problems(settings, start, scenario)]
 
 
 def drift(settings: Settings) -> Iterator[Job]:

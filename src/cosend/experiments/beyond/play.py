@@ -62,6 +62,7 @@ class Method(NamedTuple):
     play: Play
     sites: int = 1  # that decide while it is played; 0 if nothing is decided as the items come
     most_seeds: int | None = None  # for what takes long
+    votes: bool = False  # it plays with a vote as one more function of every learner
 
 
 def measured(problems: Callable[[], Sequence[Problem]], method: Method) -> Numbers:
@@ -74,9 +75,10 @@ def played(
 ) -> tuple[Sequence[Problem], list[Outcome], float | None]:
     """Play a method on the problem of every seed and return these, what came of them, and decisions per second."""
     by_seed = problems()[: method.most_seeds]
-    method.play(by_seed[0].part(slice(WARM_UP)), 0)
+    given = [problem.voted for problem in by_seed] if method.votes else by_seed
+    method.play(given[0].part(slice(WARM_UP)), 0)
     outcomes, seconds = [], 0.0
-    for seed, problem in enumerate(by_seed):
+    for seed, problem in enumerate(given):
         start = time.perf_counter()
         outcomes.append(method.play(problem, seed))
         seconds += time.perf_counter() - start
@@ -92,6 +94,7 @@ def summary(problems: Sequence[Problem], outcomes: Sequence[Outcome], speed: flo
         "seeds": len(problems),
         "error": float(np.mean(errors)),
         "error_by_seed": errors,
+        "paid": 100 * float(np.mean([outcome.paid.mean() for outcome in outcomes])),
         "regret": float(np.mean(regrets)),
         "decisions_per_second": speed,
     }
@@ -107,7 +110,14 @@ def policy_methods(
 ) -> list[Method]:
     """Return every policy with every context that it is made for."""
     return [
-        Method(policy.name, "policy", context, partial(play_policy, policy, context), len(LEARNERS))
+        Method(
+            policy.name,
+            "policy",
+            context,
+            partial(play_policy, policy, context),
+            len(LEARNERS),
+            votes=policy.votes,
+        )
         for policy in policies
         for context in policy.contexts
         if context in contexts
@@ -119,7 +129,12 @@ def play_policy(policy: NamedPolicy, context: str, problem: Problem, seed: int) 
     axes = CONTEXTS[context]
     settings = policy.build(len(problem.labels), len(axes))
     learners = four_learners(
-        settings, dimensions=len(axes), peer_cost=problem.peer_cost, seed=seed, score_local=policy.score_local
+        settings,
+        dimensions=len(axes),
+        peer_cost=problem.peer_cost,
+        seed=seed,
+        score_local=policy.score_local,
+        functions=problem.own,
     )
     trace = replay(learners, problem.contexts[:, axes], problem.right, delay=replay_delay(problem))
     return problem.outcome(trace.functions[:, 0])
@@ -174,11 +189,25 @@ def few_of_the_field(scenario: str) -> Iterator[Method]:
     """Yield the field where it is not the main thing, for it takes minutes: all contexts together, S1, one seed."""
     if scenario == "S1":
         yield from field_methods([TOGETHER], most_seeds=1)
+        yield from informed_field()
 
 
-def _field(name: str, axes: tuple[int, ...], problem: Problem, seed: int) -> Outcome:
+def informed_field() -> Iterator[Method]:
+    """Yield the field with what `MixedViews with Vote` has.
+
+    That is a vote of every learner as one more arm, and, where an API takes it, what every function of learner 1 was
+    worth, whichever arm was picked.
+    """
+    for name in FIELD:
+        play = partial(_field, name, CONTEXTS[TOGETHER], informed=True)
+        context = None if name in CONTEXT_FREE else TOGETHER
+        yield Method(f"{name} with Vote", "field", context, play, most_seeds=1, votes=True)
+
+
+def _field(name: str, axes: tuple[int, ...], problem: Problem, seed: int, *, informed: bool = False) -> Outcome:
     contexts: Floats = np.ascontiguousarray(problem.contexts[:, axes])
-    return problem.outcome(play_field(name, problem.values, contexts, delays=problem.delays, seed=seed))
+    scored = problem.own if informed else 0
+    return problem.outcome(play_field(name, problem.values, contexts, delays=problem.delays, seed=seed, scored=scored))
 
 
 def jobs_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.baselines.fixed import per_cell_oracle
+from cosend.classifiers.vote import NEWEST, Vote
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.kernel.partition import keys_of
 from cosend.experiments.beyond.settings import AXES, LONGEST_RANDOM_DELAY, RANDOM_DELAY, Settings
@@ -50,17 +52,17 @@ class Problem:
     delays: Ints
     peer_cost: float = 0.0
     items: Sequence[Mapping[str, Any]] = ()
+    own: int = PEER_FUNCTIONS  # functions of every learner
 
     def part(self, items: slice) -> Problem:
         """Return the problem of some of the items."""
         arrays = self.labels[items], self.right[items], self.contexts[items], self.delays[items]
-        return Problem(*arrays, self.peer_cost, self.items[items])
+        return Problem(*arrays, self.peer_cost, self.items[items], self.own)
 
     @property
     def costs(self) -> Floats:
         """What learner 1 pays for the answer of each function."""
-        own = PEER_FUNCTIONS
-        return np.repeat([0.0, self.peer_cost], [own, self.right.shape[1] - own])
+        return np.repeat([0.0, self.peer_cost], [self.own, self.right.shape[1] - self.own])
 
     @property
     def values(self) -> Floats:
@@ -80,6 +82,31 @@ class Problem:
     def oracle(self) -> Outcome:
         """Return what regret is measured against: the best function of every cell of all axes together."""
         return self.outcome(per_cell_oracle(self.values, keys_of(self.contexts, SLICES)))
+
+    @cached_property
+    def voted(self) -> Problem:
+        """Return the problem with a vote as one more function of every learner, behind the others."""
+        said = np.where(self.right == 1, self.labels[:, None], 1 - self.labels[:, None])  # there are two labels
+        columns = []
+        for first in range(0, self.right.shape[1], self.own):
+            vote = votes_of(said[:, first : first + self.own], self.labels, self.delays)
+            columns += [self.right[:, first : first + self.own], (vote == self.labels)[:, None].astype(np.uint8)]
+        return replace(self, right=np.hstack(columns), own=self.own + 1)
+
+
+def votes_of(said: Ints, labels: Ints, delays: Ints) -> Ints:
+    """Return what a vote over the functions of a learner says of every item, taught by every label when it is known."""
+    vote, newest, found = Vote(), newest_known(labels, delays).astype(int).tolist(), []
+    ballots = [{NEWEST: newest[n], **dict(zip("abcdefgh", row, strict=False))} for n, row in enumerate(said.tolist())]
+    due = np.arange(len(labels)) + np.maximum(1, delays)
+    order = np.argsort(due, kind="stable")  # labels that are due together come in the order of their items
+    waiting = deque(zip(due[order].tolist(), order.tolist(), strict=True))
+    for n, ballot in enumerate(ballots):
+        while waiting[0][0] <= n:  # never empty: the label of this very item is still to come
+            earlier = waiting.popleft()[1]
+            vote.learn(ballots[earlier], int(labels[earlier]))
+        found += vote.predict([ballot])
+    return np.array(found, np.int64)
 
 
 def newest_known(labels: Ints, delays: Ints) -> Floats:

@@ -18,13 +18,9 @@ Results = dict[str, Any]
 
 WORTH_A_REMARK: Final = 200  # items until the error is back; what is faster needs no help
 
-ERROR_TABLES: Final = (
-    "windows",
-    "delays",
-    "late",
-    "no-context",
-    "costs",
-)  # parts with a row per policy and a column per context
+COSTS: Final = "costs"
+# Parts with a row per policy and a column per context.
+ERROR_TABLES: Final = ("windows", "delays", "late", "no-context", COSTS)
 SHORT: Final = {"previous_label": "label", "src_bytes": "bytes", "together": "all 3", "candidates": "auto"}
 ALWAYS_WRONG: Final = [lies.name for lies in LIES if lies.wrong_from == 0.0]
 CAPTION: Final = (
@@ -104,12 +100,18 @@ def _errors(found: list[Row], part: str, setting: str, scenario: str) -> TableTe
     lines = []
     for policy in dict.fromkeys(row["policy"] for row in own):
         rows = {row["context"]: row for row in own if row["policy"] == policy}
-        cells = [f"{rows[context]['error']:.2f}" if context in rows else "" for context in contexts]
+        cells = [_error(rows[context], part) if context in rows else "" for context in contexts]
         regret = min(row["regret"] for row in rows.values())
         speeds = [row["decisions_per_second"] for row in rows.values()]
         lines.append([policy, *cells, f"{regret:.0f}", _speed(None if None in speeds else min(speeds))])
-    title = f"{part}: {setting}, {scenario}: error in % by context, least regret, decisions per second"
+    what = "error + paid" if part == COSTS else "error"
+    title = f"{part}: {setting}, {scenario}: {what} in % by context, least regret, decisions per second"
     return title, [*heading, "regret", "per s"], lines
+
+
+def _error(row: Row, part: str) -> str:
+    """Return the error in %, with what was paid in % of the items where calls cost something."""
+    return f"{row['error']:.2f}" + (f" + {row['paid']:.2f}" if part == COSTS else "")
 
 
 def _special(results: Results) -> Iterator[TableText]:

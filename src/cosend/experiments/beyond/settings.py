@@ -69,6 +69,7 @@ class NamedPolicy(NamedTuple):
     build: Callable[[int, int], Policy]
     contexts: tuple[str, ...] = SHARED
     score_local: ScoreLocal = "used"
+    votes: bool = False  # every learner has a vote as one more function
 
 
 def slices_for(axes: int) -> int | None:
@@ -106,6 +107,7 @@ POLICIES: Final = (
     NamedPolicy("ChangeAware ZoomingKLUCB", lambda rows, axes: ChangeAware(ZoomingKLUCB())),
     NamedPolicy("ContextSelection", lambda rows, axes: ContextSelection(), (CANDIDATES,)),
     NamedPolicy("MixedViews", lambda rows, axes: MixedViews(), score_local="all"),
+    NamedPolicy("MixedViews with Vote", lambda rows, axes: MixedViews(), (TOGETHER,), score_local="all", votes=True),
 )
 
 

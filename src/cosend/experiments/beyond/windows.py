@@ -28,7 +28,9 @@ def windows(settings: Settings) -> Iterator[Job]:
     """Yield the rows of all windows and scenarios."""
     for window, scenario in product(WINDOWS, SCENARIOS):
         problems = partial(window_problems, settings, window.start, scenario)
-        field = field_methods(SHARED) if window == MAIN else few_of_the_field(scenario)
+        field = [*few_of_the_field(scenario)]
+        if window == MAIN:
+            field = [*field_methods(SHARED), *(method for method in field if method.votes)]
         boosters = _boosters(settings, window, scenario)
         methods = [*policy_methods(), *simple_methods(), *bandit_methods(SHARED), *boosters, *field]
         yield from jobs_for("windows", window.name, scenario, problems, methods)

@@ -182,13 +182,19 @@ def replayed(
 
 
 def four_learners(
-    policy: Policy, *, dimensions: int = 1, peer_cost: float = 0.0, seed: int = 0, score_local: ScoreLocal = "used"
+    policy: Policy,
+    *,
+    dimensions: int = 1,
+    peer_cost: float = 0.0,
+    seed: int = 0,
+    score_local: ScoreLocal = "used",
+    functions: int = fixed.PEER_FUNCTIONS,
 ) -> list[Learner]:
-    """Return the four learners, each with two functions and the others as peers."""
+    """Return the four learners, each with its functions and the others as peers."""
     return [
         Learner(
             name,
-            own={f"{name}.1": 0.0, f"{name}.2": 0.0},
+            own={f"{name}.{n}": 0.0 for n in range(1, functions + 1)},
             peers={peer: peer_cost for peer in fixed.LEARNERS if peer != name},
             dimensions=dimensions,
             policy=policy,

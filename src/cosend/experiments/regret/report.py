@@ -30,7 +30,7 @@ VERDICTS: Final = {
     "exploring": "the horizon is too short for this policy: more than half of the items are still exploration, and "
     "regret grows nearly with every item",
     "unproven": "the exponent takes peers for granted that know which of their functions is best, and here they have "
-    "to learn it from our labels",
+    "to learn it from our labels; or, of MixedViews, there is none",
 }
 
 
@@ -63,7 +63,7 @@ def row(policy: NamedPolicy, problem: NamedProblem, own: Sequence[Run]) -> dict[
         "slope": slope and slope.mean,
         "slope_ci": interval(slope),
         "bound": policy.bound(setting, horizon) if applies and policy.bound else None,
-        "exponent": policy.exponent(problem.problem) if applies else None,
+        "exponent": policy.exponent(problem.problem) if applies and policy.exponent else None,
     }
 
 

@@ -106,7 +106,7 @@ def measured(
 ) -> Run:
     """Run a policy on a stream and measure its regret against the true accuracies."""
     problem, seed, contexts, gains = stream
-    learners = problem.learners(policy.make(problem, horizon), seed)
+    learners = problem.learners(policy.make(problem, horizon), seed, policy.score_local)
     trace = replay(learners, contexts, gains, items=problem.items(horizon), watch=show)
     losses = problem.losses(contexts, trace, SITE)
     regret = np.cumsum(losses)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from cosend.core.checks import check_one_of, check_whole
+from cosend.core.learner.values import ScoreLocal
+from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import CellKLUCB, CellThompson, CoS, Zooming, ZoomingKLUCB
 from cosend.experiments.regret.bounds import index_bound, index_exponent, zooming_exponent
@@ -19,6 +21,7 @@ HORIZON_PARTS: Final = (8, 4, 2, 1)  # every policy is run for these parts of it
 MOSTLY: Final = 0.5  # a policy that exploits less than this share of the items is still exploring
 LONGEST: Final = 10_000_000
 LONGEST_UNPROVEN: Final = 250_000  # of the policies without a bound: keeps the whole within minutes
+LONGEST_MIXED: Final = 62_500  # it takes several times as long for a decision
 
 
 class NamedProblem(NamedTuple):
@@ -33,7 +36,8 @@ class NamedPolicy(NamedTuple):
     """A policy and what is proven about it.
 
     make           the policy for a problem and a horizon
-    exponent       of T in its theorem; where `bound` is None, what its authors give or what its twin in equal cells has
+    exponent       of T in its theorem; where `bound` is None, what its authors give, or its twin in equal cells has,
+                   or None
     log_power      of ln T in its theorem's leading term
     bound          the theorem, for a horizon; None if none is proven in our setting
     trains_peers   whether it sees to it that peers know their functions; if not, its exponent takes that for granted
@@ -42,11 +46,12 @@ class NamedPolicy(NamedTuple):
 
     name: str
     make: Callable[[LipschitzProblem, int], Policy]
-    exponent: Callable[[LipschitzProblem], float]
+    exponent: Callable[[LipschitzProblem], float] | None
     log_power: float
     bound: Callable[[Setting, int], float] | None
     trains_peers: bool
     longest: int = LONGEST
+    score_local: ScoreLocal = "used"
 
 
 def zooming_late(problem: LipschitzProblem, horizon: int) -> Zooming:
@@ -112,6 +117,16 @@ POLICIES: Final = (
         bound=None,
         trains_peers=False,
         longest=LONGEST_UNPROVEN,
+    ),
+    NamedPolicy(
+        "MixedViews",
+        lambda problem, horizon: MixedViews(),
+        exponent=None,
+        log_power=0.0,
+        bound=None,
+        trains_peers=False,
+        longest=LONGEST_MIXED,
+        score_local="all",
     ),
 )
 
@@ -197,4 +212,4 @@ def theorem_applies(policy: NamedPolicy, problem: LipschitzProblem) -> bool:
     Where every peer sees items like ours it finds out by itself, and with one function there is nothing to find out.
     """
     sees_ours = problem.contexts == "uniform" or problem.arrivals == "homogeneous"
-    return policy.trains_peers or sees_ours or max(problem.functions) == 1
+    return policy.exponent is not None and (policy.trains_peers or sees_ours or max(problem.functions) == 1)

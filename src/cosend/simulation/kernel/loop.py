@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from cosend.compiled import compiled, compiled_apart, entry_point
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.bookkeeping import BY_MIXTURE, EXPLORE, LOOK, TAUGHT, TRAIN
+from cosend.core.kernel.bookkeeping import BY_MIXTURE, EXPLOIT, EXPLORE, LOOK, TAUGHT, TRAIN
 from cosend.core.kernel.cos import ASK, Asked
 from cosend.core.kernel.entry_points import EPOCH_OVER, NO_ROOM
 from cosend.core.kernel.labels import learn
 from cosend.core.kernel.ledger import EMPTY, Floats, Ints
 from cosend.core.kernel.partition import epoch_is_over
 from cosend.core.kernel.steps import answer, choose, hear, report
+from cosend.reports.small_tables import SmallTable
 from cosend.simulation.kernel.ledgers import Ledgers, Wiring, at
 
 Gains = npt.NDArray[Any]  # [item, function], any number type
@@ -52,6 +53,15 @@ class Trace(NamedTuple):
     phases: npt.NDArray[np.int8]  # TRAIN, EXPLORE or EXPLOIT
     arms: npt.NDArray[np.int16]
     functions: npt.NDArray[np.int16]  # the function that answered, as a column of `gains`
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for site, phases in enumerate(self.phases.T):
+            items = int(np.count_nonzero(phases))
+            of = [np.count_nonzero(phases == TRAIN), np.count_nonzero(phases == EXPLOIT)]
+            shares = [of[0], items - sum(of), of[1]]
+            rows.append([str(site), f"{items:,}", *(f"{100 * share / max(1, items):.1f} %" for share in shares)])
+        return SmallTable("replay", ["site", "items", "train", "explore", "exploit"], rows).html()
 
 
 class Labels(NamedTuple):

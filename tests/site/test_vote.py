@@ -1,0 +1,153 @@
+"""A vote at a site: the others are run once, it learns from every label, and it is part of what a site keeps."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosend import Context, MixedViews, Network, Site, Vote, ZoomingKLUCB
+from cosend.classifiers.vote import NEWEST
+from cosend.core.learner.values import ScoreLocal
+from cosend.errors import ArmError, StateError
+from cosend.site import events
+
+Row = tuple[dict[str, float], str]
+
+
+class Counting:
+    """A function that counts how often it was run on which item."""
+
+    def __init__(self, axis: str) -> None:
+        self.axis, self.runs = axis, Counter[float]()
+
+    def __call__(self, item: Any) -> str:
+        self.runs[item["n"]] += 1
+        return "low" if item[self.axis] < 0.5 else "high"
+
+
+def rows(count: int, seed: int = 0) -> list[Row]:
+    """Return items of which the truth is: both are high, or both are low."""
+    draw = random.Random(seed)
+    items = [{"x": draw.random(), "y": draw.random(), "n": float(n)} for n in range(count)]
+    return [(item, "same" if (item["x"] < 0.5) == (item["y"] < 0.5) else "other") for item in items]
+
+
+def site_of(name: str = "s", score_local: ScoreLocal = "all", **options: Any) -> Site:
+    models = {"x": Counting("x"), "y": Counting("y"), "vote": Vote()}
+    policy = MixedViews() if score_local == "all" else ZoomingKLUCB()
+    context = Context("x", range=(0, 1))
+    return Site(
+        name, **{"classifiers": models, "context": context, "policy": policy, **options}, score_local=score_local
+    )
+
+
+def play(site: Site, stream: list[Row], late: int = 1) -> list[tuple[Any, str]]:
+    made: list[tuple[Any, str]] = []
+    for n, (item, truth) in enumerate(stream):
+        made.append((site.classify(item), truth))
+        if n >= late:
+            site.learn(*made[n - late])
+    return made
+
+
+@pytest.mark.filterwarnings("ignore::cosend.errors.LabelWarning")
+@pytest.mark.parametrize("score_local", ["all", "used"])
+def test_a_vote_knows_what_no_classifier_says_and_all_run_once(score_local: ScoreLocal) -> None:
+    site = site_of(score_local=score_local)
+    made = play(site, rows(300))
+    assert [decision.arm for decision, _ in made[200:]].count("vote") > 80
+    assert sum(decision.label == truth for decision, truth in made[200:]) > 80
+    for name in ("x", "y"):
+        assert {*site.classifiers[name].function.runs.values()} == {1}  # type: ignore[attr-defined]
+    assert len(site.votes["vote"].facts()["labels"]) == 4
+    gains = (
+        {name: each.reward_count for name, each in site.learner.cells()[0].estimates.items()}
+        if score_local == "all"
+        else {}
+    )
+    assert len({*gains.values()}) <= 1  # every label scores all three
+
+
+def test_batches_are_as_one_by_one_and_a_log_leads_to_the_same_vote(tmp_path: Path) -> None:
+    log: list[Any] = []
+    one, many = site_of(seed=3, journal=log.append), site_of(seed=3)
+    stream = rows(120, 4)
+    for start in range(0, 120, 10):
+        part = stream[start : start + 10]
+        batch = many.classify_many([item for item, _ in part])
+        assert [one.classify(item) for item, _ in part] == batch
+        for each in (one, many):
+            each.learn_many(batch[:8], [truth for _, truth in part][:8])  # some labels never come
+    assert one.votes["vote"].facts() == many.votes["vote"].facts()
+    many.save(tmp_path / "state")
+    loaded, folded = site_of(seed=3), site_of(seed=3)
+    loaded.load(tmp_path / "state")
+    folded.recover(log)
+    for again in (loaded, folded):
+        assert again.votes["vote"].facts() == many.votes["vote"].facts()
+        assert [each.label for each in again.classify_many([item for item, _ in stream])] == [
+            each.label for each in (site_like(many, tmp_path).classify_many([item for item, _ in stream]))
+        ]
+    answered = [event for event in log if isinstance(event, events.Answered)]
+    assert answered[0].others[0][NEWEST] is None
+    assert answered[-1].others[0][NEWEST] in ("same", "other")
+
+
+def site_like(site: Site, folder: Path) -> Site:
+    site.save(folder / "copy")
+    other = site_of(seed=3)
+    other.load(folder / "copy")
+    return other
+
+
+def test_votes_learn_from_labels_that_peers_pass_on_and_see_no_peer() -> None:
+    sites = [site_of(name) for name in ("here", "there")]
+    network = Network(sites)
+    turns = list(network.run({"here": rows(200, 6)}))
+    arms = Counter(turn.decision.arm for turn in turns)
+    assert arms["there"] > 0
+    heard = {name for (key) in sites[0].votes["vote"]._tables[0].rows for name, _ in key}
+    assert heard <= {NEWEST, "x", "y"}
+    taught = sum(count for (*key, count) in sites[1].votes["vote"].facts()["bayes"][1][1] if len(key) == 1)
+    assert taught == arms["there"]
+
+
+def test_what_costs_is_run_only_if_the_vote_names_it() -> None:
+    for over, runs in ((None, False), (["x", "y"], True)):
+        dear = Counting("y")
+        site = site_of(classifiers={"x": Counting("x"), "y": dear, "vote": Vote(over=over)}, costs={"y": 0.9})
+        made = play(site, rows(60))
+        used = sum(decision.arm == "y" for decision, _ in made)
+        assert sum(dear.runs.values()) == (60 if runs else used)
+
+
+def failing(_: Any) -> str:
+    raise ValueError("broken")
+
+
+def test_a_vote_does_without_those_that_fail_or_are_paused() -> None:
+    site = site_of(classifiers={"x": Counting("x"), "broken": failing, "vote": Vote(), "second": Vote(over=["broken"])})
+    stream = rows(20)
+    play(site, stream[:2], late=0)
+    site.pause("x")
+    made = play(site, stream[2:], late=0)
+    assert {decision.arm for decision, _ in made} <= {"vote", "second"}  # the newest label is all they have
+    site.resume("x")
+    site.add_classifier("y", Counting("y"))
+    assert play(site, stream)[-1][0].label in ("same", "other", "low", "high")
+    site.remove("vote")
+    assert [*site.votes] == ["second"]
+
+
+@pytest.mark.filterwarnings("ignore::cosend.errors.LabelWarning")
+def test_only_votes_are_no_site_and_labels_must_survive() -> None:
+    with pytest.raises(ArmError, match="no other classifier"):
+        site_of(classifiers={"vote": Vote()})
+    site = site_of()
+    site.learn(site.classify(rows(1)[0][0]), ("a", "tuple"))
+    with pytest.raises(StateError, match="plain values"):
+        site.state()
