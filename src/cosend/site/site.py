@@ -63,7 +63,7 @@ class Site(Kept, Trusting, Tallied):
                    scale="log")`, and `Context.features()` for every feature too; "auto" finds out which of the
                    `candidates` to trust
     candidates     name -> axis: what "auto" chooses from, each alone or all together; `trust()` shows how they fare
-    policy         how it decides; unless given `ZoomingKLUCB()`, or `MixedViews()` without a context or if all are scored
+    policy         how it decides; unless given `ZoomingKLUCB()`, or `MixedViews()` without a context or if all score
     costs          name -> cost of using a local classifier in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
     patience       how long it waits for labels; for ever unless given
