@@ -182,4 +182,4 @@ def test_what_cannot_work_is_said_in_a_line(tmp_path: Path) -> None:
     file.write_text("sites = 1")
     refused = CliRunner().invoke(app, ["up", str(file)])
     assert refused.exit_code == 2
-    assert "has 2 mistakes" in refused.stderr
+    assert "has 1 mistake" in refused.stderr

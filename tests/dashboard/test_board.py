@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
-from cosend.dashboard.board import SLOW_TICKS, Board, Speed
+from cosend import Context
+from cosend.dashboard.board import SLOW_TICKS, Board, Speed, axes_of
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
+from cosend.site.scales import name_of
 from tests.node.sites import run, running, setup_of
 
 
@@ -65,6 +68,29 @@ def test_nothing_is_looked_at_while_there_is_no_page(tmp_path: Path) -> None:
             ticks = board.ticks
             board.open(page)  # and begins again
             assert board.ticks == ticks + 1
+            board.close(page)
+
+    run(work())
+
+
+def test_features_become_axes_when_they_are_known(tmp_path: Path) -> None:
+    """A site without a context looks at every feature; before it has seen enough items there is nothing to draw."""
+
+    async def work() -> None:
+        setup = replace(setup_of(score_local="all"), axes=[Context.features()])
+        async with running(setup, tmp_path) as node:
+            board, page = Board(node), FakePage()
+            page.choice = ()
+            assert axes_of(node) == []
+            await teach(node, 20)
+            board.open(page)
+            assert "no context yet" in page.shown["where"]
+            for _ in range(12):
+                await teach(node, 20)
+            assert [name_of(axis) for axis in axes_of(node)] == ["age"]
+            board.choose(page, (0,))
+            assert "Which arm wins at which age" in page.shown["where"]
+            board.tick()
             board.close(page)
 
     run(work())

@@ -22,7 +22,8 @@ from cosend.dashboard.where import squares
 from cosend.errors import CosendError, in_one_line
 from cosend.node.node import Node
 from cosend.reports.text import short_text
-from cosend.site.scales import name_of, ticks_of, value_at
+from cosend.site.features import Feature
+from cosend.site.scales import AnyAxis, name_of, ticks_of, value_at
 
 LOG: Final = logging.getLogger("cosend.dashboard")
 TICK_S: Final = 0.5
@@ -134,22 +135,30 @@ class Board:
 
     def _drawn(self, choice: Choice) -> str:
         assert self._summary is not None  # noqa: S101 - for the type checker
+        if not choice:
+            return '<p class="soft">Items had no context yet when this page was opened; load it again.</p>'
         arms = figures.arms_of(self._summary)
         ledger = self.node.rules.learner.ledger
-        if not choice:
-            return '<p class="soft">No feature is known well enough yet: reload the page after some more items.</p>'
         found = squares(ledger, choice, len(arms))
         if not any(map(sum, (square.labels for square in found))):
             return '<p class="soft">No label has come yet.</p>'
         return figures.where(found, [self._scale(axis) for axis in choice], arms).inline()
 
     def _scale(self, number: int) -> figures.Scale:
-        axis, past = self.node.rules.all_axes[number], self.node.rules.past
-        if axis.is_category:
+        axis, past = axes_of(self.node)[number], self.node.rules.past
+        if not isinstance(axis, Feature) and axis.is_category:
             known = past.codes[number].values if number in past.codes else []
             return figures.Scale(name_of(axis), [], [short_text(value) for value in known])
         recent = past.recent[number].values if number in past.recent else [0.0]
         return figures.Scale(name_of(axis), ticks_of(axis, lambda: list(recent)), value_at=partial(value_at, axis))
+
+
+def axes_of(node: Node) -> list[AnyAxis]:
+    """Return the axes of the context that items have now: those that were given, and features that have got one."""
+    if not hasattr(node, "rules"):  # it is starting
+        return []
+    features = node.rules.past.features
+    return [*node.rules.given, *(features.laid if features is not None else ())]
 
 
 class Speed:

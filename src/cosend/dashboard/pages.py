@@ -15,8 +15,7 @@ from fastapi import FastAPI
 from nicegui import Client, app, core, ui
 from nicegui.events import GenericEventArguments
 
-from cosend.core.policy.mixed import MOST_TOGETHER
-from cosend.dashboard.board import Board, Choice
+from cosend.dashboard.board import Board, Choice, axes_of
 from cosend.dashboard.parts import WHAT
 from cosend.dashboard.why import why
 from cosend.errors import CosendError
@@ -27,6 +26,7 @@ from cosend.service.problems import Refused
 from cosend.service.tokens import Scope, Tokens
 from cosend.site.scales import name_of
 
+MOST_PAIRED: Final = 6  # axes: the pairs of more would be a long list
 WRONG_TOKEN_S: Final = 0.5  # after a wrong token, before another may be tried
 CLICKED: Final = """(event) => {
   const from = event.target.closest("[data-do]");
@@ -67,7 +67,7 @@ class SitePage:
     def __init__(self, client: Client, board: Board, tokens: Tokens) -> None:
         self._client, self._board, self._tokens = client, board, tokens
         self._token = ""
-        self.choice: Choice = choices(board.node)[0]
+        self.choice: Choice = next(iter(choices(board.node)), ())
 
     @property
     def _node(self) -> Node:
@@ -164,7 +164,7 @@ class SitePage:
         node.check_started()
         names = node.store.index.names_of([int(number)]) if number.isdecimal() else {}
         facts = looking.decision(next(iter(names.values()), number))
-        told = why(facts, looking.arms(), node.rules.all_axes, looking.forecasts(facts["context"]))
+        told = why(facts, looking.arms(), axes_of(node), looking.forecasts(facts["context"]))
         with self._place, ui.dialog() as dialog, ui.card().classes("why"):
             ui.html(f"<h2>Decision {facts['number']:,}</h2>", sanitize=False)
             ui.html(told, sanitize=False).classes("full-width")
@@ -245,15 +245,15 @@ class SitePage:
 
 
 def choices(node: Node) -> list[Choice]:
-    """Return the axes, and the pairs of them, that can be looked at; a pair first, if there is one."""
-    axes = range(len(node.rules.all_axes))
-    pairs = combinations(axes, 2) if len(axes) <= MOST_TOGETHER else ()
-    return [*pairs, *((axis,) for axis in axes)] or [()]
+    """Return the axes, and the pairs of them if these are few, that can be looked at; a pair first, if there is one."""
+    axes = range(len(axes_of(node)))
+    pairs = combinations(axes, 2) if len(axes) <= MOST_PAIRED else ()
+    return [*pairs, *((axis,) for axis in axes)]
 
 
 def axes_menu(node: Node) -> str:
     """Return what chooses the axes; nothing if there is only one."""
-    names = [name_of(axis) for axis in node.rules.all_axes]
+    names = [name_of(axis) for axis in axes_of(node)]
     if len(names) < 2:
         return ""
     options = "".join(

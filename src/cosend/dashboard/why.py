@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from cosend.dashboard.parts import NOTHING
 from cosend.reports.text import short_text
-from cosend.site.context import Axis
-from cosend.site.scales import name_of, value_at
+from cosend.site.scales import AnyAxis, name_of, value_at
 
 Facts = Mapping[str, Any]
 SENTENCES: Final = {
@@ -19,7 +18,7 @@ SENTENCES: Final = {
 }
 
 
-def why(facts: Facts, arms: Sequence[Facts], axes: Sequence[Axis], forecasts: Mapping[str, float] | None) -> str:
+def why(facts: Facts, arms: Sequence[Facts], axes: Sequence[AnyAxis], forecasts: Mapping[str, float] | None) -> str:
     """Return why a decision was made.
 
     facts      what `GET /v1/decisions/{id}` tells
@@ -29,7 +28,7 @@ def why(facts: Facts, arms: Sequence[Facts], axes: Sequence[Axis], forecasts: Ma
     return f"<p>{sentence}</p>{_facts_table(facts, axes)}{_arms_table(facts, arms, forecasts)}"
 
 
-def _facts_table(facts: Facts, axes: Sequence[Axis]) -> str:
+def _facts_table(facts: Facts, axes: Sequence[AnyAxis]) -> str:
     told = [
         ("id", short_text(facts["id"], 60)),
         ("answered", short_text(facts["label"], 60)),

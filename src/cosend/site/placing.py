@@ -23,7 +23,6 @@ from cosend.site.context import Axis, Column, place_columns
 from cosend.site.features import Findings, Item, Watched, features_in, watches
 from cosend.site.messages import Call, Question
 from cosend.site.past import Codes
-from cosend.site.recorded import RecordedAxis
 from cosend.site.transition import Transitions
 
 MOST_CELLS: Final = 200_000  # where every feature is looked at, unless a policy says otherwise: 50 MB with five arms
@@ -44,12 +43,6 @@ class Placing(Transitions):
         """All axes by name: those that were given, and the features that have got one."""
         features = self.past.features
         return (*self.named, *(feature.name for feature in (features.laid if features is not None else ())))
-
-    @property
-    def all_axes(self) -> tuple[Axis, ...]:
-        """All axes there are, for those who show them: those that were given, and the features that have got one."""
-        laid = self.past.features.laid if self.past.features is not None else ()
-        return (*self.given, *(RecordedAxis(feature.name, is_category=False, ranked=0) for feature in laid))
 
     def place(self, columns: Sequence[Column]) -> Floats:
         """Return the contexts of new items, [item, axis], from what the axes have read off them.

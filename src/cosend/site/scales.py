@@ -10,14 +10,18 @@ import numpy as np
 
 from cosend.reports.text import round_numbers, short_text
 from cosend.site.context import LOG_RANGE, Axis, Context, FromFunction, PreviousLabel, Time, TimeOfDay
+from cosend.site.features import Feature
 
 CLOSEST: Final = 0.09  # of two ticks
 QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+AnyAxis = Axis | Feature  # one that was given, or a feature that has got one
 Ticks = list[tuple[float, str]]  # each with its place in [0, 1]
 
 
-def name_of(axis: Axis) -> str:
+def name_of(axis: AnyAxis) -> str:
     """Return what an axis is called."""
+    if isinstance(axis, Feature):
+        return axis.name.replace("_", " ")
     if isinstance(axis, PreviousLabel):
         return "previous label"
     if isinstance(axis, Time):
@@ -26,8 +30,10 @@ def name_of(axis: Axis) -> str:
     return name.replace("_", " ")
 
 
-def ticks_of(axis: Axis, values: Callable[[], Sequence[float] | Any]) -> Ticks:
+def ticks_of(axis: AnyAxis, values: Callable[[], Sequence[float] | Any]) -> Ticks:
     """Return round values of an axis of numbers; `values` gives those that came, which a rank lies among."""
+    if isinstance(axis, Feature):
+        return [(place, value_at(axis, place)) for place in QUARTERS]
     if isinstance(axis, Time):
         return [(value / axis.horizon, f"{value:,.0f}") for value in round_numbers(0, axis.horizon)]
     if isinstance(axis, TimeOfDay):
@@ -46,8 +52,10 @@ def ticks_of(axis: Axis, values: Callable[[], Sequence[float] | Any]) -> Ticks:
     return [((value - low) / (high - low), short_text(value)) for value in round_numbers(low, high)]
 
 
-def value_at(axis: Axis, place: Any) -> str:
+def value_at(axis: AnyAxis, place: Any) -> str:
     """Return the value at a place of an axis in its own units, as far as it has any."""
+    if isinstance(axis, Feature):
+        return _quantile(axis, place)
     if isinstance(place, bool) or not isinstance(place, int | float) or axis.is_category:
         return short_text(place)
     if isinstance(axis, PreviousLabel):
@@ -64,6 +72,16 @@ def value_at(axis: Axis, place: Any) -> str:
     if axis.scale == "log":
         return short_text(math.expm1(math.log1p(low) + place * (math.log1p(high) - math.log1p(low))))
     return short_text(low + place * (high - low))
+
+
+def _quantile(feature: Feature, place: Any) -> str:
+    """Return about which value a feature has at a place: between which of its edges that lies."""
+    if place is None or place != place or not feature.edges:
+        return short_text(place)
+    edge = feature.edges[min(int(place * len(feature.edges)), len(feature.edges) - 1)]
+    if feature.values:
+        return short_text(feature.values[min(max(0, round(edge)), len(feature.values) - 1)])
+    return short_text(float(edge))
 
 
 def _decades(low: float, high: float) -> Ticks:

@@ -23,7 +23,7 @@ from cosend.errors import CosendError, StateError
 if TYPE_CHECKING:
     from cosend.core.learner.learner import Learner
 
-VERSION: Final = 5
+VERSION: Final = 6
 LEDGER_ARRAYS: Final = ("site", "cells", "rewards", "counts", "views")
 
 # Columns of `Ledger.site` that move with what happens; the others are settings.
