@@ -54,7 +54,7 @@ class RoutingClassifier(base.Classifier):
         self,
         classifiers: Mapping[str, Any],
         *,
-        context: Axis | Sequence[Axis],
+        context: Axis | Sequence[Axis] | None = None,
         costs: Mapping[str, float] | None = None,
         policy: Policy | None = None,
         learns_from: Literal["used", "all"] = "all",

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from cosend import Context
-from cosend.errors import SettingError
 from cosend.sklearn import RoutingClassifier
 
 # Without types, because these libraries have none.
@@ -102,6 +101,7 @@ def test_prediction_leaves_no_trace() -> None:
     assert all((array == after.arrays[name]).all() for name, array in before.arrays.items())
 
 
-def test_a_context_is_needed() -> None:
-    with pytest.raises(SettingError, match="context"):
-        RoutingClassifier({"one": always("well")}).fit(*people(10))
+def test_no_context_needs_to_be_chosen() -> None:
+    models = {"optimist": always("well"), "pessimist": always("ill")}
+    routing = RoutingClassifier(models).fit(*people(2000))
+    assert routing.score(*people(500, seed=1)) > 0.9  # each model alone: 0.5
