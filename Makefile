@@ -4,7 +4,7 @@ BIN := .venv/bin
 RUNS := .venv/.runs
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo test claims check docs tables bench screenshots format clean

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.serving import cosend, write_network
 
 
@@ -39,6 +41,7 @@ def test_every_line_gets_one_and_a_wrong_one_fails_alone(tmp_path: Path) -> None
     assert "must be in [0, 100], got 500" in answers[2]["error"]
 
 
+@pytest.mark.claims
 def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     write_network(tmp_path)
     visits = [item(float(7 * n % 100), f"visit-{n}") for n in range(150)]

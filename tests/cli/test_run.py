@@ -115,6 +115,7 @@ def test_the_report_folder_has_the_page_the_result_and_the_plots(
     assert all(plot.read_text().startswith("<svg") for plot in plots)
 
 
+@pytest.mark.claims
 def test_json_is_all_that_stdout_gets_and_the_same_as_the_file(tmp_path: Path) -> None:
     process = cosend("run", "--items", "200", "--json", "--out", tmp_path / "here", "--seed", "5", folder=tmp_path)
     assert process.returncode == 0, process.stderr
@@ -177,6 +178,7 @@ def test_a_file_that_does_not_hold_the_items_is_refused_in_one_line(
     assert json.loads(small.stdout)["items"] == 3
 
 
+@pytest.mark.claims
 def test_the_built_in_scenarios_are_listed_and_played_by_name(tmp_path: Path) -> None:
     listed = cosend("run", "--list", folder=tmp_path)
     assert listed.returncode == 0

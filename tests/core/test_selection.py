@@ -47,6 +47,7 @@ def selecting(policy: Policy, useful: int, dimensions: int = 3, items: int = 600
     return learner, int(right)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("useful", [0, 2])
 @pytest.mark.parametrize("inside", INSIDE)
 def test_the_axis_that_tells_something_wins(inside: str, useful: int) -> None:

