@@ -69,7 +69,7 @@ def test_ctrl_c_shows_what_is_done(kdd99_file: Path, tmp_path: Path, monkeypatch
     real = experiment.rows
     monkeypatch.setattr(experiment, "rows", stopped)
     result = beyond("--data", kdd99_file, "--out", tmp_path, "--part", "delays")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 130, result.output
     assert "these are the results so far" in result.stdout
     assert len(json.loads((tmp_path / "results.json").read_text())["rows"]) == 5
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from cosend.cli.completion import in_their_case, names_like
-from cosend.cli.errors import say_errors
+from cosend.cli.errors import STOPPED, say_errors
 from cosend.cli.show import READING, new_console, print_tables, printable, saying_when_compiling, steps_bar
 from cosend.experiments.beyond import report
 from cosend.experiments.beyond import run as experiment
@@ -61,6 +61,8 @@ def beyond(
         if not done:
             console.print("stopped: these are the results so far")
         console.print(f"written to {printable(out)}: {', '.join(files)}")
+    if not done:
+        raise typer.Exit(STOPPED)
 
 
 def collected(settings: Settings, console: Console) -> tuple[list[experiment.Row], bool]:

@@ -10,6 +10,7 @@ import typer
 from cosend.errors import CosendError, cut
 from cosend.reports.text import counted
 
+STOPPED = 130  # the exit code of whatever Ctrl-C has stopped, as shells have it
 LONGEST_LINE = 400  # characters: five lines of a terminal
 MOST_LINES = 25
 
@@ -34,7 +35,7 @@ def say_errors() -> Iterator[None]:
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         typer.secho("stopped before it was done", fg="red", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(STOPPED) from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from cosend.cli.completion import in_their_case, names_like
-from cosend.cli.errors import say_errors
+from cosend.cli.errors import STOPPED, say_errors
 from cosend.cli.show import new_console, printable, saying_when_compiling
 from cosend.experiments.regret import report
 from cosend.experiments.regret.run import Run, decisions_of, runs
@@ -71,6 +71,8 @@ def regret(
     if not finished:
         console.print("stopped: these are the results so far")
     console.print(f"written to {printable(out)}: results.json, table.md, regret.png and parts.png")
+    if not finished:
+        raise typer.Exit(STOPPED)
 
 
 def measure(settings: Settings, console: Console) -> tuple[list[Run], bool]:

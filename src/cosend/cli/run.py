@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cosend.cli.completion import scenarios_like
-from cosend.cli.errors import extra, say_errors
+from cosend.cli.errors import STOPPED, extra, say_errors
 from cosend.cli.playing import Live, play_all
 from cosend.cli.show import new_console, printable
 from cosend.config.parts import LARGEST_SEED, MOST_ROWS
@@ -27,7 +27,6 @@ from cosend.reports.verdict import KNOWS, Row, is_best, knowing, markdown, more,
 
 SEEDS = 5  # of a built-in scenario: enough for an interval
 MOST_SEEDS = 1_000
-STOPPED = 130  # what a shell expects of who was stopped by Ctrl-C
 
 StreamFile = Annotated[
     Path | None,

@@ -34,15 +34,16 @@ def everything() -> None:
     world = build(few, folder)
     run.run(world)
     live.play(world, world.policy)
-    fold(a_log())
+    for context in (Context("x", range=(0, 1)), None):
+        fold(a_log(context))
 
 
-def a_log() -> list[Event]:
+def a_log(context: Context | None) -> list[Event]:
     """Return what a site writes down while it decides and learns."""
     log: list[Event] = []
     models = {"one": lambda item: 1, "two": lambda item: 2}
-    site = Site("here", classifiers=models, context=Context("x", range=(0, 1)), journal=log.append)
-    for decision in site.classify_many([{"x": n / 10} for n in range(10)]):
+    site = Site("here", classifiers=models, context=context, journal=log.append)
+    for decision in site.classify_many([{"x": n / FEW} for n in range(FEW)]):
         site.learn(decision.id, 1)
     site.learn(site.classify({"x": 0.5}).id, 2)
     return log

@@ -21,7 +21,7 @@ from cosend.node.labels import are_labels, kind_of, replies_of
 from cosend.node.workers import Answers, Replies
 from cosend.site.features import EVERY_FEATURE
 from cosend.site.messages import Call, Forward, Question, Reply
-from cosend.site.rewards import gains_of, other_gains
+from cosend.site.rewards import a_label, gains_of, other_gains
 
 LATEST_S: Final = 600.0
 MOST_WITHDRAWN: Final = 100_000
@@ -140,11 +140,11 @@ class Answering:
     ) -> tuple[list[float], list[dict[str, float]]]:
         """Return what answers gain now that the truth is known, and what classifiers gain that were run beside them."""
         notes = [self.node.rules.learner.registry.notes[tickets[request]] for request in requests]
-        truths, where = [known[request].truth for request in requests], ["a label"] * len(requests)
+        truths = [known[request].truth for request in requests]
         reward = self.node.setup.reward
-        gains = gains_of(reward, [label for label, _, _ in notes], truths, where)
+        gains = gains_of(reward, [label for label, _, _ in notes], truths, a_label)
         others = self.node.rules.others_of([tickets[request] for request in requests])
-        return gains, other_gains(reward, others, truths, where)
+        return gains, other_gains(reward, others, truths, a_label)
 
     def _check(self) -> None:
         self.node.check_ready()

@@ -12,7 +12,7 @@ from cosend.errors import LabelError, shown
 from cosend.node.deciding import Deciding
 from cosend.node.labels import LABELS, are_labels, is_label
 from cosend.site.label_check import all_labels
-from cosend.site.rewards import gains_of, other_gains, right_or_wrong
+from cosend.site.rewards import a_label, gains_of, other_gains, right_or_wrong
 from cosend.stores.log_index import LABEL, LogIndex
 
 
@@ -99,10 +99,9 @@ class Labelling:
     def _settle(self, ids: list[int], truths: list[Any], costs: list[float | None]) -> None:
         answers = self.rules.labels_of(ids)
         self._check(truths)
-        where = ["a label"] * len(ids)
         reward = self.deciding.setup.reward
-        gains = gains_of(reward, answers, truths, where)
-        others = other_gains(reward, self.rules.others_of(ids), truths, where)
+        gains = gains_of(reward, answers, truths, a_label)
+        others = other_gains(reward, self.rules.others_of(ids), truths, a_label)
         if self.deciding.setup.reward is right_or_wrong:
             local = not self.rules.learner.arms.peers  # else nobody knows what labels there are
             self.deciding.labels.check(truths, self._known if local else None)

@@ -16,7 +16,7 @@ LearnsFrom: TypeAlias = Literal["used", "all"]
 def lessons_of(arms: Arms, found: Sequence[Sequence[int]], notes: Sequence[Any], truths: Sequence[Any]) -> list[Lesson]:
     """Return the lessons of labels that have come, for items of which anything was kept to learn from."""
     lessons = []
-    for (arm, *_), (label, item, others), truth in zip(found, notes, truths, strict=True):
+    for (arm, _, _), (label, item, others), truth in zip(found, notes, truths, strict=True):
         votes = others is not None and NEWEST in others
         if votes or item is not None:
             name = arms.names[arm]

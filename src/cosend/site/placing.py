@@ -8,7 +8,7 @@ them what it knows, and reads the rest off the item itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -59,8 +59,11 @@ class Placing(Transitions):
         points = self._place_given([column[:count] for column in given]) if given else np.zeros((count, 0))
         return np.hstack([points, self.past.features.place(items[:count])])
 
-    def placed(self, columns: Sequence[Column], count: int) -> Iterator[tuple[int, Floats]]:
+    def placed(self, columns: Sequence[Column], count: int) -> Iterable[tuple[int, Floats]]:
         """Place so many items; those of a part must be chosen for before the next part is asked for."""
+        return [(0, self.place(columns))] if self.past.features is None else self._placed(columns, count)
+
+    def _placed(self, columns: Sequence[Column], count: int) -> Iterator[tuple[int, Floats]]:
         start = 0
         while start < count:
             points = self.place([column[start:] for column in columns] if start else columns)

@@ -10,7 +10,13 @@ from cosend.core.checks import check_unit
 from cosend.errors import RewardError
 
 Reward: TypeAlias = Callable[[Any, Any], float]  # (label, truth) -> gain in [0, 1]
+Where: TypeAlias = Callable[[int], str]  # by place among the labels: where one is, for whoever must be told
 Others: TypeAlias = Mapping[str, Any] | None  # what other local classifiers said, by name
+
+
+def a_label(_: int) -> str:
+    """Say of a label no more than that it is one: whoever gave it knows which."""
+    return "a label"
 
 
 def right_or_wrong(label: Any, truth: Any) -> float:
@@ -36,25 +42,28 @@ def gain_of(reward: Reward, label: Any, truth: Any, where: str) -> float:
     return float(gain)
 
 
-def gains_of(reward: Reward, labels: Sequence[Any], truths: Sequence[Any], where: Sequence[str]) -> list[float]:
+def gains_of(reward: Reward, labels: Sequence[Any], truths: Sequence[Any], where: Where) -> list[float]:
     """Return what labels gain; a bad reward raises with its place."""
     gains = all_right_or_wrong(labels, truths) if reward is right_or_wrong else None
-    return gains or [gain_of(reward, *each) for each in zip(labels, truths, where, strict=True)]
+    if gains is not None:
+        return gains
+    both = zip(labels, truths, strict=True)
+    return [gain_of(reward, label, truth, where(place)) for place, (label, truth) in enumerate(both)]
 
 
 def other_gains(
-    reward: Reward, others: Sequence[Others], truths: Sequence[Any], where: Sequence[str]
+    reward: Reward, others: Sequence[Others], truths: Sequence[Any], where: Where
 ) -> list[dict[str, float]]:
     """Return what the labels of classifiers gain that were run to be scored; nothing at all if none was."""
     if not any(others):
         return []
     return [
         {
-            name: gain_of(reward, label, truth, f"{name!r}, {place}")
+            name: gain_of(reward, label, truth, f"{name!r}, {where(place)}")
             for name, label in (said or {}).items()
             if name != NEWEST
         }
-        for said, truth, place in zip(others, truths, where, strict=True)
+        for place, (said, truth) in enumerate(zip(others, truths, strict=True))
     ]
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
 from cosend.classifiers.vote import Vote, votes_among
-from cosend.core.checks import as_list, check_callable, check_kind, check_one_of, check_whole
+from cosend.core.checks import as_list, check_callable, check_one_of, check_whole
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import LabelledData, ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ContextSelection
 from cosend.errors import (
-    ArmError,
     CosendError,
     NetworkError,
     SettingError,
@@ -25,6 +23,7 @@ from cosend.errors import (
 )
 from cosend.site.backoff import Backoff
 from cosend.site.batch import Answering, Deciding
+from cosend.site.checks import check_models
 from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
 from cosend.site.items import as_rows
@@ -37,22 +36,6 @@ from cosend.site.rewards import gains_of, other_gains, right_or_wrong
 from cosend.site.rules import Rules
 from cosend.site.summary import Tallied, Tally
 from cosend.site.trusting import Trusting
-
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-
-def check_models(site: Any, classifiers: Any, costs: Any) -> None:
-    """Raise unless a site may have this name, these classifiers and these costs of them."""
-    if not isinstance(site, str) or not NAME.fullmatch(site):
-        allowed = "letters, digits, '_', '.' or '-', starting with a letter or digit"
-        raise SettingError("the name of a site", site, allowed)
-    check_kind(f"the classifiers of site {site!r}", classifiers, Mapping, "a mapping from names to models")
-    check_kind(f"the costs of site {site!r}", costs, Mapping, "a mapping from classifiers to costs")
-    if classifiers and all(isinstance(model, Vote) for model in classifiers.values()):
-        raise ArmError(f"site {site!r} has votes, and no other classifier that they could combine")
-    unknown = [arm for arm in costs if arm not in classifiers]
-    if unknown:
-        raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is not one of its classifiers")
 
 
 class Site(Kept, Trusting, Tallied):
@@ -380,9 +363,13 @@ class Site(Kept, Trusting, Tallied):
         self, ids: Sequence[int], labels: Sequence[Any], truths: Sequence[Any]
     ) -> tuple[list[float], list[dict[str, float]]]:
         """Return what the labels of arms gain, and those of classifiers that were run to be scored."""
-        where = [f"decision {ticket} of site {self.name!r}" for ticket in ids]
+
+        def where(place: int) -> str:
+            return f"decision {ids[place]} of site {self.name!r}"
+
         gains = gains_of(self.reward, labels, truths, where)
-        return gains, other_gains(self.reward, self.rules.others_of(ids), truths, where)
+        others = self.rules.others_of(ids)
+        return gains, other_gains(self.reward, others, truths, where) if others else []
 
     def _let_models_learn(self, lessons: Sequence[Lesson]) -> list[CosendError]:
         """Let models learn, all of them, and return what went wrong."""

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from cosend.core.learner.arms import Arms
@@ -15,7 +14,6 @@ from cosend.reports.small_tables import SmallTable
 from cosend.reports.text import counted
 from cosend.site.rules import Rules
 
-ARM: Final = itemgetter(1)  # of what was made of an item in a batch
 HEADING: Final = ("arm", "kind", "cost", "decisions", "share", "labels", "mean reward", "state")
 
 
@@ -29,21 +27,19 @@ class Tally:
 
     def decided(self, made: Sequence[tuple[Any, ...]], errors: Collection[int]) -> None:
         """Count the decisions of a batch, by their arms; some places have none."""
-        chosen = [row for n, row in enumerate(made) if n not in errors] if errors else made
-        self.decisions.update(map(ARM, chosen))
+        decisions = self.decisions
+        for row in [row for n, row in enumerate(made) if n not in errors] if errors else made:
+            decisions[row[1]] += 1
 
     def learnt(
         self, arms: Arms, found: Sequence[Sequence[int]], gains: Sequence[float], costs: Sequence[float | None] | None
     ) -> None:
         """Count labels by the arms that they are for; what a decision cost is told with its label, or known."""
-        known = [*arms.own.values(), *arms.peers.values()]
-        counts, rewards = [0] * len(known), [0.0] * len(known)
+        names, labels, rewards = arms.names, self.labels, self.rewards
         for (number, _, _), gain, cost in zip(found, gains, costs or repeat(None), strict=False):
-            counts[number] += 1
-            rewards[number] += gain - (known[number] if cost is None else cost)
-        for name, count, reward in zip(arms.names, counts, rewards, strict=True):
-            self.labels[name] += count
-            self.rewards[name] += reward
+            arm = names[number]
+            labels[arm] += 1
+            rewards[arm] += gain - (arms.cost(arm) if cost is None else cost)
 
     def mean_reward(self, arms: Iterable[str]) -> float | None:
         """Return the mean reward of all labels of these arms; None without any."""
