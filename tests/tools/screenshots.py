@@ -24,7 +24,7 @@ from tests.dashboard.browsing import CHROMIUM, NO_BROWSER, browser
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 ITEMS = 4_000  # that the site has seen before its picture is taken
 LONGEST_S = 600.0
-WIDTHS = {1280: 2_000, 390: 2_600}  # and how much of the height is kept
+WIDTHS = {1280: 4_400, 390: 4_600}  # and how much of the height is kept
 COLOURS = 256
 SETTLE_MS = 12_000  # flows are those since the page was opened
 
