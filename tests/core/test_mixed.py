@@ -143,7 +143,7 @@ def test_it_does_without_numbers_and_explains_what_it_forecasts() -> None:
     with pytest.raises(SettingError, match="mixes views"):
         new_learner(CellKLUCB(slices=1)).explain((0.5, 0.5))
     key = next(iter(learner.cells()))
-    assert look_at(learner.ledger, dict(zip(learner.arms.names, learner.arms.costs(), strict=True)), key) is not None
+    assert look_at(learner.ledger, dict(zip(learner.arms.names, learner.arms.costs, strict=True)), key) is not None
 
 
 def test_a_replay_decides_the_same() -> None:

@@ -243,7 +243,7 @@ class Astray:
     def place(self, column: Any, past: Any, arrivals: int) -> Any:
         return column
 
-    def check_label(self, label: Any) -> None:
+    def check_labels(self, labels: Any) -> None:
         """Accept any label."""
 
 

@@ -91,7 +91,8 @@ class Answering:
         self._check()
         tickets = {forward.request: node.rules.served.ticket(caller, forward.request) for forward in forwards}
         notes = node.rules.learner.registry.notes
-        gone, known = [], dict[int, Forward]()
+        gone = []
+        known: dict[int, Forward] = {}
         for forward in forwards:
             ticket = tickets[forward.request]
             if ticket is None:
@@ -116,7 +117,8 @@ class Answering:
 
     def _teach(self, caller: str, known: dict[int, Forward], tickets: dict[int, int]) -> list[int]:
         """Learn labels; returns the tickets of those from which nothing can be learnt."""
-        node, good, gone = self.node, [*known], list[int]()
+        node, good = self.node, [*known]
+        gone: list[int] = []
         try:
             gains, others = self._gains(good, known, tickets)
         except CosendError:  # one of them is bad: find out which

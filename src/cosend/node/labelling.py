@@ -59,7 +59,8 @@ class Labelling:
 
     def _sorted(self, given: Sequence[Given]) -> tuple[Heard, dict[int, Given]]:
         """Return what becomes of labels, and by number those that can be learnt."""
-        heard, fresh = Heard([], [], [], []), dict[int, Given]()
+        heard = Heard([], [], [], [])
+        fresh: dict[int, Given] = {}
         found = self.find([each.id for each in given])
         waiting, flying = self._waiting({*found.values()})
         others = [number for number in found.values() if number not in waiting]
@@ -91,7 +92,8 @@ class Labelling:
         numbers = {name: number for name in names if (number := number_of(name))}
         own = [name for name in names if name not in numbers or self.deciding.requests.has_numbers_as_names]
         found = self.index.named(own) if own else {}
-        last, named = self.rules.learner.last_id, dict[int, str]()
+        last = self.rules.learner.last_id
+        named: dict[int, str] = {}
         if numbers and self.deciding.requests.has_names:
             named = self.index.names_of({*numbers.values()})  # their clients know them by another id
         return {name: number for name, number in numbers.items() if number <= last and number not in named} | found
@@ -119,8 +121,7 @@ class Labelling:
             wrong = next(truth for truth in truths if not is_label(truth))
             raise LabelError(f"a true label cannot be {shown(wrong)}; {LABELS}")
         for axis in self.deciding.setup.axes:
-            for truth in set(truths):
-                axis.check_label(truth)
+            axis.check_labels(set(truths))
 
     def _local(
         self, ids: list[int], gains: list[float], others: Sequence[Mapping[str, float]]
@@ -139,7 +140,7 @@ class Labelling:
 
     def _paid(self, ids: list[int], costs: list[float | None]) -> list[float]:
         """Return what decisions cost: what is known of it now, or else what their arms cost."""
-        known, found = self.rules.learner.arms.costs(), self.rules.learner.find(ids)
+        known, found = self.rules.learner.arms.costs, self.rules.learner.find(ids)
         return [known[arm] if cost is None else cost for (arm, _, _), cost in zip(found, costs, strict=True)]
 
 

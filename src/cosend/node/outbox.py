@@ -50,7 +50,8 @@ class Outbox:
 
     def add(self, forwards: Iterable[Forward]) -> set[str]:
         """Take what peers are to be told, behind what waits; returns which peers."""
-        rows, peers = list[Sequence[Any]](), set[str]()
+        rows: list[Sequence[Any]] = []
+        peers: set[str] = set()
         as_bytes: dict[tuple[type, Any], bytes] = {}  # labels are few; 1 and True are two
         for number, forward in enumerate(forwards, self._last + 1):
             peer, _, request, truth, withdrawn = forward

@@ -85,7 +85,8 @@ async def read_body(headers: Headers, receive: Receive, most_bytes: int = MOST_B
         raise Refused(400, "the length of the body is not a number", CLOSE)
     if len(length) > 18 or int(length) > most_bytes:
         raise Refused(413, f"the body has more than {most_bytes:,} bytes", CLOSE)
-    parts, count = list[bytes](), 0
+    count = 0
+    parts: list[bytes] = []
     message: Message = {"more_body": True}
     with _InTime():
         while message.get("more_body"):

@@ -38,8 +38,9 @@ class Tries:
         self.errors: dict[int, NoAnswer] = {}  # by place: those that were given up
         self.reasons: dict[int, dict[str, str]] = {}  # by place: arms that have failed, and why
         self.failing: list[int] = []  # places to choose for again
+        self.uses: list[tuple[str, int]] = []  # arms that have labelled items, and how many
+        self.listens = site.listens
         self.said: dict[int, dict[str, Any]] = {}  # by place: what classifiers said that were run beside the arm
-        self.listens = bool(site.score_local == "all" or site.votes)
 
     def by_failures(self, places: Iterable[int]) -> dict[frozenset[str], list[int]]:
         """Return the places together that may be chosen for together: the same arms have failed for them."""
@@ -124,6 +125,7 @@ class Tries:
         else:
             self.site.rules.complete(ids, labels, items, others)
         self.site.arm_worked(arm, labels)
+        self.uses.append((arm, len(labels)))
         for place, label in zip(places, labels, strict=True):
             self.labels[place] = label
 

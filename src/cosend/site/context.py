@@ -17,7 +17,7 @@ it may use and change what the site remembers, and never refuses.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
@@ -65,8 +65,8 @@ class Axis(Protocol):
         """Return where the values lie, for items that come after `arrivals` others; ranks and codes are not its job."""
         ...
 
-    def check_label(self, label: Any) -> None:
-        """Raise if the axis could not place the next item after this true label."""
+    def check_labels(self, labels: Iterable[Any]) -> None:
+        """Raise if the axis could not place the next item after one of these true labels."""
         ...
 
 
@@ -94,7 +94,7 @@ class _Axis:
         """Return the values as they are."""
         return column
 
-    def check_label(self, label: Any) -> None:
+    def check_labels(self, labels: Iterable[Any]) -> None:
         """Accept any label."""
 
 
@@ -251,15 +251,16 @@ class PreviousLabel(_Axis):
             return column
         return np.full(len(column), self.classes.index(past.newest_label) / (len(self.classes) - 1))
 
-    def check_label(self, label: Any) -> None:
-        """Raise unless the label is one of the classes."""
-        try:
-            known = label in self.classes
-        except Exception:  # the comparison of an array, or of whatever the user's label is
-            known = False
-        if not known:
-            named = ", ".join(repr(each) for each in self.classes)
-            raise ContextError(f"the label {shown(label)} is not one of the classes of the context: {named}")
+    def check_labels(self, labels: Iterable[Any]) -> None:
+        """Raise unless the labels are classes."""
+        for label in labels:
+            try:
+                known = label in self.classes
+            except Exception:  # the comparison of an array, or of whatever the user's label is
+                known = False
+            if not known:
+                named = ", ".join(repr(each) for each in self.classes)
+                raise ContextError(f"the label {shown(label)} is not one of the classes of the context: {named}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +344,7 @@ def place_columns(axes: Sequence[Axis], columns: Sequence[Column], past: Past, a
         else:
             places.append(axis.place(column, past, arrivals))
     if len(places) == 1:
-        return np.array(places[0], np.float64)[:, None]
+        return np.array(places[0], np.float64).reshape(-1, 1)
     return np.array(list(zip(*places, strict=True)), np.float64)
 
 

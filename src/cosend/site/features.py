@@ -100,7 +100,7 @@ class AllFeatures:
         """Return the features as they are: `Watched` places them."""
         return column
 
-    def check_label(self, label: Any) -> None:
+    def check_labels(self, labels: Iterable[Any]) -> None:
         """Accept any label."""
 
 

@@ -13,6 +13,7 @@ from cosend.core.checks import as_list, is_number
 from cosend.errors import ContextError, SettingError, listed, shown
 
 DAY_S: Final = 86_400.0
+DICT, FLOAT = frozenset({dict}), frozenset({float})
 
 
 def as_rows(what: str, items: Any) -> list[Any]:
@@ -41,7 +42,7 @@ def _named_rows(what: str, items: np.ndarray[Any, Any]) -> list[Any]:
 def feature_column(items: Sequence[Any], feature: str) -> list[Any]:
     """Return a feature of every item, or raise for the first that has none."""
     try:
-        if set(map(type, items)) <= {dict} or all(isinstance(item, Mapping) for item in items):
+        if DICT.issuperset(map(type, items)) or all(isinstance(item, Mapping) for item in items):
             return [item[feature] for item in items]
     except KeyError:
         pass
@@ -58,7 +59,7 @@ def _described(item: Any) -> str:
 def number_column(items: Sequence[Any], feature: str) -> list[float]:
     """Return a feature of every item as a finite number, or raise for the first that is none."""
     values = feature_column(items, feature)
-    if set(map(type, values)) <= {float} and math.isfinite(sum(values)):  # the sum is only finite if all are
+    if FLOAT.issuperset(map(type, values)) and math.isfinite(sum(values)):  # the sum is only finite if all are
         return values
     return [_number(feature, value) for value in values]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,5 +28,5 @@ class RecordedAxis:
         """Return the values as they are."""
         return column
 
-    def check_label(self, label: Any) -> None:
+    def check_labels(self, labels: Iterable[Any]) -> None:
         """Accept any label."""

@@ -116,6 +116,11 @@ class Site(Kept, Trusting, Tallied):
         return self.learner.score_local
 
     @property
+    def listens(self) -> bool:
+        """Whether classifiers are run beside the arm, to be scored or for a vote."""
+        return bool(self.votes) or self.rules.learner.score_local == "all"
+
+    @property
     def open(self) -> dict[int, Open]:
         """What waits for its label, by id."""
         return self.rules.open()
@@ -158,7 +163,8 @@ class Site(Kept, Trusting, Tallied):
 
     def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> list[Deciding]:
         """Decide for items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
-        first, batches = self.learner.last_id + 1, list[Deciding]()
+        first = self.learner.last_id + 1
+        batches: list[Deciding] = []
         self._items += len(items)
         if self.outbox:
             self.post(())  # a peer that cannot be told anything yet is not called either
@@ -170,7 +176,7 @@ class Site(Kept, Trusting, Tallied):
             self._abandon(first)
             raise
         for batch in batches:
-            self.tally.decided(batch.made, batch.errors)
+            self.tally.decided(batch.uses)
         return batches
 
     def _abandon(self, first: int) -> None:
@@ -209,8 +215,7 @@ class Site(Kept, Trusting, Tallied):
             raise SettingError("truths", len(truths), f"as many as decisions ({len(ids)})")
         labels = self.rules.labels_of(ids)
         for axis in self.axes:
-            for truth in truths:
-                axis.check_label(truth)
+            axis.check_labels(truths)
         gains, others = self._gains(ids, labels, truths)
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
             self._labels.check(truths, None if self.peers else self._known_labels)
@@ -327,8 +332,7 @@ class Site(Kept, Trusting, Tallied):
 
     def keeps_item(self, used: Classifier | None) -> bool:
         """Tell whether an item is kept until its label comes: for the model that was used, or for all that learn."""
-        learning = [each for each in self.classifiers.values() if each.learns and not isinstance(each, Vote)]
-        return bool(learning) if self.learns_from == "all" else used in learning
+        return bool(self._learning) if self.learns_from == "all" else used in self._learning
 
     def run_beside(self) -> list[str]:
         """Return the classifiers that are run on every item beside its arm, to be scored or for a vote.
@@ -385,3 +389,4 @@ class Site(Kept, Trusting, Tallied):
     def _look_at_classifiers(self) -> None:
         self._known_labels = all_labels(self.classifiers)
         self.votes: dict[str, Vote] = votes_among(self.classifiers)
+        self._learning = [each for each in self.classifiers.values() if each.learns and not isinstance(each, Vote)]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cosend.core.learner.arms import Arms
 from cosend.reports.small_tables import SmallTable
@@ -25,21 +24,19 @@ class Tally:
     labels: Counter[str] = field(default_factory=Counter)
     rewards: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))  # net of costs
 
-    def decided(self, made: Sequence[tuple[Any, ...]], errors: Collection[int]) -> None:
-        """Count the decisions of a batch, by their arms; some places have none."""
-        decisions = self.decisions
-        for row in [row for n, row in enumerate(made) if n not in errors] if errors else made:
-            decisions[row[1]] += 1
+    def decided(self, uses: Iterable[tuple[str, int]]) -> None:
+        """Count decisions by their arms."""
+        for arm, count in uses:
+            self.decisions[arm] += count
 
     def learnt(
         self, arms: Arms, found: Sequence[Sequence[int]], gains: Sequence[float], costs: Sequence[float | None] | None
     ) -> None:
         """Count labels by the arms that they are for; what a decision cost is told with its label, or known."""
-        names, labels, rewards = arms.names, self.labels, self.rewards
-        for (number, _, _), gain, cost in zip(found, gains, costs or repeat(None), strict=False):
-            arm = names[number]
-            labels[arm] += 1
-            rewards[arm] += gain - (arms.cost(arm) if cost is None else cost)
+        for n, ((number, _, _), gain) in enumerate(zip(found, gains, strict=True)):
+            arm, cost = arms.names[number], None if costs is None else costs[n]
+            self.labels[arm] += 1
+            self.rewards[arm] += gain - (arms.costs[number] if cost is None else cost)
 
     def mean_reward(self, arms: Iterable[str]) -> float | None:
         """Return the mean reward of all labels of these arms; None without any."""

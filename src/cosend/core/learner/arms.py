@@ -23,6 +23,7 @@ class Arms:
         self.functions: dict[str, int] = {}  # how many classifiers each peer announces
         self.paused: set[str] = set()
         self.names: tuple[str, ...] = ()
+        self.costs: tuple[float, ...] = ()
         if not own:
             raise ArmError(f"site {site!r} has no classifier: it needs at least one")
         for name, cost in own.items():
@@ -44,13 +45,9 @@ class Arms:
         """Return the cost of an arm."""
         return self.own[name] if name in self.own else self.peers[name]
 
-    def costs(self) -> list[float]:
-        """Return the costs in the order of the columns."""
-        return [*self.own.values(), *self.peers.values()]
-
     def effective_costs(self) -> list[float]:
         """Return the costs as the rules see them: an arm that is paused loses every comparison."""
-        return [OUT if name in self.paused else cost for name, cost in zip(self.names, self.costs(), strict=True)]
+        return [OUT if name in self.paused else cost for name, cost in zip(self.names, self.costs, strict=True)]
 
     def announced_functions(self) -> int:
         """Return the largest number of classifiers that a peer has announced, the paper's F_max."""
@@ -60,7 +57,8 @@ class Arms:
         """Add a local classifier and return its column."""
         self._check_new(name, cost)
         self.own[name] = float(cost)
-        return self._renamed(name)
+        self._in_order()
+        return self.names.index(name)
 
     def add_peer(self, name: str, cost: float, functions: int = 1) -> int:
         """Add a peer and return its column."""
@@ -70,7 +68,8 @@ class Arms:
             raise SettingError("functions", functions, f"at most {MOST}")
         self.peers[name] = float(cost)
         self.functions[name] = functions
-        return self._renamed(name)
+        self._in_order()
+        return self.names.index(name)
 
     def check_may_leave(self, name: str) -> int:
         """Return the column of an arm, or raise if it may not leave."""
@@ -85,7 +84,7 @@ class Arms:
         self.peers.pop(name, None)
         self.functions.pop(name, None)
         self.paused.discard(name)
-        self.names = (*self.own, *self.peers)
+        self._in_order()
         return number
 
     def set_cost(self, name: str, cost: float) -> int:
@@ -93,6 +92,7 @@ class Arms:
         number = self.number(name)
         check_unit("cost", cost, f"arm {name!r} of site {self.site!r}")
         (self.own if name in self.own else self.peers)[name] = float(cost)
+        self._in_order()
         return number
 
     def _check_new(self, name: Any, cost: float) -> None:
@@ -104,6 +104,6 @@ class Arms:
             raise ArmError(f"site {self.site!r} has an arm {name!r} already: names must differ")
         check_unit("cost", cost, f"arm {name!r} of site {self.site!r}")
 
-    def _renamed(self, name: str) -> int:
-        self.names = (*self.own, *self.peers)
-        return self.names.index(name)
+    def _in_order(self) -> None:
+        """Line names and costs up as the columns are."""
+        self.names, self.costs = (*self.own, *self.peers), (*self.own.values(), *self.peers.values())

@@ -16,7 +16,6 @@ from cosend.core.learner.memory import Memory
 from cosend.core.learner.registry import Registry
 from cosend.errors import ArmError, DecisionError, SettingError, SettledDecision, UnknownDecision
 
-PLAIN_NUMBERS: Final = {float, int, bool}
 WAITING_ENTRIES: Final = 8  # among the arrays that the compiled rules take
 Waited: TypeAlias = tuple[int, int, int]  # arm (-1: nothing waits), kind and arrival
 
@@ -27,11 +26,7 @@ class LateLabels:
     name: str
     arms: Arms
     memory: Memory
-
-    @property
-    def registry(self) -> Registry:
-        """What waits for its label."""
-        return self.memory.registry
+    registry: Registry  # what waits for its label
 
     @property
     def last_id(self) -> int:
@@ -41,7 +36,7 @@ class LateLabels:
     @property
     def waiting_count(self) -> int:
         """How many decisions and answers wait for their label."""
-        return len(self.memory.registry)
+        return len(self.registry)
 
     def learn(
         self, decision: int, gain: float, cost: float | None = None, others: Mapping[str, float] | None = None
@@ -57,8 +52,8 @@ class LateLabels:
             self.learn_many([decision], [gain], [cost])
         elif abs(decision) > LARGEST or not entry_points.learn_one(self.memory.arrays, decision, gain):
             raise self.no_label_wanted(decision)
-        elif self.memory.registry.notes:
-            self.memory.registry.notes.pop(decision, None)
+        elif self.registry.notes:
+            self.registry.notes.pop(decision, None)
 
     def learn_many(
         self,
@@ -82,9 +77,9 @@ class LateLabels:
         others: Sequence[Mapping[str, float] | None] = (),
     ) -> None:
         """Learn from labels for ids that were looked up just now; a bad one among them changes nothing."""
-        for given in (gains, costs, others or gains):
-            if given is not None and len(given) != len(tickets):
-                raise SettingError("gains and costs", len(given), f"as many as decisions ({len(tickets)})")
+        if not len(tickets) == len(gains) == len(gains if costs is None else costs) == len(others or gains):
+            given = f"{len(gains)}, {len(others or gains)} and {len(gains if costs is None else costs)}"
+            raise SettingError("gains, others and costs", given, f"as many as decisions ({len(tickets)})")
         rewards = self._rewards(tickets, found, gains, costs)
         if any(others):
             scores = self._scores(tickets, found, others)
@@ -160,18 +155,22 @@ class LateLabels:
         gains: Sequence[float],
         costs: Sequence[float | None] | None,
     ) -> list[float]:
-        for ticket, gain in zip(tickets, gains, strict=True):
-            if type(gain) not in PLAIN_NUMBERS or not 0.0 <= gain <= 1.0:
-                check_unit("gain", gain, f"decision {ticket} of site {self.name!r}")
-        rewards = list(map(float, gains))
+        rewards = [
+            gain if type(gain) is float and 0.0 <= gain <= 1.0 else self._checked(gain, ticket)
+            for gain, ticket in zip(gains, tickets, strict=True)
+        ]
         if costs is not None:
-            known = self.arms.costs()
+            known = self.arms.costs
             for n, cost in enumerate(costs):
                 if cost is not None:
                     check_unit("cost", cost, f"decision {tickets[n]} of site {self.name!r}")
                     # The known cost is taken off where means are compared: only the difference belongs in here.
                     rewards[n] = gains[n] - cost + known[found[n][0]]
         return rewards
+
+    def _checked(self, gain: float, ticket: int) -> float:
+        check_unit("gain", gain, f"decision {ticket} of site {self.name!r}")
+        return float(gain)
 
     def _scores(
         self, tickets: Sequence[int], found: Sequence[Waited], others: Sequence[Mapping[str, float] | None]
@@ -205,7 +204,7 @@ class LateLabels:
         return arrival
 
     def _forget_notes(self, tickets: Sequence[int]) -> None:
-        notes = self.memory.registry.notes
+        notes = self.registry.notes
         if notes:
             for ticket in tickets:
                 notes.pop(ticket, None)

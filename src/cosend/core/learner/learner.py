@@ -99,6 +99,7 @@ class Learner(LateLabels, Looking, Changing):
         self.policy: Policy = policy
         self.arms = Arms(name, own, {} if peers is None else peers)
         self.memory = Memory(self.arms, dimensions, self.categories, policy, patience, seed, score_local == "all")
+        self.registry = self.memory.registry
         self._context = np.zeros(dimensions)
         self._asked = np.zeros(len(self.arms), np.bool_)
 
@@ -114,7 +115,7 @@ class Learner(LateLabels, Looking, Changing):
     @property
     def patience(self) -> Patience:
         """How long it waits for labels."""
-        return self.memory.registry.patience
+        return self.registry.patience
 
     @property
     def arrivals(self) -> int:

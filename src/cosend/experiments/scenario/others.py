@@ -91,7 +91,7 @@ def _without_peers(world: World, site: int) -> Played:
     right = np.ascontiguousarray(world.right[rows][:, world.owners == site])
     learner = world.alone(site)
     trace = replay([learner], world.contexts[rows], right, delay=world.scenario.label_delay)
-    arms, paid = trace.arms[:, 0].astype(np.int64), np.asarray(learner.arms.costs())
+    arms, paid = trace.arms[:, 0].astype(np.int64), np.asarray(learner.arms.costs)
     gained = right[np.arange(len(rows)), trace.functions[:, 0]].astype(np.float64)
     return Played("never send", name, gained, paid[arms], np.zeros(len(rows)))
 

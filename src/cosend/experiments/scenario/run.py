@@ -138,7 +138,7 @@ def _at_site(policy: str, world: World, learner: Learner, trace: Trace, site: in
         policy,
         learner.name,
         right.astype(np.float64),
-        np.asarray(learner.arms.costs())[arms],
+        np.asarray(learner.arms.costs)[arms],
         (arms >= len(learner.arms.own)).astype(np.float64),
         (phases == TRAIN).astype(np.float64),
         np.isin(phases, (EXPLORE, LOOK)).astype(np.float64),
