@@ -19,13 +19,13 @@ from cosend.errors import Unavailable, in_one_line
 from cosend.site.events import Answered, Chosen, Event, Shown
 from cosend.site.wire import encode
 from cosend.stores.event_log import NO_SPAN, EventLog, Span
-from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, LABEL, NAME, POST, POSTED, SET, Change
+from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, LABEL, NAME, POST, POSTED, SET, Change, Statement
 
 LINGER_S: Final = 0.02  # that events wait for company which nobody waits for
 CHANGES: Final = (NAME, LABEL, SET, FORGET_NAMES, FORGET_LABELS, POST, POSTED)  # in the order of their writing
 Waiters = list[tuple["asyncio.Future[Any]", Any]]  # with what each gets when it is done
 Rows = dict[Change, list[Sequence[Any]]]
-Together = tuple[list[Event], Rows, Waiters]
+Together = tuple[list[bytes], list[Span], list[Statement], Waiters]
 
 
 class Commits:
@@ -91,21 +91,26 @@ class Commits:
         self._scheduled = False
         if self._busy or self._error is not None:
             return
-        together = self._events, self._rows, self._waiters
+        events, rows, waiters = self._events, self._rows, self._waiters
         self._fresh()
-        if together[0] or any(together[1].values()):
-            self._busy = True
-            self._queue.put(together)
+        if not events and not any(rows.values()):
+            _resolve(waiters)
+            return
+        self._busy = True
+        try:  # here, and not in the thread, which would have to wait for Python's lock
+            also = [statement for change in rows for statement in change.statements(rows[change])]
+            together = [encode(event) for event in events], [span(event) for event in events], also, waiters
+        except Exception as failure:  # the log would be behind
+            self._written(waiters, in_one_line(failure))
         else:
-            _resolve(together[2])
+            self._queue.put(together)
 
     def _write_all(self) -> None:
         while (together := self._queue.get()) is not None:
-            events, rows, waiters = together
+            events, spans, also, waiters = together
             error = None
             try:
-                also = [statement for change in rows for statement in change.statements(rows[change])]
-                self.log.append([encode(event) for event in events], [span(event) for event in events], also)
+                self.log.append(events, spans, also)
             except Exception as failure:  # whatever it is, the log is behind now
                 error = in_one_line(failure)
             with suppress(RuntimeError):  # the loop is closed: nobody waits

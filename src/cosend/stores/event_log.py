@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib import import_module
-from itertools import chain, repeat
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import RLock
@@ -32,7 +32,7 @@ from uuid import uuid4
 from cosend.core.checks import check_path, check_text, check_whole
 from cosend.errors import StateError
 from cosend.stores.log_index import SCHEMA as INDEX
-from cosend.stores.log_index import Change
+from cosend.stores.log_index import Change, Statement
 from cosend.stores.whole_file import sync_folder
 
 FILE: Final = "events.sqlite"
@@ -40,6 +40,7 @@ VERSION: Final = 2
 MARK: Final = 0x636F7364  # "cosd": tells our files from other SQLite files
 CHUNK: Final = 1_000  # events that are read at once
 CHECKSUM: Final = 4  # bytes
+STATEMENTS: Final = 512  # that SQLite need not read again: they differ in how many rows they have
 LONGEST_WAL: Final = 2**24  # bytes that SQLite leaves of a WAL that a large transaction has made longer
 SCHEMA: Final = f"""
 PRAGMA application_id = {MARK};
@@ -52,7 +53,8 @@ CREATE TABLE events (number INTEGER PRIMARY KEY, at REAL NOT NULL, first INTEGER
 EVENTS: Final = Change("INSERT INTO events VALUES ", "(?,?,?,?,?)")
 Span: TypeAlias = tuple[int | None, int | None]
 NO_SPAN: Final[Span] = (None, None)
-Statement: TypeAlias = tuple[str, Sequence[Any]]  # and what it is executed with
+BEGIN: Final[Statement] = ("BEGIN IMMEDIATE", ())
+COMMIT: Final[Statement] = ("COMMIT", ())
 
 
 class EventLog:
@@ -127,16 +129,14 @@ class EventLog:
             now = time()
             both = enumerate(zip(events, spans or repeat(NO_SPAN), strict=False), self.position)
             rows = [(n, now, first, last, event + _checksum(n, event)) for n, (event, (first, last)) in both]
-            with self._transaction("cannot be written"):
-                for statement, values in chain(EVENTS.statements(rows), also):
-                    self._connection.execute(statement, values)
+            self._write([*EVENTS.statements(rows), *also])
             self.position += len(rows)
             return self.position
 
     def probe(self) -> None:
         """Raise if nothing can be written now."""
-        with self._guard, self._transaction("cannot be written"):
-            self._connection.execute("UPDATE about SET oldest = oldest")
+        with self._guard:
+            self._write([("UPDATE about SET oldest = oldest", ())])
 
     def reader(self) -> sqlite3.Connection:
         """Return a connection that only reads, and waits for no writer; whoever takes it closes it."""
@@ -194,20 +194,20 @@ class EventLog:
         check_whole("before", before, least=0, most=self.position)
         with self._guard:
             oldest = max(self.oldest, before)
-            with self._transaction("cannot be written"):
-                self._connection.execute("DELETE FROM events WHERE number > 0 AND number < ?", (oldest,))
-                about = _about(self.site, self.identity, oldest)
-                self._connection.execute("UPDATE about SET site = ?, identity = ?, oldest = ?, checksum = ?", about)
+            about = _about(self.site, self.identity, oldest)
+            delete = "DELETE FROM events WHERE number > 0 AND number < ?", (oldest,)
+            self._write([delete, ("UPDATE about SET site = ?, identity = ?, oldest = ?, checksum = ?", about)])
             self.oldest = oldest
 
-    @contextmanager
-    def _transaction(self, what: str) -> Iterator[None]:
-        """Commit what is done inside, or nothing of it; afterwards the ends of the log are known either way."""
-        with _told(self.file, what):
+    def _write(self, statements: Sequence[Statement]) -> None:
+        """Execute statements, all of them or none; afterwards the ends of the log are known either way.
+
+        One alone is a transaction by itself. Around each, Python lets go of its lock and may have to wait for it.
+        """
+        with _told(self.file, "cannot be written"):
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                yield
-                self._connection.execute("COMMIT")
+                for statement, values in statements if len(statements) == 1 else [BEGIN, *statements, COMMIT]:
+                    self._connection.execute(statement, values)
             except BaseException:
                 with suppress(sqlite3.Error):
                     if self._connection.in_transaction:
@@ -322,7 +322,7 @@ def _hold(folder: Path, until: ExitStack) -> bool:
 
 def _connected(file: Path, mode: str) -> sqlite3.Connection:
     uri = f"{file.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS)
 
 
 def _check_ours(file: Path) -> None:

@@ -12,9 +12,9 @@ without reading the log.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 SCHEMA: Final = """
 CREATE INDEX decided ON events (first, last) WHERE first IS NOT NULL;
@@ -27,7 +27,8 @@ CREATE TABLE outbox (
   request INTEGER NOT NULL, truth BLOB NOT NULL, withdrawn INTEGER NOT NULL
 );
 """
-TOGETHER: Final = (256, 32, 4, 1)  # rows of one statement
+Statement: TypeAlias = tuple[str, Sequence[Any]]  # and what it is executed with
+TOGETHER: Final = (256, 32)  # rows of one statement; what is left is one more
 CHECKSUM: Final = 4  # bytes behind every event
 
 
@@ -42,14 +43,17 @@ class Change(NamedTuple):
     row: str
     after: str = ""
 
-    def statements(self, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
-        """Yield statements and what they are executed with, for all rows."""
-        start = 0
+    def statements(self, rows: Sequence[Sequence[Any]]) -> list[Statement]:
+        """Return statements and what they are executed with, for all rows."""
+        made, start = [], 0
         for size in TOGETHER:
             while start + size <= len(rows):
-                text = f"{self.before}{','.join([self.row] * size)}{self.after}"
-                yield text, [*chain.from_iterable(rows[start : start + size])]
+                made.append(self._statement(rows[start : start + size]))
                 start += size
+        return [*made, self._statement(rows[start:])] if start < len(rows) else made
+
+    def _statement(self, rows: Sequence[Sequence[Any]]) -> Statement:
+        return f"{self.before}{','.join([self.row] * len(rows))}{self.after}", [*chain.from_iterable(rows)]
 
 
 NAME: Final = Change("INSERT OR REPLACE INTO names VALUES ", "(?,?)")
