@@ -28,6 +28,7 @@ pytestmark = pytest.mark.compiled
 
 SITES = ("school", "town", "seniors")
 POLICIES = (
+    "MixedViews",
     "CoS",
     "CellKLUCB",
     "ZoomingKLUCB",
@@ -205,7 +206,7 @@ def test_what_was_played_before_a_stop_is_the_beginning_of_the_whole() -> None:
     whole, part = run(world), run(begun)
     assert part.trace.arms.tolist() == whole.trace.arms[:50].tolist()
     result = report.result(begun, part)
-    assert result["error_curves"]["ZoomingKLUCB"]["item"][-1] == 50
+    assert result["error_curves"]["MixedViews"]["item"][-1] == 50
     assert result["items"] == 150
 
 
@@ -230,7 +231,7 @@ def test_interrupt_ends_cleanly_with_the_results_so_far(tmp_path: Path) -> None:
     for site in SITES:
         assert re.search(rf"{site} +0\.\d\d\d ", shown)
     result = json.loads((tmp_path / "results.json").read_text())
-    assert 1 <= result["error_curves"]["ZoomingKLUCB"]["item"][-1] <= 80_000
+    assert 1 <= result["error_curves"]["MixedViews"]["item"][-1] <= 80_000
     assert re.search(r'class="stopped">Stopped after [\d,]+ of 80,000 items', (tmp_path / "report.html").read_text())
 
 

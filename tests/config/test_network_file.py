@@ -128,13 +128,14 @@ def test_the_network_of_the_page_says_what_it_says() -> None:
 
 
 def test_without_a_table_the_policy_is_that_of_a_site() -> None:
-    assert network(('[policy]\nname = "ZoomingKLUCB"', "")).build_policy(300) == ZoomingKLUCB()
     plain = network(('[policy]\nname = "ZoomingKLUCB"', ""))
-    scored = [site.model_copy(update={"score_local": "all"}) for site in plain.sites]
-    assert plain.model_copy(update={"sites": scored}).build_policy(None) == MixedViews()
-    assert plain.model_copy(update={"sites": [*scored[:1], *plain.sites[1:]]}).build_policy(None) == ZoomingKLUCB()
-    assert Site("s", classifiers={"a": str}, context=Context("x"), score_local="all").learner.policy == MixedViews()
-    assert Site("s", classifiers={"a": str}, context=Context("x")).learner.policy == ZoomingKLUCB()
+    assert plain.build_policy(300) is None
+    for score_local in (None, "used", "all"):
+        setting = plain.sites[0].model_copy(update={"score_local": score_local})
+        site = Site("s", classifiers={"a": str}, context=Context("x"), score_local=score_local)
+        assert plain.how_to_decide(setting, None) == (site.learner.policy, site.score_local)
+        assert site.learner.policy == (ZoomingKLUCB() if score_local == "used" else MixedViews(max_cells=200_000))
+    assert plain.how_to_decide(plain.sites[0], CoS()) == (CoS(), "used")
 
 
 def test_a_policy_of_equal_cells_guesses_its_horizon_where_there_is_no_stream() -> None:

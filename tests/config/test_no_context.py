@@ -50,17 +50,21 @@ def built(given: Scenario) -> Built:
 def test_without_a_context_every_feature_is_looked_at() -> None:
     given = built(scenario())
     assert given.axes == [AllFeatures()]
-    assert isinstance(given.policy, MixedViews)
-    assert (given.score_local("north"), given.score_local("south")) == ("all", "all")
+    assert given.policy is None
     site = given.site("north")
+    assert (type(site.learner.policy), site.score_local) == (MixedViews, "all")
     assert site.rules.past.features is not None
-    assert built(scenario(south='score_local = "used"')).score_local("south") == "used"
+    told = built(scenario(south='score_local = "used"')).site("south")
+    assert (type(told.learner.policy), told.score_local) == (MixedViews, "used")  # nothing else can look at features
 
 
-def test_with_a_context_all_is_as_it_was() -> None:
-    given = built(scenario('[[context]]\nkind = "previous_label"'))
-    assert isinstance(given.policy, ZoomingKLUCB)
-    assert given.score_local("north") == "used"
+def test_with_a_context_only_that_is_looked_at() -> None:
+    axis = '[[context]]\nkind = "previous_label"'
+    site = built(scenario(axis)).site("north")
+    assert (type(site.learner.policy), site.score_local) == (MixedViews, "all")
+    assert site.rules.past.features is None
+    told = built(scenario(axis, south='score_local = "used"')).site("south")
+    assert (type(told.learner.policy), told.score_local) == (ZoomingKLUCB, "used")
 
 
 def test_both_go_together_and_features_come_last() -> None:
@@ -68,7 +72,7 @@ def test_both_go_together_and_features_come_last() -> None:
     given = built(scenario(both))
     assert isinstance(given.axes[-1], AllFeatures)
     assert len(given.axes) == 2
-    assert isinstance(given.policy, MixedViews)
+    assert isinstance(given.site("north").learner.policy, MixedViews)
     with pytest.raises(ScenarioError, match="stands twice"):
         scenario('[[context]]\nkind = "features"\n[[context]]\nkind = "features"')
 

@@ -10,6 +10,7 @@ import pytest
 from cosend.experiments.scenario.others import slices_of
 from cosend.experiments.scenario.report import result
 from cosend.experiments.scenario.run import beside, run
+from cosend.experiments.scenario.world import way_of
 from cosend.reports.page import write_report
 from tests.experiments.test_scenario_run import CONTEXTS, LOG, PREVIOUS, check_same, world_of
 from tests.policies import mostly_claims
@@ -73,22 +74,35 @@ def test_the_report_shows_cells_within_the_slices_whatever_cells_the_policy_has(
 
 
 def test_with_one_axis_there_is_no_context_to_select_and_beyond_24_no_cubes(tmp_path: Path) -> None:
-    names = {
-        axes: [type(policy).__name__ for policy in beside(world_of(tmp_path, context=[PREVIOUS] * axes))]
-        for axes in (1, 2, 25)
-    }
+    names = {axes: [way.name for way in beside(world_of(tmp_path, context=[PREVIOUS] * axes))] for axes in (1, 2, 25)}
     assert names == {
-        1: ["CellKLUCB", "ZoomingKLUCB"],
-        2: ["CellKLUCB", "ZoomingKLUCB", "ContextSelection"],
-        25: ["CellKLUCB"],
+        1: ["MixedViews", "CellKLUCB", "ZoomingKLUCB"],
+        2: ["MixedViews", "CellKLUCB", "ZoomingKLUCB", "ContextSelection"],
+        25: ["MixedViews", "CellKLUCB"],
     }
+
+
+def test_labels_score_as_much_for_all_as_for_the_default_but_cos_stays_as_it_is_in_the_paper(tmp_path: Path) -> None:
+    world = world_of(tmp_path, policy="")
+    scored = {way.name: {score for _, score in way.by_site.values()} for way in (world.way, *beside(world))}
+    assert scored == {"MixedViews": {"all"}, "CoS": {"used"}, "CellKLUCB": {"all"}, "ZoomingKLUCB": {"all"}}
+
+
+def test_sites_that_decide_in_different_ways_are_one_row_with_both_names(tmp_path: Path) -> None:
+    world = world_of(tmp_path, policy="")
+    north, *others = world.scenario.sites
+    sites = [north.model_copy(update={"score_local": "used"}), *others]
+    way = way_of(world.scenario.model_copy(update={"sites": sites}), None)
+    assert way.name == "ZoomingKLUCB and MixedViews"
+    assert [score for _, score in way.by_site.values()] == ["used", "all", "all"]
 
 
 def test_a_policy_without_equal_cells_is_measured_in_those_of_cos(tmp_path: Path) -> None:
     """300 items on one axis: CoS has ceil(300^(1/4)) = 5 slices."""
     world = world_of(tmp_path, policy='name = "ZoomingKLUCB"')
     assert slices_of(world) == 5
-    assert [(each.facts()["name"], each.facts()["slices"]) for each in beside(world)] == [("CoS", 5), ("CellKLUCB", 5)]
+    facts = [way.policies[0].facts() for way in beside(world)]
+    assert {each["name"]: each.get("slices") for each in facts} == {"MixedViews": None, "CoS": 5, "CellKLUCB": 5}
     many = world_of(tmp_path, context=[PREVIOUS] * 24, policy='name = "ZoomingKLUCB"')
     assert slices_of(many) == 2
 

@@ -106,9 +106,9 @@ def test_a_change_is_told_by_the_reward_around_it(world: World) -> None:
     outcome = run(world)
     shown = result(world, outcome)
     assert (shown["change"]["item"], shown["change"]["part"]) == (500, 125)
-    own = [each for each in outcome.played if each.policy == "ZoomingKLUCB"]
+    own = [each for each in outcome.played if each.policy == "MixedViews"]
     after = np.concatenate([(each.right - each.paid)[500:625] for each in own])
-    assert shown["change"]["reward"]["ZoomingKLUCB"][1] == pytest.approx(after.mean(), abs=1e-5)
+    assert shown["change"]["reward"]["MixedViews"][1] == pytest.approx(after.mean(), abs=1e-5)
 
 
 def test_no_change_no_picture_of_it(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ PLAIN = 'name = "CoS"\nslices = 2\nexploration_exponent = 0.125'
 TRAINING = PLAIN.replace("0.125", "0.2") + '\norder = "train_first"\ntraining_count = "own_and_mine"'
 POLICIES = {
     "plain": PLAIN,
+    "none": "",
     "derived": 'name = "CoS"',
     "training": TRAINING,
     "training, two functions": f"{TRAINING}\nmax_peer_functions = 2",
@@ -91,10 +92,9 @@ def world_of(
     folder: Path, *, context: Sequence[str] = (PREVIOUS,), policy: str = PLAIN, delay: int = 1, stream: str = TRAFFIC
 ) -> World:
     axes = "".join(f"[[context]]\n{axis}\n" for axis in context)
+    table = f"[policy]\n{policy}\n" if policy else ""
     file = folder / "scenario.toml"
-    file.write_text(
-        f"seed = 4\ncall_cost = 0.02\nlabel_delay = {delay}\n[stream]\n{stream}\n{axes}[policy]\n{policy}\n{SITES}"
-    )
+    file.write_text(f"seed = 4\ncall_cost = 0.02\nlabel_delay = {delay}\n[stream]\n{stream}\n{axes}{table}{SITES}")
     return build(*load(file))
 
 
@@ -154,7 +154,7 @@ def item_by_item(world: World) -> tuple[list[Step], Network]:
                 classifiers={each.name: Coded(each, world) for each in site.classifiers},
                 costs={each.name: each.cost for each in site.classifiers},
                 context=world.axes,
-                policy=world.policy,
+                policy=world.built.policy,
                 seed=scenario.seed,
             )
             for site in scenario.sites
@@ -208,7 +208,7 @@ def test_compiled_equals_item_by_item(tmp_path: Path, context: str, delay: int) 
     assert {step.phase for step in steps} >= {2, 3}
 
 
-@pytest.mark.parametrize("policy", mostly_claims(POLICIES, ("sharing", "time as an axis")))
+@pytest.mark.parametrize("policy", mostly_claims(POLICIES, ("none", "sharing", "time as an axis")))
 def test_compiled_equals_item_by_item_under_every_policy(tmp_path: Path, policy: str) -> None:
     steps = check_same(world_of(tmp_path, context=[PREVIOUS, LOG], policy=POLICIES[policy], delay=2))
     assert "training" not in policy or any(step.phase == 1 for step in steps)
@@ -241,6 +241,7 @@ def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(
         "CoS",
         "CellKLUCB",
         "ZoomingKLUCB",
+        "MixedViews",
         "oracle per cell",
         "best fixed",
         "epsilon-greedy",
@@ -254,7 +255,7 @@ def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(
     for row in shown["rows"]:
         assert row["mean_reward"] == pytest.approx(1 - row["error"] / 100 - row["cost"] / 300)
         assert row["regret"] == pytest.approx(300 * (best[row["site"]] - row["mean_reward"]), abs=1e-9)
-        assert (row["training"] is None) == (row["policy"] not in ("CoS", "CellKLUCB", "ZoomingKLUCB"))
+        assert (row["training"] is None) == (row["policy"] not in ("CoS", "CellKLUCB", "ZoomingKLUCB", "MixedViews"))
         if row["policy"] == "oracle per cell":
             assert row["regret"] == 0
         if row["policy"] == "best fixed":

@@ -83,12 +83,12 @@ def played_live(file: Path, store: Path) -> tuple[World, live.Live]:
     with Served(file, store, Log(Console(), [site.name for site in world.scenario.sites], "text")) as served:
         served.wait_until_ready()
         served.check(world)
-        return world, live.play(world, world.policy, elsewhere=served)
+        return world, live.play(world, world.way, elsewhere=served)
 
 
 def check_same(world: World, lived: live.Live) -> None:
     """Check that processes have decided and learnt what a replay in one process does."""
-    learners = world.learners(world.policy)
+    learners = world.learners(world.way)
     trace = player._replayed(world, learners, None)
     np.testing.assert_array_equal(lived.trace.phases, trace.phases)
     np.testing.assert_array_equal(lived.trace.arms, trace.arms)

@@ -83,7 +83,7 @@ def test_forecasts_are_those_of_all_views_together(tmp_path: Path) -> None:
             found = Looking(node).forecasts([0.1])
             assert found is not None
             assert found["young"] > 0.9 > 0.1 > found["old"]
-        async with running(setup_of(), tmp_path / "other") as node:
+        async with running(setup_of(policy=ZoomingKLUCB()), tmp_path / "other") as node:
             assert Looking(node).forecasts([0.1]) is None
 
     run(work())
@@ -96,7 +96,7 @@ def test_labels_that_score_all_are_counted_for_all_and_others_for_none(tmp_path:
             await node.label([Given(each, "ill") for each in ids])
             [stretch] = [each for each in node.counts.history.stretches if each.labels]
             assert stretch.local == {"young": (2.0, 4)}  # old costs something, so that labels score it where it is used
-        async with running(setup_of(), tmp_path / "used") as node:
+        async with running(setup_of(score_local="used"), tmp_path / "used") as node:
             await node.label([Given(each, "ill") for each in await decide(node, [10.0])])
             assert all(not each.local for each in node.counts.history.stretches)
 

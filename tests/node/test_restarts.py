@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cosend import Patience
+from cosend import Patience, ZoomingKLUCB
 from cosend.errors import StateError, Unavailable
 from cosend.node import node as module
 from cosend.node.flight import Decided
@@ -56,7 +56,7 @@ def of_the_whole_log(node: Node) -> Any:
     return everything(fold((event for _, event in read_events(node.store.log)), axes=node.setup.axes))
 
 
-@pytest.mark.parametrize(("learns_from", "score_local"), [("used", "used"), ("all", "used"), ("used", "all")])
+@pytest.mark.parametrize(("learns_from", "score_local"), [("used", "used"), ("all", "used"), ("used", None)])
 def test_after_a_kill_and_after_a_stop_everything_is_as_it_was(
     learns_from: Any, score_local: Any, tmp_path: Path
 ) -> None:
@@ -184,13 +184,40 @@ def test_what_cannot_be_changed_under_what_was_learnt_is_refused(tmp_path: Path)
     async def work() -> None:
         async with running(setup_of(), tmp_path) as node:
             await busy(node, 3)
-        for changed in (setup_of(seed=5), setup_of(patience=Patience(wait_limit=7))):
+        named = setup_of(policy=ZoomingKLUCB()), setup_of(score_local="used")
+        for changed in (setup_of(seed=5), setup_of(patience=Patience(wait_limit=7)), *named):
             before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
             with pytest.raises(StateError, match="start anew in another folder"):
                 await Node(changed, tmp_path).start()
             assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
     run(work())
+
+
+def test_a_folder_goes_on_as_it_was_made_if_nothing_is_named_that_it_was_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A default that changes from one version to the next must not make a folder unreadable."""
+
+    async def work() -> None:
+        for n, made in enumerate((setup_of(policy=ZoomingKLUCB()), setup_of(policy=ZoomingKLUCB(), score_local="all"))):
+            folder = tmp_path / str(n)
+            async with running(made, folder) as node:
+                await busy(node, 5)
+                before = everything(node.rules)
+            caplog.clear()
+            async with running(setup_of(), folder) as node:
+                assert everything(node.rules) == before
+                learner = node.rules.learner
+                assert (learner.policy, learner.score_local) == (ZoomingKLUCB(), ("used", "all")[n])
+                await busy(node, 5)
+            said = [
+                record.getMessage() for record in caplog.records if "not with today's default" in record.getMessage()
+            ]
+            assert [line.split()[1] for line in said] == [["policy", "score_local"], ["policy"]][n]
+
+    with caplog.at_level("INFO", "cosend.node"):
+        run(work())
 
 
 def test_modes_and_pauses_survive(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_trust_is_told_by_the_names_of_the_candidates() -> None:
 
 
 def test_a_site_with_a_context_of_its_own_trusts_that() -> None:
-    site = Site("lab", classifiers={"day": day}, context=Context("hour", range=(0, 24)))
+    site = Site("lab", classifiers={"day": day}, context=Context("hour", range=(0, 24)), policy=ZoomingKLUCB())
     (name, view), *_ = site.trust().items()
     assert "hour" in name
     assert (view.trusted, view.share) == (True, 1.0)
@@ -118,7 +118,7 @@ def test_a_site_with_a_context_of_its_own_trusts_that() -> None:
 def test_one_candidate_is_as_that_context() -> None:
     one, other = (
         auto(candidates={"hour": CANDIDATES["hour"]}),
-        NEW("lab", classifiers={"day": day, "night": night}, context=CANDIDATES["hour"]),
+        NEW("lab", classifiers={"day": day, "night": night}, context=CANDIDATES["hour"], policy=ZoomingKLUCB()),
     )
     assert [d[1:6] for d in play(one, items(100))] == [d[1:6] for d in play(other, items(100))]
     assert list(one.trust()) == ["hour"]

@@ -308,6 +308,7 @@ def test_what_became_overdue_before_a_failure_is_not_open_any_more() -> None:
         "lab",
         classifiers={"moody": lambda item: broken(item) if fails[0] else 1},
         context=UNIT,
+        policy=ZoomingKLUCB(),
         patience=Patience(wait_limit=1),
     )
     site.classify_many(items(2))
@@ -320,7 +321,8 @@ def test_what_became_overdue_before_a_failure_is_not_open_any_more() -> None:
 def test_peers_that_cannot_read_an_item_fail_with_the_reason_and_nothing_leaks() -> None:
     log: list[Any] = []
     lab = Site("lab", classifiers={"one": always(1)}, context=UNIT, policy=TRAINING_FIRST, journal=log.append)
-    flat = Site("flat", classifiers={"high": high}, context=[UNIT, Context("y", range=(0, 1))])
+    both = [UNIT, Context("y", range=(0, 1))]
+    flat = Site("flat", classifiers={"high": high}, context=both, policy=ZoomingKLUCB())
     lab.add_peer("flat", flat)
     assert lab.classify({"x": 0.5}).arm == "one"
     assert any("the item has no feature 'y'" in event.reason for event in log if type(event).__name__ == "Failed")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, Network, Site
+from cosend import Context, CoS, Network, Site, ZoomingKLUCB
 from cosend.core.kernel.partition import MOST_CODES
 from cosend.errors import ContextError, SettingError
 from cosend.site.context import Axis, place_columns, read_columns
@@ -152,7 +152,7 @@ def test_every_value_of_a_category_has_cells_of_its_own() -> None:
     """What is right depends on the category and on nothing else: each value is learnt apart."""
     right = {"http": "a", "smtp": "b", "ftp": "c"}
     models = {name: (lambda _, name=name: name) for name in right.values()}
-    site = Site("lab", classifiers=models, context=Context.category("kind"))
+    site = Site("lab", classifiers=models, context=Context.category("kind"), policy=ZoomingKLUCB())
     draw = random.Random(1)
     for _ in range(300):
         kind = draw.choice(list(right))
@@ -168,7 +168,8 @@ def test_sites_understand_each_other_s_categories_whatever_came_first_at_each() 
     """At one site the code of "a" is 0, at the other 1: a call carries the value and not the code."""
     axes: list[Axis] = [Context.category("kind"), Context("x", range=(0, 1))]
     lab = Site("lab", classifiers={"poor": lambda _: None}, context=axes)
-    hq = Site("hq", classifiers={"a": lambda _: "a", "b": lambda _: "b"}, context=axes)
+    two = {"a": lambda _: "a", "b": lambda _: "b"}
+    hq = Site("hq", classifiers=two, context=axes, policy=ZoomingKLUCB())  # which would not ask lab first
     Network([lab, hq])
     hq.learn(hq.classify({"kind": "b", "x": 0.5}), "b")
     draw = random.Random(2)

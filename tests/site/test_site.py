@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
+from cosend import Context, CoS, Decision, Network, Patience, Phase, Site, ZoomingKLUCB
 from cosend.core.kernel import columns as col
 from cosend.errors import (
     RewardError,
@@ -104,8 +104,9 @@ def test_two_sites_as_in_the_readme() -> None:
     attack = np.where(rows[:, 1] > 100, "attack", "normal")
     tree = trees.DecisionTreeClassifier(random_state=0).fit(rows, attack)
     logit = linear.LogisticRegression().fit(rows, attack)
-    lab = Site("lab", classifiers={"tree": tree, "off": always("off")}, context=Context("duration", scale="log"))
-    hq = Site("hq", classifiers={"logit": logit}, context=Context("duration", scale="log"), policy=CoS(horizon=20_000))
+    axis, two = Context("duration", scale="log"), {"tree": tree, "off": always("off")}
+    lab = Site("lab", classifiers=two, context=axis, policy=ZoomingKLUCB())
+    hq = Site("hq", classifiers={"logit": logit}, context=axis, policy=CoS(horizon=20_000))
     Network([lab, hq], call_cost=0.05)
     decision = lab.classify({"duration": 12.0, "src_bytes": 181})
     assert decision.label in ("attack", "normal", "off")

@@ -33,7 +33,7 @@ def everything() -> None:
     few = scenario.model_copy(update={"stream": scenario.stream and scenario.stream.model_copy(update={"items": FEW})})
     world = build(few, folder)
     run.run(world)
-    live.play(world, world.policy)
+    live.play(world, world.way)
     for context in (Context("x", range=(0, 1)), None):
         fold(a_log(context))
 

@@ -97,14 +97,9 @@ class Built:
             raise ScenarioError(SOURCE, found)
         return sorted(axes, key=lambda axis: watches([axis]))
 
-    def score_local(self, site: str) -> ScoreLocal:
-        """Return which classifiers of a site a label scores."""
-        default: ScoreLocal = "all" if self.scenario.watches and self.scenario.policy is None else "used"
-        return self._setting(site).score_local or default
-
     @cached_property
-    def policy(self) -> Policy:
-        """The policy of every site."""
+    def policy(self) -> Policy | None:
+        """The policy of every site; None if the file names none: each decides as a site does unless it is told."""
         try:
             return self.scenario.build_policy(self.horizon)
         except SettingError as error:
@@ -175,6 +170,7 @@ class Built:
         *,
         context: Sequence[Axis] | None = None,
         policy: Policy | None = None,
+        score_local: ScoreLocal | None = None,
         classifiers: dict[str, Classifier] | None = None,
         journal: Journal | None = None,
     ) -> Site:
@@ -190,7 +186,7 @@ class Built:
             retries=self.scenario.retries,
             strict_labels=self.scenario.strict_labels,
             learns_from=self._setting(name).learns_from,
-            score_local=self.score_local(name),
+            score_local=score_local or self._setting(name).score_local,
             journal=journal,
         )
 

@@ -6,7 +6,7 @@
                                 [policy.policy]
                                 name = "CellKLUCB"
 
-Without a table it is what a site uses by itself, ZoomingKLUCB.
+Without a table every site decides as it does unless it is told, by MixedViews.
 """
 
 from __future__ import annotations

@@ -19,12 +19,11 @@ from cosend.config.sites import ClassifierSetting, SiteSetting
 from cosend.config.streams import Stream
 from cosend.config.waiting import PatienceSetting
 from cosend.core.checks import check_path
+from cosend.core.learner.default import how_to_decide
 from cosend.core.learner.learner import Learner
-from cosend.core.policy.mixed import MixedViews
+from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import default_policy
 from cosend.errors import ScenarioError, SettingError, listed, shown
-from cosend.site.placing import MOST_CELLS
 
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
 BUILT_IN: Final = ("clinics", "traffic")  # files beside this one; the first is played if none is named
@@ -65,13 +64,16 @@ class Scenario(Part):
             raise ValueError(f"must be different, got {shown(labels)}")
         return labels
 
-    def build_policy(self, horizon: int | None) -> Policy:
-        """Return the policy, for so many items at a site unless the file says otherwise; None if it is not known."""
-        if self.policy is not None:
-            return build_policy(self.policy, horizon)
-        if self.watches:
-            return MixedViews(max_cells=MOST_CELLS)
-        return default_policy(scores_all=all(site.score_local == "all" for site in self.sites))
+    def build_policy(self, horizon: int | None) -> Policy | None:
+        """Return the policy that the file names, None if it names none.
+
+        It is for so many items at a site unless the file says otherwise; None if that is not known.
+        """
+        return None if self.policy is None else build_policy(self.policy, horizon)
+
+    def how_to_decide(self, site: SiteSetting, policy: Policy | None) -> tuple[Policy, ScoreLocal]:
+        """Return how a site decides with a policy, or with none, and which of its classifiers a label scores."""
+        return how_to_decide(policy, site.score_local, watches=self.watches)
 
     @property
     def watches(self) -> bool:
@@ -179,12 +181,14 @@ class Scenario(Part):
             categories = [n for n, axis in enumerate(self.given) if axis.kind == "category"]
             axes: dict[str, Any] = {"dimensions": len(self.given), "categories": categories}
             policy = self.build_policy(1)
-            if self.watches and not policy.mixes:
+            if self.watches and policy is not None and not policy.mixes:
                 named = type(policy).__name__
                 yield f"policy.name: {named} needs a context, [[context]]: only MixedViews can look at every feature"
                 return
-            try:  # whether it goes with so many axes
-                Learner("site", own={"arm": 0.0}, policy=policy, **axes)
+            decide = {self.how_to_decide(site, policy)[0] for site in self.sites}
+            try:  # whether they go with so many axes
+                for each in decide:
+                    Learner("site", own={"arm": 0.0}, policy=each, **axes)
             except SettingError as error:
                 yield f"policy: {error}"
 

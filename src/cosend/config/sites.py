@@ -113,7 +113,7 @@ class SiteSetting(Part):
     port: Port | None = None
     call_cost: Unit | None = None
     learns_from: Literal["used", "all"] = "used"
-    score_local: ScoreLocal | None = None  # all if every feature is looked at and no policy is named, else used
+    score_local: ScoreLocal | None = None  # None: all if no policy is named, else used
     classifiers: Annotated[list[ClassifierSetting], Field(min_length=1)]
 
     @model_validator(mode="after")

@@ -119,7 +119,7 @@ class Served:
         context = [axis.description for axis in world.axes]
         for name, client in self._clients.items():
             said = client.summary()
-            if said.policy != world.policy.facts() or list(said.context) != context:
+            if said.policy != world.way.by_site[name][0].facts() or list(said.context) != context:
                 allowed = "what the file says: options that change the policy or the context do not reach its sites"
                 raise SettingError(f"what site {name!r} is made of", f"{said.policy}, {said.context}", allowed)
 

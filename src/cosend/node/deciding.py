@@ -67,7 +67,7 @@ class Deciding:
         self._asks: dict[str, list[tuple[Flight, Told]]] = {}  # by peer: items that need to know what it would tell
         self._told: list[tuple[Flight, Told]] = []  # items of which it is known now
         self._scheduled = self._closed = False
-        self.beside = Beside(rules, workers, self.breakers, counts, self.predict)
+        self.beside = Beside(rules, workers, self.breakers, counts, self.predict, self.worked)
         self._models = {arm: worker.classifier for arm, worker in workers.items()}
         self._learning = [arm for arm, model in self._models.items() if model.learns and arm not in self.beside.votes]
 

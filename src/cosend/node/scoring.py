@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 from cosend.classifiers.vote import NEWEST, ballot_of, votes_among
 from cosend.node.breaker import Breakers
 from cosend.node.counts import Counts
-from cosend.node.labels import is_label, replies_of
-from cosend.node.workers import Answers, Replies, Worker
+from cosend.node.labels import kind_of, replies_of
+from cosend.node.workers import Answers, Worker
 from cosend.site.rules import Rules
 
 Heard: TypeAlias = Callable[[int, int, Answers], None]  # the places of the first and after the last, and their answers
 Predict: TypeAlias = Callable[[str, Sequence[Any], Heard], None]
+Worked: TypeAlias = Callable[[str, Sequence[Any]], None]
 Part: TypeAlias = tuple[int, int, Answers]
 Said: TypeAlias = dict[str, Any]  # of one item, by classifier
 
@@ -42,9 +43,16 @@ class Beside:
     """Runs classifiers beside the arms of items, and knows what they said until it is written down."""
 
     def __init__(
-        self, rules: Rules, workers: dict[str, Worker], breakers: Breakers, counts: Counts, predict: Predict
+        self,
+        rules: Rules,
+        workers: dict[str, Worker],
+        breakers: Breakers,
+        counts: Counts,
+        predict: Predict,
+        worked: Worked,
     ) -> None:
-        self._rules, self._breakers, self._counts, self._predict = rules, breakers, counts, predict
+        self._rules, self._breakers, self._counts = rules, breakers, counts
+        self._predict, self._worked = predict, worked
         self.votes = votes_among({arm: worker.classifier for arm, worker in workers.items()})
         self._scores_all = rules.learner.score_local == "all"
         self._named = {name for vote in self.votes.values() for name in vote.over or ()}
@@ -120,12 +128,15 @@ class Beside:
 
     def _heard(self, name: str, said: list[Said], awaited: Awaited, start: int, end: int, answers: Answers) -> None:
         """Take what a classifier says beside an arm; if it has failed, it has said nothing."""
-        if isinstance(answers, Replies):
-            bad = [reply.failed for reply in answers if reply.failed is not None]
-            self._counts.failed(name, len(bad), answers.kind, bad[0])
-            if len(bad) == end - start and self._breakers.of(name).failed(bad[0]):
-                self._counts.opened(name, bad[0])
-        for each, reply in zip(said[start:end], replies_of(name, answers), strict=True):
-            if reply.label is not None and is_label(reply.label):
+        replies = [*replies_of(name, answers)]
+        bad = [reply.failed for reply in replies if reply.failed is not None]
+        if bad:
+            self._counts.failed(name, len(bad), kind_of(answers), bad[0])
+        if len(bad) < len(replies):
+            self._worked(name, [reply.label for reply in replies if reply.failed is None])
+        elif self._breakers.of(name).failed(bad[0]):
+            self._counts.opened(name, bad[0])
+        for each, reply in zip(said[start:end], replies, strict=True):
+            if reply.label is not None:
                 each[name] = reply.label
         awaited.less(end - start)

@@ -35,7 +35,8 @@ class Setup:
     threads       by classifier: in how many threads it runs at once; 4 unless given, always 1 if it learns
     learns_from   "used": a classifier that learns does so from the labels of what it answered; "all": of every item
     score_local   "used": a label scores the arm that was used; "all": also the classifiers that cost nothing, which are
-                  run on every item, so that it is done when the slowest of them has answered
+                  run on every item, so that it is done when the slowest of them has answered. Unless given, "used" if a
+                  policy is, else "all"
     keep_s        how long decisions are remembered after they were made: as long, the same id gets the same answer
     peers         the sites that it may ask: what a call of each costs, and how many classifiers it has
     discover      whether a site that appears in the network becomes a peer too
@@ -78,7 +79,8 @@ class Setup:
         """Have everything compiled that decisions, labels and a start after a crash need, so that none waits for it."""
         _try_out(self.new_rules(None))
         log: list[Event] = []
-        _try_out(Rules("a site", local={"a model": 0.0}, axes=[Context("any", range=(0, 1))], journal=log.append))
+        two = {"a model": 0.0, "another": 0.0}
+        _try_out(Rules("a site", local=two, axes=[Context("any", range=(0, 1))], journal=log.append))
         fold(log)
 
     def new_rules(self, journal: Callable[[Any], object] | None) -> Rules:
@@ -105,8 +107,14 @@ def _try_out(rules: Rules) -> None:
         step = rules.choose(points, again=[*again.values()])
         ids = [*range(step.first, step.first + len(step.arms))]
         rules.complete(ids, [None] * len(ids))
-        rules.settle(ids, [None] * len(ids), [0.0] * len(ids))
+        rules.settle(ids, [None] * len(ids), [0.0] * len(ids), others=_all_but(step.arms, rules))
         _answer_a_peer(rules, (0.0,) * dimensions, count)
+
+
+def _all_but(arms: Sequence[str], rules: Rules) -> list[dict[str, float]]:
+    """Return of each item a gain for all local classifiers but its arm."""
+    own = rules.learner.arms.own
+    return [{name: 0.0 for name in own if name != arm} for arm in arms]
 
 
 def _answer_a_peer(rules: Rules, context: tuple[float, ...], count: int) -> None:

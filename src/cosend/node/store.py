@@ -11,6 +11,7 @@ it would be if the site had never stopped.
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from cosend.stores.event_log import EventLog
 from cosend.stores.log_index import LogIndex
 from cosend.stores.snapshots import write_snapshot
 
+LOG: Final = logging.getLogger("cosend.node")
 MODEL: Final = "model."  # before the name of a model, among the arrays of a snapshot
 NODE: Final = "node"  # the facts of a snapshot that are not the rules'
 COSTS: Final = "costs"  # the setting that says what the network file said when the site was last started
@@ -89,17 +91,26 @@ class Store:
             yield event
 
     def _check_same(self, rules: Rules) -> None:
-        """Raise if the file now says something that cannot be changed under what was learnt."""
-        fresh, known = self.setup.new_rules(None).learner, rules.learner
-        for what, now, then in (
-            ("policy", fresh.policy.facts(), known.policy.facts()),
-            ("patience", fresh.patience, known.patience),
-            ("seed", fresh.seed, known.seed),
+        """Raise if the file now says something that cannot be changed under what was learnt.
+
+        What it leaves open may be another default than it was: then the folder goes on as it was made.
+        """
+        setup, fresh, known = self.setup, self.setup.new_rules(None).learner, rules.learner
+        for what, is_told, now, then in (
+            ("policy", setup.policy is not None, fresh.policy.facts(), known.policy.facts()),
+            ("score_local", setup.score_local is not None, fresh.score_local, known.score_local),
+            ("patience", True, fresh.patience, known.patience),
+            ("seed", True, fresh.seed, known.seed),
         ):
-            if now != then:
+            if now != then and is_told:
                 raise StateError(
                     f"{self.log.folder}: was made with the {what} {then}, and the site now has {now}; "
                     f"go on with that one, or start anew in another folder"
+                )
+            if now != then:
+                LOG.info(
+                    f"no {what} is named: the site goes on with that of its folder, not with today's default",
+                    extra={"of_the_folder": then, "default": now},
                 )
 
     def costs_of_the_file(self) -> dict[str, float]:

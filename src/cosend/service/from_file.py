@@ -54,7 +54,7 @@ def read_site(file: Path, name: str | None, keep_days: float, servers: list[str]
         retries=scenario.retries,
         strict_labels=scenario.strict_labels,
         learns_from=setting.learns_from,
-        score_local=built.score_local(setting.name),
+        score_local=setting.score_local,
         limits_s=built.limits(setting.name),
         threads=built.threads(setting.name),
         keep_s=keep_days * DAY_S,

@@ -83,6 +83,8 @@ class Tries:
         failed = [reply.failed for reply in replies if reply.failed is not None]
         if len(failed) == len(places):
             self.site.arm_failed(name, failed[0])
+        else:
+            self.site.arm_worked(name, [reply.label for reply in replies if reply.failed is None])
 
     def _seen_by(self, arm: str, places: Sequence[int]) -> list[Any]:
         """Return what a classifier sees of items: a vote what the others have said of them."""

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from cosend.core.kernel.ledger import Floats
-from cosend.core.learner.values import LabelledData, ScoreLocal
-from cosend.core.policy.mixed import MixedViews
-from cosend.core.policy.parts import Policy
+from cosend.core.learner.values import LabelledData
 from cosend.errors import ContextError, SettingError, StateError
 from cosend.site import events
 from cosend.site.context import Axis, Column, place_columns
-from cosend.site.features import Findings, Item, Watched, features_in, watches
+from cosend.site.features import Findings, Item, Watched, features_in
 from cosend.site.messages import Call, Question
 from cosend.site.past import Codes
 from cosend.site.transition import Transitions
-
-MOST_CELLS: Final = 200_000  # where every feature is looked at, unless a policy says otherwise: 50 MB with five arms
 
 Spelled = tuple[Any, ...]
 
@@ -213,20 +209,6 @@ class Placing(Transitions):
             recent = self.past.recent.get(n)
             return 0.5 if recent is None else recent.look(float(value))
         return float(axis.place([value], self.past, self.learner.arrivals)[0])
-
-
-def how_to_decide(
-    site: str, axes: Sequence[Axis], policy: Policy | None, score_local: ScoreLocal | None
-) -> tuple[Policy | None, ScoreLocal]:
-    """Return how a site with these axes decides if nothing else is said, or raise if it cannot as it is told."""
-    if not watches(axes):
-        return policy, score_local or "used"
-    if policy is None:
-        return MixedViews(max_cells=MOST_CELLS), score_local or "all"
-    if not policy.mixes:
-        allowed = "MixedViews where every feature is looked at; others need a context, and no Context.features() in it"
-        raise SettingError(f"the policy of site {site!r}", policy, allowed)
-    return policy, score_local or "used"
 
 
 def _said(value: Any) -> Any:

@@ -28,6 +28,7 @@ import numpy as np
 from cosend.core.checks import check_text
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import Floats
+from cosend.core.learner.default import how_to_decide
 from cosend.core.learner.learner import NOBODY, Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import LabelledData, ScoreLocal
@@ -40,7 +41,7 @@ from cosend.site.features import Watched, watches
 from cosend.site.lessons import lessons_of
 from cosend.site.messages import Forward, Lesson, Question, Serving, Settled, Step
 from cosend.site.past import Codes, Past
-from cosend.site.placing import Placing, how_to_decide
+from cosend.site.placing import Placing
 from cosend.site.rewards import Others, in_event
 from cosend.site.served import ServedRequests
 from cosend.site.transition import notes_of
@@ -72,7 +73,10 @@ class Rules(ArmChanges, Placing):
         self.given = self.axes[:-1] if watches(axes) else self.axes
         self.named = tuple(axis.description for axis in self.given)
         categories = [n for n, axis in enumerate(axes) if axis.is_category]
-        policy, score_local = how_to_decide(name, self.axes, policy, score_local)
+        policy, score_local = how_to_decide(policy, score_local, watches=watches(axes))
+        if watches(axes) and not policy.mixes:
+            allowed = "MixedViews where every feature is looked at; others need a context, without Context.features()"
+            raise SettingError(f"the policy of site {name!r}", policy, allowed)
         self.learner = Learner(
             name,
             own=local,

@@ -46,14 +46,14 @@ class Site(Kept, Trusting, Tallied):
                    scale="log")`, and `Context.features()` for every feature too; "auto" finds out which of the
                    `candidates` to trust
     candidates     name -> axis: what "auto" chooses from, each alone or all together; `trust()` shows how they fare
-    policy         how it decides; unless given `ZoomingKLUCB()`, or `MixedViews()` without a context or if all score
+    policy         how it decides; `MixedViews(max_cells=200_000)` unless given
     costs          name -> cost of using a local classifier in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
     patience       how long it waits for labels; for ever unless given
     retries        how often an item is chosen for again when its arm has failed, the last time among local classifiers
     strict_labels  refuse a true label that no arm could have given; else it is a warning, once
     score_local    which classifiers a label scores: the arm that was "used", or "all": those that cost nothing are run
-                   on every item, as they are for a `Vote` among them. Without a context and a policy: all, unless given
+                   on every item, as they are for a `Vote` among them. Unless given, "used" if a policy is, else "all"
     learns_from    which labels a model that learns gets: those of items that it was "used" for, or "all" at this site
     journal        what its events are written to, for example `list.append`; `fold` makes its state of them
     """

@@ -22,6 +22,7 @@ from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
 from cosend.core.kernel.partition import first_bad_axis
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.changing import Changing
+from cosend.core.learner.default import how_to_decide
 from cosend.core.learner.late_labels import LateLabels
 from cosend.core.learner.looking import Looking
 from cosend.core.learner.memory import Memory
@@ -46,7 +47,6 @@ from cosend.core.learner.values import (
     ScoreLocal,
 )
 from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import default_policy
 from cosend.errors import ArmError
 
 Made: TypeAlias = tuple[list[int], list[int], list[int], list[int]]  # phases, arms, cells and candidates of choices
@@ -62,7 +62,9 @@ class Learner(LateLabels, Looking, Changing):
     dimensions  of a context; 0 if there is none, which only `MixedViews` can do without. `add_axes` adds some
     categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
     policy      how it chooses; unless given, `ZoomingKLUCB()`, or `MixedViews()` if labels score all local classifiers
-    score_local  "all": a label scores every local classifier that costs nothing, if `learn` is told what it gained
+    score_local  "all": a label scores every local classifier that costs nothing, as a `Site` does it unless told. It is
+                "used" here unless given, because a learner runs no classifier: `learn` must be told what each gained,
+                and a `replay` knows it
 
     >>> learner = Learner("edge", own={"small": 0.0, "large": 0.1})
     >>> for _ in range(20):
@@ -85,11 +87,11 @@ class Learner(LateLabels, Looking, Changing):
         seed: int = 0,
         score_local: ScoreLocal = "used",
     ) -> None:
-        policy = default_policy(scores_all=score_local == "all") if policy is None else policy
         patience = Patience() if patience is None else patience
         check_text("the name of a learner", name)
         check_whole("seed", seed, least=0)
         check_one_of("score_local", score_local, get_args(ScoreLocal))
+        policy, _ = how_to_decide(policy, score_local)
         check_kind(f"the policy of site {name!r}", policy, Policy, "a policy, for example CoS()")
         check_kind(f"the patience of site {name!r}", patience, Patience, "a Patience")
         check_dimensions(name, dimensions, policy)

@@ -326,11 +326,3 @@ def policy_from(facts: dict[str, Any]) -> Policy:
     if "policy" in settings:
         settings["policy"] = policy_from(settings["policy"])
     return POLICIES[name](**settings)
-
-
-def default_policy(*, scores_all: bool) -> Policy:
-    """Return how a site decides unless it is told otherwise, by whether labels score all of its local classifiers.
-
-    `MixedViews` errs least nearly everywhere, but where only the used arm is scored, late labels can trap it.
-    """
-    return MixedViews() if scores_all else ZoomingKLUCB()

@@ -9,6 +9,7 @@ from itertools import product
 
 import numpy as np
 
+from cosend.core.learner.default import DEFAULT_CELLS
 from cosend.core.policy.mixed import MixedViews
 from cosend.experiments.beyond.play import Job, Method, jobs_for, policy_methods, replay_delay
 from cosend.experiments.beyond.problems import (
@@ -30,7 +31,6 @@ from cosend.experiments.beyond.settings import (
 from cosend.experiments.kdd99.run import four_learners
 from cosend.experiments.kdd99.settings import LEARNERS, SCENARIOS
 from cosend.simulation.replay import replay
-from cosend.site.placing import MOST_CELLS
 
 
 def no_context(settings: Settings) -> Iterator[Job]:
@@ -56,7 +56,7 @@ def with_features(settings: Settings, start: int, scenario: str, delay: int) -> 
 
 def play_features(problem: Problem, seed: int) -> Outcome:
     """Replay the four learners without a context, as sites do to which none is given."""
-    policy = MixedViews(max_cells=MOST_CELLS)
+    policy = MixedViews(max_cells=DEFAULT_CELLS)
     learners = four_learners(policy, dimensions=0, peer_cost=problem.peer_cost, seed=seed, score_local="all")
     nothing = np.zeros((len(problem.labels), 0))
     trace = replay(learners, nothing, problem.right, delay=replay_delay(problem), features=problem.items)

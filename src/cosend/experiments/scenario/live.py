@@ -13,9 +13,8 @@ import numpy as np
 from cosend.classifiers.adapters import Classifier
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import Learner
-from cosend.core.policy.parts import Policy
 from cosend.errors import ClassifierError, LabelWarning, in_one_line
-from cosend.experiments.scenario.world import NOTHING, World
+from cosend.experiments.scenario.world import NOTHING, Way, World
 from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.network import Network, Playing, played
 
@@ -46,14 +45,14 @@ class Elsewhere(Protocol):
         ...
 
 
-def play(world: World, policy: Policy, watch: Watch | None = None, elsewhere: Elsewhere | None = None) -> Live:
-    """Play a policy at every site, with models as they were before anything was played.
+def play(world: World, way: Way, watch: Watch | None = None, elsewhere: Elsewhere | None = None) -> Live:
+    """Play all sites, which decide in some way, with models as they were before anything was played.
 
-    elsewhere  where its sites run, if not here; they have that policy already
+    elsewhere  where the sites run, if not here; they decide in that way already
     """
     notes: list[str] = []
     with _label_warnings(notes):
-        network = _network(world, policy)
+        network = _network(world, way)
         learners = [network.sites[site.name].learner for site in world.scenario.sites]
         sites = network.sites if elsewhere is None else elsewhere.sites
         trace, right = _played(world, sites, learners, watch)
@@ -71,16 +70,17 @@ def _what_they_go_by(network: Network) -> Iterator[str]:
             yield f"what {name} goes by: {shares}"
 
 
-def _network(world: World, policy: Policy) -> Network:
+def _network(world: World, way: Way) -> Network:
     built = world.built
     sites = [
         built.site(
-            site.name,
+            name,
             context=None if policy.mixes else world.axes,
             policy=policy,
-            classifiers=_fresh(built.classifiers(site.name)),
+            score_local=score_local,
+            classifiers=_fresh(built.classifiers(name)),
         )
-        for site in world.scenario.sites
+        for name, (policy, score_local) in way.by_site.items()
     ]
     return Network(sites, call_cost=world.scenario.call_costs())
 

@@ -162,7 +162,7 @@ def slices_of(world: World) -> int:
     They are the slices of the policy, or those that CoS would have if it has none. With an unknown horizon there are as
     many as for the whole stream.
     """
-    inside = inside_of(world.policy)
+    inside = inside_of(world.way.policies[0])
     if not isinstance(inside, EqualCells):
         inside = CoS(max_cells=MOST_CELLS)
     return inside.slices_at(inside.horizon or len(world.arrivals), max(1, len(world.measured)))

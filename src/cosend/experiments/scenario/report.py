@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.config.policies import inside_of, name_of
+from cosend.config.policies import inside_of
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
 from cosend.core.kernel.partition import axes_of, keys_of
-from cosend.core.policy.parts import EqualCells
+from cosend.core.policy.parts import EqualCells, Policy
 from cosend.experiments.scenario.curves import change, curves, error_curves
 from cosend.experiments.scenario.others import slices_of
 from cosend.experiments.scenario.places import scale_and_bins
@@ -27,10 +27,10 @@ def result(world: World, outcome: Outcome) -> dict[str, Any]:
 
 def one_stream(world: World, outcome: Outcome) -> dict[str, Any]:
     """Return what one stream has given, to be put together with others."""
-    first = Learnt(world.policy, outcome.learners, outcome.trace)
+    first = Learnt(world.way, outcome.learners, outcome.trace)
     return {
         "title": world.scenario.title,
-        "policy": name_of(world.policy),
+        "policy": world.way.name,
         "is_default": world.scenario.policy is None,
         "seed": world.scenario.seed,
         "items": len(np.unique(world.arrivals[world.arrivals != NOTHING])),
@@ -43,7 +43,7 @@ def one_stream(world: World, outcome: Outcome) -> dict[str, Any]:
         "curves": curves(outcome.played),
         "change": change(world, outcome.played),
         **looked_at(world, first),
-        "others": {name_of(each.policy): looked_at(world, each) for each in outcome.others},
+        "others": {each.way.name: looked_at(world, each) for each in outcome.others},
         "notes": outcome.notes,
     }
 
@@ -103,7 +103,7 @@ def winners(world: World, learnt: Learnt, site: int) -> dict[str, Any]:
     if len(world.measured) < len(world.axes):
         return {"arms": list(learner.arms.names), "cells": [], "best": [], "arrivals": []}
     cells = [cell for cell in learner.cells().values() if cell.view == 0]
-    if not _has_these_cells(world, learnt) or {cell.slices for cell in cells} - {slices_of(world)}:
+    if not _has_these_cells(world, learnt.way.policies[site]) or {cell.slices for cell in cells} - {slices_of(world)}:
         return _most_used(world, learnt, site)
     cells.sort(key=lambda cell: cell.axes)
     arms = list(learner.arms.names)
@@ -116,10 +116,10 @@ def winners(world: World, learnt: Learnt, site: int) -> dict[str, Any]:
     }
 
 
-def _has_these_cells(world: World, learnt: Learnt) -> bool:
+def _has_these_cells(world: World, policy: Policy) -> bool:
     """Tell whether a policy has equal cells, of one view of the context, from the beginning to the end."""
-    one_view = learnt.policy.candidate_count(len(world.axes)) == 1
-    return one_view and isinstance(inside_of(learnt.policy), EqualCells) and not learnt.policy.doubles
+    one_view = policy.candidate_count(len(world.axes)) == 1
+    return one_view and isinstance(inside_of(policy), EqualCells) and not policy.doubles
 
 
 def _most_used(world: World, learnt: Learnt, site: int) -> dict[str, Any]:

@@ -16,15 +16,15 @@ from cosend.core.policy.policies import CellKLUCB, ContextSelection, CoS, Zoomin
 from cosend.experiments.scenario import live
 from cosend.experiments.scenario.live import Elsewhere, Watch
 from cosend.experiments.scenario.others import HINDSIGHT, NEED_ANSWERS, Played, baselines, slices_of
-from cosend.experiments.scenario.world import NOTHING, World
+from cosend.experiments.scenario.world import NOTHING, Way, World, way_of
 from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.replay import replay
 
 
 class Learnt(NamedTuple):
-    """What a policy that learns has decided, and its learners as they are now."""
+    """What sites have decided in some way, and their learners as they are now."""
 
-    policy: Policy
+    way: Way
     learners: list[Learner]
     trace: Trace
 
@@ -46,39 +46,39 @@ def run(
 
     elsewhere  where the sites run that have the policy of the scenario, if not here
     """
-    first = _play(world, world.policy, watch, elsewhere)
+    first = _play(world, world.way, watch, elsewhere)
     played, learnt = [*first.played], []
-    for policy in beside(world) if others else ():
-        other = _play(world, policy, None)
+    for way in beside(world) if others else ():
+        other = _play(world, way, None)
         played += other.played
-        learnt.append(Learnt(policy, other.learners, other.trace))
+        learnt.append(Learnt(way, other.learners, other.trace))
     notes = [*_how_it_was_played(world, elsewhere), *world.notes, *first.notes]
     return Outcome([*played, *baselines(world)], first.learners, first.trace, notes, learnt)
 
 
-def _play(world: World, policy: Policy, watch: Watch | None, elsewhere: Elsewhere | None = None) -> Outcome:
-    """Play a policy, compiled if what every function says is known in advance, else through real sites."""
-    if world.one_by_one or elsewhere is not None or _looks_at_features(world, policy):
-        lived = live.play(world, policy, watch, elsewhere)
-        return Outcome([*_lived(name_of(policy), world, lived)], lived.learners, lived.trace, lived.notes)
-    learners = world.learners(policy)
+def _play(world: World, way: Way, watch: Watch | None, elsewhere: Elsewhere | None = None) -> Outcome:
+    """Play all sites, compiled if what every function says is known in advance, else as real ones."""
+    if world.one_by_one or elsewhere is not None or _looks_at_features(world, way):
+        lived = live.play(world, way, watch, elsewhere)
+        return Outcome([*_lived(way.name, world, lived)], lived.learners, lived.trace, lived.notes)
+    learners = world.learners(way)
     trace = _replayed(world, learners, watch)
-    return Outcome([*_learnt(name_of(policy), world, learners, trace)], learners, trace, [])
+    return Outcome([*_learnt(way.name, world, learners, trace)], learners, trace, [])
 
 
-def _looks_at_features(world: World, policy: Policy) -> bool:
-    """Tell whether a policy looks at every feature, which real sites do; all others get the axes that there are."""
-    return world.scenario.watches and policy.mixes
+def _looks_at_features(world: World, way: Way) -> bool:
+    """Tell whether sites look at every feature, which real ones do; all others get the axes that there are."""
+    return world.scenario.watches and any(policy.mixes for policy in way.policies)
 
 
 def _how_it_was_played(world: World, elsewhere: Elsewhere | None) -> Iterator[str]:
     if elsewhere is not None:
-        yield f"{name_of(world.policy)} was played through {len(world.scenario.sites)} processes that ask each other"
+        yield f"{world.way.name} was played through {len(world.scenario.sites)} processes that ask each other"
     if world.one_by_one:
         yield f"played item by item, because {' and '.join(world.one_by_one)}"
     if world.scenario.watches:
         beside = "the time" if not world.scenario.given else "the axes that the file names"
-        yield f"{name_of(world.policy)} looks at every feature; the policies beside it, which cannot, get {beside}"
+        yield f"{world.way.name} looks at every feature; the policies beside it, which cannot, get {beside}"
     if not world.known:
         yield (
             f"left out, because they must know in advance what every classifier says: {', '.join(NEED_ANSWERS)}; "
@@ -86,16 +86,23 @@ def _how_it_was_played(world: World, elsewhere: Elsewhere | None) -> Iterator[st
         )
 
 
-def beside(world: World) -> list[Policy]:
-    """Return the policies that are played beside that of the scenario: those of other names.
+def beside(world: World) -> list[Way]:
+    """Return the ways to decide that are played beside that of the scenario: the default, and policies by name.
 
+    Labels score the same classifiers for them as for the default, except for CoS, which stays as the paper has it.
     Cubes split on a limited number of axes, and there is a context to select if there are several.
     """
-    slices, axes = slices_of(world), len(world.axes)
-    policies: list[Policy] = [CoS(horizon=world.horizon, slices=slices), CellKLUCB(slices=slices)]
+    slices, axes, scenario = slices_of(world), len(world.axes), world.scenario
+    policies: list[Policy] = [CellKLUCB(slices=slices)]
     if axes <= MOST_CUBE_AXES:
         policies += [ZoomingKLUCB(), *([ContextSelection()] if axes > 1 else [])]
-    return [policy for policy in policies if name_of(policy) != name_of(world.policy)]
+    default, paper = way_of(scenario, None), way_of(scenario, CoS(horizon=world.horizon, slices=slices))
+    ways = [default, paper, *(_scored_alike(default, policy) for policy in policies)]
+    return [way for way in ways if way.name != world.way.name]
+
+
+def _scored_alike(default: Way, policy: Policy) -> Way:
+    return Way(name_of(policy), {site: (policy, scored) for site, (_, scored) in default.by_site.items()})
 
 
 def _replayed(world: World, learners: list[Learner], watch: Watch | None) -> Trace:

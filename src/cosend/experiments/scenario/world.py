@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from cosend.config.build import SOURCE, Built, read_stream
 from cosend.config.contexts import AxisSetting
+from cosend.config.policies import name_of
 from cosend.config.scenario import Scenario
 from cosend.config.sites import SiteSetting
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
+from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, ScenarioError, SettingError
 from cosend.experiments.scenario.answers import Answers, all_answers
@@ -25,6 +27,18 @@ from cosend.site.past import Codes, Past
 from cosend.streams.table import Table
 
 NOTHING = -1  # no item arrives in this slot
+
+
+class Way(NamedTuple):
+    """How the sites of a network decide."""
+
+    name: str
+    by_site: dict[str, tuple[Policy, ScoreLocal]]  # the policy of each, and which of its classifiers a label scores
+
+    @property
+    def policies(self) -> list[Policy]:
+        """The policies of all sites."""
+        return [policy for policy, _ in self.by_site.values()]
 
 
 class World(NamedTuple):
@@ -41,7 +55,7 @@ class World(NamedTuple):
     outputs: Ints  # [row, function] for the training rows and then the items, as numbers of `classes`, -1 for none
     classes: list[Any]  # the labels that occur, sorted
     axes: list[Axis]  # that were given; the time if none was, for those who need one
-    policy: Policy
+    way: Way
     known: bool  # whether it is known in advance what every function says of every item
     one_by_one: list[str]  # why real sites must play it item by item; empty if the compiled replay can
     notes: list[str]  # what a reader should know
@@ -62,20 +76,21 @@ class World(NamedTuple):
         """The axes that are numbers, not categories."""
         return [n for n, axis in enumerate(self.axes) if not axis.is_category]
 
-    def learners(self, policy: Policy) -> list[Learner]:
+    def learners(self, way: Way) -> list[Learner]:
         """Return fresh learners for all sites."""
-        return [self._with_peers(self._learner(site, policy)) for site in self.scenario.sites]
+        return [self._with_peers(self._learner(site, way)) for site in self.scenario.sites]
 
     def alone(self, site: int) -> Learner:
         """Return a fresh learner for a site that has no peers."""
-        return self._learner(self.scenario.sites[site], self.policy)
+        return self._learner(self.scenario.sites[site], self.way)
 
     @property
     def settings(self) -> list[AxisSetting]:
         """What the file says of the axes."""
         return self.scenario.given or [AxisSetting(kind="time")]
 
-    def _learner(self, site: SiteSetting, policy: Policy) -> Learner:
+    def _learner(self, site: SiteSetting, way: Way) -> Learner:
+        policy, score_local = way.by_site[site.name]
         return Learner(
             site.name,
             own=self.built.costs(site.name),
@@ -83,7 +98,7 @@ class World(NamedTuple):
             categories=[n for n, axis in enumerate(self.axes) if axis.is_category],
             policy=policy,
             seed=self.scenario.seed,
-            score_local=self.built.score_local(site.name),
+            score_local=score_local,
         )
 
     def _with_peers(self, learner: Learner) -> Learner:
@@ -133,13 +148,19 @@ def build(scenario: Scenario, folder: Path) -> World:
         outputs=answers.numbers,
         classes=classes,
         axes=axes,
-        policy=built.policy,
+        way=way_of(scenario, built.policy),
         known=not answers.unknown,
         one_by_one=[*answers.unknown, *_beyond_the_replay(scenario)],
         notes=answers.notes,
     )
     _check_policy(world)
     return world
+
+
+def way_of(scenario: Scenario, policy: Policy | None) -> Way:
+    """Return how the sites of a file decide if it names a policy, or if it names none."""
+    how = {site.name: scenario.how_to_decide(site, policy) for site in scenario.sites}
+    return Way(" and ".join(dict.fromkeys(name_of(each) for each, _ in how.values())), how)
 
 
 def _right(answers: Answers, items: Table, classes: list[Any], arrivals: Ints) -> npt.NDArray[np.uint8]:
@@ -166,7 +187,7 @@ def _beyond_the_replay(scenario: Scenario) -> Iterator[str]:
 def _check_policy(world: World) -> None:
     """Raise if the policy does not go with the number of axes or of items."""
     try:
-        world.learners(world.policy)
+        world.learners(world.way)
     except SettingError as error:
         raise ScenarioError(SOURCE, [f"policy: {error}"]) from error
 
