@@ -46,8 +46,8 @@ class RoutingClassifier(base.Classifier):
     (0, 1)
 
     `predict_one` uses the best model so far and changes nothing. Exploring is for `learn_one`, which lets the site
-    decide for the item and tells it the label. If each call of a model costs real money, use a `Site`: there the model
-    that answers is the one that is learnt of.
+    decide for the item and tells it the label; it runs the models that cost nothing. If each call of a model costs real
+    money, use a `Site` with `score_local="used"`: there the model that answers is the one that is learnt of.
     """
 
     def __init__(

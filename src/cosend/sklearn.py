@@ -55,8 +55,8 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
     array([0, 1])
 
     `predict` uses the best model so far for every row, explores nothing and changes nothing. Exploring is for `fit` and
-    `partial_fit`, which run the models that cost nothing on every row. If each call of a model costs real money, use
-    `site_`, or a `Site` of your own: there the model that answers is the one that is learnt of.
+    `partial_fit`, which run the models that cost nothing on every row. If each call of a model costs real money, use a
+    `Site` of your own with `score_local="used"`: there the model that answers is the one that is learnt of.
     """
 
     def __init__(

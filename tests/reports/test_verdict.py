@@ -47,7 +47,8 @@ def test_one_stream_claims_nothing_about_others() -> None:
 def test_a_policy_that_is_not_best_says_who_is(lag: float, sentence: str) -> None:
     result = made_up()
     row_of(result, "previous label").update(mean_reward=0.98 + lag, behind=-lag, behind_in=0)
-    assert verdict(result) == f"previous label earns most: {0.98 + lag:.3f} per item. {sentence}"
+    alone = "Each site with the best of its own models alone would earn 0.880."
+    assert verdict(result) == f"previous label earns most: {0.98 + lag:.3f} per item. {sentence} {alone}"
     assert "Next comes" not in more(result)
 
 

@@ -12,8 +12,9 @@ Row: TypeAlias = Mapping[str, Any]
 
 KNOWS: Final = "knows the future"
 MEANINGS: Final = {
-    "ZoomingKLUCB": "cells that split where items come; what a site uses unless told otherwise",
-    "MixedViews": "every part of the context forecasts every arm, mixed by how well each has done",
+    "ZoomingKLUCB": "cells that split where items come, by an index",
+    "MixedViews": "every part of the context forecasts every arm, mixed by how well each has done; what a site uses "
+    "unless told otherwise",
     "CellKLUCB": "an index policy in equal cells",
     "CoS": "the paper's algorithm: explores by quota, in equal cells",
     "ContextSelection": "finds out which axes of the context matter",
@@ -60,7 +61,8 @@ def verdict(result: Result) -> str:
     if rows[0] is own:
         most = "earns most: " if len(rows) > 1 else "earns "
         return f"{name} {most}{own['mean_reward']:.3f} per item.{_alone(result)}"
-    return f"{rows[0]['policy']} earns most: {rows[0]['mean_reward']:.3f} per item. {_lag(result, own, rows[0], name)}."
+    lag = _lag(result, own, rows[0], name)
+    return f"{rows[0]['policy']} earns most: {rows[0]['mean_reward']:.3f} per item. {lag}.{_alone(result)}"
 
 
 def _alone(result: Result) -> str:
