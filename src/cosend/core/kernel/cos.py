@@ -115,16 +115,19 @@ def train_or_ask(ledger: Ledger, row: int, quota: float, asked: Asked) -> tuple[
 
 
 @compiled
+def leader(first: int, ties: int, best: float, arm: int, value: float) -> tuple[int, int, float]:
+    """Return the first arm with the highest value, how many share it, and the value, when one more arm is known."""
+    if value > best:
+        return arm, 1, value
+    return first, ties + (value == best), best
+
+
+@compiled
 def best_among(ledger: Ledger, row: int, last: int) -> tuple[int, int]:
     """Return the first of the arms 0 .. last-1 with the best net mean, and how many share that mean."""
-    first, ties = 0, 1
-    best = net_mean(ledger, row, 0)
+    first, ties, best = 0, 1, net_mean(ledger, row, 0)
     for arm in range(1, last):
-        mean = net_mean(ledger, row, arm)
-        if mean > best:
-            first, ties, best = arm, 1, mean
-        elif mean == best:
-            ties += 1
+        first, ties, best = leader(first, ties, best, arm, net_mean(ledger, row, arm))
     return first, ties
 
 

@@ -12,7 +12,7 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel import draws
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, net_mean, sample_count
 from cosend.core.kernel.changes import growing
-from cosend.core.kernel.cos import best_among, draw_one
+from cosend.core.kernel.cos import best_among, draw_one, leader
 from cosend.core.kernel.ledger import Ledger
 
 PRECISION: Final = 1e-9
@@ -105,11 +105,7 @@ def best_by_kl_index(ledger: Ledger, row: int, last: int, level: float, waiting:
     """Return the first of the arms 0 .. last-1 with the highest index, how many share it, and the index."""
     first, ties, best = 0, 0, -np.inf
     for arm in range(last):
-        index = kl_index(ledger, row, arm, level, waiting, best)
-        if index > best:
-            first, ties, best = arm, 1, index
-        elif index == best:
-            ties += 1
+        first, ties, best = leader(first, ties, best, arm, kl_index(ledger, row, arm, level, waiting, best))
     return first, ties, best
 
 

@@ -18,7 +18,7 @@ from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import draws
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE
-from cosend.core.kernel.cos import draw_one
+from cosend.core.kernel.cos import draw_one, leader
 from cosend.core.kernel.indices import NEVER_TRIED, kl_upper_bound
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger, find_row
 from cosend.core.kernel.mixed_rows import (
@@ -70,11 +70,7 @@ def best_by_mixture(ledger: Ledger, last: int, level: float, kept: Floats) -> tu
     """Return the first of the arms 0 .. last-1 with the highest index, how many share it, and the index."""
     first, ties, best = 0, 0, -np.inf
     for arm in range(last):
-        index = mixed_index(ledger, arm, level, best, kept)
-        if index > best:
-            first, ties, best = arm, 1, index
-        elif index == best:
-            ties += 1
+        first, ties, best = leader(first, ties, best, arm, mixed_index(ledger, arm, level, best, kept))
     return first, ties, best
 
 
