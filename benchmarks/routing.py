@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cosend import Context, Decision, Site, ZoomingKLUCB
+from cosend import Context, Decision, Site
+from cosend.core.learner.values import ScoreLocal
 
 CLASSIFIERS = 5
 
@@ -18,14 +19,14 @@ def said(label: int, _: Any) -> int:
     return label
 
 
-def a_site() -> Site:
+def a_site(score_local: ScoreLocal | None) -> Site:
     models = {f"always {n}": partial(said, n) for n in range(CLASSIFIERS)}
-    return Site("bench", classifiers=models, context=Context("x", range=(0, 1)), policy=ZoomingKLUCB())
+    return Site("bench", classifiers=models, context=Context("x", range=(0, 1)), score_local=score_local)
 
 
-def routed(items: int, size: int, rounds: int = 5) -> float:
+def routed(items: int, size: int, score_local: ScoreLocal | None = "used", rounds: int = 5) -> float:
     """Return seconds for deciding and learning one item, in batches of a size; the shortest of several rounds."""
-    site, rows = a_site(), [{"x": x} for x in np.random.default_rng(0).random(items).tolist()]
+    site, rows = a_site(score_local), [{"x": x} for x in np.random.default_rng(0).random(items).tolist()]
     times = []
     for _ in range(rounds):
         start = time.perf_counter()

@@ -66,6 +66,8 @@ class Tries:
         """Run local classifiers on items that other arms label; `uses` has the places by arm. Votes come last."""
         site = self.site
         new = {arm: [place for place in places if place not in self.said] for arm, places in uses.items()}
+        if not any(new.values()):
+            return
         known = {NEWEST: site.rules.past.newest_label} if site.votes else {}
         self.said.update((place, {**known}) for places in new.values() for place in places)
         for name in site.run_beside():
@@ -76,15 +78,19 @@ class Tries:
         """Have a classifier say what it would make of items; where it fails, nothing is known of that."""
         if not places:
             return
-        replies = replies_of(name, self.site.classifiers[name], self._seen_by(name, places))
-        for place, reply in zip(places, replies, strict=True):
-            if reply.failed is None:
-                self.said[place][name] = reply.label
-        failed = [reply.failed for reply in replies if reply.failed is not None]
-        if len(failed) == len(places):
-            self.site.arm_failed(name, failed[0])
-        else:
-            self.site.arm_worked(name, [reply.label for reply in replies if reply.failed is None])
+        classifier, items = self.site.classifiers[name], self._seen_by(name, places)
+        try:
+            labels = predictions(name, classifier, items)
+        except ClassifierError as error:
+            replies = replies_alone(name, classifier, items, error)
+            places = [place for place, reply in zip(places, replies, strict=True) if reply.failed is None]
+            labels = [reply.label for reply in replies if reply.failed is None]
+            if not places:
+                self.site.arm_failed(name, str(replies[0].failed))
+                return
+        for place, label in zip(places, labels, strict=True):
+            self.said[place][name] = label
+        self.site.arm_worked(name, labels)
 
     def _seen_by(self, arm: str, places: Sequence[int]) -> list[Any]:
         """Return what a classifier sees of items: a vote what the others have said of them."""
@@ -138,7 +144,7 @@ class Tries:
         if arm in site.classifiers:
             for place, label in zip(places, labels, strict=True):
                 self.said[place][arm] = label
-        for name in site.run_beside() if site.score_local == "all" else ():
+        for name in site.run_beside() if site.votes and site.score_local == "all" else ():
             if name in site.votes and name != arm:
                 self._listen_to(name, places)
         return [{name: label for name, label in self.said[place].items() if name != arm} for place in places]

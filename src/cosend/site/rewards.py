@@ -57,6 +57,9 @@ def other_gains(
     """Return what the labels of classifiers gain that were run to be scored; nothing at all if none was."""
     if not any(others):
         return []
+    gains = _all_others_right_or_wrong(others, truths) if reward is right_or_wrong else None
+    if gains is not None:
+        return gains
     return [
         {
             name: gain_of(reward, label, truth, f"{name!r}, {where(place)}")
@@ -65,6 +68,17 @@ def other_gains(
         }
         for place, (said, truth) in enumerate(zip(others, truths, strict=True))
     ]
+
+
+def _all_others_right_or_wrong(others: Sequence[Others], truths: Sequence[Any]) -> list[dict[str, float]] | None:
+    """Return what each of them gains, or None if a label cannot be compared."""
+    try:
+        return [
+            {name: 1.0 if label == truth else 0.0 for name, label in (said or {}).items() if name != NEWEST}
+            for said, truth in zip(others, truths, strict=True)
+        ]
+    except Exception:  # whatever a user's label does when it is compared
+        return None
 
 
 def in_event(others: Sequence[Others]) -> tuple[Mapping[str, Any], ...]:

@@ -176,15 +176,20 @@ class LateLabels:
         self, tickets: Sequence[int], found: Sequence[Waited], others: Sequence[Mapping[str, float] | None]
     ) -> Floats:
         """Return the gains of local classifiers that were run only to be scored: [id, function]."""
-        scores = np.full((len(tickets), len(self.arms.own)), np.nan)
-        for n, gains in enumerate(others):
+        number_of = {name: number for number, name in enumerate(self.arms.own)}
+        nothing, rows = [np.nan] * len(number_of), []
+        for ticket, (used, _, _), gains in zip(tickets, found, others, strict=True):
+            row = nothing.copy()
             for name, gain in (gains or {}).items():
-                arm = self.arms.number(name)
-                if name not in self.arms.own or arm == found[n][0]:
-                    raise ArmError(f"decision {tickets[n]} of site {self.name!r} cannot score {name!r} beside its arm")
-                check_unit("gain", gain, f"{name!r} for decision {tickets[n]} of site {self.name!r}")
-                scores[n, arm] = gain
-        return scores
+                arm = number_of.get(name, used)
+                if arm == used:
+                    self.arms.number(name)  # raises if there is none
+                    raise ArmError(f"decision {ticket} of site {self.name!r} cannot score {name!r} beside its arm")
+                if type(gain) is not float or not 0.0 <= gain <= 1.0:
+                    check_unit("gain", gain, f"{name!r} for decision {ticket} of site {self.name!r}")
+                row[arm] = gain
+            rows.append(row)
+        return np.array(rows, np.float64)
 
     def withdraw(self, decision: int) -> None:
         """Take a decision back: it no longer counts, and no label is expected."""
