@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.site import events
 from cosend.site.recovery import read_events
-from tests.node.sites import old, run, running, setup_of, young
+from tests.node.sites import LONGEST_S, old, run, running, setup_of, young
 
 
 def failing(_: Any) -> str:
@@ -57,3 +59,45 @@ def said_and_arms(log: list[Any], answered: list[events.Answered]) -> list[tuple
         if isinstance(event, events.Chosen):
             arms.update({event.first + n: arm for n, arm in enumerate(event.arms)})
     return [(said, arms[id]) for event in answered for id, said in zip(event.ids, event.others, strict=True)]
+
+
+class OneByOne:
+    """A model that takes one item at a time."""
+
+    learns = False
+
+    def predict(self, items: Sequence[Any]) -> list[str]:
+        (item,) = items
+        return [old(item)]
+
+    def learn(self, item: Any, label: Any) -> None:
+        """Stay as it is."""
+
+
+def test_a_model_beside_the_arm_that_fails_on_some_items_together_holds_nobody_up(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(setup_of({"young": young, "one": OneByOne()}, score_local="all"), tmp_path) as node:
+            for _ in range(4):
+                made = await asyncio.wait_for(node.classify([{"age": 10.0}, {"age": 90.0}]), LONGEST_S / 4)
+                assert all(isinstance(each, Decided) for each in made)
+            assert node.counts.failures["one"] == 0
+
+    run(work())
+
+
+def test_failures_beside_the_arm_that_are_far_apart_leave_nobody_out(tmp_path: Path) -> None:
+    def mostly(item: Any) -> str:
+        if item["age"] == 13.0:
+            raise ValueError("thirteen")
+        return "well"
+
+    async def work() -> None:
+        async with running(setup_of({"right": lambda _: "ill", "mostly": mostly}, score_local="all"), tmp_path) as node:
+            for n in range(40):
+                (made,) = await node.classify([{"age": 13.0 if n % 4 == 0 else 50.0}])
+                assert isinstance(made, Decided)
+                await node.label([Given(made.id, "ill")])
+            assert node.counts.failures["mostly"] == 10
+            assert node.counts.openings["mostly"] == 0
+
+    run(work())

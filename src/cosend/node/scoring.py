@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 from cosend.classifiers.vote import NEWEST, ballot_of, votes_among
 from cosend.node.breaker import Breakers
 from cosend.node.counts import Counts
-from cosend.node.labels import kind_of, replies_of
-from cosend.node.workers import Answers, Worker
+from cosend.node.labels import are_labels, kind_of, replies_of
+from cosend.node.workers import Answers, Replies, Worker
+from cosend.site.messages import Reply
 from cosend.site.rules import Rules
 
 Heard: TypeAlias = Callable[[int, int, Answers], None]  # the places of the first and after the last, and their answers
@@ -128,15 +129,24 @@ class Beside:
 
     def _heard(self, name: str, said: list[Said], awaited: Awaited, start: int, end: int, answers: Answers) -> None:
         """Take what a classifier says beside an arm; if it has failed, it has said nothing."""
-        replies = [*replies_of(name, answers)]
+        labels: Sequence[Any] = answers
+        if isinstance(answers, Replies) or not are_labels(answers):
+            replies = [*replies_of(name, answers)]
+            labels = [reply.label for reply in replies]
+            self._note(name, kind_of(answers), replies)
+        else:
+            self._worked(name, answers)
+        for each, label in zip(said[start:end], labels, strict=True):
+            if label is not None:
+                each[name] = label
+        awaited.less(end - start)
+
+    def _note(self, name: str, kind: str, replies: Sequence[Reply]) -> None:
+        """Take note of how a classifier fared beside an arm, as if it had been the arm."""
         bad = [reply.failed for reply in replies if reply.failed is not None]
         if bad:
-            self._counts.failed(name, len(bad), kind_of(answers), bad[0])
+            self._counts.failed(name, len(bad), kind, bad[0])
         if len(bad) < len(replies):
             self._worked(name, [reply.label for reply in replies if reply.failed is None])
         elif self._breakers.of(name).failed(bad[0]):
             self._counts.opened(name, bad[0])
-        for each, reply in zip(said[start:end], replies, strict=True):
-            if reply.label is not None:
-                each[name] = reply.label
-        awaited.less(end - start)
