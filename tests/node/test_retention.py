@@ -6,9 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
+from cosend.stores import event_log
 from tests.node.sites import Majority, crash, old, run, running, setup_of
 from tests.site.test_fold import everything
 
@@ -67,5 +70,26 @@ def test_within_the_stated_time_nothing_is_forgotten(tmp_path: Path) -> None:
                 await node.snapshot()
                 await node.prune()
             assert await node.classify([{"age": 90.0}] * len(names), names) == done
+
+    run(work())
+
+
+def test_a_clock_that_was_wrong_for_a_while_makes_nothing_old_before_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with running(setup_of(MODELS, keep_s=3600.0), tmp_path) as node:
+            before = await node.classify([{"age": 5.0}], ["before"])
+            monkeypatch.setattr(
+                event_log, "time", lambda: 1_000_000.0
+            )  # in 1970, as a machine without a battery has it
+            for n in range(10):
+                await decide(node, [f"{n} meanwhile"], label=True)
+            monkeypatch.undo()
+            for _ in range(2):
+                await node.snapshot()
+                await decide(node, [None], label=True)
+            await node.prune()
+            assert await node.classify([{"age": 90.0}], ["before"]) == before
 
     run(work())

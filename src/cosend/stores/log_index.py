@@ -135,16 +135,14 @@ class LogIndex:
         return [number for (number,) in self._connection.execute("SELECT id FROM names WHERE id < ?", (decision,))]
 
     def first_since(self, at: float) -> int:
-        """Return the number of the first event that is not older than this."""
-        low, high = self._connection.execute("SELECT MIN(number), MAX(number) FROM events WHERE number > 0").fetchone()
-        if low is None:
-            return 0
-        high += 1
-        while low < high:
-            middle = (low + high) // 2
-            (when,) = self._connection.execute("SELECT at FROM events WHERE number = ?", (middle,)).fetchone()
-            low, high = (middle + 1, high) if when < at else (low, middle)
-        return int(low)
+        """Return the number of the first event that is not older than this.
+
+        All before it are older, whatever the clock has done: it reads no further than that, and these are removed.
+        """
+        query = "SELECT number FROM events WHERE number > 0 AND at >= ? ORDER BY number LIMIT 1"
+        found = self._connection.execute(query, (at,)).fetchone()
+        found = found or self._connection.execute("SELECT MAX(number) + 1 FROM events").fetchone()
+        return int(found[0] or 0)
 
     def setting(self, key: str) -> bytes | None:
         """Return what was set under a key."""
