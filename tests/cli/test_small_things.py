@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.markup import render
 from typer.testing import CliRunner
 
 from cosend.cli import beyond, regret
@@ -87,3 +88,15 @@ def test_a_quick_regret_has_its_table_and_names_one_seed_as_one(tmp_path: Path) 
     assert done.exit_code == 0, done.output
     assert "1 seed" in done.stdout
     assert "1 seeds" not in done.stdout
+
+
+def test_help_is_shown_as_it_is_written() -> None:
+    """Square brackets would be taken for styles and left out."""
+    texts = [
+        text
+        for command in typer.main.get_group(app).commands.values()
+        for text in (command.help, *(getattr(each, "help", None) for each in command.params))
+        if text
+    ]
+    assert len(texts) > 50
+    assert [text for text in texts if render(text).plain != text] == []

@@ -53,7 +53,7 @@ def serve(
         bool, typer.Option(help="Answer only once it is on disk; otherwise a crash of the machine can lose the newest.")
     ] = True,
     dashboard: Annotated[
-        bool, typer.Option(help="Let people look at the site in a browser, at /dashboard/; needs cosend[dashboard].")
+        bool, typer.Option(help="Let people look at the site in a browser, at /dashboard/; needs the extra dashboard.")
     ] = True,
     log: Annotated[Literal["json", "text"], typer.Option(help="The format of the log on standard error.")] = "text",
 ) -> None:
