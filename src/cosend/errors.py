@@ -58,7 +58,10 @@ def shown(value: object) -> str:
 
 def in_one_line(error: BaseException) -> str:
     """Return an error of someone else's code as it stands in a sentence: its type and what it says."""
-    said = " ".join(str(error).split())
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # a user's error may not even be able to say what it is
+        said = ""
     return cut(f"{type(error).__name__}: {said}" if said else type(error).__name__, 2 * LONGEST_VALUE)
 
 

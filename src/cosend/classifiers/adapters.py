@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from cosend.errors import ClassifierError, SettingError, listed, shown
+from cosend.errors import ClassifierError, SettingError, in_one_line, listed, shown
 
 PLAIN: Final = frozenset((str, int, float, bool, type(None)))  # labels that need not be looked at one by one
 Item: TypeAlias = Any  # usually a mapping from feature to value; whatever the site's models and contexts understand
@@ -228,9 +228,9 @@ def predictions(name: str, classifier: Classifier, items: Sequence[Item]) -> lis
     except ClassifierError as error:
         raise ClassifierError(f"classifier {name!r} failed: {error}") from error
     except Exception as error:  # a user's model may raise anything
-        raise ClassifierError(f"classifier {name!r} failed: {type(error).__name__}: {error}") from error
+        raise ClassifierError(f"classifier {name!r} failed: {in_one_line(error)}") from error
     if not isinstance(labels, list):
-        raise ClassifierError(f"classifier {name!r} must give a list of labels, gave {labels!r}")
+        raise ClassifierError(f"classifier {name!r} must give a list of labels, gave {shown(labels)}")
     if len(labels) != len(items):
         raise ClassifierError(f"classifier {name!r} gave {len(labels)} labels for {len(items)} items")
     return labels
@@ -241,4 +241,4 @@ def teach(name: str, classifier: Classifier, item: Item, label: Label) -> None:
     try:
         classifier.learn(item, label)
     except Exception as error:  # a user's model may raise anything
-        raise ClassifierError(f"classifier {name!r} failed to learn: {type(error).__name__}: {error}") from error
+        raise ClassifierError(f"classifier {name!r} failed to learn: {in_one_line(error)}") from error

@@ -26,7 +26,7 @@ import numpy as np
 from cosend.classifiers.adapters import plain
 from cosend.core.checks import check_callable, check_kind, check_one_of, check_text, check_whole, is_number
 from cosend.core.kernel.ledger import Floats
-from cosend.errors import ContextError, SettingError, shown
+from cosend.errors import ContextError, SettingError, in_one_line, shown
 from cosend.site.features import AllFeatures
 from cosend.site.items import feature_column, number_column, time_of_day
 from cosend.site.past import Codes, Past, RecentValues
@@ -321,7 +321,7 @@ class FromFunction(_Axis):
         try:
             value = self.function(item)
         except Exception as error:  # a user's function may raise anything
-            raise ContextError(f"context {self.name!r} failed: {type(error).__name__}: {error}") from error
+            raise ContextError(f"context {self.name!r} failed: {in_one_line(error)}") from error
         if not is_number(value) or not 0.0 <= value <= 1.0:
             raise ContextError(f"context {self.name!r} must be in [0, 1], its function returned {shown(value)}")
         return float(value)
