@@ -86,3 +86,19 @@ def test_whoever_reads_may_stop(tmp_path: Path) -> None:
         assert process.wait(timeout=60) == 0
         assert b"Traceback" not in process.stderr.read()
         process.stderr.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file here is always full")
+def test_decisions_that_cannot_be_written_are_said_in_a_line(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "cosend.cli", "classify", "network.toml", "--site", "south"],
+            cwd=tmp_path,
+            input=lines(item(5.0)).encode(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    assert b"error: the decisions cannot be written (No space left on device)" in done.stderr

@@ -57,10 +57,11 @@ class Pipe:
                 if monotonic() - shown > SHOWN_EVERY_S:
                     shown = monotonic()
                     self.watch(self.lines, self.wrong, self.lines / (shown - begun))
-        except BrokenPipeError:  # whoever reads has enough
-            os.dup2(
-                os.open(os.devnull, os.O_WRONLY), self.target.fileno()
-            )  # so that Python does not complain at the end
+        except OSError as error:
+            # What is left in the buffer goes nowhere, so that Python does not complain at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.target.fileno())
+            if not isinstance(error, BrokenPipeError):  # else whoever reads has enough
+                raise CosendError(f"the decisions cannot be written ({error.strerror})") from error
         finally:
             await self.node.stop()
         return self.wrong
