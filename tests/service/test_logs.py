@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 from typing import Any
 
 import pytest
 
+from cosend.errors import LabelWarning
 from cosend.service.logs import Lines, Text, set_up_logs
 
 
@@ -42,14 +44,22 @@ def test_people_get_text() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_all_logs_go_to_standard_error(form: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_logs_go_to_standard_error(
+    form: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = logging.getLogger()
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)  # put back afterwards
     before, level = root.handlers[:], root.level
     try:
         set_up_logs("north", form)
         logging.getLogger("cosend.node").warning("arm failed", extra={"arm": "old"})
         logging.getLogger("uvicorn.error").warning("hm")
         logging.getLogger("uvicorn.access").info("GET /")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            logging.captureWarnings(False)
+            logging.captureWarnings(True)
+            warnings.warn("that is odd", LabelWarning, stacklevel=1)
         root.handlers[0].flush()
     finally:
         root.handlers[:], root.level = before, level
@@ -58,5 +68,6 @@ def test_all_logs_go_to_standard_error(form: Any, capsys: pytest.CaptureFixture[
     told = capsys.readouterr()
     assert told.out == ""
     assert [line for line in told.err.splitlines() if "GET" in line] == []
-    assert len(told.err.splitlines()) == 2
+    assert len(told.err.splitlines()) == 3
+    assert "LabelWarning: that is odd" in told.err
     assert sys.stderr is not None

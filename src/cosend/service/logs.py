@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import time
+import warnings
 from typing import Any, Final, Literal
 
 PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
@@ -42,6 +43,11 @@ class Text(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
+def _without_source(message: Warning | str, category: type[Warning], *_: Any) -> str:
+    """Return a warning as a line: where in the server it came up says nothing to those who read logs."""
+    return f"{category.__name__}: {message}"
+
+
 def set_up_logs(site: str, form: Literal["json", "text"]) -> None:
     """Let all logs of the process go to standard error."""
     handler = logging.StreamHandler(sys.stderr)
@@ -50,6 +56,7 @@ def set_up_logs(site: str, form: Literal["json", "text"]) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
     logging.captureWarnings(True)
+    warnings.formatwarning = _without_source  # type: ignore[assignment]  # it is called by place
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True
