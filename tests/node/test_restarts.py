@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cosend import Patience, ZoomingKLUCB
+from cosend import Context, Patience, ZoomingKLUCB
 from cosend.errors import StateError, Unavailable
 from cosend.node import node as module
 from cosend.node.flight import Decided
@@ -184,8 +185,9 @@ def test_what_cannot_be_changed_under_what_was_learnt_is_refused(tmp_path: Path)
     async def work() -> None:
         async with running(setup_of(), tmp_path) as node:
             await busy(node, 3)
+        other_context = replace(setup_of(), axes=[Context("age", range=(0, 120))])
         named = setup_of(policy=ZoomingKLUCB()), setup_of(score_local="used")
-        for changed in (setup_of(seed=5), setup_of(patience=Patience(wait_limit=7)), *named):
+        for changed in (setup_of(seed=5), setup_of(patience=Patience(wait_limit=7)), other_context, *named):
             before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
             with pytest.raises(StateError, match="start anew in another folder"):
                 await Node(changed, tmp_path).start()

@@ -26,12 +26,13 @@ from cosend.core.learner.state import State
 from cosend.errors import StateError, in_one_line
 from cosend.node.lessons import taught
 from cosend.node.setup import Setup
-from cosend.site.events import Event, ModeChanged
+from cosend.site.events import Event, ModeChanged, Started
 from cosend.site.fold import fold
 from cosend.site.lessons import LearnsFrom, taught_by
 from cosend.site.messages import Lesson
 from cosend.site.recovery import newest, read_events
 from cosend.site.rules import Rules
+from cosend.site.wire import decode
 from cosend.stores.event_log import EventLog
 from cosend.stores.log_index import LogIndex
 from cosend.stores.snapshots import write_snapshot
@@ -74,6 +75,7 @@ class Store:
         models = {arm: _copy(arm, model) for arm, model in self.setup.classifiers.items()}
         if not self.log.position:
             return Recovered(self.setup.new_rules(None), models)
+        self._check_context()
         rules, covered, state = newest(self.log, self.setup.axes)
         recovered = Recovered(rules or self.setup.new_rules(None), models, covered=covered)
         if state is not None:
@@ -90,28 +92,34 @@ class Store:
                 recovered.observer = event.classifier or None
             yield event
 
+    def _check_context(self) -> None:
+        """Raise if the file now describes items in another way: what was learnt could not be read any more."""
+        start = decode(self.log.first())
+        if isinstance(start, Started):
+            self._check("context", tuple(start.axes), self.setup.context)
+
     def _check_same(self, rules: Rules) -> None:
         """Raise if the file now says something that cannot be changed under what was learnt.
 
         What it leaves open may be another default than it was: then the folder goes on as it was made.
         """
         setup, fresh, known = self.setup, self.setup.new_rules(None).learner, rules.learner
-        for what, is_told, now, then in (
-            ("policy", setup.policy is not None, fresh.policy.facts(), known.policy.facts()),
-            ("score_local", setup.score_local is not None, fresh.score_local, known.score_local),
-            ("patience", True, fresh.patience, known.patience),
-            ("seed", True, fresh.seed, known.seed),
-        ):
-            if now != then and is_told:
-                raise StateError(
-                    f"{self.log.folder}: was made with the {what} {then}, and the site now has {now}; "
-                    f"go on with that one, or start anew in another folder"
-                )
-            if now != then:
-                LOG.info(
-                    f"no {what} is named: the site goes on with that of its folder, not with today's default",
-                    extra={"of_the_folder": then, "default": now},
-                )
+        self._check("policy", known.policy.facts(), fresh.policy.facts(), named=setup.policy is not None)
+        self._check("score_local", known.score_local, fresh.score_local, named=setup.score_local is not None)
+        self._check("patience", known.patience, fresh.patience)
+        self._check("seed", known.seed, fresh.seed)
+
+    def _check(self, what: str, then: Any, now: Any, *, named: bool = True) -> None:
+        if now != then and named:
+            raise StateError(
+                f"{self.log.folder}: was made with the {what} {then}, and the site now has {now}; "
+                f"go on with that one, or start anew in another folder"
+            )
+        if now != then:
+            LOG.info(
+                f"no {what} is named: the site goes on with that of its folder, not with today's default",
+                extra={"of_the_folder": then, "default": now},
+            )
 
     def costs_of_the_file(self) -> dict[str, float]:
         """Return what the network file said of costs when the site was last started."""
