@@ -7,6 +7,7 @@ import threading
 from contextlib import suppress
 
 CHUNK = 65_536
+FOR_EVER_S = 3_600.0
 
 
 class Proxy:
@@ -26,6 +27,10 @@ class Proxy:
         """Break all connections, and let no new ones through."""
         self.is_cut = True
         self._loop.call_soon_threadsafe(self._break)
+
+    def hang(self) -> None:
+        """Let nothing through, and end nothing; what is connected now stays so for good, whatever is mended."""
+        self.late_s = FOR_EVER_S
 
     def mend(self) -> None:
         """Let everything through, at once."""
@@ -64,7 +69,8 @@ class Proxy:
             writer.close()
             return
         self._writers |= {writer, back}
-        await asyncio.gather(self._pass(reader, back), self._pass(there, writer))
+        with suppress(asyncio.CancelledError):  # it is closed while something is on its way
+            await asyncio.gather(self._pass(reader, back), self._pass(there, writer))
         self._writers -= {writer, back}
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -17,6 +17,7 @@ from cosend.links.link import Announcement, Counts
 from cosend.links.messages import NEWS, ForeignMessage, read_announcement
 
 MISSES: Final = 3  # questions in a row without an answer after which a peer is gone
+MOST_STARTS: Final = 8  # of one site that are remembered
 SHORTEST_S: Final = 0.05  # between two questions: many sites that come together are asked together
 
 
@@ -45,6 +46,9 @@ class Discovery:
     ) -> None:
         self._every_s, self._ask, self._appeared, self._gone, self._counts = every_s, ask, appeared, gone, counts
         self._missed: dict[str, int] = {}  # questions in a row that a site has not answered
+        self._starts: dict[
+            str, tuple[str, ...]
+        ] = {}  # by site that is there: its services, of which each start has one
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -74,19 +78,30 @@ class Discovery:
         """Look for peers now."""
         self._wake.set()
 
-    def found(self, data: bytes) -> None:
-        """Read what a service tells of itself; what is no announcement of a site is counted and passed over."""
+    def found(self, data: bytes) -> tuple[str, str]:
+        """Read what a service tells of itself, and return its site and its id.
+
+        What is no announcement of a site is counted and passed over. A site that was killed and has started again
+        before anybody missed it was gone all the same.
+        """
         try:
             info = msgspec.json.decode(data, type=_Info)
             announcement = read_announcement(info.metadata)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             self._counts.broken += 1
             self._counts.foreign += isinstance(error, ForeignMessage)
-            return
-        self._missed[announcement.site] = 0
+            return "", ""
+        site, starts = announcement.site, self._starts.get(announcement.site, ())
+        if info.id not in starts:
+            if starts:
+                self._gone(site)
+            self._starts[site] = (*starts, info.id)[-MOST_STARTS:]
+        self._missed[site] = 0
         self._appeared(announcement, info.metadata.get(NEWS, ""))
+        return site, info.id
 
     def lost(self, site: str) -> None:
         """Take note that a site is gone."""
         self._missed.pop(site, None)
+        self._starts.pop(site, None)
         self._gone(site)

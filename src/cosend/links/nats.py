@@ -35,6 +35,7 @@ from cosend.version import VERSION
 try:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
+    from nats.aio.subscription import Subscription
     from nats.errors import Error as NatsError
     from nats.micro import add_service
     from nats.micro.request import Request
@@ -49,6 +50,18 @@ WRONG_PROOF: Final = " (wrong user, password, key or credentials)"
 MOST_LOGGED: Final = 20  # different errors between two connections
 CLOSE_S: Final = 2.0  # how long answers that are being made have time to be sent
 FAILURES: Final = (NatsError, OSError, TimeoutError, LinkError)
+
+
+class _Everywhere(Client):
+    """A client whose messages go to all that listen, and not to one of a queue group as services usually do.
+
+    A broker takes a connection that has silently died for alive for minutes. In a group it would get its share of the
+    messages, and they would be lost.
+    """
+
+    async def subscribe(self, subject: str, queue: str = "", *options: Any, **more: Any) -> Subscription:
+        """Listen to a subject, beside all others that do."""
+        return await super().subscribe(subject, "", *options, **more)
 
 
 class NatsLink(Asking):
@@ -148,7 +161,7 @@ class NatsLink(Asking):
         async def on_close() -> None:
             closed.set()
 
-        client = self._client = Client()
+        client = self._client = _Everywhere()
         await client.connect(
             **connect,
             error_cb=self._on_error,
@@ -210,7 +223,15 @@ class NatsLink(Asking):
             await self._exchange("report", self._site, ask_bytes(self._site, []), TWIN_S)
         except LinkError:
             return
-        raise LinkError("announcement", self._site, "refused", "another site of this name answers already")
+        raise self._twin()
+
+    def _beware_of_twin(self, site: str, service: str) -> None:
+        """Warn of another site of this name: both were there, apart, when one of them was connected again."""
+        if site == self._site and self._service is not None and service != self._service.id:
+            self._note(self._twin())
+
+    def _twin(self) -> LinkError:
+        return LinkError("announcement", self._site, "refused", "another site of this name answers already")
 
     async def _register(self) -> None:
         assert self._client is not None  # noqa: S101 - for the type checker
@@ -310,7 +331,7 @@ class NatsLink(Asking):
     async def _on_answer(self, message: Msg) -> None:
         key = message.subject.rpartition(".")[2]
         if key == "info":
-            self._discovery.found(message.data)
+            self._beware_of_twin(*self._discovery.found(message.data))
         elif message.headers and message.headers.get("Status") == NO_RESPONDERS:
             peer = self._waiting.peer(key)
             self._waiting.fail(key, "no responders", "nobody listens under this name")
