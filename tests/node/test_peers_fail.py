@@ -226,6 +226,9 @@ def test_a_peer_that_describes_items_in_another_way_is_asked_and_says_what_it_la
             assert answered == Reply("ill")
             with pytest.raises(Exception, match="the item has no feature 'weight'"):
                 await link.call("east", Call("east", "north", [light], axes), 1.0)
+            both = (await link.call("east", Call("east", "north", [light, heavy], axes), 1.0)).replies
+            assert [reply.label for reply in both] == [None, "ill"]
+            assert "the item has no feature 'weight'" in str(both[0].failed)
             await east.stop(0.5)
             assert south.is_ready
 

@@ -46,9 +46,7 @@ class Discovery:
     ) -> None:
         self._every_s, self._ask, self._appeared, self._gone, self._counts = every_s, ask, appeared, gone, counts
         self._missed: dict[str, int] = {}  # questions in a row that a site has not answered
-        self._starts: dict[
-            str, tuple[str, ...]
-        ] = {}  # by site that is there: its services, of which each start has one
+        self._starts: dict[str, tuple[str, ...]] = {}  # by site: ids of its services, another one for every start
         self._wake = asyncio.Event()
 
     async def run(self) -> None:

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from cosend.core.learner.values import LabelledData
-from cosend.errors import CosendError, NoAnswer, Unavailable
+from cosend.errors import ContextError, CosendError, NoAnswer, Unavailable
 from cosend.links.link import Answered, Context
 from cosend.node.deciding import NONE, copies
 from cosend.node.labels import are_labels, kind_of, replies_of
@@ -45,14 +45,15 @@ class Answering:
         """Label items with local classifiers."""
         node = self.node
         self._check()
-        answer = _Answer(node, call.caller, node.rules.described(call))
-        answer.errors.update(self._withdrawn_before(call))
+        questions, unfit = self._described(call)
+        answer = _Answer(node, call.caller, questions)
+        answer.errors.update(self._withdrawn_before(call) | unfit)
         try:
             await answer.run()
             if not answer.deciding.is_open:  # the disk has failed meanwhile: what models said was not taken
                 raise Unavailable(f"site {node.setup.name!r} had to start again from its log")
             reports = []
-            if any(map(TRAINING, call.questions)):
+            if any(map(TRAINING, call.questions)) and not unfit:
                 reports = [node.rules.report(question.context) for question in answer.questions]
             if any(answer.tickets):
                 await node.commits.done()
@@ -61,6 +62,22 @@ class Answering:
             raise
         node.counts.served[call.caller] += len(call.questions)
         return Answered(answer.replies(), reports)
+
+    def _described(self, call: Call) -> tuple[list[Question], dict[int, str]]:
+        """Return questions as this site describes items, and by place why it cannot; raises if it can do none."""
+        rules = self.node.rules
+        try:
+            return rules.described(call), {}
+        except ContextError:
+            questions, unfit = [*call.questions], dict[int, str]()
+            for place, question in enumerate(call.questions):
+                try:
+                    (questions[place],) = rules.described(call._replace(questions=[question]))
+                except ContextError as error:
+                    unfit[place] = str(error)
+            if len(unfit) == len(questions):
+                raise
+            return questions, unfit
 
     def _withdrawn_before(self, call: Call) -> dict[int, str]:
         """Return the places of requests that were withdrawn before they came, with the reason not to answer them.
