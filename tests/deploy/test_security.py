@@ -15,6 +15,7 @@ from cosend.errors import LinkError
 from cosend.links.nats import NatsLink
 from cosend.links.nats_options import NatsOptions
 from cosend.node.flight import Decided
+from cosend.site.messages import Reply
 from tests.cli.serving import NETWORK, write_network
 from tests.deploy.brokers import DEPLOY, GUIDE, SITES, blocks, broker, make_secrets, running, until_all_are_there
 from tests.links.worlds import Peer, a_call, announcement, server_binary, until
@@ -143,6 +144,27 @@ def test_a_site_cannot_speak_for_another(secured: Secured) -> None:
     secured.play(played)
 
 
+def test_a_site_finds_its_workers_and_no_other_site_can_ask_them(secured: Secured) -> None:
+    async def played() -> None:
+        worker, north, south = (
+            NatsLink(name, secured.options(user, workers_of="north", discover_s=0.2))
+            for name, user in (("north/forest/1", "north"), ("north", "north"), ("south", "south"))
+        )
+        try:
+            for link in (worker, north, south):
+                await link.start(within_s=5.0)
+            await worker.serve(announcement("north/forest/1"), Peer())
+            await until(lambda: "north/forest/1" in north.peers())
+            assert (await north.call("north/forest/1", a_call(1), 5.0)).replies == [Reply(1)]
+            with pytest.raises(LinkError, match=r"(?i)permissions violation"):
+                await south.call("north/forest/1", a_call(1), 5.0)
+        finally:
+            for link in (worker, north, south):
+                await link.close()
+
+    secured.play(played)
+
+
 @pytest.mark.parametrize(
     ("verb", "subject"),
     [
@@ -152,6 +174,7 @@ def test_a_site_cannot_speak_for_another(secured: Secured) -> None:
         ("publish", "cosend.south.left"),
         ("publish", "cosend.south.call.east"),
         ("publish", "_INBOX.south.1.2"),
+        ("publish", "cosend.south.workers.forest.call.south"),
     ],
 )
 def test_what_belongs_to_another_site_is_refused(verb: str, subject: str, secured: Secured) -> None:
