@@ -43,6 +43,13 @@ def test_people_get_text() -> None:
     assert "ValueError: why" in Text().format(record("no", error=ValueError("why")))
 
 
+def test_what_peers_say_is_no_line_of_its_own() -> None:
+    said = "no\n12:00:00 error   all is lost\x1b[2J\ud800 für immer"
+    line = Text().format(record("arm failed", reason=said))
+    assert line.endswith(r"reason=no\n12:00:00 error   all is lost\x1b[2J\ud800 für immer")
+    line.encode()
+
+
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_all_logs_go_to_standard_error(
     form: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -38,7 +38,7 @@ class Text(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as a line, its facts behind what happened."""
-        facts = " ".join(f"{key}={value}" for key, value in vars(record).items() if key not in PLAIN)
+        facts = " ".join(f"{key}={_in_line(value)}" for key, value in vars(record).items() if key not in PLAIN)
         line = f"{time.strftime('%H:%M:%S')} {record.levelname.lower():7} {record.getMessage()} {facts}".rstrip()
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
@@ -46,6 +46,14 @@ class Text(logging.Formatter):
 def _without_source(message: Warning | str, category: type[Warning], *_: Any) -> str:
     """Return a warning as a line: where in the server it came up says nothing to those who read logs."""
     return f"{category.__name__}: {message}"
+
+
+def _in_line(value: Any) -> str:
+    """Return a fact as it stands in a line: peers say some of them, and must not write lines of their own."""
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def set_up_logs(site: str, form: Literal["json", "text"]) -> None:
