@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from cosend.config.scenario import load
+from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Ledger
 from cosend.experiments.scenario import live
 from cosend.experiments.scenario import run as player
@@ -98,8 +99,11 @@ def check_same(world: World, lived: live.Live) -> None:
 
 
 def _check_same_ledger(there: Ledger, here: Ledger) -> None:
-    rows = int(here.site[0]) and min(len(there.rewards), len(here.rewards))
+    rows = int(here.site[col.ROWS])
+    assert rows > 0
+    assert there.site[col.ROWS] == rows
     np.testing.assert_array_equal(there.rewards[:rows], here.rewards[:rows])
+    np.testing.assert_array_equal(there.counts[:rows], here.counts[:rows])
 
 
 def kdd99(folder: Path, data: Path, items: int) -> Path:
