@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from cosend.errors import CosendError
 
@@ -182,3 +182,10 @@ class Problem(msgspec.Struct):
     type: str = "about:blank"
     title: str = ""
     detail: str = ""
+
+
+# Made here, once: msgspec crashes where several threads are the first to make a decoder of the same class.
+DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {
+    kind: msgspec.json.Decoder(kind)
+    for kind in (Decided, Heard, Story, Summary, Arm, ArmsPage, CellsPage, Problem, dict[str, Any])
+}

@@ -170,14 +170,15 @@ class Requests:
 
     def _refused(self, reply: Reply) -> ServiceError:
         try:
-            problem = msgspec.json.decode(reply.body, type=replies.Problem)
+            problem = replies.DECODERS[replies.Problem].decode(reply.body)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             problem = replies.Problem(detail=cut(reply.body.decode(errors="replace").strip(), 200))
         return ServiceError(self.url, reply.status, problem.detail or problem.title or "no reason given", problem.type)
 
     def _read(self, body: bytes, kind: type[T]) -> T:
         try:
-            return msgspec.json.decode(body, type=kind)
+            decoded: T = replies.DECODERS[kind].decode(body)
+            return decoded
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._odd(str(error)) from error
 
