@@ -39,7 +39,15 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 SLOWEST_START_S = 120
 NORMAL_S = 15.0  # within so many seconds after the last fault everything is as if there had been none
-FAULTS = ("kill a site", "freeze a site", "kill the broker", "freeze the broker", "a slow link", "a cut link")
+FAULTS = (
+    "kill a site",
+    "freeze a site",
+    "kill the broker",
+    "freeze the broker",
+    "a slow link",
+    "a cut link",
+    "a link that dies in silence",
+)
 
 
 class Sites:
@@ -224,6 +232,10 @@ def strike(sites: Sites, fault: str, draw: random.Random) -> None:
         sites.broker.thaw()
     elif fault == "a slow link":
         sites.proxies[name].late_s = draw.choice((0.02, 0.3))
+        time.sleep(rest_s)
+        sites.proxies[name].mend()
+    elif fault == "a link that dies in silence":
+        sites.proxies[name].hang()
         time.sleep(rest_s)
         sites.proxies[name].mend()
     else:
