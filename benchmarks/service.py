@@ -4,6 +4,7 @@
     msgspec     routes as the service has them, with nothing behind them
     durable     a site; all that it answers is on the disk
     memory      a site that does not wait for the disk
+    default     as durable, but a site that is told no policy: it runs all its models on every item, and mixes views
 
 All take the same items and give replies of the same form and size. Each is a process; the load comes from one more.
 They are measured in turns, several times, and medians are shown: a machine that does other things disturbs all alike.

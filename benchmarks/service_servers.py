@@ -1,6 +1,6 @@
 """The servers of the service's benchmark, one process each: two echoes, and a site that waits for the disk or does not.
 
-    python -m benchmarks.service_servers pydantic|msgspec|durable|memory|pages PORT FOLDER [--keep-s S]
+    python -m benchmarks.service_servers pydantic|msgspec|durable|memory|default|pages PORT FOLDER [--keep-s S]
 
 `pages` is durable, and has a dashboard. Each ends when its input does, so that none is left behind whatever becomes of
 the process that started it. Beside each other they differ in what they do with a request, not in how uvicorn is set up.
@@ -22,7 +22,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
-from cosend import Context
+from cosend import Context, Policy, ZoomingKLUCB
 from cosend.classifiers.adapters import as_classifier
 from cosend.dashboard.mount import Pages
 from cosend.node import node as running
@@ -32,7 +32,8 @@ from cosend.service.bodies import CLASSIFY, LABELS
 from cosend.service.server import SWITCH_S, Address, serve
 from cosend.service.tokens import Tokens
 
-KINDS = ("pydantic", "msgspec", "durable", "memory")
+KINDS = ("pydantic", "msgspec", "durable", "memory", "default")
+QUICK = ZoomingKLUCB()  # so that the service is what is measured, not the policy
 ARMS = ("well", "ill", "dead")  # each always says its own name
 PRUNE_EVERY_S = 5.0  # in the soak, which has no hours
 
@@ -129,10 +130,10 @@ def said(label: str, _: Any) -> str:
     return label
 
 
-def a_setup(keep_s: float = 7 * DAY_S) -> Setup:
-    """Return a site with one context and three models that cost nothing to run."""
+def a_setup(keep_s: float = 7 * DAY_S, policy: Policy | None = QUICK) -> Setup:
+    """Return a site with one context and three models that cost nothing to run; it runs the one that it uses."""
     models = {arm: as_classifier(partial(said, arm)) for arm in ARMS}
-    return Setup(name="bench", classifiers=models, axes=(Context("age", range=(0, 100)),), keep_s=keep_s)
+    return Setup(name="bench", classifiers=models, axes=(Context("age", range=(0, 100)),), keep_s=keep_s, policy=policy)
 
 
 def serve_echo(app: FastAPI, port: int) -> None:
@@ -164,7 +165,8 @@ def main() -> None:
         return
     if given.keep_s:
         running.PRUNE_EVERY_S = PRUNE_EVERY_S  # type: ignore[misc]
-    node = Node(a_setup(given.keep_s or 7 * DAY_S), given.folder, durable=given.kind != "memory")
+    policy = None if given.kind == "default" else QUICK
+    node = Node(a_setup(given.keep_s or 7 * DAY_S, policy), given.folder, durable=given.kind != "memory")
     serve(node, Address(port=given.port), Tokens({}), Pages(node, Tokens({})) if given.kind == "pages" else None)
 
 
