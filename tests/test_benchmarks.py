@@ -16,7 +16,7 @@ pytestmark = pytest.mark.compiled
 def test_benchmarks_run_at_small_size() -> None:
     measured = {row.what: row.measured for row in rows(0.001)}
     measured |= {row.what: row.measured for row in mixed.rows(0.001)}
-    assert len(measured) == 7 + 6
+    assert len(measured) == 9 + 6
     assert all(measured.values())
 
 

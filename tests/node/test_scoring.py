@@ -101,3 +101,16 @@ def test_failures_beside_the_arm_that_are_far_apart_leave_nobody_out(tmp_path: P
             assert node.counts.openings["mostly"] == 0
 
     run(work())
+
+
+def test_what_is_said_beside_the_arm_tells_which_labels_are_known(tmp_path: Path) -> None:
+    async def work() -> None:
+        setup = setup_of({"number": lambda _: 1, "text": lambda _: "ill"}, strict_labels=True)
+        async with running(setup, tmp_path) as node:
+            (made,) = await node.classify([{"age": 20.0}])
+            assert isinstance(made, Decided)
+            other = "ill" if made.arm == "number" else 1
+            heard = await node.label([Given(made.id, other)])
+            assert len(heard.learnt) == 1
+
+    run(work())

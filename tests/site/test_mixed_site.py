@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cosend import AskPeer, Choice, Context, LabelledData, Learner, MixedViews, Site, ZoomingKLUCB, replay
-from cosend.errors import ArmError, ContextError, SettingError
+from cosend.errors import ArmError, ContextError, RewardError, SettingError
 from cosend.site.context import Axis
 from tests.site.test_fold import everything
 
@@ -111,6 +111,8 @@ def test_a_label_scores_local_classifiers_beside_the_arm_and_no_other() -> None:
     for name in ("a", "far"):
         with pytest.raises(ArmError, match="beside its arm"):
             learner.learn(choice.id, 1.0, others={name: 1.0})
+    with pytest.raises(RewardError, match="'b' for decision"):
+        learner.learn(choice.id, 1.0, others={"b": 1.5})
     learner.learn(choice.id, 1.0, others={"b": 0.0})
     cells = [cell for cell in learner.cells().values() if cell.estimates["b"].reward_count]
     assert cells
