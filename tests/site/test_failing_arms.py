@@ -12,7 +12,7 @@ import pytest
 from cosend import Context, CoS, LabelledData, Network, Patience, Phase, Site, ZoomingKLUCB
 from cosend.core.policy.parts import Policy
 from cosend.errors import NetworkError, NoAnswer, SettingError, SomeUnanswered
-from cosend.site.backoff import LONGEST, Backoff
+from cosend.site.backoff import LONGEST
 from cosend.site.messages import Call, Forward, Question, Reply
 from tests.site.test_site import (
     ONE_CELL,
@@ -349,19 +349,6 @@ def test_a_paused_arm_is_not_used_and_comes_back_with_what_was_known() -> None:
     with pytest.raises(NoAnswer, match="all of them are paused"):
         lab.classify({"x": 0.5})
     assert hq.serve(Call("hq", "lab", []))[:1] == []
-
-
-def test_a_backoff_doubles_up_to_its_limit_and_is_forgotten_when_the_arm_works() -> None:
-    backoff = Backoff()
-    rests = []
-    for _ in range(14):
-        backoff.failed("a", 100, "down")
-        rests.append(next(n for n in range(5000) if "a" not in backoff.resting(100 + n)))
-    assert rests[:4] == [2, 4, 8, 16]
-    assert rests[-1] == LONGEST
-    backoff.worked("a")
-    backoff.failed("a", 100, "down")
-    assert "a" not in backoff.resting(102)
 
 
 def test_failures_leave_the_same_decisions_whatever_happened_to_run_first() -> None:
