@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from cosend.errors import DecisionError, SettingError, Unavailable
+from cosend.node import recall
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.looking import Looking
 from cosend.node.node import Node
+from cosend.site.wire import decode
 from tests.node.sites import crash, run, running, setup_of
 
 ITEM = {"age": 50.0}
@@ -212,5 +214,33 @@ def test_what_was_not_acknowledged_when_the_site_was_killed_is_asked_for_again(t
             assert node.rules.learner.waiting_count == 0  # it was taken back
             assert (await decided(node, "one")).id == "one"
             assert node.rules.learner.waiting_count == 1
+
+    run(work())
+
+
+def test_many_ids_that_are_asked_for_again_read_each_event_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = 0
+
+    def counted(event: bytes) -> Any:
+        nonlocal read
+        read += 1
+        return decode(event)
+
+    async def work() -> None:
+        async with running(setup_of(), tmp_path) as node:
+            names: list[str | None] = [f"{n}" if n % 3 else f"name {n}" for n in range(1, 601)]
+            items = [{"age": n % 100} for n in range(600)]
+            first = await node.classify(items, names)
+            assert all(isinstance(each, Decided) for each in first)
+            await node.label([Given(name or "", "ill") for name in names[::2]])
+            monkeypatch.setattr(recall, "decode", counted)
+            assert await node.classify(items, names) == first
+            assert 0 < read <= 2 * node.commits.position  # and not some for each of the 600
+            past = recall.recall_all(node.store.index, range(-1, 700), node.setup.most_flights)
+            assert [*past] == [*range(1, 601)]
+            assert [each.labelled for each in past.values()] == [True, False] * 300
+            assert {each.truth for each in past.values()} == {"ill", None}
 
     run(work())

@@ -372,26 +372,3 @@ def test_an_error_in_a_model_names_it() -> None:
     site = Site("lab", classifiers={"broken": broken}, context=UNIT)
     with pytest.raises(NoAnswer, match="classifier 'broken' failed: ZeroDivisionError: broken"):
         site.classify({"x": 0.1})
-
-
-class Unprintable(Exception):
-    """An error that cannot say what it is."""
-
-    def __str__(self) -> str:
-        raise ValueError("no words")
-
-
-@pytest.mark.parametrize(
-    ("error", "said"), [(Unprintable(), "Unprintable"), (ValueError("many\nlines\n" * 1_000), "ValueError: many lines")]
-)
-def test_whatever_a_model_raises_is_told_in_a_line(error: Exception, said: str) -> None:
-    def raises(_: Any) -> str:
-        raise error
-
-    site = Site("here", classifiers={"bad": raises}, context=UNIT)
-    with pytest.raises(NoAnswer) as told:
-        site.classify({"x": 0.5})
-    assert told.value.reasons["bad"].startswith(f"classifier 'bad' failed: {said}")
-    assert len(told.value.reasons["bad"].splitlines()) == 1
-    site.add_classifier("good", high)
-    assert site.classify({"x": 0.7}).arm == "good"

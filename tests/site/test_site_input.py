@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cosend import Context, CoS, Network, Site
-from cosend.errors import ContextError, CosendError, RewardError, SettingError
+from cosend.errors import ContextError, CosendError, NoAnswer, RewardError, SettingError
 from cosend.site.messages import Call, Question
 
 TRAINING_FIRST = CoS(slices=1, exploration_exponent=0.05, order="train_first", share_labels="always")
@@ -149,3 +149,26 @@ def test_a_peer_whose_reward_raises_is_reported_after_all_labels_are_settled_and
         lab.learn_many([decision.id for decision in made], [1] * 40)
     assert lab.open == {}
     assert len(seen) == told > 1
+
+
+class Unprintable(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(Unprintable(), "Unprintable"), (ValueError("many\nlines\n" * 1_000), "ValueError: many lines")]
+)
+def test_whatever_a_model_raises_is_told_in_a_line(error: Exception, said: str) -> None:
+    def raises(_: Any) -> str:
+        raise error
+
+    site = Site("here", classifiers={"bad": raises}, context=Context("x", range=(0, 1)))
+    with pytest.raises(NoAnswer) as told:
+        site.classify({"x": 0.5})
+    assert told.value.reasons["bad"].startswith(f"classifier 'bad' failed: {said}")
+    assert len(told.value.reasons["bad"].splitlines()) == 1
+    site.add_classifier("good", lambda _: 1)
+    assert site.classify({"x": 0.7}).arm == "good"

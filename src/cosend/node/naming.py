@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cosend.errors import SettingError
 from cosend.node.deciding import Deciding
 from cosend.node.flight import Decided, Result
 from cosend.node.labelling import number_of
-from cosend.node.recall import recall
+from cosend.node.recall import Past, recall_all
 from cosend.node.setup import Setup
 from cosend.stores.log_index import LogIndex
 
@@ -46,17 +46,21 @@ class Naming:
         return [results[name or place] for place, name in enumerate(names)]
 
     def _told_before(self, names: Sequence[str]) -> Iterator[tuple[str, Decided]]:
-        """Yield what was told of decisions that have one of these names."""
-        for name, number in self.index.named(names).items() if names else ():
-            past = recall(self.index, number, self.setup.most_flights)
-            if past is not None:  # else its events were removed: it is no longer remembered
-                yield name, past.decided(name)
+        """Yield what was told of decisions that have one of these names; of what was removed, nothing is known."""
+        named = self.index.named(names) if names else {}
+        known = self._recalled(named.values())
+        for name, number in named.items():
+            if number in known:
+                yield name, known[number].decided(name)
+
+    def _recalled(self, numbers: Iterable[int]) -> dict[int, Past]:
+        return recall_all(self.index, numbers, self.setup.most_flights)
 
     async def _numbers_are_settled(self, names: Sequence[str]) -> None:
         """Wait until the disk says whose the numbers are that a client wants as names; nobody gets them meanwhile."""
         last = self.deciding.rules.learner.last_id
         wanted = {name for name in names if 0 < number_of(name) <= last}
-        if not wanted or all(self._is_settled(number_of(name)) for name in wanted):
+        if not wanted or self._are_settled({number_of(name) for name in wanted}):
             return
         self.deciding.requests.has_numbers_as_names = True
         self._wanted |= wanted
@@ -65,8 +69,9 @@ class Naming:
         finally:
             self._wanted -= wanted
 
-    def _is_settled(self, number: int) -> bool:
-        return bool(self.index.names_of([number])) or recall(self.index, number, self.setup.most_flights) is not None
+    def _are_settled(self, numbers: set[int]) -> bool:
+        unnamed = numbers - {*self.index.names_of(numbers)}
+        return unnamed <= self._recalled(unnamed).keys()
 
     def _check_names(self, names: Sequence[str]) -> None:
         """Raise if a client's new id is that of a decision to which another client gave none."""
@@ -75,9 +80,9 @@ class Naming:
             if name.startswith("#"):
                 raise SettingError("an id", name, "not a number after '#': these are the site's own")
         taken = [number for number in numbers if number <= self.deciding.rules.learner.last_id]
-        for number in set(taken) - {*self.index.names_of(taken)} if taken else ():
-            if recall(self.index, number, self.setup.most_flights) is not None:
-                raise SettingError("an id", numbers[number], "one that no other decision has")
+        unnamed = {*taken} - {*self.index.names_of(taken)} if taken else set()
+        for number in self._recalled(unnamed):
+            raise SettingError("an id", numbers[number], "one that no other decision has")
         self.deciding.requests.has_numbers_as_names |= bool(numbers)
 
     def is_taken(self, number: int) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from cosend.node.flight import PHASE_NAMES, Decided
 from cosend.site.events import Answered, Chosen, Labelled, Shown
 from cosend.site.wire import decode
 from cosend.stores.log_index import LogIndex, Row
+
+NEAR: Final = 16  # numbers that are no further apart are looked for together
 
 
 @dataclass
@@ -36,22 +40,41 @@ class Past:
 
 
 def recall(index: LogIndex, number: int, widest: int) -> Past | None:
-    """Return a decision by its number; None if nobody was told of it, or its events were removed.
+    """Return a decision by its number; None if nobody was told of it, or its events were removed."""
+    return recall_all(index, [number], widest).get(number)
 
-    No event may tell of decisions whose numbers are further apart than `widest`.
+
+def recall_all(index: LogIndex, numbers: Iterable[int], widest: int) -> dict[int, Past]:
+    """Return decisions by their numbers, those that somebody was told of and whose events are left.
+
+    Each event is read once, however many of the decisions it tells of: a client that has lost the reply to many items
+    asks for all of them again. No event may tell of decisions whose numbers are further apart than `widest`.
     """
-    past: Past | None = None
-    for row in index.events_of(number, widest) if number > 0 else ():
-        event = decode(row.event)
-        if isinstance(event, Chosen):
-            past = _chosen(event, number - event.first)
-        elif past is not None and isinstance(event, Answered | Shown) and number in event.ids:
-            _answered(past, row, event, event.ids.index(number))
-    if past is None or not past.told:
-        return None
-    for event_number in index.labelled([number]).values():
-        _labelled(past, index.events(event_number, 1), number)
-    return past
+    wanted = sorted({number for number in numbers if number > 0})
+    found: dict[int, Past] = {}
+    for lowest, highest in _runs(wanted):
+        for row in index.events_of(lowest, highest, widest):
+            event = decode(row.event)
+            if isinstance(event, Chosen):
+                last = event.first + len(event.arms) - 1
+                for number in wanted[bisect_left(wanted, event.first) : bisect_right(wanted, last)]:
+                    found.setdefault(number, _chosen(event, number - event.first))
+            elif isinstance(event, Answered | Shown):
+                for place, number in enumerate(event.ids):
+                    if number in found:
+                        _answered(found[number], row, event, place)
+    found = {number: past for number, past in found.items() if past.told}
+    _note_labels(index, found)
+    return found
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the ends of the runs of numbers that are near each other."""
+    start = 0
+    for end in range(1, len(numbers) + 1):
+        if end == len(numbers) or numbers[end] - numbers[end - 1] > NEAR:
+            yield numbers[start], numbers[end - 1]
+            start = end
 
 
 def _chosen(event: Chosen, place: int) -> Past:
@@ -70,9 +93,14 @@ def _answered(past: Past, row: Row, event: Answered | Shown, place: int) -> None
         past.label = event.labels[place]
 
 
-def _labelled(past: Past, rows: list[Row], number: int) -> None:
-    past.labelled = True
-    for row in rows:
-        event = decode(row.event)
-        if isinstance(event, Labelled) and number in event.ids:
-            past.truth = event.truths[event.ids.index(number)]
+def _note_labels(index: LogIndex, found: dict[int, Past]) -> None:
+    """Note the true labels of decisions that have come."""
+    labelled = index.labelled(found) if found else {}
+    for number in labelled:
+        found[number].labelled = True
+    for event_number in {*labelled.values()}:
+        for row in index.events(event_number, 1):
+            event = decode(row.event)
+            for number, truth in zip(event.ids, event.truths, strict=True) if isinstance(event, Labelled) else ():
+                if number in found:
+                    found[number].truth = truth

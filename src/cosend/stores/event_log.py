@@ -31,8 +31,8 @@ from uuid import uuid4
 
 from cosend.core.checks import check_path, check_text, check_whole
 from cosend.errors import StateError
+from cosend.stores.log_index import BY_WIDTH, Change, Statement
 from cosend.stores.log_index import SCHEMA as INDEX
-from cosend.stores.log_index import Change, Statement
 from cosend.stores.whole_file import sync_folder
 
 FILE: Final = "events.sqlite"
@@ -92,6 +92,7 @@ class EventLog:
             try:
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}")
                 self._connection.execute(f"PRAGMA journal_size_limit = {LONGEST_WAL}")
+                self._connection.executescript(f"DROP INDEX IF EXISTS decided; {BY_WIDTH}")  # logs had another one
                 self._find_ends()
             except BaseException:
                 self._connection.close()

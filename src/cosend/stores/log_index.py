@@ -16,8 +16,15 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
-SCHEMA: Final = """
-CREATE INDEX decided ON events (first, last) WHERE first IS NOT NULL;
+# Events by how many numbers they span. Among those that span about as many, few can tell of any one decision, so it is
+# found at once; among all of them, every event that begins before it might reach as far as that.
+WIDTHS: Final = (1, 16, 256, 4_096)
+WIDTH: Final = (
+    f"CASE {' '.join(f'WHEN last - first < {w} THEN {n}' for n, w in enumerate(WIDTHS))} ELSE {len(WIDTHS)} END"
+)
+BY_WIDTH: Final = f"CREATE INDEX IF NOT EXISTS by_width ON events ({WIDTH}, first, last) WHERE first IS NOT NULL;"
+SCHEMA: Final = f"""
+{BY_WIDTH}
 CREATE TABLE names (name TEXT PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX named ON names (id);
 CREATE TABLE labels (id INTEGER PRIMARY KEY, event INTEGER NOT NULL);
@@ -108,10 +115,12 @@ class LogIndex:
         query = "SELECT 1 FROM names WHERE name NOT GLOB '*[^0-9]*' LIMIT 1"
         return self._connection.execute(query).fetchone() is not None
 
-    def events_of(self, decision: int, widest: int) -> list[Row]:
-        """Return the events that may tell of a decision; none spans more numbers than `widest`."""
-        query = "SELECT number, at, event FROM events WHERE first BETWEEN ? AND ? AND last >= ? ORDER BY number"
-        return self._rows(query, (decision - widest, decision, decision))
+    def events_of(self, lowest: int, highest: int, widest: int) -> list[Row]:
+        """Return the events that may tell of decisions between two numbers; none spans more numbers than `widest`."""
+        one = f"SELECT number, at, event FROM events WHERE first IS NOT NULL AND {WIDTH} = ?"  # noqa: S608 - ours
+        query = " UNION ALL ".join([f"{one} AND first BETWEEN ? AND ? AND last >= ?"] * (len(WIDTHS) + 1))
+        values = [(n, lowest - width, highest, lowest) for n, width in enumerate((*WIDTHS, widest))]
+        return self._rows(f"{query} ORDER BY number", [*chain.from_iterable(values)])
 
     def events(self, start: int, count: int) -> list[Row]:
         """Return so many events from a number on."""
@@ -125,10 +134,9 @@ class LogIndex:
 
     def oldest_decision(self) -> int | None:
         """Return the smallest number of a decision that events are left of."""
-        number: int | None = self._connection.execute(
-            "SELECT MIN(first) FROM events WHERE first IS NOT NULL"
-        ).fetchone()[0]
-        return number
+        query = f"SELECT MIN(first) FROM events WHERE first IS NOT NULL AND {WIDTH} = ?"  # noqa: S608 - ours
+        found = [self._connection.execute(query, (n,)).fetchone()[0] for n in range(len(WIDTHS) + 1)]
+        return min((number for number in found if number is not None), default=None)
 
     def names_before(self, decision: int) -> list[int]:
         """Return the numbers of decisions before this one that have names."""

@@ -1,0 +1,64 @@
+"""What is found in a log by the decisions that events tell of: all of it, and without reading the log."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cosend.stores.event_log import EventLog
+from cosend.stores.log_index import WIDTHS, LogIndex
+
+WIDEST = 20_000
+RANGES = [(1, 1), (17, 17), (500, 510), (2_999, 2_999), (9_000, 9_000), (1, 50_000), (60_000, 60_001)]
+
+
+@pytest.fixture
+def spans() -> list[tuple[int, int] | None]:
+    """Return what events tell of: single decisions, a few, and so many that hardly any log has such an event."""
+    draw, found = random.Random(1), list[tuple[int, int] | None]()
+    for first in range(1, 3_000):
+        width = draw.choice([0, 0, 1, *(draw.randrange(most) for most in (*WIDTHS, WIDEST))])
+        found.append(draw.choice([None, (first, first + width)]))
+    return found
+
+
+def test_events_are_found_by_the_decisions_they_tell_of(tmp_path: Path, spans: list[tuple[int, int] | None]) -> None:
+    with EventLog(tmp_path, site="north", durable=False) as log:
+        log.append([b"event"] * len(spans), [span or (None, None) for span in spans])
+        with closing(LogIndex(log.reader())) as index:
+            told = [(number, *span) for number, span in enumerate(spans) if span is not None]
+            for lowest, highest in RANGES:
+                expected = [number for number, first, last in told if first <= highest and last >= lowest]
+                assert [row.number for row in index.events_of(lowest, highest, WIDEST)] == expected
+            assert index.oldest_decision() == min(first for _, first, _ in told)
+
+
+def test_of_many_events_few_are_looked_at(tmp_path: Path) -> None:
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    with EventLog(tmp_path, site="north", durable=False) as log:
+        log.append([b"event"] * 20_000, [(n, n + n % 2) for n in range(1, 20_001)])
+        with closing(log.reader()) as connection:
+            connection.set_progress_handler(count, 100)
+            rows = LogIndex(connection).events_of(19_990, 19_990, WIDEST)
+            assert [row.number for row in rows] == [19_988, 19_989]
+            assert LogIndex(connection).oldest_decision() == 1
+    assert steps < 10  # a thousand instructions of SQLite; reading all that begins before takes a hundred thousand
+
+
+def test_a_log_without_the_index_gets_it_when_it_is_opened(tmp_path: Path) -> None:
+    with EventLog(tmp_path, site="north") as log:
+        log.append([b"event"], [(3, 4)])
+        log._connection.executescript("DROP INDEX by_width; CREATE INDEX decided ON events (first, last)")
+    with EventLog(tmp_path, site="north") as log, closing(log.reader()) as connection:
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+        assert ("by_width" in names, "decided" in names) == (True, False)
+        assert [row.number for row in LogIndex(connection).events_of(4, 4, WIDEST)] == [0]
