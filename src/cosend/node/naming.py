@@ -40,9 +40,9 @@ class Naming:
             answers = await asyncio.shield(request.done)  # others may wait for it too
             for place, result in zip(places, answers, strict=True):
                 results[names[place] or place] = result
-        for name, other in flying.items():
-            answers = await asyncio.shield(other.done)
-            results[name] = answers[list(other.names or ()).index(name)]
+        for other in {*flying.values()}:
+            both = zip(other.names or (), await asyncio.shield(other.done), strict=True)
+            results.update((name, answer) for name, answer in both if name is not None and flying.get(name) is other)
         return [results[name or place] for place, name in enumerate(names)]
 
     def _told_before(self, names: Sequence[str]) -> Iterator[tuple[str, Decided]]:
