@@ -54,6 +54,8 @@ def test_decisions_labels_and_what_the_site_knows_of_them(service: Service) -> N
         story = site.decision(first.id)
         assert (story.label, story.truth, story.labelled, story.context) == ("well", "well", True, [0.3])
         assert site.classify_one({"age": 99}, first.id) == first  # the same id, the same decision
+        for name in (".", "..", "a/../b"):  # which are parts of a path for whoever reads it as one
+            assert site.decision(site.classify_one({"age": 30}, name).id).id == name
 
 
 def test_what_the_site_shows_of_itself_and_what_an_operator_changes(service: Service) -> None:
@@ -300,6 +302,9 @@ def test_what_cannot_be_sent_is_refused_before_it_is_sent() -> None:
             site.classify({"age": 1})
         with pytest.raises(SettingError, match="a label"):
             site.label_many([("a",)])
+        for label, cost in ((float("nan"), None), (np.float32("inf"), None), ("ill", float("nan"))):
+            with pytest.raises(SettingError, match="a label"):
+                site.label("a", label, cost=cost)
         with pytest.raises(SettingError, match="id"):
             site.decision(3)  # type: ignore[arg-type]
 

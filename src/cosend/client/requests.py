@@ -197,6 +197,8 @@ def _ids(ids: Iterable[str | None] | None, count: int) -> list[str]:
 def _truth(label: Sequence[Any]) -> Truth:
     if not isinstance(label, tuple | list) or not 2 <= len(label) <= 3:
         raise SettingError("a label", label, "(id, label) or (id, label, cost)")
+    if any(isinstance(each, float | np.floating) and not np.isfinite(each) for each in label):
+        raise SettingError("a label", label, "without numbers that are not finite: JSON would carry them as nothing")
     return Truth(*label)
 
 
@@ -234,7 +236,7 @@ def _plain(value: Any) -> Any:
 
 def _quoted(what: str, name: str) -> str:
     check_kind(what, name, str, "text")
-    return quote(name, safe="")
+    return quote(name, safe="") if name.strip(".") else "%2E" * len(name)  # dots alone are a step in a path
 
 
 def _page(path: str, start: int) -> Call:
