@@ -324,10 +324,14 @@ class MixedTwin(Twin):
         """Multiply every weight by how likely the view held the gains, about as if there were one of them."""
         judges = [(kept.used, reward)]
         judges += [(kept.forecasts[name], gain) for name, gain in scored.items() if name in kept.forecasts][:128]
+        mean = 0.0
+        for weight, forecast in zip(self.weights, kept.used, strict=True):
+            mean += weight * forecast
+        share = self._settings.share * sureness(mean)
         for number in range(len(self.weights)):
             likely = 1.0
-            for forecast, gain in judges:
-                likely *= chance(forecast[number], gain)
+            for forecasts, gain in judges:
+                likely *= chance(forecasts[number], gain)
             power = 1
             while power < len(judges):
                 likely, power = math.sqrt(likely), 2 * power
@@ -335,7 +339,6 @@ class MixedTwin(Twin):
         total = 0.0
         for weight in self.weights:
             total += weight
-        share = self._settings.share
         self.weights = [(1 - share) * (weight / total) + share / len(self.weights) for weight in self.weights]
 
     def _enter_label(self, cell: TwinCell, memory: float, waited: Waiting, reward: float, scored: Scores) -> None:
@@ -355,6 +358,12 @@ class MixedTwin(Twin):
             return 4 * [*group].index(used) + 2 * (used in self._peers) + (reward >= 0.5)
         gains = {**scored, used: reward}
         return sum(2**bit for bit, name in enumerate([*self._own][:4]) if gains.get(name, 0.0) >= 0.5)
+
+
+def sureness(mean: float) -> float:
+    """Return by what the share is multiplied when all views together forecast this of the used arm."""
+    certain = 2 * min(max(mean, 0.01), 0.99) - 1
+    return max(0.01, (certain * certain) * (certain * certain))
 
 
 def chance(forecast: float, gain: float) -> float:

@@ -2,7 +2,7 @@
 
 weight      times the root of how likely the view held the gains of all arms that are scored: their number, rounded up
             to a power of two, says which root, because square roots are quick; then as shares of one, of which a
-            little is spread over all views
+            little is spread over all views, the less of it the less sure it was what the used arm gains
 every row   N = g N + 1 and S = g S + gain for each arm that is scored, g the memory of the view
 """
 
@@ -17,6 +17,7 @@ from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 
 LEAST_CHANCE: Final = 0.01  # a forecast is never taken for surer than this
+LEAST_SPREAD: Final = 0.01  # of the share, when an arm is used that is right as often as a coin
 MOST_JUDGES: Final = 128  # local classifiers that weigh views: the product of more chances might be 0
 PATTERN_BITS: Final = 4
 
@@ -59,9 +60,10 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
     The rows of the item are not needed in `kept` any more when this is done: what is likely takes their places.
     """
     views, count, own = ledger.views, ledger.site[col.VIEWS], ledger.site[col.OWN_COUNT]
-    likely, judges, total = kept[:count], 1, 0.0
+    likely, used, judges, total = kept[:count], kept[count * (1 + own) : count * (2 + own)], 1, 0.0
+    share = share_to_spread(ledger, used)
     likely[:] = 1.0
-    hold(likely, kept[count * (1 + own) : count * (2 + own)], gain)
+    hold(likely, used, gain)
     for function in range(min(others.shape[0], MOST_JUDGES)):
         held = kept[count * (1 + function) : count * (2 + function)]
         if is_scored(others, function, arm) and not math.isnan(held[0]):
@@ -71,9 +73,21 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
     for view in range(count):
         views[view, col.VIEW_WEIGHT] *= likely[view]
         total += views[view, col.VIEW_WEIGHT]
-    share = ledger.parameters[col.SHARE]
     for view in range(count):
         views[view, col.VIEW_WEIGHT] = (1.0 - share) * (views[view, col.VIEW_WEIGHT] / total) + share / count
+
+
+@compiled
+def share_to_spread(ledger: Ledger, used: Floats) -> float:
+    """Return how much of the weight a label spreads, from what the views forecast of the arm that was used.
+
+    Where gains are noise a label says little of the views: what is spread there would stay with views that say nothing.
+    """
+    views, mean = ledger.views, 0.0
+    for view in range(used.shape[0]):
+        mean += views[view, col.VIEW_WEIGHT] * used[view]
+    sure = 2.0 * within_reason(mean) - 1.0  # 0 is a coin; it is taken to the fourth power
+    return float(ledger.parameters[col.SHARE] * max(LEAST_SPREAD, (sure * sure) * (sure * sure)))
 
 
 @compiled

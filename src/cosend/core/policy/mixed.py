@@ -100,7 +100,8 @@ class MixedViews(Policy):
     """Mix what all parts of the context forecast; needs neither a horizon nor the right context.
 
     max_cells     a memory limit: at most so many cells of all views together, or None
-    share         of the weight that is spread over all views at every label, so that none is lost when things change
+    share         of the weight that is spread over all views at a label, so that none is lost when things change; less
+                  of it where gains are noise
     bonus         how much is hoped of arms that labels do not score unless they are used: peers, mostly
     home_margin   by how much a peer must be better than what there is at home
     share_labels  pass the label on to a peer after training calls only, or after every call
@@ -109,7 +110,7 @@ class MixedViews(Policy):
     """
 
     max_cells: int | None = None
-    share: float = 0.02
+    share: float = 0.03
     bonus: float = 0.2
     home_margin: float = 0.01
     share_labels: ShareLabels = "always"
