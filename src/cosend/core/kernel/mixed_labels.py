@@ -60,8 +60,7 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
     The rows of the item are not needed in `kept` any more when this is done: what is likely takes their places.
     """
     views, count, own = ledger.views, ledger.site[col.VIEWS], ledger.site[col.OWN_COUNT]
-    likely, used, judges, total = kept[:count], kept[count * (1 + own) : count * (2 + own)], 1, 0.0
-    share = share_to_spread(ledger, used)
+    likely, used, judges = kept[:count], kept[count * (1 + own) : count * (2 + own)], 1
     likely[:] = 1.0
     hold(likely, used, gain)
     for function in range(min(others.shape[0], MOST_JUDGES)):
@@ -70,24 +69,25 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
             hold(likely, held, others[function])
             judges += 1
     take_roots(likely, judges)
+    mean, total = 0.0, 0.0
     for view in range(count):
-        views[view, col.VIEW_WEIGHT] *= likely[view]
-        total += views[view, col.VIEW_WEIGHT]
+        weight = views[view, col.VIEW_WEIGHT]
+        mean += weight * used[view]
+        views[view, col.VIEW_WEIGHT] = weight * likely[view]
+        total += weight * likely[view]
+    share = ledger.parameters[col.SHARE] * part_to_spread(mean)
     for view in range(count):
         views[view, col.VIEW_WEIGHT] = (1.0 - share) * (views[view, col.VIEW_WEIGHT] / total) + share / count
 
 
 @compiled
-def share_to_spread(ledger: Ledger, used: Floats) -> float:
-    """Return how much of the weight a label spreads, from what the views forecast of the arm that was used.
+def part_to_spread(mean: float) -> float:
+    """Return which part of the share a label spreads, from what all views together forecast of the arm that was used.
 
-    Where gains are noise a label says little of the views: what is spread there would stay with views that say nothing.
+    Where gains are luck a label says little of the views: what is spread there would stay with views that say nothing.
     """
-    views, mean = ledger.views, 0.0
-    for view in range(used.shape[0]):
-        mean += views[view, col.VIEW_WEIGHT] * used[view]
     sure = 2.0 * within_reason(mean) - 1.0  # 0 is a coin; it is taken to the fourth power
-    return float(ledger.parameters[col.SHARE] * max(LEAST_SPREAD, (sure * sure) * (sure * sure)))
+    return max(LEAST_SPREAD, (sure * sure) * (sure * sure))
 
 
 @compiled
