@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
-from typing import Any
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numba
 import pytest
+from typer.testing import CliRunner
 
-from cosend.compiled import compiled, compiled_apart, entry_point, telling
+from cosend.cli.main import app
+from cosend.compiled import COMPILING, WAITED, Waited, compiled, compiled_apart, entry_point, event, telling
 from cosend.core.kernel.indices import kl
 from cosend.core.kernel.steps import choose, named_by_index
 from cosend.inner import Inner
 
 pytestmark = pytest.mark.compiled
+warmup: Any = import_module("cosend.cli.warmup")  # the package has the command under this name
 
 
 @compiled
@@ -53,6 +59,52 @@ def test_who_waits_for_the_compiler_is_told_once() -> None:
     assert told == ["compiling"]
     numba.njit(lambda x: x + 3)(1)
     assert told == ["compiling"]
+
+
+def listens(monkeypatch: pytest.MonkeyPatch, *, step_s: float) -> Waited:
+    """Return one that has said nothing yet, for whom every look at the clock is a step after the one before."""
+    moments, waited = itertools.count(0.0, step_s), Waited()
+    monkeypatch.setattr("cosend.compiled.time", SimpleNamespace(monotonic=lambda: next(moments)))
+    monkeypatch.setattr(WAITED, "is_told", True)  # it listens too
+    monkeypatch.setattr("cosend.compiled.WAITED", waited)
+    return waited
+
+
+def compile_a_rule() -> None:
+    rule: Any = compiled(cast("Any", kl).py_func)
+    assert numba.njit(lambda p: rule(p, p))(0.5) == 0.0
+
+
+def test_whoever_waits_long_for_the_first_decision_sees_once_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    waited = listens(monkeypatch, step_s=2.0)
+    with event.install_listener("numba:compile", waited):
+        compile_a_rule()
+        compile_a_rule()
+    assert [record.message for record in caplog.records] == [COMPILING]
+    assert waited.depth == 0
+
+
+def test_nothing_is_said_if_it_is_quick_or_somebody_else_tells_or_it_is_not_ours(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with event.install_listener("numba:compile", listens(monkeypatch, step_s=0.4)):
+        compile_a_rule()
+    with event.install_listener("numba:compile", listens(monkeypatch, step_s=2.0)):
+        with telling(lambda: None):
+            compile_a_rule()
+        assert numba.njit(lambda number: round(number) + max(number, 1))(1) == 2
+    assert caplog.records == []
+
+
+def test_warmup_needs_no_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warmup, "find_spec", lambda name: None)
+    monkeypatch.setattr(warmup, "load", None)
+    printed = CliRunner().invoke(app, ["warmup"])
+    assert printed.exit_code == 0
+    assert "pip install 'cosend[models]'" in printed.stdout
+    assert "ready after" in printed.stdout
 
 
 @pytest.mark.claims

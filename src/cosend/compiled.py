@@ -18,7 +18,9 @@ in its own way, which takes longer and gives the same.
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +36,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 TRIED: Final = ("0.61", "0.68")  # releases of Numba whose insides are known
+UNNOTICED_S: Final = 1.0  # nobody wonders before
+COMPILING: Final = (
+    "cosend is compiling its rules for this machine, once, which takes about ten seconds; "
+    "`cosend warmup` does it in advance"
+)
+LOG: Final = logging.getLogger("cosend")
 PACKAGE: Final = Path(__file__).parent
 FOLDERS: Final = ("core/kernel", "simulation/kernel", "baselines")  # where compiled functions stand
 
@@ -86,6 +94,38 @@ def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
     return _inner(function, forceinline=False)
 
 
+class Waited(event.Listener):  # type: ignore[misc]  # Numba has no types for its insides
+    """Says once that the rules are being compiled, to somebody who waits for it and whom nobody else tells.
+
+    What is found in the cache is not compiled. Inner functions are compiled within entry points, so there is a moment
+    to look at the clock every few milliseconds. A warning of `logging` is seen in scripts and notebooks, which mostly
+    configure nothing, and goes where all else goes in a service.
+    """
+
+    def __init__(self) -> None:
+        self.depth, self.began, self.is_told, self.others_tell = 0, 0.0, False, 0
+
+    def on_start(self, what: Any) -> None:
+        """Say it, if this is one of ours and some time has passed."""
+        self.depth += 1
+        if self.depth == 1:
+            self.began = time.monotonic()
+        function = getattr(what.data["dispatcher"], "py_func", None)
+        ours = str(getattr(function, "__module__", "")).startswith("cosend.")
+        if ours and not self.is_told and not self.others_tell and time.monotonic() - self.began > UNNOTICED_S:
+            self.is_told = True
+            LOG.warning(COMPILING)
+
+    def on_end(self, what: Any) -> None:
+        """Note that a function is compiled."""
+        self.depth -= 1
+
+
+WAITED: Final = Waited()
+if not cast("Any", numba.config).DISABLE_JIT:
+    event.register("numba:compile", WAITED)
+
+
 @contextmanager
 def telling(tell: Callable[[], None]) -> Iterator[None]:
     """Call `tell` when something is compiled for the first time in here: nobody should wait without knowing why."""
@@ -101,8 +141,12 @@ def telling(tell: Callable[[], None]) -> Iterator[None]:
         def on_end(self, what: Any) -> None:
             pass
 
-    with event.install_listener("numba:compile", Told()):
-        yield
+    WAITED.others_tell += 1
+    try:
+        with event.install_listener("numba:compile", Told()):
+            yield
+    finally:
+        WAITED.others_tell -= 1
 
 
 def _inner(function: Callable[P, R], *, forceinline: bool) -> Callable[P, R]:

@@ -11,6 +11,7 @@ import pytest
 
 from cosend import AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase
 from cosend.core.kernel import columns as col
+from cosend.core.kernel import entry_points
 from cosend.core.kernel.ledger import bytes_per_estimate
 from cosend.core.learner.inspection import look_at
 from cosend.core.learner.state import State
@@ -84,13 +85,13 @@ def test_what_peers_told_is_forgotten_when_a_choice_fails(monkeypatch: pytest.Mo
 
     learner = Learner("here", own={"a": 0.0}, peers={"b": 0.0})
     learner.choose(0.5)
-    calls: dict[str, Callable[[], object]] = {
-        "choose_one": lambda: learner.choose(0.5, {"b": LabelledData(0, 0)}),
-        "choose_many": lambda: learner.choose_many([0.5, 0.6], {"b": LabelledData(0, 0)}),
-    }
-    for verb, call in calls.items():
+    calls: list[tuple[object, str, Callable[[], object]]] = [
+        (learner, "_choose_for", lambda: learner.choose(0.5, {"b": LabelledData(0, 0)})),
+        (entry_points, "choose_many", lambda: learner.choose_many([0.5, 0.6], {"b": LabelledData(0, 0)})),
+    ]
+    for owner, verb, call in calls:
         with monkeypatch.context() as patch:
-            patch.setattr(f"cosend.core.kernel.entry_points.{verb}", fails)
+            patch.setattr(owner, verb, fails)
             with pytest.raises(MemoryError):
                 call()
         assert not learner._asked.any()

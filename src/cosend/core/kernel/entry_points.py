@@ -89,24 +89,41 @@ def enter_and_wait(
 
 @entry_point
 def choose_one(arrays: Arrays, context: Floats, asked: Asked, again: int) -> tuple[int, int, int, int, int]:
-    """Choose for one context: (outcome, arm, cell, candidates, id).
+    """Choose for one context by any rule but mixed views: (outcome, arm, cell, candidates, id).
 
     With the outcome BAD_CONTEXT, the place of the arm has the axis.
     """
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
-    bad = first_bad_axis(context, ledger.site[col.CATEGORIES], ledger.site[col.RULE] == BY_MIXTURE)
+    bad = first_bad_axis(context, ledger.site[col.CATEGORIES], False)
     if bad >= 0:
         return BAD_CONTEXT, bad, 0, 0, 0
     arrival = arrival_of(ledger, again)
     status = prepare(ledger, waiting, arrival, again)
     if status != READY:
         return status, EMPTY, 0, 0, 0
-    if ledger.site[col.RULE] == BY_MIXTURE:
-        phase, arm, row, candidates = choose_and_wait(ledger, waiting, context, arrival, again)
-    else:
-        phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
-        if phase != ASK:
-            admit(ledger, waiting, context, row, arm, phase, again)
+    phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
+    if phase != ASK:
+        admit(ledger, waiting, context, row, arm, phase, again)
+    return phase, arm, int(ledger.cells[row, col.CELL_KEY]), candidates, int(ledger.site[col.TICKETS])
+
+
+@entry_point
+def choose_one_mixed(
+    arrays: Arrays,
+    context: Floats,
+    asked: Asked,  # noqa: ARG001 - called as `choose_one` is, but mixed views ask nobody
+    again: int,
+) -> tuple[int, int, int, int, int]:
+    """Choose as `choose_one` does, by mixed views: a first decision by them compiles no other rule."""
+    ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
+    bad = first_bad_axis(context, ledger.site[col.CATEGORIES], True)
+    if bad >= 0:
+        return BAD_CONTEXT, bad, 0, 0, 0
+    arrival = arrival_of(ledger, again)
+    status = prepare(ledger, waiting, arrival, again)
+    if status != READY:
+        return status, EMPTY, 0, 0, 0
+    phase, arm, row, candidates = choose_and_wait(ledger, waiting, context, arrival, again)
     return phase, arm, int(ledger.cells[row, col.CELL_KEY]), candidates, int(ledger.site[col.TICKETS])
 
 
@@ -117,7 +134,10 @@ def choose_many(arrays: Arrays, contexts: Floats, asked: Asked, again: Ints, fir
     Each row of `made` gets what `choose_one` returns, but for the id. Returns how far it came.
     """
     for n in range(first, contexts.shape[0]):
-        result = choose_one(arrays, contexts[n], asked, again[n])
+        if arrays[0][col.RULE] == BY_MIXTURE:
+            result = choose_one_mixed(arrays, contexts[n], asked, again[n])
+        else:
+            result = choose_one(arrays, contexts[n], asked, again[n])
         for column in range(4):
             made[n, column] = result[column]
         if result[0] <= 0:

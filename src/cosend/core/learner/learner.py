@@ -102,6 +102,7 @@ class Learner(LateLabels, Looking, Changing):
         self.arms = Arms(name, own, {} if peers is None else peers)
         self.memory = Memory(self.arms, dimensions, self.categories, policy, patience, seed, score_local == "all")
         self.registry = self.memory.registry
+        self._choose_for = entry_points.choose_one_mixed if policy.mixes else entry_points.choose_one
         self._context = np.zeros(dimensions)
         self._asked = np.zeros(len(self.arms), np.bool_)
 
@@ -148,10 +149,10 @@ class Learner(LateLabels, Looking, Changing):
         try:
             if told:
                 self._hear(told, again)
-            made = entry_points.choose_one(self.memory.without(out), self._context, self._asked, again)
+            made = self._choose_for(self.memory.without(out), self._context, self._asked, again)
             while made[0] < ASK:
                 self._make_way(made[0], made[1])
-                made = entry_points.choose_one(self.memory.without(out), self._context, self._asked, again)
+                made = self._choose_for(self.memory.without(out), self._context, self._asked, again)
         finally:
             if told:
                 self._asked[:] = False
@@ -212,7 +213,7 @@ class Learner(LateLabels, Looking, Changing):
 
     def _choose_one(self, points: Floats, out: Collection[int], again: Sequence[int]) -> Made:
         number = again[0] if again else 0
-        while (row := entry_points.choose_one(self.memory.without(out), points[0], self._asked, number))[0] < ASK:
+        while (row := self._choose_for(self.memory.without(out), points[0], self._asked, number))[0] < ASK:
             if row[0] == entry_points.BAD_CONTEXT:
                 raise bad_context(self.name, points[0], row[1])
             self.memory.make_way(row[0])
