@@ -105,3 +105,4 @@ def test_back_up(tmp_path: Path) -> None:
     seen = done("how-to/back-up.md", tmp_path)
     assert "same" in seen, seen
     assert (tmp_path / "first.jsonl").read_text() == (tmp_path / "second.jsonl").read_text() != ""
+    assert (tmp_path / "decisions.parquet").stat().st_size > 0
