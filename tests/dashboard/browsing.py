@@ -18,6 +18,18 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 NO_BROWSER = "there is no Chromium on this machine"
 PATIENCE_MS = 60_000
 
+# Words, or parts of them, that begin on one line and end on another.
+BROKEN_WORDS = """() => {
+  const broken = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = new Range();
+  while (texts.nextNode()) {
+    for (const word of texts.currentNode.data.matchAll(/[\\p{L}\\d]+/gu)) {
+      range.setStart(texts.currentNode, word.index);
+      range.setEnd(texts.currentNode, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((place) => Math.round(place.top))).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+}"""
 NETWORK = """
 call_cost = 0.05
 [[context]]
@@ -33,6 +45,11 @@ score_local = "all"
 [[sites.classifiers]]
 name = "young"
 model = "models:young"
+[[sites.classifiers]]
+name = "always_without_findings"
+model = "always"
+label = "well"
+cost = 0.02
 [[sites]]
 name = "south"
 [[sites.classifiers]]
@@ -85,6 +102,10 @@ class Watched:
         button.focus()
         self.page.keyboard.press("Enter")
 
+    def broken_words(self) -> list[str]:
+        """Return the words that are broken in the middle."""
+        return list(self.page.evaluate(BROKEN_WORDS))
+
     def is_too_wide(self) -> bool:
         """Tell whether one would have to scroll sideways."""
         return bool(self.page.evaluate("document.documentElement.scrollWidth > innerWidth"))
@@ -109,7 +130,7 @@ def looking_at(running: Browser, url: str, width: int = 1280, scheme: Any = "lig
         watched = Watched(context.new_page(), url)
         yield watched
         assert watched.errors == []
-        assert watched.hosts - {""} == {urlsplit(url).netloc}
+        assert watched.hosts - {""} == {urlsplit(url).netloc} - {""}  # a file has no host
     finally:
         context.close()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 from cosend import Context
-from cosend.dashboard.board import SLOW_TICKS, Board, Speed, axes_of
+from cosend.dashboard.board import SLOW_TICKS, Board, Speed, axes_menu, axes_of, first_choice
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
@@ -37,7 +38,17 @@ def test_a_page_gets_everything_at_once_and_then_what_has_changed(tmp_path: Path
             await teach(node, 20)
             board, first, second = Board(node), FakePage(), FakePage()
             board.open(first)
-            assert set(first.shown) == {"head", "tiles", "arms", "decisions", "reward", "error", "network", "where"}
+            assert set(first.shown) == {
+                "head",
+                "tiles",
+                "arms",
+                "decisions",
+                "reward",
+                "error",
+                "network",
+                "where",
+                "axes",
+            }
             assert 'data-value="items">20<' in first.shown["tiles"]
             await teach(node, 30)
             board.tick()
@@ -80,18 +91,36 @@ def test_features_become_axes_when_they_are_known(tmp_path: Path) -> None:
         setup = replace(setup_of(score_local="all"), axes=[Context.features()])
         async with running(setup, tmp_path) as node:
             board, page = Board(node), FakePage()
-            page.choice = ()
+            page.choice = first_choice(node)
             assert axes_of(node) == []
             await teach(node, 20)
             board.open(page)
-            assert "no context yet" in page.shown["where"]
+            assert "No feature of the items is an axis yet." in page.shown["where"]
+            assert page.shown["axes"] == ""
             for _ in range(12):
                 await teach(node, 20)
             assert [name_of(axis) for axis in axes_of(node)] == ["age"]
-            board.choose(page, (0,))
+            for _ in range(SLOW_TICKS):
+                board.tick()
+            assert page.choice == first_choice(node) != ()  # it is shown by itself
             assert "Which arm wins at which age" in page.shown["where"]
-            board.tick()
             board.close(page)
+
+    run(work())
+
+
+def test_the_menu_of_axes_follows_them_and_shows_what_was_chosen(tmp_path: Path) -> None:
+    async def work() -> None:
+        setup = replace(setup_of(), axes=[Context("age", range=(0, 100)), Context("<pulse>", range=(0, 200))])
+        async with running(setup, tmp_path) as node:
+            assert first_choice(node) == (0, 1)
+            menu = axes_menu(node, (1,))
+            options = re.findall(r'<option value="([\d,]+)"( selected)?>(.*?)</option>', menu)
+            assert options == [
+                ("0,1", "", "age and &lt;pulse&gt;"),
+                ("0", "", "age"),
+                ("1", " selected", "&lt;pulse&gt;"),
+            ]
 
     run(work())
 

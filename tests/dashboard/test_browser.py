@@ -89,11 +89,12 @@ def test_axes_can_be_chosen(page: Watched) -> None:
     drawn.get_by_role("img", name="Which arm wins at which age and pulse", exact=True).wait_for()
     page.page.get_by_label("by").select_option(label="age")
     drawn.get_by_role("img", name="Which arm wins at which age", exact=True).wait_for()
+    assert page.page.get_by_label("by").input_value() == "0"
     tips = drawn.locator("rect > title").all_text_contents()
     assert any("south" in tip and "label" in tip for tip in tips)
 
 
-def test_a_cost_that_is_changed_moves_traffic_and_stands_in_the_log(page: Watched, network: tuple[Up, Served]) -> None:
+def test_a_cost_that_is_changed_moves_traffic_and_is_in_the_log(page: Watched, network: tuple[Up, Served]) -> None:
     _, north = network
     cheap = sent(north, first=40)
     assert cheap > 20
@@ -146,6 +147,7 @@ def test_nothing_is_too_wide_for_a_phone(chromium: Any, network: tuple[Up, Serve
         for part in ("tiles", "arms", "decisions", "where", "network", "reward"):
             watched.page.locator(f'[data-part="{part}"] > *').first.wait_for()
         assert not watched.is_too_wide()
+        assert watched.broken_words() == []
         back = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert back == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(16, 21, 27)")
 

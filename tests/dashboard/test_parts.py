@@ -22,14 +22,14 @@ def text(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
-def test_tiles_say_how_the_site_fares_beside_always_local() -> None:
+def test_tiles_say_how_the_site_is_doing_beside_always_local() -> None:
     told = text(parts.tiles(a_summary(), 41.6))
-    assert "reward 0.850 +0.150 beside always young: 0.700" in told
+    assert "reward 0.850 0.150 more than always using young (0.700)" in told
     assert "error 0.125" in told
     assert "cost per item 0.025" in told
     assert "items 12,345 42 a second, 1 under way, 2 unanswered" in told
     assert "labels learnt 11,000 4.2k too late, 3 unknown" in told
-    assert "labels waited for 7 the oldest 2.2 min, half since 4.0 s" in told
+    assert "labels awaited 7 oldest 2.2 min, median 4.0 s" in told
 
 
 def test_before_there_are_labels_nothing_is_made_up() -> None:
@@ -37,8 +37,8 @@ def test_before_there_are_labels_nothing_is_made_up() -> None:
     waiting = {"decisions": 0, "for_peers": 0, "oldest_s": None, "middle_s": None}
     empty = a_summary(facts=facts, local=None, waiting=waiting, curve=[], decisions=[], flows=[], told={})
     told = text(parts.tiles(empty, None))
-    assert f"reward {parts.NOTHING} labels do not tell what always local earns" in told
-    assert "all labels are there" in told
+    assert f"reward {parts.NOTHING} labels do not tell what a local model alone would earn" in told
+    assert "no label is missing" in told
     assert "waiting for labels" in parts.drawn(empty)["reward"]
     assert "No item has come yet." in parts.parts(empty, None)["decisions"]
 
@@ -66,9 +66,9 @@ def test_the_newest_decisions_stand_above_those_whose_label_has_come() -> None:
     told = parts.decisions_table([(9, past()), (8, right)], [(8, right), (5, wrong)], now=1_002.5)
     rows = [text(row) for row in re.findall(r"<tr.*?</tr>", told)]
     assert rows[1:] == [
-        "9 2.5 s ago young exploit ill waits Why?",
+        "9 2.5 s ago young exploit ill awaited Why?",
         "8 2.5 s ago young exploit ill ✓ ill Why?",
-        "the newest whose label has come",
+        "the newest with a label",
         "5 2.5 s ago young exploit ill ✕ well Why?",
     ]
 
@@ -111,7 +111,7 @@ def test_why_a_decision_was_made() -> None:
         why(decided(), [arm("old"), arm("young")], [Context("age", range=(0, 100)), Context.category("protocol")], None)
     )
     assert "young earns the most after its cost." in told
-    assert "true label not there yet age 25 protocol tcp" in told
+    assert "true label not known yet age 25 protocol tcp" in told
     assert told.index("young 0.900 1,200 3") < told.index(f"old {parts.NOTHING} 0 0")
     mixed = text(why(decided(phase="explore"), [arm("young", cost=0.1)], [], {"young": 0.7}))
     assert "so it was tried" in mixed

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from html import escape
+from itertools import combinations
 from typing import Final, Protocol
 
 from cosend.dashboard import figures, parts
@@ -29,7 +30,8 @@ LOG: Final = logging.getLogger("cosend.dashboard")
 TICK_S: Final = 0.5
 SLOW_TICKS: Final = 4  # figures are drawn once in so many
 REST: Final = 40  # a tick is followed by a rest of so many times its length at least
-Choice = tuple[int, ...]  # one or two axes
+MOST_PAIRED: Final = 6  # axes: the pairs of more would be a long list
+Choice = tuple[int, ...]  # one or two axes, none where there are none yet
 
 
 class Page(Protocol):
@@ -50,7 +52,7 @@ class Board:
         self.pages: set[Page] = set()
         self.parts: dict[str, str] = {}
         self.ticks = 0
-        self._where: dict[Choice, str] = {}
+        self._where: dict[Choice, dict[str, str]] = {}  # the figure, and the menu of the axes
         self._window, self._items = Window(), Speed()
         self._summary: Summary | None = None
         self._task: asyncio.Task[None] | None = None
@@ -62,7 +64,7 @@ class Board:
         if not self.pages:
             self.tick()
         self.pages.add(page)
-        page.show(_code({**self.parts, **self._where_part(page.choice)}))
+        page.show(_code({**self.parts, **self._where_parts(page.choice)}))
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -73,7 +75,7 @@ class Board:
     def choose(self, page: Page, choice: Choice) -> None:
         """Let a page show other axes of the context."""
         page.choice = choice
-        page.show(_code(self._where_part(choice)))
+        page.show(_code(self._where_parts(choice)))
 
     async def _run(self) -> None:
         while self.pages:
@@ -118,25 +120,27 @@ class Board:
 
     # Which arm wins where
 
-    def _where_part(self, choice: Choice) -> dict[str, str]:
+    def _where_parts(self, choice: Choice) -> dict[str, str]:
         if choice not in self._where and self._summary is not None:
             names = tuple(arm["name"] for arm in self._summary.arms)
             if names == tuple(self.node.rules.learner.arms.names):  # else one has come or gone since
-                self._where[choice] = self._drawn(choice)
-        return {"where": self._where[choice]} if choice in self._where else {}
+                self._where[choice] = {"where": self._drawn(choice), "axes": axes_menu(self.node, choice)}
+        return self._where.get(choice, {})
 
     def _draw_where(self) -> None:
-        """Draw what pages have chosen, once for each choice."""
+        """Draw what pages have chosen, once for each choice; where the first axes have come, those."""
         before, self._where = self._where, {}
         for page in self.pages:
-            part = self._where_part(page.choice)
-            if part and before.get(page.choice) != part["where"]:
-                page.show(_code(part))
+            shown, page.choice = before.get(page.choice, {}), page.choice or first_choice(self.node)
+            parts = self._where_parts(page.choice)
+            changed = {name: html for name, html in parts.items() if shown.get(name) != html}
+            if changed:
+                page.show(_code(changed))
 
     def _drawn(self, choice: Choice) -> str:
         assert self._summary is not None  # noqa: S101 - for the type checker
         if not choice:
-            return '<p class="soft">Items had no context yet when this page was opened; load it again.</p>'
+            return '<p class="soft">No feature of the items is an axis yet.</p>'
         arms = figures.arms_of(self._summary)
         ledger = self.node.rules.learner.ledger
         found = squares(ledger, choice, len(arms))
@@ -159,6 +163,31 @@ def axes_of(node: Node) -> list[AnyAxis]:
         return []
     features = node.rules.past.features
     return [*node.rules.given, *(features.laid if features is not None else ())]
+
+
+def choices(node: Node) -> list[Choice]:
+    """Return the axes, and the pairs of them if these are few, that can be looked at; a pair first, if there is one."""
+    axes = range(len(axes_of(node)))
+    pairs = combinations(axes, 2) if len(axes) <= MOST_PAIRED else ()
+    return [*pairs, *((axis,) for axis in axes)]
+
+
+def first_choice(node: Node) -> Choice:
+    """Return what is looked at until somebody chooses."""
+    return next(iter(choices(node)), ())
+
+
+def axes_menu(node: Node, chosen: Choice) -> str:
+    """Return what chooses the axes; nothing if there is only one."""
+    names = [name_of(axis) for axis in axes_of(node)]
+    if len(names) < 2:
+        return ""
+    options = "".join(
+        f'<option value="{",".join(map(str, choice))}"{" selected" if choice == chosen else ""}>'
+        f"{escape(' and '.join(names[axis] for axis in choice))}</option>"
+        for choice in choices(node)
+    )
+    return f'<label class="axes">by <select data-choose="axes">{options}</select></label>'
 
 
 class Speed:

@@ -10,10 +10,12 @@ function cosendMorph(old, made) {
   }
   for (const { name } of [...old.attributes]) if (!made.hasAttribute(name)) old.removeAttribute(name);
   for (const { name, value } of made.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  const chosen = made.value;
   const before = [...old.childNodes];
   const after = [...made.childNodes];
   after.forEach((node, n) => (n < before.length ? cosendMorph(before[n], node) : old.append(node)));
   before.slice(after.length).forEach((node) => node.remove());
+  if (old.nodeName === "SELECT" && old.value !== chosen) old.value = chosen;  // options may have moved
 }
 function cosendShow(parts) {
   for (const [name, html] of Object.entries(parts)) {

@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 from html import escape
 from importlib.resources import files
-from itertools import combinations
 from typing import Any, Final
 
 from fastapi import FastAPI
 from nicegui import Client, app, core, ui
 from nicegui.events import GenericEventArguments
 
-from cosend.dashboard.board import Board, Choice, axes_of
+from cosend.dashboard.board import Board, Choice, axes_of, choices, first_choice
 from cosend.dashboard.parts import WHAT
 from cosend.dashboard.why import why
 from cosend.errors import CosendError
@@ -24,9 +23,7 @@ from cosend.node.node import Node
 from cosend.reports.style import FIGURE, VARIABLES
 from cosend.service.problems import Refused
 from cosend.service.tokens import Scope, Tokens
-from cosend.site.scales import name_of
 
-MOST_PAIRED: Final = 6  # axes: the pairs of more would be a long list
 WRONG_TOKEN_S: Final = 0.5  # after a wrong token, before another may be tried
 CLICKED: Final = """(event) => {
   const from = event.target.closest("[data-do]");
@@ -67,7 +64,7 @@ class SitePage:
     def __init__(self, client: Client, board: Board, tokens: Tokens) -> None:
         self._client, self._board, self._tokens = client, board, tokens
         self._token = ""
-        self.choice: Choice = next(iter(choices(board.node)), ())
+        self.choice: Choice = first_choice(board.node)
 
     @property
     def _node(self) -> Node:
@@ -102,12 +99,12 @@ class SitePage:
     def _ask_for_token(self) -> None:
         with self._place, ui.element("div").classes("login"), ui.card():
             ui.html(
-                f"<h2>{escape(self._node.setup.name)}</h2><p>This site needs a token to look at it.</p>", sanitize=False
+                f"<h2>{escape(self._node.setup.name)}</h2><p>You need a token to look at this site.</p>", sanitize=False
             )
             given = self._token_field("token").props("autofocus")
             said = ui.label().classes("state bad").set_visibility(False)
             given.on("keydown.enter", lambda: self._enter(given, said))
-            ui.button("Look", on_click=lambda: self._enter(given, said)).props("no-caps")
+            ui.button("Open", on_click=lambda: self._enter(given, said)).props("no-caps")
 
     @staticmethod
     def _token_field(name: str) -> ui.input:
@@ -128,8 +125,7 @@ class SitePage:
 
     def _open(self) -> None:
         with self._place:
-            axes = axes_menu(self._node)
-            html = _read("page.html").replace("AXES", axes).replace("WHERE", WHAT["where"])
+            html = _read("page.html").replace("WHERE", WHAT["where"])
             shown = ui.html(html, sanitize=False)
             shown.on("click", self._clicked, js_handler=CLICKED)
             shown.on("change", self._clicked, js_handler=CHANGED)
@@ -209,7 +205,7 @@ class SitePage:
         models = list(node.setup.classifiers)
         with self._place, ui.dialog() as dialog, ui.card():
             ui.html(
-                "<h2>Only observe</h2><p>Decisions are made and learnt from, but clients get the label of</p>",
+                "<h2>Only observe</h2><p>Decisions are still made and learnt from, but clients get the label of</p>",
                 sanitize=False,
             )
             chosen = ui.select(models, value=models[0], label="classifier").classes("full-width")
@@ -241,23 +237,4 @@ class SitePage:
             raise CosendError(refusal)
         await work()
         self._board.tick()
-        ui.notify(f"Done: {sentence} It stands in the log.", type="positive", position="top")
-
-
-def choices(node: Node) -> list[Choice]:
-    """Return the axes, and the pairs of them if these are few, that can be looked at; a pair first, if there is one."""
-    axes = range(len(axes_of(node)))
-    pairs = combinations(axes, 2) if len(axes) <= MOST_PAIRED else ()
-    return [*pairs, *((axis,) for axis in axes)]
-
-
-def axes_menu(node: Node) -> str:
-    """Return what chooses the axes; nothing if there is only one."""
-    names = [name_of(axis) for axis in axes_of(node)]
-    if len(names) < 2:
-        return ""
-    options = "".join(
-        f'<option value="{",".join(map(str, choice))}">{escape(" and ".join(names[axis] for axis in choice))}</option>'
-        for choice in choices(node)
-    )
-    return f'<label class="axes">by <select data-choose="axes">{options}</select></label>'
+        ui.notify(f"Done: {sentence} It is in the log.", type="positive", position="top")

@@ -9,15 +9,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from cosend.dashboard import figures
 from cosend.dashboard.figures import duration, rate
-from cosend.dashboard.summary import Summary
+from cosend.dashboard.summary import Local, Summary
 from cosend.dashboard.where import interval
 from cosend.node.flight import PHASE_NAMES
 from cosend.node.recall import Past
-from cosend.reports.text import short_number, short_text, signed
+from cosend.reports.text import short_number, short_text
 
 Numbered: TypeAlias = Sequence[tuple[int, Past]]
 NOTHING: Final = "\N{EN DASH}"
-PHASES: Final = {"train": "trains a peer", "explore": "tries it out", "exploit": "the best known"}
+PHASES: Final = {"train": "to train it", "explore": "to try it", "exploit": "as the best known"}
 WHAT: Final = {
     "network": "Each site on the left gets items; the bands show who labels them.",
     "where": "The arm with the best mean reward, net of its cost. Hatched: another may still be 0.05 better.",
@@ -89,32 +89,40 @@ def head(summary: Summary) -> str:
 
 
 def tiles(summary: Summary, per_second: float | None) -> str:
-    """Return the few numbers that say how the site fares."""
+    """Return the few numbers that say how the site is doing."""
     facts, waiting, local = summary.facts, summary.waiting, summary.local
     error, reward = facts["recent_error"], facts["recent_reward"]
     cost = None if error is None else 1.0 - error - reward
-    beside = "labels do not tell what always local earns"
+    beside = "labels do not tell what a local model alone would earn"
     if local is not None:
-        beside = f"always {escape(local.name)}: {'' if local.is_exact else 'about '}{local.reward:.3f}"
-        if reward is not None:
-            beside = f"<b>{signed(reward - local.reward)}</b> beside {beside}"
-    oldest = "all labels are there"
+        beside = _beside(local, reward)
+    oldest = "no label is missing"
     if waiting["decisions"]:
-        oldest = "the oldest " + ("just now" if waiting["oldest_s"] is None else duration(waiting["oldest_s"]))
+        oldest = "oldest " + ("just now" if waiting["oldest_s"] is None else duration(waiting["oldest_s"]))
         middle = waiting["middle_s"]
-        oldest += "" if middle is None else f", half since {duration(middle)}"
+        oldest += "" if middle is None else f", median {duration(middle)}"
     labels = facts["labels"]
     late = f"{short_count(labels['expired'])} too late, {short_count(labels['unknown'])} unknown"
     return "".join(
         [
             _tile("reward", "recent_reward", _share(reward), beside),
             _tile("error", "recent_error", _share(error), "of the last thousand labels or so"),
-            _tile("cost per item", "cost", _share(cost), "of what was used, by the same labels"),
+            _tile("cost per item", "cost", _share(cost), "of the arms used, over the same labels"),
             _tile("items", "items", f"{facts['items']:,}", _speed(per_second, facts)),
             _tile("labels learnt", "learnt", f"{labels['learnt']:,}", late),
-            _tile("labels waited for", "waiting", f"{waiting['decisions']:,}", oldest),
+            _tile("labels awaited", "waiting", f"{waiting['decisions']:,}", oldest),
         ]
     )
+
+
+def _beside(local: Local, reward: float | None) -> str:
+    """Return how much more or less is earned than by the best local model alone."""
+    always = f"always using {breakable(local.name)}"
+    earned = f"{'' if local.is_exact else 'about '}{local.reward:.3f}"
+    if reward is None:
+        return f"{always} earns {earned}"
+    more = reward - local.reward
+    return f"<b>{abs(more):.3f} {'more' if more >= 0 else 'less'}</b> than {always} ({earned})"
 
 
 def _tile(name: str, key: str, value: str, more: str) -> str:
@@ -146,7 +154,7 @@ def _network(summary: Summary) -> str:
     )
     heading = "<thead><tr><th>site</th><th>decisions</th><th>error</th><th>reward</th></tr></thead>"
     return (
-        f'<p class="soft">{WHAT["network"]} Of the last {duration(max(1.0, summary.window_s))}.</p>'
+        f'<p class="soft">{WHAT["network"]} Over the last {duration(max(1.0, summary.window_s))}.</p>'
         f'<table class="small">{heading}<tbody>{kept}</tbody></table>'
     )
 
@@ -194,7 +202,7 @@ def _accuracy(arm: Mapping[str, Any]) -> str:
     low, high = interval(mean, arm["labels"])
     labels = f"{arm['labels']:,} labels"
     return (
-        f'<span title="{low:.3f} to {high:.3f} by 95 % of chance">{arm["mean_gain"]:.3f}</span>'
+        f'<span title="{low:.3f} to {high:.3f}, 95 % interval">{arm["mean_gain"]:.3f}</span>'
         f" <small>\N{PLUS-MINUS SIGN}{(high - low) / 2:.3f} <i>of {labels}</i></small>"
     )
 
@@ -216,7 +224,7 @@ def decisions_table(decisions: Numbered, labelled: Numbered, now: float) -> str:
     older = [(number, past) for number, past in labelled if number not in newest]
     rows = "".join(_decision_row(number, past, now) for number, past in decisions)
     if older:
-        rows += '<tr class="group"><th colspan="7">the newest whose label has come</th></tr>'
+        rows += '<tr class="group"><th colspan="7">the newest with a label</th></tr>'
         rows += "".join(_decision_row(number, past, now) for number, past in older)
     names = ("decision", "when", "arm", "why", "label", "truth", "")
     heading = "".join(f"<th>{name}</th>" for name in names)
@@ -245,6 +253,6 @@ def breakable(name: str) -> str:
 def truth_of(past: Past) -> str:
     """Return the true label of a decision, and whether it was right."""
     if not past.labelled:
-        return '<span class="soft">waits</span>'
+        return '<span class="soft">awaited</span>'
     look, mark = ("good", "\N{CHECK MARK}") if past.truth == past.shown else ("bad", "\N{MULTIPLICATION X}")
     return f'<span class="state {look}">{mark}</span> {escape(short_text(past.truth, 24))}'

@@ -13,8 +13,8 @@ from cosend.site.scales import AnyAxis, name_of, value_at
 Facts = Mapping[str, Any]
 SENTENCES: Final = {
     "train": "{arm} had too little labelled data around this context, so this item was sent to teach it.",
-    "explore": "It was not known well enough here what {arm} earns, and it could have been the best: so it was tried.",
-    "exploit": "By all that was known here, {arm} earns the most after its cost.",
+    "explore": "Too little was known here of what {arm} earns, and it could have been the best, so it was tried.",
+    "exploit": "By what was known here, {arm} earns the most after its cost.",
 }
 
 
@@ -37,8 +37,8 @@ def _facts_table(facts: Facts, axes: Sequence[AnyAxis]) -> str:
     if facts["answered_by"]:
         told += [("by", facts["answered_by"]), ("the arm would have said", short_text(facts["label_of_arm"], 60))]
     if facts["propensity"] is not None and facts["propensity"] == facts["propensity"]:
-        told.append(("chance of this arm in its draw", f"{facts['propensity']:.3g}"))
-    truth = "not there yet" if facts["waiting"] else NOTHING
+        told.append(("probability of this arm in its draw", f"{facts['propensity']:.3g}"))
+    truth = "not known yet" if facts["waiting"] else NOTHING
     told.append(("true label", short_text(facts["truth"], 60) if facts["labelled"] else truth))
     told += [(name_of(axis), value_at(axis, place)) for axis, place in zip(axes, facts["context"], strict=False)]
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in told)
@@ -54,8 +54,8 @@ def _arms_table(facts: Facts, arms: Sequence[Facts], forecasts: Mapping[str, flo
     rows = "".join(_arm_row(arm, cell["arms"].get(arm["name"]), worth[arm["name"]], facts["arm"]) for arm in order)
     what = "forecast net of cost" if forecasts is not None else "mean reward"
     heading = f"<thead><tr><th>arm</th><th>{what}</th><th>labels</th><th>waiting</th></tr></thead>"
-    where = f"{cell['arrivals']:,} items came to this cell"
-    caption = f'<p class="soft">What is known where it lies, now: {where}; rewards are net of costs.</p>'
+    where = f"{cell['arrivals']:,} items have come there"
+    caption = f'<p class="soft">What is known in its cell now: {where}; rewards are net of costs.</p>'
     return f"{caption}<table>{heading}<tbody>{rows}</tbody></table>"
 
 
