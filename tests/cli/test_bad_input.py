@@ -210,7 +210,7 @@ def test_too_little_memory_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) 
         raise MemoryError
 
     monkeypatch.setattr("cosend.cli.playing.build", full)
-    assert refused("run", "good.toml") == "error: not enough memory for that; take fewer items\n"
+    assert refused("run", "good.toml") == "error: not enough memory for that; use fewer items\n"
 
 
 @pytest.mark.parametrize("command", [["reproduce", "kdd99"], ["reproduce", "beyond", "--part", "windows"]], ids=str)

@@ -97,7 +97,7 @@ def test_decisions_that_would_be_others_are_shown(tmp_path: Path, stopped: Path)
         log[place] = replace(chosen, propensities=(*chosen.propensities[:2], 0.123, chosen.propensities[3]))
     result = replay(written(tmp_path, log), "--most", "3")
     assert result.exit_code == 1, result.output
-    assert "today's rules decide otherwise, first in these 3 events" in result.stdout
+    assert "today's rules would decide differently, first in these 3 events" in result.stdout
     chosen = log[places[-12]]
     assert isinstance(chosen, events.Chosen)
     assert f"event {places[-12]}, Chosen, decision {chosen.first + 2}: was {chosen.arms[2]}" in result.stdout

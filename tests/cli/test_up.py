@@ -151,7 +151,7 @@ def test_a_second_order_to_stop_ends_it_at_once(tmp_path: Path) -> None:
         children = list(network.children())
         os.kill(network.child("--site south"), signal.SIGSTOP)  # so that it does not stop when it is told to
         network.process.send_signal(signal.SIGINT)
-        network.wait_for("stopping; once more ends it at once")
+        network.wait_for("stopping; Ctrl-C again stops it at once")
         assert network.end(signal.SIGINT) == 130
         wait_until_gone(children, 1.0)
 

@@ -73,7 +73,7 @@ def test_both_go_together_and_features_come_last() -> None:
     assert isinstance(given.axes[-1], AllFeatures)
     assert len(given.axes) == 2
     assert isinstance(given.site("north").learner.policy, MixedViews)
-    with pytest.raises(ScenarioError, match="stands twice"):
+    with pytest.raises(ScenarioError, match="is given twice"):
         scenario('[[context]]\nkind = "features"\n[[context]]\nkind = "features"')
 
 

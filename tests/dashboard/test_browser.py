@@ -167,7 +167,7 @@ def test_who_has_no_token_sees_nothing_and_changes_need_an_admin(chromium: Any, 
             enter(watched, reader)
             watched.wait_for_value("items", "30")
             pause(watched, "young", reader)
-            watched.page.get_by_text("this token may not admin; it may read").wait_for()
+            watched.page.get_by_text("this token lacks the scope admin; it has read").wait_for()
             assert events_of(north, "ArmPaused") == []
             pause(watched, "young", admin)
             watched.page.locator('tr[data-arm="young"][data-state="off"]').wait_for()

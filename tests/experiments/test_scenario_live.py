@@ -227,7 +227,7 @@ def test_an_item_that_nobody_can_label_ends_the_run_with_the_reasons(tmp_path: P
 
 def test_patience_and_strict_labels_are_those_of_real_sites(tmp_path: Path) -> None:
     short = network_of(tmp_path, ("[[context]]", "label_delay = 5\npatience = {wait_limit = 2}\n[[context]]"))
-    assert short.one_by_one == ["labels are not waited for without end"]
+    assert short.one_by_one == ["labels are not awaited forever"]
     outcome = run(short)
     for learner in outcome.learners:  # all but the last few of 200 items were given up before their labels came
         (whole,) = [cell for cell in learner.cells().values() if cell.view == 1]  # no context, long memory

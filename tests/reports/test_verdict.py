@@ -17,8 +17,8 @@ def row_of(result: dict[str, Any], policy: str) -> dict[str, Any]:
 def test_a_policy_that_is_best_is_compared_with_the_local_models_and_the_next() -> None:
     result = made_up()
     assert verdict(result) == (
-        "ZoomingKLUCB, the default policy, earns most: 0.980 per item. "
-        "Each site with the best of its own models alone would earn 0.880."
+        "ZoomingKLUCB, the default policy, earns the most: 0.980 per item. "
+        "With only its own best model, each site would earn 0.880."
     )
     assert more(result) == (
         "ZoomingKLUCB sends 60 % of the items to peers. Next comes CoS, 0.020 behind, and behind in 5 of 5 streams. "
@@ -47,18 +47,18 @@ def test_one_stream_claims_nothing_about_others() -> None:
 def test_a_policy_that_is_not_best_says_who_is(lag: float, sentence: str) -> None:
     result = made_up()
     row_of(result, "previous label").update(mean_reward=0.98 + lag, behind=-lag, behind_in=0)
-    alone = "Each site with the best of its own models alone would earn 0.880."
-    assert verdict(result) == f"previous label earns most: {0.98 + lag:.3f} per item. {sentence} {alone}"
+    alone = "With only its own best model, each site would earn 0.880."
+    assert verdict(result) == f"previous label earns the most: {0.98 + lag:.3f} per item. {sentence} {alone}"
     assert "Next comes" not in more(result)
 
 
 def test_what_knows_the_future_never_wins() -> None:
     result = made_up()
     row_of(result, "oracle per cell").update(mean_reward=1.0, behind=-0.02)
-    assert verdict(result).startswith("ZoomingKLUCB, the default policy, earns most")
+    assert verdict(result).startswith("ZoomingKLUCB, the default policy, earns the most")
 
 
 def test_alone_on_the_field_there_is_nothing_to_compare() -> None:
     assert verdict(made_up(policies=("CoS",))) == "CoS earns 0.980 per item."
-    assert verdict(made_up() | {"overall": []}) == "Nothing was played yet."
+    assert verdict(made_up() | {"overall": []}) == "Nothing has been played yet."
     assert more(made_up() | {"overall": []}) == ""

@@ -248,7 +248,7 @@ def test_tokens(tmp_path: Path) -> None:
     with served(tmp_path, tokens=tokens) as (url, _):
         with Client(url, token=known) as site:
             assert site.classify_one({"age": 3}).label == "well"
-            with pytest.raises(ServiceError, match="may not read") as refused:
+            with pytest.raises(ServiceError, match="lacks the scope read") as refused:
                 site.summary()
             assert refused.value.status == 403
         with Client(url) as site, pytest.raises(ServiceError, match="a bearer token is needed"):

@@ -28,7 +28,7 @@ def beyond(
         int | None,
         typer.Option(
             min=1,
-            help="How many runs a number is the mean of; slow ones have fewer.",
+            help="How many runs a number is averaged over; slow ones have fewer.",
             show_default=str(Settings().seeds),
         ),
     ] = None,

@@ -19,7 +19,7 @@ def classify(
     store: StoreFolder = None,
     keep_days: KeepDays = 7.0,
     durable: Annotated[
-        bool, typer.Option(help="Answer only once it is on disk; otherwise a crash of the machine can lose the newest.")
+        bool, typer.Option(help="Answer only once it is on disk; otherwise a machine crash can lose the newest.")
     ] = True,
 ) -> None:
     """Decide for items that come on standard input, a line each, and write the decisions to standard output.

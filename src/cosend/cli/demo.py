@@ -21,16 +21,14 @@ from cosend.dashboard import is_installed
 
 def demo(
     seconds: Annotated[
-        float | None, typer.Option(min=1.0, help="Stop after this many seconds of traffic; otherwise at Ctrl-C.")
+        float | None, typer.Option(min=1.0, help="Stop after this many seconds of traffic; otherwise on Ctrl-C.")
     ] = None,
-    browser: Annotated[
-        bool, typer.Option(help="Open the dashboard in a browser, where there is a display to show it.")
-    ] = True,
+    browser: Annotated[bool, typer.Option(help="Open the dashboard in a browser, if there is a display.")] = True,
 ) -> None:
-    """Run four sites that ask each other on this machine, send them live traffic, and show how they fare.
+    """Run four sites that ask each other on this machine, send them live traffic, and show how they do.
 
     Every site has a dashboard; the address of the first is printed. The table says for each site how many items it had,
-    how many of late were wrong, and to whom it sent how many. Keys kill a site, start it again, and let the traffic
+    how many of the last were wrong, and how many it sent to whom. Keys kill a site, start it again, and let the traffic
     drift: see what the others do. Nothing is kept.
     """
     console = new_console()

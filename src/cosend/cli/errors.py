@@ -31,7 +31,7 @@ def say_errors() -> Iterator[None]:
         typer.secho(f"error: {on_a_screen(str(error))}", fg="red", err=True)
         raise typer.Exit(2) from None
     except MemoryError:
-        typer.secho("error: not enough memory for that; take fewer items", fg="red", err=True)
+        typer.secho("error: not enough memory for that; use fewer items", fg="red", err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         typer.secho("stopped before it was done", fg="red", err=True)

@@ -29,7 +29,7 @@ def regret(
     out: Annotated[Path, typer.Option(help="Where results.json, table.md and the plots go.")] = Path("out/regret"),
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="How often every problem is drawn anew.", show_default=str(Settings().seeds)),
+        typer.Option(min=1, help="How many times each problem is drawn.", show_default=str(Settings().seeds)),
     ] = None,
     problem: Annotated[
         list[str] | None,

@@ -51,7 +51,9 @@ def show(console: Console, found: Replayed) -> None:
     lines += [f"- {sentence}" for sentence in found.checked]
     lines += [f"- DIFFERENT: {sentence}" for sentence in found.wrong]
     if found.differences:
-        lines.append(f"- DIFFERENT: today's rules decide otherwise, first in these {len(found.differences):,} events:")
+        lines.append(
+            f"- DIFFERENT: today's rules would decide differently, first in these {len(found.differences):,} events:"
+        )
         lines += [f"  {told(difference)}" for difference in found.differences]
     else:
         lines.append("- every decision would be the same again")

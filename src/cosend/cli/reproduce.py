@@ -31,7 +31,7 @@ def kdd99(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="How many runs every number is the mean of.", show_default=str(Settings().seeds)),
+        typer.Option(min=1, help="How many runs each number is averaged over.", show_default=str(Settings().seeds)),
     ] = None,
     out: Annotated[Path, typer.Option(help="Where results.json, tables.md and the plots go.")] = Path("out/kdd99"),
     start: Annotated[int, typer.Option(help="First row of the window, counted from 0.")] = WINDOW_START,

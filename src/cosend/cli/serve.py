@@ -50,7 +50,7 @@ def serve(
     insecure: Annotated[bool, typer.Option(help="Let anyone who can reach the address use the site.")] = False,
     keep_days: KeepDays = 7.0,
     durable: Annotated[
-        bool, typer.Option(help="Answer only once it is on disk; otherwise a crash of the machine can lose the newest.")
+        bool, typer.Option(help="Answer only once it is on disk; otherwise a machine crash can lose the newest.")
     ] = True,
     dashboard: Annotated[
         bool, typer.Option(help="Let people look at the site in a browser, at /dashboard/; needs the extra dashboard.")
@@ -60,7 +60,7 @@ def serve(
     """Run one site of a network file as an HTTP service: it decides, learns, and survives being killed.
 
     Items go to POST /v1/classify, true labels to POST /v1/labels; /docs shows all routes, /dashboard/ how the site
-    fares. Stop it with Ctrl-C.
+    is doing. Stop it with Ctrl-C.
     """
     console = new_console(stderr=True)
     with say_errors():

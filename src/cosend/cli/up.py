@@ -25,7 +25,7 @@ def up(
         typer.Option(help="Use this NATS server instead of those of the file or one of our own; may be repeated."),
     ] = None,
     durable: Annotated[
-        bool, typer.Option(help="Answer only once it is on disk; otherwise a crash of the machine can lose the newest.")
+        bool, typer.Option(help="Answer only once it is on disk; otherwise a machine crash can lose the newest.")
     ] = True,
     log: Annotated[Literal["json", "text"], typer.Option(help="The format of the log on standard output.")] = "text",
 ) -> None:

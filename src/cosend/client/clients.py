@@ -114,7 +114,7 @@ class Client(_Common):
         return self._run(self._requests.decision(id))
 
     def summary(self) -> Summary:
-        """Return how the site fares."""
+        """Return how the site is doing."""
         return self._run(self._requests.summary())
 
     def arms(self) -> list[Arm]:

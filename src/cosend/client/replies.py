@@ -136,7 +136,7 @@ class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """How the site fares."""
+    """How the site is doing."""
 
     site: str
     version: str
@@ -154,7 +154,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     unanswered: int
     trusted: dict[str, float] = {}  # parts of the context, and their weights
     answered_for_peers: int = 0  # items of peers, since the process started
-    outbox: int = 0  # labels that peers are to be told and have not taken yet
+    outbox: int = 0  # labels for peers that have not been delivered yet
     recent_error: float | None
     recent_reward: float | None
     cells: int

@@ -139,7 +139,7 @@ class Scenario(Part):
 
     def _features_twice(self) -> Iterator[str]:
         if len(self.context) - len(self.given) > 1:
-            yield "context: kind = 'features' stands twice, and looks at every feature already"
+            yield "context: kind = 'features' is given twice; once is enough for every feature"
 
     def _double_names(self) -> Iterator[str]:
         names = [site.name for site in self.sites]

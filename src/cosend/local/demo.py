@@ -75,7 +75,7 @@ class Demo:
         self._waiting: list[deque[tuple[float, dict[str, str]]]] = [deque() for _ in sites]  # for their labels
 
     async def run(self, running: Running) -> None:
-        """Send items and labels, look at the sites and show how they fare."""
+        """Send items and labels, look at the sites and show how they do."""
         self.running = running
         live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else nullcontext()
         with live as drawn, listening(self.pressed) as self._has_keys:
@@ -148,9 +148,9 @@ class Demo:
     def table(self) -> Table:
         """Return how all sites fare."""
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=self.keys or None, caption_justify="left")
-        for heading in ("site", "state", "items", "error of late", "used its own", "sent to"):
+        for heading in ("site", "state", "items", "recent error", "used its own", "sent to"):
             table.add_column(
-                heading, justify="right" if heading in ("items", "error of late", "used its own") else "left"
+                heading, justify="right" if heading in ("items", "recent error", "used its own") else "left"
             )
         for name, fares in self.fares.items():
             table.add_row(name, *fares.cells())

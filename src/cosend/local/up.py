@@ -29,7 +29,7 @@ async def run_plan(plan: Plan, log: Log, beside: Callable[[Running], Awaitable[N
             nonlocal orders
             orders += 1
             if orders == 1:
-                log.say("stopping; once more ends it at once")
+                log.say("stopping; Ctrl-C again stops it at once")
                 running.stop()
             else:
                 family.kill()

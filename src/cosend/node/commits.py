@@ -150,7 +150,7 @@ def _resolve(waiters: Waiters) -> None:
 def _fail(waiters: Waiters, error: str) -> None:
     for future, _ in waiters:
         if not future.done():
-            future.set_exception(Unavailable(f"it could not be written down, so nothing is promised: {error}"))
+            future.set_exception(Unavailable(f"it could not be saved, so nothing is promised: {error}"))
 
 
 def span(event: Event) -> Span:

@@ -130,7 +130,7 @@ class Looking:
         number = node.labelling.find([name]).get(name, 0)
         past = recall(node.store.index, number, node.setup.most_flights)
         if past is None:
-            raise DecisionError(site, name, f"site {site!r} knows no decision {name!r:.100}, or no longer")
+            raise DecisionError(site, name, f"site {site!r} does not know decision {name!r:.100}, or no longer does")
         decided = past.decided(node.store.index.names_of([number]).get(number, name))
         cell = look_at(node.rules.learner.ledger, self._costs(), past.cell)
         return {

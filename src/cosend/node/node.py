@@ -190,7 +190,7 @@ class Node:
             await asyncio.wait_for(self.commits.done(), patience_s)
             await asyncio.wait_for(self.snapshot(), patience_s)
         except (CosendError, TimeoutError) as error:
-            LOG.warning("no snapshot was left: the next start takes longer", extra={"reason": str(error)})
+            LOG.warning("no snapshot was saved: the next start takes longer", extra={"reason": str(error)})
         for worker in self.workers.values():
             worker.close()
         await asyncio.to_thread(self.commits.close)

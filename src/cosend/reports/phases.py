@@ -27,7 +27,7 @@ def over_time(view: Mapping[str, Any]) -> Drawing:
     """Draw for every site the share of items that served to learn."""
     sites = {name: each for name, each in view["phases"].items() if each["item"]}
     sites = dict(list(sites.items())[:MOST_SITES])
-    drawing = Drawing((HIGH + ROOM) * len(sites) + 54, "Share of items that served to learn, over time")
+    drawing = Drawing((HIGH + ROOM) * len(sites) + 54, "Share of items used for learning, over time")
     last = max(2 * each["item"][-1] - each["item"][-2] if len(each["item"]) > 1 else 1 for each in sites.values())
     for row, (site, each) in enumerate(sites.items()):
         top = row * (HIGH + ROOM) + ROOM

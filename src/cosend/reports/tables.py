@@ -25,7 +25,7 @@ MEANINGS_OF_COLUMNS: Final = {
     "Error %": "items that got a wrong label",
     "Sent %": "items that were sent to a peer",
     "Cost": "what was paid for all chosen arms together",
-    "Training %": "items that served to train a peer",
+    "Training %": "items used to train a peer",
     "Exploration %": "items on which an arm was tried to learn its accuracy",
     "Regret": "reward lost, in total, against always using the best arm of each cell",
     NOTHING: "does not apply, or is not known",

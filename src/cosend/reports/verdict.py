@@ -23,7 +23,7 @@ MEANINGS: Final = {
     "LinUCB": "all models of all sites as flat arms, linear in the context",
     "uniform random": "any model of any site",
     "AdaBoost": "asks every model about every item, and pays for each",
-    "SWA 100": "AdaBoost, trained anew on the last 100 labels; it pays for each too",
+    "SWA 100": "AdaBoost, retrained on the last 100 labels; it pays for each too",
     "previous label": "repeats the newest label that is known; no model at all",
     "commonest label": "repeats the commonest label so far; no model at all",
     "best local": "the best of a site's own models, known in advance",
@@ -56,13 +56,13 @@ def verdict(result: Result) -> str:
     rows = playing(result)
     own = next((row for row in rows if row["policy"] == result["policy"]), None)
     if own is None:
-        return "Nothing was played yet."
+        return "Nothing has been played yet."
     name = f"{own['policy']}, the default policy," if result.get("is_default") else own["policy"]
     if rows[0] is own:
-        most = "earns most: " if len(rows) > 1 else "earns "
+        most = "earns the most: " if len(rows) > 1 else "earns "
         return f"{name} {most}{own['mean_reward']:.3f} per item.{_alone(result)}"
     lag = _lag(result, own, rows[0], name)
-    return f"{rows[0]['policy']} earns most: {rows[0]['mean_reward']:.3f} per item. {lag}.{_alone(result)}"
+    return f"{rows[0]['policy']} earns the most: {rows[0]['mean_reward']:.3f} per item. {lag}.{_alone(result)}"
 
 
 def _alone(result: Result) -> str:
@@ -70,7 +70,7 @@ def _alone(result: Result) -> str:
     local = next((row for row in result["overall"] if row["policy"] == "best local"), None)
     if local is None or len(result["sites"]) == 1:
         return ""
-    return f" Each site with the best of its own models alone would earn {local['mean_reward']:.3f}."
+    return f" With only its own best model, each site would earn {local['mean_reward']:.3f}."
 
 
 def _lag(result: Result, own: Row, best: Row, name: str) -> str:

@@ -117,7 +117,7 @@ def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
 
     @app.get("/v1/summary", dependencies=may_read)
     async def summary() -> views.Summary:
-        """Return how the site fares."""
+        """Return how the site is doing."""
         node.check_started()
         return views.Summary(**looking.summary())
 

@@ -19,7 +19,7 @@ OWN_ID: Final[Schema] = {**ID, "type": ["string", "null"], "description": "the c
 PROBLEMS: Final = {
     400: "not JSON",
     401: "a token is needed",
-    403: "the token may not do this",
+    403: "the token is not allowed to do this",
     404: "no such thing",
     408: "too slow",
     413: "too long",

@@ -41,7 +41,7 @@ class _NodeCollector(Collector):
         decisions = CounterMetricFamily("cosend_decisions", "decisions that were answered", labels=["arm", "phase"])
         for (arm, phase), count in counts.decisions.items():
             decisions.add_metric([arm, phase], count)
-        labels = CounterMetricFamily("cosend_labels", "true labels by what became of them", labels=["result"])
+        labels = CounterMetricFamily("cosend_labels", "true labels, by outcome", labels=["result"])
         for result in ("learnt", "duplicate", "unknown", "expired"):
             labels.add_metric([result], counts.labels[result])
         failures = CounterMetricFamily("cosend_failures", "items that an arm failed to label", labels=["arm", "kind"])
@@ -49,7 +49,7 @@ class _NodeCollector(Collector):
             failures.add_metric([arm, kind], count)
         yield from (decisions, labels, failures)
         yield CounterMetricFamily("cosend_unanswered", "items that no arm could label", counts.unanswered)
-        yield CounterMetricFamily("cosend_rebuilds", "times the site was made anew from its log", counts.rebuilt)
+        yield CounterMetricFamily("cosend_rebuilds", "times the site was rebuilt from its log", counts.rebuilt)
         if self._node.is_ready:
             yield from self._gauges()
 

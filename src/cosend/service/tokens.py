@@ -52,7 +52,7 @@ class Tokens:
         if allowed is None:
             raise Refused(401, "this token is not known", {"WWW-Authenticate": 'Bearer error="invalid_token"'})
         if scope not in allowed and "admin" not in allowed:
-            raise Refused(403, f"this token may not {scope}; it may {', '.join(sorted(allowed))}")
+            raise Refused(403, f"this token lacks the scope {scope}; it has {', '.join(sorted(allowed))}")
 
 
 def read_tokens(file: Path | None, environment: Mapping[str, str]) -> Tokens:
@@ -84,6 +84,6 @@ def _parsed(lines: list[str], where: str) -> dict[str, frozenset[str]]:
         if not scopes or not scopes <= set(SCOPES):
             raise SettingError(f"the scopes in {place}", sorted(scopes), f"some of {listed(SCOPES)}")
         if words[0] in tokens:
-            raise SettingError(f"the token in {place}", "one that stands there twice", "different from the others")
+            raise SettingError(f"the token in {place}", "one that is there twice", "different from the others")
         tokens[words[0]] = scopes
     return tokens

@@ -19,7 +19,7 @@ class Labels(BaseModel):
 
 
 class Summary(BaseModel):
-    """How the site fares."""
+    """How the site is doing."""
 
     site: str
     version: str
@@ -37,11 +37,11 @@ class Summary(BaseModel):
     labels: Labels
     unanswered: int = Field(description="items that no arm could label")
     answered_for_peers: int = Field(description="items of peers that were labelled, since the process started")
-    outbox: int = Field(description="labels that peers are to be told and have not taken yet")
+    outbox: int = Field(description="labels for peers that have not been delivered yet")
     recent_error: float | None = Field(description="of the last thousand labels or so")
     recent_reward: float | None = Field(description="the same, net of costs")
     cells: int
-    events: int = Field(description="in the log, those included that were removed")
+    events: int = Field(description="in the log, including those that were removed")
     oldest_event: int
 
 
@@ -59,7 +59,7 @@ class Arm(BaseModel):
     last_failure: str | None
     decisions: dict[str, int] = Field(description="by phase, since the process started")
     labels: int = Field(description="rewards that are known of it, over all cells")
-    mean_gain: float | None = Field(description="the mean of these, costs not taken off")
+    mean_gain: float | None = Field(description="the mean of these, before costs")
     seconds_per_item: float | None
 
 

@@ -67,7 +67,7 @@ class Coming:
 def foresee(learners: Sequence[Learner], features: Sequence[Mapping[str, Any]], items: Ints) -> list[Coming]:
     """Return the axes that learners will get, from the items [slot, site] that come to each."""
     if not all(learner.policy.mixes for learner in learners):
-        raise NetworkError("features can be looked at by learners that mix views only: give them MixedViews()")
+        raise NetworkError("only learners that mix views can look at features: give them MixedViews()")
     if items.size and items.max() >= len(features):
         raise NetworkError(f"there are {len(features)} items with features, and item {int(items.max())} is to come")
     if len(items) and (items[0] < 0).any():

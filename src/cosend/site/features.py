@@ -67,7 +67,7 @@ class AllFeatures:
 
     def __post_init__(self) -> None:
         for name in self.without:
-            check_text("a feature that is no context", name)
+            check_text("a feature that is left out", name)
 
     @property
     def description(self) -> str:

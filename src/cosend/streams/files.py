@@ -240,7 +240,7 @@ def _csv_records(path: Path, lines: Lines) -> Iterator[tuple[int, list[str]]]:
                 yield start, fields
             start = reader.line_num + 1
     except csv.Error as error:
-        raise StreamError(f"no valid CSV ({error})", file=path, line=start) from None
+        raise StreamError(f"not valid CSV ({error})", file=path, line=start) from None
 
 
 def _read_json_lines(path: Path, wanted: Columns, window: Window) -> Raw:
@@ -267,7 +267,7 @@ def _json_object(path: Path, line: int, text: str) -> dict[str, Any]:
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise StreamError(f"no valid JSON ({error})", allowed, file=path, line=line) from None
+        raise StreamError(f"not valid JSON ({error})", allowed, file=path, line=line) from None
     if not isinstance(record, dict):
         raise StreamError(f"{text.strip()[:40]} is not an object", allowed, file=path, line=line)
     return record
@@ -288,7 +288,7 @@ def _read_parquet(path: Path, wanted: Columns, window: Window) -> Raw:
     except StreamError:
         raise
     except (arrow.ArrowException, OSError, ValueError) as error:
-        raise StreamError(f"no whole Parquet file ({error})", file=path) from error
+        raise StreamError(f"not a complete Parquet file ({error})", file=path) from error
 
 
 def _parquet_rows(path: Path, file: Any, wanted: Columns, window: Window) -> Raw:

@@ -29,7 +29,7 @@ VERDICTS: Final = {
     "above": "the whole interval is above the exponent",
     "exploring": "the horizon is too short for this policy: more than half of the items are still exploration, and "
     "regret grows nearly with every item",
-    "unproven": "the exponent takes peers for granted that know which of their functions is best, and here they have "
+    "unproven": "the exponent assumes peers that know which of their functions is best, and here they have "
     "to learn it from our labels; or, of MixedViews, there is none",
 }
 

@@ -179,7 +179,7 @@ def _beyond_the_replay(scenario: Scenario) -> Iterator[str]:
         if axis.kind == "category":
             yield f"{axis.feature!r} is a category"
     if scenario.patience.build() != Patience():
-        yield "labels are not waited for without end"
+        yield "labels are not awaited forever"
     if scenario.strict_labels:
         yield "labels are strict"
 
