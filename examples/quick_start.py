@@ -1,18 +1,14 @@
-"""Two models, each good for some patients only: a site learns which one to use for whom."""
+"""Two models, each good only for some patients: a site learns which one to use for whom."""
 
-import random
+from random import Random
 
 from cosend import Context, Site
 
-site = Site(
-    "clinic",
-    classifiers={"young": lambda patient: patient["pressure"] > 125, "old": lambda patient: patient["pressure"] > 150},
-    context=Context("age", range=(0, 100)),
-)
-draw = random.Random(1)
+rules = {"young": lambda patient: patient["pressure"] > 125, "old": lambda patient: patient["pressure"] > 150}
+clinic = Site("clinic", classifiers=rules, context=Context("age", range=(0, 100)))
+draw = Random(1)
 for _ in range(2_000):
     patient = {"age": draw.uniform(0, 100), "pressure": draw.gauss(135, 20)}
-    decision = site.classify(patient)  # its label, the model that gave it, and an id
-    ill = patient["pressure"] > (125 if patient["age"] < 50 else 150)
-    site.learn(decision, ill)  # when the truth is known: late, in any order
-print(site.summary())
+    decision = clinic.classify(patient)  # its label, the model that gave it, and an id
+    clinic.learn(decision, rules["young" if patient["age"] < 50 else "old"](patient))  # when the truth is known
+print(clinic.summary())

@@ -125,7 +125,8 @@ def markdown(result: Result) -> str:
     lines = [[_bold(row["policy"], row is rows[0]), *_cells(row, row is rows[0])] for row in rows]
     lines += [[f"*{row['policy']}, {KNOWS}*", *_cells(row, best=False)] for row in knowing(result)]
     table = markdown_table(["policy", "reward per item", "error in %", "sent to peers in %"], lines)
-    return "\n".join([verdict(result), more(result), "", *table])
+    sentences = f"{verdict(result)} {more(result)}".strip().replace(". ", ".\n")  # one a line, as in all our pages
+    return "\n".join([sentences, "", *table])
 
 
 def _cells(row: Row, best: bool) -> list[str]:
