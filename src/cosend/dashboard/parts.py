@@ -98,9 +98,9 @@ def tiles(summary: Summary, per_second: float | None) -> str:
         beside = _beside(local, reward)
     oldest = "no label is missing"
     if waiting["decisions"]:
-        oldest = "oldest " + ("just now" if waiting["oldest_s"] is None else duration(waiting["oldest_s"]))
+        oldest = "oldest " + ("just now" if waiting["oldest_s"] is None else _whole(waiting["oldest_s"]))
         middle = waiting["middle_s"]
-        oldest += "" if middle is None else f", median {duration(middle)}"
+        oldest += "" if middle is None else f", median {_whole(middle)}"
     labels = facts["labels"]
     late = f"{short_count(labels['expired'])} too late, {short_count(labels['unknown'])} unknown"
     return "".join(
@@ -123,6 +123,11 @@ def _beside(local: Local, reward: float | None) -> str:
         return f"{always} earns {earned}"
     more = reward - local.reward
     return f"<b>{abs(more):.3f} {'more' if more >= 0 else 'less'}</b> than {always} ({earned})"
+
+
+def _whole(seconds: float) -> str:
+    """Return a time whose unit stays on the line of its number."""
+    return f"<em>{duration(seconds)}</em>"
 
 
 def _tile(name: str, key: str, value: str, more: str) -> str:
