@@ -127,7 +127,7 @@ def _beside(local: Local, reward: float | None) -> str:
 
 def _whole(seconds: float) -> str:
     """Return a time whose unit stays on the line of its number."""
-    return f"<em>{duration(seconds)}</em>"
+    return duration(seconds).replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _tile(name: str, key: str, value: str, more: str) -> str:
