@@ -40,4 +40,5 @@ def compile_rules() -> None:
 
 
 if __name__ == "__main__":
-    compile_rules()
+    with cosend.compiled.telling(lambda: None):  # whoever starts this has said so
+        compile_rules()
