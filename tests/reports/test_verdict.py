@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cosend.reports.verdict import more, setting, verdict
+from cosend.reports.verdict import markdown, more, setting, verdict
 from tests.reports import made_up
 
 
@@ -24,6 +24,20 @@ def test_a_policy_that_is_best_is_compared_with_the_local_models_and_the_next() 
         "ZoomingKLUCB sends 60 % of the items to peers. Next comes CoS, 0.020 behind, and behind in 5 of 5 streams. "
         "Knowing the best model for every cell in advance would earn 0.860."
     )
+
+
+def test_a_site_without_peers_is_compared_with_its_best_model() -> None:
+    result = made_up()
+    alone = result | {"sites": result["sites"][:1]}
+    assert more(alone).startswith("The site's best model alone would earn 0.880. Next comes CoS")
+    assert "peers" not in more(alone)
+
+
+def test_in_markdown_every_sentence_has_a_line() -> None:
+    result = made_up()
+    sentences = markdown(result).partition("\n\n")[0]
+    assert " ".join(sentences.split("\n")) == f"{verdict(result)} {more(result)}"
+    assert len(sentences.split("\n")) == 5
 
 
 def test_a_lead_within_its_interval_may_be_chance() -> None:

@@ -87,6 +87,9 @@ def more(result: Result) -> str:
     if own is None:
         return ""
     parts = [f"{own['policy']} sends {own['sent']:.0f} % of the items to peers."]
+    if len(result["sites"]) == 1:  # which has nobody to send to
+        best = rows.get("best local")
+        parts = [f"The site's best model alone would earn {best['mean_reward']:.3f}."] if best else []
     order = playing(result)
     if order[0] is own and len(order) > 1:
         parts.append(_next(result, order[1]))
