@@ -34,7 +34,9 @@ def test_there_are_six_of_less_than_60_lines_and_all_of_them_are_listed() -> Non
 
 @pytest.mark.compiled
 def test_quick_start(capsys: pytest.CaptureFixture[str]) -> None:
-    rewards = found(r"(young|old) +local .* ([\d.]+)", printed("quick_start", capsys))
+    table = printed("quick_start", capsys)
+    assert table in (EXAMPLES.parent / "docs" / "quick-start.md").read_text()
+    rewards = found(r"(young|old) +local .* ([\d.]+)", table)
     assert len(rewards) == 2
     assert min(rewards.values()) > 0.95
 
