@@ -19,7 +19,6 @@ from nats.micro import add_service
 
 from cosend.errors import SettingError
 from cosend.links.link import KINDS, Answered
-from cosend.links.messages import announcement_texts
 from cosend.links.nats import NatsLink
 from cosend.links.nats_options import NatsOptions
 from cosend.site.messages import Reply
@@ -258,18 +257,22 @@ def test_tls_is_spoken_with_those_that_are_trusted(tmp_path: Path) -> None:
     story(broker, played, tls_ca=certificate)
 
 
-def test_services_that_are_no_sites_or_of_another_version_are_counted_and_passed_over() -> None:
+def test_services_that_are_no_sites_or_of_another_version_are_counted_and_passed_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     broker = Broker()
     broker.start()
 
     async def played(world: NatsWorld) -> None:
         north = await world.link("north")
         other = await nats.connect(broker.url)
-        foreign = {**announcement_texts(announcement("south")), "wire": "2"}
+        foreign = {"wire": "2", "site": "south", "what": "nobody knows yet"}
         await add_service(other, name="cosend", version="9.0.0", metadata=foreign)
         await add_service(other, name="cosend", version="1.0.0")
-        await until(lambda: north.counts.foreign and north.counts.broken > north.counts.foreign)
+        await until(lambda: north.counts.foreign > 1 and north.counts.broken > north.counts.foreign)
         assert north.peers() == {}
+        (told,) = (vars(record) for record in caplog.records if record.getMessage() == "peer refused")
+        assert (told["peer"], "version 2 of the encoding" in told["reason"]) == ("south", True)
         await other.close()
 
     story(broker, played)

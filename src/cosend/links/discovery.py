@@ -7,17 +7,21 @@ answered three times in a row, is gone too. While the broker is gone nothing is 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
+from cosend.errors import cut
 from cosend.links.link import Announcement, Counts
-from cosend.links.messages import NEWS, ForeignMessage, read_announcement
+from cosend.links.messages import LONGEST_NAME, NEWS, ForeignMessage, read_announcement
 
+LOG: Final = logging.getLogger("cosend.links")
 MISSES: Final = 3  # questions in a row without an answer after which a peer is gone
 MOST_STARTS: Final = 8  # of one site that are remembered
+MOST_STRANGERS: Final = 100  # sites of another version that are told of
 SHORTEST_S: Final = 0.05  # between two questions: many sites that come together are asked together
 
 
@@ -47,6 +51,7 @@ class Discovery:
         self._every_s, self._ask, self._appeared, self._gone, self._counts = every_s, ask, appeared, gone, counts
         self._missed: dict[str, int] = {}  # questions in a row that a site has not answered
         self._starts: dict[str, tuple[str, ...]] = {}  # by site: ids of its services, another one for every start
+        self._strangers: set[str] = set()  # sites of another version that were told of
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -87,7 +92,9 @@ class Discovery:
             announcement = read_announcement(info.metadata)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             self._counts.broken += 1
-            self._counts.foreign += isinstance(error, ForeignMessage)
+            if isinstance(error, ForeignMessage):
+                self._counts.foreign += 1
+                self._tell_of_stranger(cut(info.metadata.get("site", ""), LONGEST_NAME), str(error))
             return "", ""
         site, starts = announcement.site, self._starts.get(announcement.site, ())
         if info.id not in starts:
@@ -97,6 +104,12 @@ class Discovery:
         self._missed[site] = 0
         self._appeared(announcement, info.metadata.get(NEWS, ""))
         return site, info.id
+
+    def _tell_of_stranger(self, site: str, reason: str) -> None:
+        """Log once that a site of another version is there: nobody else would say why it is not asked."""
+        if site not in self._strangers and len(self._strangers) < MOST_STRANGERS:
+            self._strangers.add(site)
+            LOG.warning("peer refused", extra={"peer": site, "reason": reason})
 
     def lost(self, site: str) -> None:
         """Take note that a site is gone."""

@@ -231,19 +231,18 @@ class _Announced(Struct):
     cost: Annotated[float, Meta(ge=0, le=1)]
     version: Name
     context: str
-    wire: int
+    wire: Annotated[int, Meta(ge=VERSION, le=VERSION)]
 
 
 def read_announcement(texts: Mapping[str, str]) -> Announcement:
     """Return what a site tells of itself."""
+    wire = texts.get("wire", "")
+    if wire.isdecimal() and wire != str(VERSION):  # whatever another version has in other places
+        raise ForeignMessage(_other_version(f"version {cut(wire, LONGEST_NAME)}"))
     try:
         told = msgspec.convert(dict(texts), _Announced, strict=False)
-        if told.wire != VERSION:
-            raise ForeignMessage(_other_version(f"version {told.wire}"))
         words = msgspec.json.decode(told.context, type=Annotated[tuple[str, ...], Meta(max_length=MOST)])
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
-        if isinstance(error, BrokenMessage):
-            raise
         raise BrokenMessage(f"it is not an announcement: {error}") from error
     return Announcement(told.site, words, told.functions, told.cost, told.version)
 
