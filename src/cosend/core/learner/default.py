@@ -22,8 +22,8 @@ def how_to_decide(
 
     watches  whether every feature is looked at, which nothing but `MixedViews` can
 
-    >>> how_to_decide(None, None)
-    (MixedViews(max_cells=200000, share=0.02, bonus=0.2, home_margin=0.01, share_labels='always'), 'all')
+    >>> how_to_decide(None, None) == (MixedViews(max_cells=DEFAULT_CELLS), "all")
+    True
     >>> how_to_decide(None, "used")[0] == ZoomingKLUCB()
     True
     """
