@@ -11,6 +11,7 @@ import pytest
 
 from cosend.baselines.bandits import linucb
 from cosend.baselines.field import FIELD, follow, play
+from cosend.baselines.linucb import COMPILED
 from cosend.errors import ContextError, CosendError, SettingError
 
 NAMES = list(FIELD)
@@ -166,6 +167,14 @@ def test_vowpal_wabbit_learns_with_the_probability_of_the_decision(options: str)
     assert play(name, values, contexts, delays=np.full(400, 7), seed=6).tolist() == picked
 
 
+def test_to_vowpal_wabbit_a_feature_that_is_0_is_none() -> None:
+    """So it need not be written, which saves most of the time where few of many features are not 0."""
+    workspace = import_module("vowpalwabbit").Workspace("--cb_explore 2 --squarecb --quiet")
+    for n in range(50):
+        workspace.learn(f"{n % 2 + 1}:{-(n % 2)}:0.5 | x0:0.0 x1:{n / 50}")
+    assert workspace.predict("| x0:0.0 x1:0.3") == workspace.predict("| x1:0.3")
+
+
 def test_linucb_of_mabwiser_picks_what_its_partial_fit_would_pick() -> None:
     """The slow version goes by the public interface alone; before the first label it draws."""
     values, contexts = noisy(200)
@@ -181,6 +190,17 @@ def test_linucb_of_mabwiser_picks_what_its_partial_fit_would_pick() -> None:
         picked.append(bandit.predict(features[t : t + 1]) if t >= 5 else int(random.integers(4)))
     assert len(set(picked)) > 1
     assert play("mabwiser_linucb", values, contexts, delays=np.full(200, 5), seed=9).tolist() == picked
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("delay", "scored"), [(1, 0), (30, 2)])
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_linucb_picks_what_the_library_picks(name: str, delay: int, scored: int) -> None:
+    """Also the first draws, of which everything that follows depends."""
+    values, contexts = noisy(300)
+    for seed in (0, 5):
+        given: dict[str, Any] = {"delays": np.full(300, delay), "seed": seed, "scored": scored}
+        assert COMPILED[name](values, contexts, **given).tolist() == play(name, values, contexts, **given).tolist()
 
 
 def test_linucb_of_mabwiser_and_ours_agree() -> None:

@@ -43,6 +43,7 @@ def test_results_have_error_regret_and_speed_in_every_row(written: Any) -> None:
         assert 0 <= row["error"] <= 100
         assert (row["decisions_per_second"] is None) == (
             row["policy"] in ("persistence", "win_stay_lose_shift", "best_fixed", "per_cell_oracle")
+            or "_linucb" in row["policy"]  # of the field, and compiled here
         )
         assert (row["regret"] is None) == (row["part"] == "learning")
 

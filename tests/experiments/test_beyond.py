@@ -12,13 +12,15 @@ import pytest
 from cosend.core.learner.values import LabelledData
 from cosend.core.policy.policies import CellKLUCB, CoS
 from cosend.errors import SettingError
-from cosend.experiments.beyond import changes, liar
-from cosend.experiments.beyond.play import Method, field_methods, measured, play_policy, policy_methods, simple_methods
+from cosend.experiments.beyond import changes, learning, liar
+from cosend.experiments.beyond.field import field_methods
+from cosend.experiments.beyond.play import Method, measured, play_policy, policy_methods, simple_methods
 from cosend.experiments.beyond.problems import Problem, delays_of, every_nth, in_order, newest_known, with_delays
 from cosend.experiments.beyond.run import JOBS, rows
 from cosend.experiments.beyond.settings import (
     AXES,
     CONTEXTS,
+    EVERY_FEATURE,
     LONGEST_RANDOM_DELAY,
     PARTS,
     POLICIES,
@@ -220,6 +222,31 @@ def test_a_peer_that_is_always_wrong_is_called_no_more_than_it_is_owed(policy: A
     _, calls = liar.play_network(network, problem)
     owed = liar.owed_to_useless(network.sites["learner1"].learner)
     assert 0 < calls <= owed
+
+
+def test_a_liar_does_little_harm_where_views_are_mixed() -> None:
+    """No price is known in advance; here it is called for less than a hundredth of the items."""
+    (mixed,) = [policy for policy in liar.LIED_TO if policy.name == liar.DEFAULT]
+    problem = a_problem(600)
+    network = liar.network_of_sites(problem, mixed, 0)
+    liar.place_liar(network, liar.LIES[1], problem.labels.tolist())
+    assert network.sites["learner1"].score_local == "all"
+    assert liar.play_network(network, problem)[1] < 6
+
+
+def test_who_mixes_views_learns_with_its_peers_without_a_context_too() -> None:
+    places = [job.place for job in JOBS["learning"](Settings()) if job.place.policy == "MixedViews"]
+    assert [(place.setting, place.context) for place in places] == [
+        ("labels after every call", learning.CONTEXT),
+        ("labels after every call", EVERY_FEATURE),
+    ]
+    (mixed,) = [policy for policy in POLICIES if policy.name == "MixedViews"]
+    options = learning.WAYS["labels after every call"]
+    stream = [({"src_bytes": n % 7, "other": "ab"[n % 2]}, n % 2) for n in range(60)]
+    for place in places:
+        sites = learning.network(mixed, options, str(place.context), 60, 0)
+        assert len(list(sites.run({learning.EDGE: stream}))) == 60
+        assert {site.score_local for site in sites.sites.values()} == {"all"}
 
 
 def test_cos_with_reported_counts_trains_a_peer_that_claims_to_know_nothing_for_ever() -> None:

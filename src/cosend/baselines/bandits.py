@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cosend.compiled import compiled, entry_point
+from cosend.baselines.linucb import linucb as any_linucb
+from cosend.compiled import entry_point
 from cosend.core.checks import check_whole
 from cosend.core.kernel.ledger import Floats, Ints
 
@@ -55,58 +56,4 @@ def _epsilon_greedy(
 def linucb(values: Values, contexts: Floats, *, width: float = 1.0, delay: int = 1) -> Ints:
     """Pick the function with the highest upper confidence bound of a linear model of the context (disjoint LinUCB)."""
     check_whole("delay", delay)
-    features = np.hstack([np.ones((len(contexts), 1)), contexts])
-    arms, size = values.shape[1], features.shape[1]
-    inverses = np.repeat(np.eye(size)[None], arms, axis=0)
-    sums = np.zeros((arms, size))
-    picked, scratch = np.zeros(len(values), np.int64), np.zeros(size)
-    _linucb(np.ascontiguousarray(values), features, width, delay, inverses, sums, scratch, picked)
-    return picked
-
-
-@entry_point
-def _linucb(
-    values: Values,
-    features: Floats,
-    width: float,
-    delay: int,
-    inverses: Floats,
-    sums: Floats,
-    scratch: Floats,
-    picked: Ints,
-) -> None:
-    size = features.shape[1]
-    for t in range(values.shape[0]):
-        known = t - delay  # the item whose label has just come
-        if known >= 0:
-            used = picked[known]
-            _update_inverse(inverses[used], features[known], scratch)
-            for i in range(size):
-                sums[used, i] += values[known, used] * features[known, i]
-        best, arm = -np.inf, 0
-        for candidate in range(values.shape[1]):
-            estimate, variance = 0.0, 0.0
-            for i in range(size):
-                for j in range(size):
-                    weighted = features[t, i] * inverses[candidate, i, j]
-                    estimate += weighted * sums[candidate, j]
-                    variance += weighted * features[t, j]
-            bound = estimate + width * np.sqrt(variance)
-            if bound > best:
-                best, arm = bound, candidate
-        picked[t] = arm
-
-
-@compiled
-def _update_inverse(inverse: Floats, x: Floats, scratch: Floats) -> None:
-    """Replace the inverse of A by that of A + x x' (Sherman and Morrison)."""
-    size = len(x)
-    scale = 1.0
-    for i in range(size):
-        scratch[i] = 0.0
-        for j in range(size):
-            scratch[i] += inverse[i, j] * x[j]
-        scale += x[i] * scratch[i]
-    for i in range(size):
-        for j in range(size):
-            inverse[i, j] -= scratch[i] * scratch[j] / scale
+    return any_linucb(values, contexts, width=width, delays=delay)

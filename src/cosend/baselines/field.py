@@ -88,9 +88,7 @@ class VowpalWabbit:
         library = _library("vowpalwabbit", "vowpalwabbit")
         self._workspace = library.Workspace(f"--cb_explore {functions} {options} --quiet")
         self._kind = self._workspace.get_prediction_type()
-        self._texts = [
-            "| " + " ".join(f"x{axis}:{x!r}" for axis, x in enumerate(context)) for context in contexts.tolist()
-        ]
+        self._texts = [_text(context) for context in contexts]
         self._draws = np.random.default_rng(seed).random(len(contexts)).tolist()
         self._chances: dict[int, float] = {}  # of what was picked, until the label is there
 
@@ -214,6 +212,11 @@ LOGGED: Final = ("vw_squarecb", "vw_epsilon")  # they learn from picks with know
 def _with_constant(contexts: Floats) -> Floats:
     """Return the contexts behind a constant 1: without it a linear model is blind at 0. Vowpal Wabbit adds its own."""
     return np.hstack([np.ones((len(contexts), 1)), contexts])
+
+
+def _text(context: Floats) -> str:
+    """Return a context as Vowpal Wabbit reads it; what is 0 says nothing there, and need not be written."""
+    return "| " + " ".join(f"x{axis}:{float(context[axis])!r}" for axis in np.flatnonzero(context).tolist())
 
 
 def _library(module: str, package: str) -> Any:

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.core.kernel.ledger import Floats
+from cosend.experiments.beyond.field import few_of_the_field
 from cosend.experiments.beyond.play import (
     Job,
     Method,
     Numbers,
     Place,
     bandit_methods,
-    few_of_the_field,
     jobs_for,
     percent_wrong,
     played,
@@ -48,7 +48,7 @@ def delays(settings: Settings) -> Iterator[Job]:
     """Yield the rows of labels that come late; nothing may use a label that is not yet known."""
     for delay, scenario in product(DELAYS, SCENARIOS):
         problems = partial(delayed, settings, delay, scenario)
-        field = few_of_the_field(scenario) if delay else ()  # to the field 0 is the same as 1
+        field = few_of_the_field() if delay else ()  # to the field 0 is the same as 1
         methods = [*policy_methods(), *simple_methods(), *field]
         yield from jobs_for("delays", str(delay), scenario, problems, methods)
 
@@ -57,7 +57,8 @@ def late(settings: Settings) -> Iterator[Job]:
     """Yield the rows of all windows with late labels."""
     for window, scenario in product(WINDOWS, SCENARIOS):
         problems = partial(late_window, settings, window.start, scenario)
-        yield from jobs_for("late", window.name, scenario, problems, [*policy_methods(), *simple_methods()])
+        methods = [*policy_methods(), *simple_methods(), *few_of_the_field()]
+        yield from jobs_for("late", window.name, scenario, problems, methods)
 
 
 @lru_cache(maxsize=2)
@@ -78,11 +79,11 @@ def costs(settings: Settings) -> Iterator[Job]:
     """Yield the rows of peers that cost something; to flat arms the functions of other learners cost as much."""
     for cost, scenario in product(PEER_COSTS, SCENARIOS):
         problems = partial(priced, settings, cost, scenario)
-        methods = [*policy_methods(), *simple_methods(), *bandit_methods(SHARED), *few_of_the_field(scenario)]
+        methods = [*policy_methods(), *simple_methods(), *bandit_methods(SHARED), *few_of_the_field()]
         yield from jobs_for("costs", f"{cost:g} per call", scenario, problems, methods)
     for window in WINDOWS[1:]:
         problems = partial(priced, settings, PEER_COSTS[0], "S1", window.start)
-        methods = [*policy_methods(), *simple_methods()]
+        methods = [*policy_methods(), *simple_methods(), *few_of_the_field()]
         yield from jobs_for("costs", f"{PEER_COSTS[0]:g} per call, {window.name}", "S1", problems, methods)
 
 
@@ -96,7 +97,7 @@ def drift(settings: Settings) -> Iterator[Job]:
     """Yield the rows of a stream that is the same throughout, and of one that changes in the middle."""
     for setting, change in ((STILL, False), ("abrupt change", True)):
         problems = partial(shuffled, settings, change)
-        methods = [*policy_methods(), *simple_methods(), *few_of_the_field("S1")]
+        methods = [*policy_methods(), *simple_methods(), *few_of_the_field()]
         for method in methods:
             place = Place("drift", setting, "S1", method.context, method.name, method.kind)
             yield Job(place, partial(recovered, problems, method))

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import product
+from typing import Final
 
 import numpy as np
 
 from cosend.core.learner.default import DEFAULT_CELLS
 from cosend.core.policy.mixed import MixedViews
+from cosend.experiments.beyond.field import field_without_context
 from cosend.experiments.beyond.play import Job, Method, jobs_for, policy_methods, replay_delay
 from cosend.experiments.beyond.problems import (
     Outcome,
@@ -25,7 +27,7 @@ from cosend.experiments.beyond.settings import (
     LATE,
     POLICIES,
     TOGETHER,
-    WITHOUT_CONTEXT,
+    WINDOWS,
     Settings,
 )
 from cosend.experiments.kdd99.run import four_learners
@@ -34,14 +36,11 @@ from cosend.simulation.replay import replay
 
 
 def no_context(settings: Settings) -> Iterator[Job]:
-    """Yield the rows of two windows, with labels that come before the next item and late, without a context."""
-    mixed = [policy for policy in POLICIES if policy.name == "MixedViews"]
-    for window, scenario, delay in product(WITHOUT_CONTEXT, SCENARIOS, (1, LATE)):
+    """Yield the rows of all windows, with labels that come before the next item and late, without a context."""
+    mixed = policy_methods([policy for policy in POLICIES if policy.name == "MixedViews"], [TOGETHER])
+    for window, scenario, delay in product(WINDOWS, SCENARIOS, (1, LATE)):
         problems = partial(with_features, settings, window.start, scenario, delay)
-        methods = [
-            Method("MixedViews", "policy", EVERY_FEATURE, play_features, len(LEARNERS)),
-            *policy_methods(mixed, [TOGETHER]),
-        ]
+        methods = [WITHOUT_CONTEXT, *mixed, *field_without_context()]
         yield from jobs_for("no-context", f"{window.name}, {delay} late", scenario, problems, methods)
 
 
@@ -61,3 +60,6 @@ def play_features(problem: Problem, seed: int) -> Outcome:
     nothing = np.zeros((len(problem.labels), 0))
     trace = replay(learners, nothing, problem.right, delay=replay_delay(problem), features=problem.items)
     return problem.outcome(trace.functions[:, 0])
+
+
+WITHOUT_CONTEXT: Final = Method("MixedViews", "policy", EVERY_FEATURE, play_features, len(LEARNERS))

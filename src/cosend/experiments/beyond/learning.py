@@ -20,7 +20,7 @@ from cosend.core.policy.parts import BasePolicy, ByIndex, Policy
 from cosend.errors import CosendError
 from cosend.experiments.beyond.play import Job, Numbers, Place, percent_wrong
 from cosend.experiments.beyond.problems import window_data
-from cosend.experiments.beyond.settings import POLICIES, WINDOWS, NamedPolicy, Settings
+from cosend.experiments.beyond.settings import EVERY_FEATURE, POLICIES, WINDOWS, NamedPolicy, Settings
 from cosend.simulation.network import Network
 from cosend.site.context import Context
 from cosend.site.site import Site
@@ -29,7 +29,7 @@ EDGE: Final = "edge"
 WINDOW: Final = WINDOWS[-1]  # with many switches
 ITEMS: Final = 4_000  # of the window, every n-th: these models are slow
 CONTEXT: Final = "src_bytes"
-MOST_SEEDS: Final = 2
+TIMED: Final = f"{CONTEXT} and time"
 WARM_UP: Final = 50
 
 Item = dict[str, Any]
@@ -37,16 +37,16 @@ Stream = tuple[tuple[Item, int], ...]
 
 
 def _scaled_logistic() -> Any:
-    numbers = _river("compose").SelectType(int, float)
-    return numbers | _river("preprocessing").StandardScaler() | _river("linear_model").LogisticRegression()
+    numbers = river_module("compose").SelectType(int, float)
+    return numbers | river_module("preprocessing").StandardScaler() | river_module("linear_model").LogisticRegression()
 
 
 def _naive_bayes() -> Any:
-    return _river("compose").SelectType(int, float) | _river("naive_bayes").GaussianNB()
+    return river_module("compose").SelectType(int, float) | river_module("naive_bayes").GaussianNB()
 
 
 def _tree() -> Any:
-    return _river("tree").HoeffdingTreeClassifier()
+    return river_module("tree").HoeffdingTreeClassifier()
 
 
 # How peers are brought up. Policies by quota train anyway; those by index only if they are given a budget.
@@ -66,12 +66,10 @@ SITES: Final[dict[str, dict[str, Callable[[], Any]]]] = {
 
 def learning(settings: Settings) -> Iterator[Job]:
     """Yield the rows of every policy with both ways of bringing up peers, and of every model alone."""
-    for (way, options), timed, policy in product(WAYS.items(), (False, True), POLICIES):
-        plain = policy.build(settings.rows, 1)
-        if CONTEXT in policy.contexts and may_have(plain, options):
-            context = f"{CONTEXT} and time" if timed else CONTEXT
+    for (way, options), context, policy in product(WAYS.items(), (CONTEXT, TIMED, EVERY_FEATURE), POLICIES):
+        if CONTEXT in policy.contexts and may_have(policy.build(settings.rows, 1), options, context):
             place = Place("learning", way, "river", context, policy.name, "policy")
-            yield Job(place, partial(brought_up, settings, policy, options, timed))
+            yield Job(place, partial(brought_up, settings, policy, options, context))
     for models in SITES.values():
         for name, build in models.items():
             place = Place("learning", "alone, every label", "river", None, name, "baseline")
@@ -86,18 +84,20 @@ def stream(settings: Settings) -> Stream:
     return tuple((item, label) for item, label in rows[:: max(1, len(rows) // ITEMS)])
 
 
-def may_have(policy: Policy, options: dict[str, Any]) -> bool:
-    """Tell whether a policy has these options."""
-    return isinstance(policy, ByIndex if "peer_training" in options else BasePolicy)
+def may_have(policy: Policy, options: dict[str, Any], context: str) -> bool:
+    """Tell whether a policy has these options: one that mixes views needs no context, and trains nobody."""
+    if policy.mixes:
+        return context != TIMED and options == WAYS["labels after every call"]
+    return context != EVERY_FEATURE and isinstance(policy, ByIndex if "peer_training" in options else BasePolicy)
 
 
-def brought_up(settings: Settings, policy: NamedPolicy, options: dict[str, Any], timed: bool) -> Numbers:
+def brought_up(settings: Settings, policy: NamedPolicy, options: dict[str, Any], context: str) -> Numbers:
     """Play the network and return the numbers of `edge`."""
-    items, seeds = stream(settings), min(settings.seeds, MOST_SEEDS)
-    list(network(policy, options, timed, ITEMS, 0).run({EDGE: items[:WARM_UP]}))
+    items, seeds = stream(settings), settings.seeds
+    list(network(policy, options, context, ITEMS, 0).run({EDGE: items[:WARM_UP]}))
     rights, seconds = [], 0.0
     for seed in range(seeds):
-        sites = network(policy, options, timed, len(items), seed)
+        sites = network(policy, options, context, len(items), seed)
         start = time.perf_counter()
         events = list(sites.run({EDGE: items}))
         seconds += time.perf_counter() - start
@@ -105,16 +105,19 @@ def brought_up(settings: Settings, policy: NamedPolicy, options: dict[str, Any],
     return _numbers(rights, len(items) * seeds / seconds)
 
 
-def network(policy: NamedPolicy, options: dict[str, Any], timed: bool, items: int, seed: int) -> Network:
+def network(policy: NamedPolicy, options: dict[str, Any], context: str, items: int, seed: int) -> Network:
     """Return fresh sites with fresh models. With time as one more axis, slices follow from the theory."""
+    timed = context == TIMED
     settings = cast("BasePolicy", policy.build(items, 2 if timed else 1))
-    settings = replace(settings, horizon=items, time_dimension=timed, **options)
+    lasting: dict[str, Any] = {} if settings.mixes else {"horizon": items, "time_dimension": timed}
+    settings = replace(settings, **lasting, **options)
     return Network(
         Site(
             name,
             classifiers={model: build() for model, build in models.items()},
-            context=Context(CONTEXT, scale="log"),
+            context=None if context == EVERY_FEATURE else Context(CONTEXT, scale="log"),
             policy=settings,
+            score_local=policy.score_local,
             seed=seed,
         )
         for name, models in SITES.items()
@@ -142,7 +145,8 @@ def _numbers(rights: list[list[bool]], speed: float) -> Numbers:
     }
 
 
-def _river(module: str) -> Any:
+def river_module(module: str) -> Any:
+    """Return a module of river, or say how to get it."""
     try:
         return import_module(f"river.{module}")
     except ImportError:

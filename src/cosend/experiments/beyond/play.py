@@ -1,4 +1,4 @@
-"""Play a problem with a policy, a baseline or a player of the field, and measure error, regret and speed.
+"""Play a problem with a policy or a baseline, and measure error, regret and speed.
 
 Error is in % of the items of learner 1. Regret is the reward, right minus paid, that learner 1 lost over the whole
 stream against the best function of every cell of all three axes together, twelve slices each, known in advance: it is
@@ -16,10 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.baselines.bandits import epsilon_greedy, linucb
-from cosend.baselines.field import FIELD
-from cosend.baselines.field import play as play_field
 from cosend.baselines.fixed import best_fixed, win_stay_lose_shift
-from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.kernel.ledger import Ints
 from cosend.core.kernel.partition import keys_of
 from cosend.experiments.beyond.problems import Outcome, Problem
 from cosend.experiments.beyond.settings import CONTEXTS, POLICIES, TOGETHER, NamedPolicy
@@ -28,8 +26,6 @@ from cosend.experiments.kdd99.settings import LEARNERS, SLICES
 from cosend.simulation.replay import replay
 
 WARM_UP: Final = 200  # items that are played first and not timed: compiling and importing are no decisions
-CONTEXT_FREE: Final = ("river_ucb", "mabwiser_ucb1")
-SLOW: Final = ("river_linucb", "mabwiser_linucb", "mabwiser_ucb1")  # a few seconds for a window
 
 Play = Callable[[Problem, int], Outcome]  # the problem, and the seed of the policy
 Numbers = dict[str, Any]  # a part of a row of the results
@@ -174,40 +170,6 @@ def simple_methods() -> list[Method]:
 def shifted(problem: Problem) -> Outcome:
     """Return what came of staying with a function as long as it is right."""
     return problem.outcome(win_stay_lose_shift(problem.right, problem.delays))
-
-
-def field_methods(contexts: Sequence[str], most_seeds: int | None = None) -> Iterator[Method]:
-    """Yield the players of the field, which see all eight functions as flat arms; slow ones play one seed only."""
-    for name in FIELD:
-        seeds = 1 if name in SLOW else most_seeds
-        for context in [None] if name in CONTEXT_FREE else contexts:
-            play = partial(_field, name, CONTEXTS[context or TOGETHER])
-            yield Method(name, "field", context, play, most_seeds=seeds)
-
-
-def few_of_the_field(scenario: str) -> Iterator[Method]:
-    """Yield the field where it is not the main thing, for it takes minutes: all contexts together, S1, one seed."""
-    if scenario == "S1":
-        yield from field_methods([TOGETHER], most_seeds=1)
-        yield from informed_field()
-
-
-def informed_field() -> Iterator[Method]:
-    """Yield the field with what `MixedViews with Vote` has.
-
-    That is a vote of every learner as one more arm, and, where an API takes it, what every function of learner 1 was
-    worth, whichever arm was picked.
-    """
-    for name in FIELD:
-        play = partial(_field, name, CONTEXTS[TOGETHER], informed=True)
-        context = None if name in CONTEXT_FREE else TOGETHER
-        yield Method(f"{name} with Vote", "field", context, play, most_seeds=1, votes=True)
-
-
-def _field(name: str, axes: tuple[int, ...], problem: Problem, seed: int, *, informed: bool = False) -> Outcome:
-    contexts: Floats = np.ascontiguousarray(problem.contexts[:, axes])
-    scored = problem.own if informed else 0
-    return problem.outcome(play_field(name, problem.values, contexts, delays=problem.delays, seed=seed, scored=scored))
 
 
 def jobs_for(

@@ -96,6 +96,14 @@ class Problem:
 
 def votes_of(said: Ints, labels: Ints, delays: Ints) -> Ints:
     """Return what a vote over the functions of a learner says of every item, taught by every label when it is known."""
+    as_said, as_labels, as_delays = (each.astype(np.int64).tobytes() for each in (said, labels, delays))
+    return _votes(as_said, as_labels, as_delays)
+
+
+@lru_cache(maxsize=64)  # functions that do not draw say the same with every seed, whatever they cost
+def _votes(as_said: bytes, as_labels: bytes, as_delays: bytes) -> Ints:
+    labels, delays = np.frombuffer(as_labels, np.int64), np.frombuffer(as_delays, np.int64)
+    said = np.frombuffer(as_said, np.int64).reshape(len(labels), -1)
     vote, newest, found = Vote(), newest_known(labels, delays).astype(int).tolist(), []
     ballots = [{NEWEST: newest[n], **dict(zip("abcdefgh", row, strict=False))} for n, row in enumerate(said.tolist())]
     due = np.arange(len(labels)) + np.maximum(1, delays)

@@ -20,7 +20,7 @@ WORTH_A_REMARK: Final = 200  # items until the error is back; what is faster nee
 
 COSTS: Final = "costs"
 # Parts with a row per policy and a column per context.
-ERROR_TABLES: Final = ("windows", "delays", "late", "no-context", COSTS)
+ERROR_TABLES: Final = ("windows", "delays", "late", "no-context", COSTS, "unseen")
 SHORT: Final = {"previous_label": "label", "src_bytes": "bytes", "together": "all 3", "candidates": "auto"}
 ALWAYS_WRONG: Final = [lies.name for lies in LIES if lies.wrong_from == 0.0]
 CAPTION: Final = (
@@ -152,7 +152,7 @@ def _liar(rows: list[Row]) -> TableText:
                     f"{row['error']:.2f}",
                     more,
                     f"{row['calls']:.1f}",
-                    f"{row['owed']:.1f}",
+                    _optional(row["owed"], "{:.1f}"),
                 ]
             )
     heading = ["policy", "learner 2 is", "error", "wrong more", "calls", "owed"]
@@ -239,7 +239,7 @@ def _on_drift(rows: list[Row]) -> Iterator[str]:
 def _on_liar(rows: list[Row]) -> Iterator[str]:
     """Say of every lie about all items what it cost, and whether that was more than the arm was owed."""
     for row in rows:
-        if row["part"] == "liar" and row["setting"] in ALWAYS_WRONG:
+        if row["part"] == "liar" and row["setting"] in ALWAYS_WRONG and row["owed"] is not None:
             more = "more" if row["calls"] > row["owed"] else "not more"
             yield (
                 f"Liar, {row['policy']}, {row['setting']}: called {row['calls']:.1f} times, which is {more} than the "

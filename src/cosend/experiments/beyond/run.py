@@ -11,6 +11,7 @@ from cosend.experiments.beyond.learning import learning
 from cosend.experiments.beyond.liar import liar
 from cosend.experiments.beyond.play import Job
 from cosend.experiments.beyond.settings import Settings
+from cosend.experiments.beyond.unseen import unseen
 from cosend.experiments.beyond.windows import described, windows
 
 Report = Callable[[str, int], None]  # what is being done, and how many rows there will be
@@ -23,6 +24,7 @@ JOBS: Final[dict[str, Callable[[Settings], Iterator[Job]]]] = {
     "no-context": no_context,
     "costs": costs,
     "drift": drift,
+    "unseen": unseen,
     "liar": liar,
     "learning": learning,
 }

@@ -8,18 +8,10 @@ from itertools import product
 from typing import Any
 
 from cosend.core.kernel.ledger import Ints
-from cosend.experiments.beyond.play import (
-    Job,
-    Method,
-    bandit_methods,
-    few_of_the_field,
-    field_methods,
-    jobs_for,
-    policy_methods,
-    simple_methods,
-)
+from cosend.experiments.beyond.field import few_of_the_field, field_methods, informed_field
+from cosend.experiments.beyond.play import Job, Method, bandit_methods, jobs_for, policy_methods, simple_methods
 from cosend.experiments.beyond.problems import Outcome, Problem, window_data, window_outputs, window_problems
-from cosend.experiments.beyond.settings import MAIN, SHARED, WINDOWS, Settings, Window
+from cosend.experiments.beyond.settings import MAIN, SHARED, UNSEEN, WINDOWS, Settings, Window
 from cosend.experiments.kdd99.run import BOOSTERS, Data, Outputs
 from cosend.experiments.kdd99.settings import SCENARIOS
 
@@ -28,9 +20,7 @@ def windows(settings: Settings) -> Iterator[Job]:
     """Yield the rows of all windows and scenarios."""
     for window, scenario in product(WINDOWS, SCENARIOS):
         problems = partial(window_problems, settings, window.start, scenario)
-        field = [*few_of_the_field(scenario)]
-        if window == MAIN:
-            field = [*field_methods(SHARED), *(method for method in field if method.votes)]
+        field = [*field_methods(SHARED), *informed_field()] if window == MAIN else few_of_the_field()
         boosters = _boosters(settings, window, scenario)
         methods = [*policy_methods(), *simple_methods(), *bandit_methods(SHARED), *boosters, *field]
         yield from jobs_for("windows", window.name, scenario, problems, methods)
@@ -39,7 +29,8 @@ def windows(settings: Settings) -> Iterator[Job]:
 def described(settings: Settings) -> list[dict[str, Any]]:
     """Return where the windows start, and their shares of attacks and of label switches in %."""
     rows = []
-    for window in WINDOWS if "windows" in settings.parts else [MAIN]:
+    windows = WINDOWS if "windows" in settings.parts else WINDOWS[:1]
+    for window in (*windows, *UNSEEN) if "unseen" in settings.parts else windows:
         labels = window_data(settings.data, window.start, settings.rows).labels
         switches = 100 * float((labels[1:] != labels[:-1]).mean())
         attacks = 100 * float(labels.mean())
