@@ -12,7 +12,6 @@ import pytest
 from cosend.experiments.beyond.field import (
     field_without_context,
     informed_field,
-    places_of_features,
     sliced,
 )
 from cosend.experiments.beyond.play import measured
@@ -69,18 +68,18 @@ def test_the_field_plays_without_a_context_on_all_windows() -> None:
 
 def test_features_are_placed_by_the_first_items_and_not_before_these_are_known() -> None:
     problem = a_problem()
-    places = places_of_features(problem)
+    places = problem.places
     assert places.shape == (600, 3)
     assert (places[:ENOUGH, :2] == 0).all()
     assert (places[ENOUGH:, :2] > 0).all()
     assert (places[:, 2] == problem.contexts[:, 0]).all()  # the newest known label
     later = [{"x": 9.0, "y": 9.0}] * 300
-    other = places_of_features(replace(problem, items=[*problem.items[:300], *later]))
+    other = replace(problem, items=[*problem.items[:300], *later]).places
     assert (other[:300] == places[:300]).all()
 
 
 def test_slices_are_one_of_four_and_one_of_sixteen_for_every_feature() -> None:
-    hot = sliced(places_of_features(a_problem())[:, :2])
+    hot = sliced(a_problem().places[:, :2])
     assert set(np.unique(hot)) == {0.0, 1.0}
     assert (hot[:ENOUGH] == 0).all()
     assert (hot[ENOUGH:].sum(axis=1) == 4).all()

@@ -18,12 +18,9 @@ import numpy as np
 from cosend.baselines.field import FIELD, LOGGED, play
 from cosend.baselines.linucb import COMPILED
 from cosend.core.kernel.ledger import Floats
-from cosend.core.policy.mixed import MixedViews
 from cosend.experiments.beyond.play import Method, Play
 from cosend.experiments.beyond.problems import Outcome, Problem
 from cosend.experiments.beyond.settings import CONTEXTS, EVERY_FEATURE, SHARED, TOGETHER
-from cosend.experiments.kdd99.run import four_learners
-from cosend.simulation.features import foresee
 
 CONTEXT_FREE: Final = ("river_ucb", "mabwiser_ucb1")
 SLICES: Final = (4, 16)  # of a feature; our rule has them too
@@ -76,26 +73,13 @@ def _play(name: str, axes: tuple[int, ...], problem: Problem, seed: int, *, told
 
 
 def _play_features(name: str, problem: Problem, seed: int, *, told: bool) -> Outcome:
-    places = places_of_features(problem)
+    places = problem.places
     return _played(name, sliced(places) if name in LOGGED else places, problem, seed, told=told)
 
 
 def _played(name: str, contexts: Floats, problem: Problem, seed: int, *, told: bool) -> Outcome:
     picks, scored = COMPILED.get(name, partial(play, name)), problem.own if told else 0
     return problem.outcome(picks(problem.values, contexts, delays=problem.delays, seed=seed, scored=scored))
-
-
-def places_of_features(problem: Problem) -> Floats:
-    """Return [item, axis]: where items lie among the first ones, feature by feature, and the newest known label.
-
-    The edges are those that our sites lay. Until they are there all features are 0. `MixedViews` keeps by itself who
-    was right about the newest label, so here the label is given.
-    """
-    learner, items = four_learners(MixedViews(), dimensions=0)[0], np.arange(len(problem.labels))
-    (coming,) = foresee([learner], problem.items, items[:, None])
-    places = np.zeros((len(items), 0)) if coming.places is None else np.nan_to_num(coming.places, nan=0.5)
-    places[items < coming.next_at] = 0.0
-    return np.hstack([places, problem.contexts[:, :1]])
 
 
 def sliced(places: Floats) -> Floats:

@@ -16,10 +16,12 @@ from cosend.baselines.fixed import per_cell_oracle
 from cosend.classifiers.vote import NEWEST, Vote
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.kernel.partition import keys_of
+from cosend.core.policy.mixed import MixedViews
 from cosend.experiments.beyond.settings import AXES, LONGEST_RANDOM_DELAY, RANDOM_DELAY, Settings
 from cosend.experiments.kdd99 import run as kdd99
 from cosend.experiments.kdd99.settings import PEER_FUNCTIONS, SLICES
 from cosend.experiments.kdd99.settings import Settings as WindowSettings
+from cosend.simulation.features import foresee
 
 Right = npt.NDArray[np.uint8]
 
@@ -92,6 +94,19 @@ class Problem:
             vote = votes_of(said[:, first : first + self.own], self.labels, self.delays)
             columns += [self.right[:, first : first + self.own], (vote == self.labels)[:, None].astype(np.uint8)]
         return replace(self, right=np.hstack(columns), own=self.own + 1)
+
+    @cached_property
+    def places(self) -> Floats:
+        """Return [item, axis]: where items lie among the first ones, feature by feature, and the newest known label.
+
+        The edges are those that our sites lay; until they are there, all features are 0. `MixedViews` keeps by itself
+        who was right about the newest label. Who cannot do that is given the label.
+        """
+        items = np.arange(len(self.labels))
+        (coming,) = foresee(kdd99.four_learners(MixedViews(), dimensions=0)[:1], self.items, items[:, None])
+        places = np.zeros((len(items), 0)) if coming.places is None else np.nan_to_num(coming.places, nan=0.5)
+        places[items < coming.next_at] = 0.0
+        return np.hstack([places, self.contexts[:, :1]])
 
 
 def votes_of(said: Ints, labels: Ints, delays: Ints) -> Ints:
