@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cosend.node.setup import Setup
-from cosend.service.bodies import LONGEST_ID, LONGEST_TEXT, MOST_ITEMS, WHOLE
+from cosend.service.bodies import LONGEST_ID, LONGEST_TEXT, MOST_ITEMS
 from cosend.service.problems import MEDIA_TYPE, problem_schema
 from cosend.service.tokens import SCOPES
 from cosend.site.context import Axis, Category, Context, PreviousLabel, TimeOfDay
@@ -47,20 +47,19 @@ _FEATURE: Final[Schema] = {
         {"type": "object", "additionalProperties": _SCALAR},
     ]
 }
-_BITS: Final[Schema] = {"minimum": -WHOLE, "maximum": WHOLE - 1}
 
 
 def _axis_schema(axis: Axis) -> Schema:
     match axis:
         case Category():
-            return {"type": ["string", "boolean", "number"], "maxLength": LONGEST_TEXT, **_BITS}
+            return {"type": ["string", "boolean", "number"], "maxLength": LONGEST_TEXT}
         case TimeOfDay():
-            return {"type": NUMBER, "description": "seconds since 1970", "minimum": 0, "maximum": 2**40}
+            return {"type": NUMBER, "description": "seconds since 1970"}
         case Context(range=(low, high), outside="error"):
             return {"type": NUMBER, "minimum": low, "maximum": high}
         case Context(scale="log", range=None, outside="error"):
             return {"type": NUMBER, "minimum": 0, "maximum": 1e9}
-    return {"type": NUMBER, "minimum": -1e300, "maximum": 1e300}
+    return {"type": NUMBER}
 
 
 def label_schema(setup: Setup) -> Schema:
