@@ -96,6 +96,10 @@ def test_https_with_a_certificate_of_ones_own(tmp_path: Path) -> None:
         (["--site", "north", "--host", "0.0.0.0"], "must be 127.0.0.1, unless there are tokens"),  # noqa: S104 - refused
         (["--site", "north", "--certificate", "cert.pem"], "given together, or not at all"),
         (["--site", "north", "--tokens", "nowhere"], "a file that can be read"),
+        (
+            ["--site", "north", "--certificate", "network.toml", "--key", "network.toml"],
+            "a certificate and its key, as PEM",
+        ),
     ],
 )
 def test_what_cannot_be_served_is_said_in_a_line(

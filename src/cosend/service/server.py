@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import ipaddress
 import socket
+import ssl
 import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -57,6 +58,12 @@ def check_address(address: Address, tokens: Tokens, *, insecure: bool) -> None:
     for file in (address.certificate, address.key):
         if file is not None and not file.is_file():
             raise SettingError("the file of a certificate or key", str(file), "a file")
+    if address.certificate is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(address.certificate, address.key)
+        except OSError as error:  # which those of ssl are too
+            allowed = f"a certificate and its key, as PEM ({in_one_line(error)})"
+            raise SettingError("--certificate and --key", f"{address.certificate}, {address.key}", allowed) from error
 
 
 def is_loopback(host: str) -> bool:
