@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,9 @@ settings.register_profile(
     "cosend", deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ
 )
 settings.load_profile("cosend")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background; children would not hear Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
