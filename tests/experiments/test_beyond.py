@@ -302,7 +302,7 @@ def test_policies_are_those_of_the_paper_and_better_ones() -> None:
 @pytest.mark.claims
 def test_windows_have_both_classes_and_switch_rates_over_two_decades(kdd99_file: Path) -> None:
     """The rule by which they were chosen; a decade is a factor of ten."""
-    found = described(Settings(data=kdd99_file))
+    found = described(Settings(data=kdd99_file))[: len(WINDOWS)]  # others follow, on which nothing was chosen
     assert [each["start"] for each in found] == [window.start for window in WINDOWS]
     assert all(20 <= each["attacks"] <= 80 for each in found)
     rates = [each["switches"] for each in found]
