@@ -72,7 +72,7 @@ def encode(event: events.Event) -> bytes:
     try:
         packed = kind.packed(event)
         data = _PREFIX + ENCODER.encode(packed)
-        if not kind.fits(packed):  # then nobody can tell from the types alone that it can be decoded
+        if not kind.fits(packed, event):  # then nobody can tell from the types alone that it can be decoded
             decode(data)  # a log that cannot be read again would be found out when it is too late
     except (Unfit, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise StateError(f"{type(event).__name__} cannot be logged: {error}") from error
@@ -138,6 +138,12 @@ def _fit(hint: Any) -> Fits:
     return _is_empty if kinds is None else partial(_are, kinds)
 
 
+def _is_looked_at(hint: Any) -> bool:
+    """Tell whether `_prepare` looks at every value of a field, and leaves it as it is only if all of them fit."""
+    inner = get_args(hint)[:1]
+    return get_origin(hint) is tuple and (inner == (Any,) or get_args(inner[0])[:1] == (Any,))
+
+
 def _prepare_values(prepare: Prepare, values: Mapping[Any, Any]) -> dict[Any, Any]:
     return {key: prepare(value) for key, value in values.items()}
 
@@ -174,6 +180,7 @@ class _Kind:
         prepared = [(n, _prepare(hints[name])) for n, name in enumerate(self.names)]
         prepared += [(n, _differences) for n in self.following]
         self.prepares = [(n, prepare) for n, prepare in prepared if prepare is not None]
+        self.looked_at = [_is_looked_at(hints[name]) for name in self.names]
         self.fit = [_fit(hints[name]) for name in self.names]
         self.values = attrgetter(*self.names) if len(named) > 1 else self._only_value
 
@@ -190,9 +197,12 @@ class _Kind:
                 raise ValueError(f"in `{self.names[n]}`, {error}") from None
         return self.struct(*values)
 
-    def fits(self, packed: Any) -> bool:
+    def fits(self, packed: Any, event: Any) -> bool:
         """Tell whether a struct that could be encoded is sure to be decoded to the same."""
-        return all(fit(value) for fit, value in zip(self.fit, self.values(packed), strict=True))
+        both = zip(self.values(packed), self.values(event), self.looked_at, self.fit, strict=True)
+        return all(
+            (seen and value is given and type(value) in SEQUENCES) or fit(value) for value, given, seen, fit in both
+        )
 
     def unpacked(self, packed: Any) -> Any:
         """Return the event of a struct."""
