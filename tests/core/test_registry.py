@@ -198,4 +198,4 @@ def test_what_stood_aside_for_another_is_still_found_when_that_one_is_gone(gone:
         assert (slot >= 0) == (ticket != gone)
         if slot >= 0:
             assert table.entries[slot, col.WAIT_ROW] == ticket + 1
-            assert table.contexts[slot, 0] == ticket / 1_000
+            assert table.contexts[table.entries[slot, col.WAIT_SPOT], 0] == ticket / 1_000

@@ -106,7 +106,10 @@ WAIT_ROW: Final = 1  # where it was entered
 WAIT_ARM: Final = 2
 WAIT_KIND: Final = 3  # TRAIN, EXPLORE, EXPLOIT, LOOK or TAUGHT
 WAIT_ARRIVAL: Final = 4  # the site's arrivals by then
-WAIT_COLUMNS: Final = 5
+WAIT_FACTS: Final = 5  # those before say what waits; those behind, where more of it stands
+WAIT_SPOT: Final = 5  # the row of `Waiting.contexts`
+WAIT_FREE: Final = 6  # of no entry: in slot n, from WAIT_COUNT on, a row that is free, less n, so that it begins as 0
+WAIT_COLUMNS: Final = 7
 
 # Waiting.desk, which is Ledger.site behind its own columns: what is counted, the limits, and what became overdue.
 WAIT_COUNT: Final = SITE_COLUMNS

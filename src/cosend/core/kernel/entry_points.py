@@ -20,7 +20,7 @@ from cosend.core.kernel.mixed_steps import choose_mixed, enter_mixed, enter_mixe
 from cosend.core.kernel.overdue import drop_if_too_many, drop_overdue, learn_slot, strike_slot
 from cosend.core.kernel.partition import epoch_is_over, first_bad_axis
 from cosend.core.kernel.steps import answer, enter_answer, enter_item, hear, name_arm, report
-from cosend.core.kernel.waiting import Waiting, add_waiting, can_wait, fill_slot, find_waiting, slot_of
+from cosend.core.kernel.waiting import Waiting, add_waiting, can_wait, fill_slot, find_waiting, next_spot, slot_of
 
 Arrays: TypeAlias = tuple[Ints, Floats, Floats, Words, Ints, Floats, Words, Floats, Ints, Floats]
 Flags: TypeAlias = Words  # [question, 2]: whether it is a training, and whether its label will follow
@@ -68,7 +68,7 @@ def choose_and_wait(
     """Choose by mixed views; what they keep is written where the choice will wait."""
     ticket = ledger.site[col.TICKETS] + 1
     slot = slot_of(waiting.entries, ticket)
-    kept = waiting.contexts[slot]
+    kept = waiting.contexts[next_spot(waiting)]
     phase, arm, row, candidates = choose_mixed(ledger, context, arrival, int(again == 0), kept)
     fill_slot(waiting, slot, ticket, row, arm, phase, arrival)
     drop_if_too_many(ledger, waiting)
@@ -82,7 +82,7 @@ def enter_and_wait(
     """Enter a choice of mixed views that was made before, and let it wait."""
     ticket = ledger.site[col.TICKETS] + 1
     slot = slot_of(waiting.entries, ticket)
-    row = enter_mixed(ledger, context, arm, arrival, int(again == 0), waiting.contexts[slot])
+    row = enter_mixed(ledger, context, arm, arrival, int(again == 0), waiting.contexts[next_spot(waiting)])
     fill_slot(waiting, slot, ticket, row, arm, phase, arrival)
     drop_if_too_many(ledger, waiting)
 
@@ -199,7 +199,7 @@ def answer_many(
         if labelled and not (has_room(ledger) and can_wait(waiting)):
             return n
         slot = slot_of(waiting.entries, site[col.TICKETS] + 1)
-        kept = waiting.contexts[slot]
+        kept = waiting.contexts[next_spot(waiting)]
         function, row = answer(ledger, contexts[n], caller, requests[n], training, labelled, kept)
         made[n, 0], made[n, 1] = function, 0
         if labelled:
@@ -218,7 +218,7 @@ def enter_answers(arrays: Arrays, contexts: Floats, functions: Ints, first: int)
             return n
         slot = slot_of(waiting.entries, site[col.TICKETS] + 1)
         if site[col.RULE] == BY_MIXTURE:
-            row = enter_mixed_answer(ledger, contexts[n], functions[n], waiting.contexts[slot])
+            row = enter_mixed_answer(ledger, contexts[n], functions[n], waiting.contexts[next_spot(waiting)])
         else:
             row = visit_cell(ledger, site[col.TRUSTED], contexts[n], site[col.ARRIVALS])
             enter_answer(ledger, contexts[n], row, functions[n])
@@ -243,8 +243,7 @@ def forecast_one(arrays: Arrays, context: Floats) -> int:
     ledger, waiting = Ledger(*arrays[:8]), Waiting(arrays[8], arrays[9], arrays[0])
     bad = first_bad_axis(context, ledger.site[col.CATEGORIES], ledger.site[col.RULE] == BY_MIXTURE)
     if bad < 0:
-        kept = waiting.contexts[slot_of(waiting.entries, ledger.site[col.TICKETS] + 1)]
-        forecast(ledger, context, False, kept)
+        forecast(ledger, context, False, waiting.contexts[next_spot(waiting)])
     return bad
 
 
@@ -265,7 +264,7 @@ def learn_one(arrays: Arrays, ticket: int, gain: float) -> bool:
     slot = find_waiting(waiting.entries, ticket)
     if slot == EMPTY:
         return False
-    learn_slot(ledger, waiting, slot, gain, waiting.contexts[slot, :0])
+    learn_slot(ledger, waiting, slot, gain, waiting.contexts[0, :0])
     return True
 
 

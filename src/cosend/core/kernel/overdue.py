@@ -44,20 +44,20 @@ def drop(ledger: Ledger, waiting: Waiting, slot: int) -> None:
     if math.isnan(gain) or kind in (TRAIN, TAUGHT):
         strike_slot(ledger, waiting, slot)
     else:
-        learn_slot(ledger, waiting, slot, gain, waiting.contexts[slot, :0])
+        learn_slot(ledger, waiting, slot, gain, waiting.contexts[0, :0])
 
 
 @compiled
 def learn_slot(ledger: Ledger, waiting: Waiting, slot: int, gain: float, others: Floats) -> None:
     """Enter the reward of what stands in a slot, and of others that were scored; it then waits no longer."""
-    ticket, row, arm, kind, arrival = waiting.entries[slot]
-    learn(ledger, waiting.contexts[slot], row, ticket, arrival, arm, kind, gain, others)
+    ticket, row, arm, kind, arrival, spot = waiting.entries[slot, : col.WAIT_FREE]
+    learn(ledger, waiting.contexts[spot], row, ticket, arrival, arm, kind, gain, others)
     remove_waiting(waiting, slot)
 
 
 @compiled
 def strike_slot(ledger: Ledger, waiting: Waiting, slot: int) -> None:
     """Strike out what stands in a slot: it no longer counts, and waits no longer."""
-    ticket, row, arm, kind, arrival = waiting.entries[slot]
-    strike_everywhere(ledger, waiting.contexts[slot], row, ticket, arrival, arm, kind)
+    ticket, row, arm, kind, arrival, spot = waiting.entries[slot, : col.WAIT_FREE]
+    strike_everywhere(ledger, waiting.contexts[spot], row, ticket, arrival, arm, kind)
     remove_waiting(waiting, slot)

@@ -3,7 +3,8 @@
 The same compiled calls that choose and learn fill and empty it, so a choice and its place here are one step, which
 nothing can interrupt. Ids are given out one after the other, and what waits is at most half of the table. So ids that
 follow each other are spread over it: side by side they would be one long row, to the end of which every removal had to
-look.
+look. What is kept of each can be long, so it stands in rows of its own, as many as may wait and one more, and the free
+ones are used again: only so much memory is ever touched.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Waiting(NamedTuple):
     """The table; the last axis of `entries` is a column of `columns`."""
 
     entries: Ints  # [slot, column]; a power of two of slots, at most half full
-    contexts: Floats  # [slot, axis]; no axes if a late label needs no context; what mixed views keep, in place of it
+    contexts: Floats  # [spot, axis]; no axes if a late label needs no context; what mixed views keep, in place of it
     desk: Ints  # [column]: `Ledger.site`, because every array that is handed over takes its time
 
 
@@ -34,34 +35,37 @@ def new_waiting(desk: Ints, axes: int, wait_limit: int | None, max_waiting: int)
     desk[col.WAIT_OLDEST] = 1
     desk[col.WAIT_LIMIT] = NO_LIMIT if wait_limit is None else min(wait_limit, NO_LIMIT)
     desk[col.WAIT_MOST] = min(max_waiting, NO_LIMIT)
-    return Waiting(np.zeros((FIRST_CAPACITY, col.WAIT_COLUMNS), np.int64), np.zeros((FIRST_CAPACITY, axes)), desk)
+    return _empty(FIRST_CAPACITY, axes, desk)
+
+
+def _empty(slots: int, axes: int, desk: Ints) -> Waiting:
+    return Waiting(np.zeros((slots, col.WAIT_COLUMNS), np.int64), np.zeros((slots // 2 + 1, axes)), desk)
 
 
 def grown_waiting(waiting: Waiting, capacity: int = 0) -> Waiting:
     """Return the same table with twice the room, or with room for `capacity` entries."""
-    slots = 1 << max(2 * len(waiting.entries), 2 * capacity, FIRST_CAPACITY).bit_length() - 1
-    axes = waiting.contexts.shape[1]
-    larger = Waiting(np.zeros((slots, col.WAIT_COLUMNS), np.int64), np.zeros((slots, axes)), waiting.desk)
-    copy_waiting(waiting, larger)
+    spots, axes = waiting.contexts.shape
+    slots = 1 << (max(2 * len(waiting.entries), 2 * capacity, FIRST_CAPACITY) - 1).bit_length()
+    larger = _empty(slots, axes, waiting.desk)
+    larger.entries[:spots, col.WAIT_FREE] = waiting.entries[:spots, col.WAIT_FREE]
+    larger.contexts[:spots] = waiting.contexts
+    copy_entries(waiting.entries, larger.entries)
     return larger
 
 
 @entry_point
-def copy_waiting(waiting: Waiting, larger: Waiting) -> None:
+def copy_entries(entries: Ints, larger: Ints) -> None:
     """Enter all that waits in one table in another, which is empty."""
-    for slot in range(waiting.entries.shape[0]):
-        if waiting.entries[slot, col.WAIT_ID]:
-            free = slot_of(larger.entries, waiting.entries[slot, col.WAIT_ID])
-            move_entry(waiting, slot, larger, free)
+    for slot in range(entries.shape[0]):
+        if entries[slot, col.WAIT_ID]:
+            move_entry(entries, slot, larger, slot_of(larger, entries[slot, col.WAIT_ID]))
 
 
 @compiled
-def move_entry(waiting: Waiting, slot: int, other: Waiting, free: int) -> None:
-    """Write what stands in a slot into a slot of the same table, or of another."""
-    for column in range(col.WAIT_COLUMNS):
-        other.entries[free, column] = waiting.entries[slot, column]
-    for axis in range(waiting.contexts.shape[1]):
-        other.contexts[free, axis] = waiting.contexts[slot, axis]
+def move_entry(entries: Ints, slot: int, others: Ints, free: int) -> None:
+    """Write what stands in a slot into a slot of the same table, or of another; what is kept of it stays in its row."""
+    for column in range(col.WAIT_SPOT + 1):
+        others[free, column] = entries[slot, column]
 
 
 @compiled
@@ -95,20 +99,28 @@ def can_wait(waiting: Waiting) -> bool:
 
 
 @compiled
+def next_spot(waiting: Waiting) -> int:
+    """Return the row in which what is kept of the next one will stand; there is always one more than may wait."""
+    count = waiting.desk[col.WAIT_COUNT]
+    return int(count + waiting.entries[count, col.WAIT_FREE])
+
+
+@compiled
 def add_waiting(waiting: Waiting, ticket: int, row: int, arm: int, kind: int, arrival: int, context: Floats) -> None:
     """Let a choice or an answer wait for its label; there must be room."""
-    slot = slot_of(waiting.entries, ticket)
-    fill_slot(waiting, slot, ticket, row, arm, kind, arrival)
+    spot = next_spot(waiting)
     for axis in range(waiting.contexts.shape[1]):
-        waiting.contexts[slot, axis] = context[axis]
+        waiting.contexts[spot, axis] = context[axis]
+    fill_slot(waiting, slot_of(waiting.entries, ticket), ticket, row, arm, kind, arrival)
 
 
 @compiled
 def fill_slot(waiting: Waiting, slot: int, ticket: int, row: int, arm: int, kind: int, arrival: int) -> None:
-    """Let a choice or an answer wait in a free slot; what its label needs beside the context may stand there before."""
+    """Let a choice or an answer wait in a free slot; what is kept of it stands in its row already."""
     entry = waiting.entries[slot]
     entry[col.WAIT_ID], entry[col.WAIT_ROW], entry[col.WAIT_ARM] = ticket, row, arm
     entry[col.WAIT_KIND], entry[col.WAIT_ARRIVAL] = kind, arrival
+    entry[col.WAIT_SPOT] = next_spot(waiting)
     waiting.desk[col.WAIT_COUNT] += 1
 
 
@@ -116,16 +128,18 @@ def fill_slot(waiting: Waiting, slot: int, ticket: int, row: int, arm: int, kind
 def remove_waiting(waiting: Waiting, slot: int) -> None:
     """Take out what stands in a slot, and move up what stood behind it only because that slot was taken."""
     entries = waiting.entries
-    last = entries.shape[0] - 1
+    last, spot = entries.shape[0] - 1, entries[slot, col.WAIT_SPOT]
     hole, probe = slot, (slot + 1) & last
     while entries[probe, col.WAIT_ID] != 0:
         home = home_of(entries[probe, col.WAIT_ID], last)
         if ((probe - home) & last) >= ((probe - hole) & last):
-            move_entry(waiting, probe, waiting, hole)
+            move_entry(entries, probe, entries, hole)
             hole = probe
         probe = (probe + 1) & last
     entries[hole, col.WAIT_ID] = 0
-    waiting.desk[col.WAIT_COUNT] -= 1
+    count = waiting.desk[col.WAIT_COUNT] - 1
+    entries[count, col.WAIT_FREE] = spot - count
+    waiting.desk[col.WAIT_COUNT] = count
 
 
 @entry_point

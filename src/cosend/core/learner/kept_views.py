@@ -28,9 +28,7 @@ def for_other_arms(
 def for_more_views(registry: Registry, before: int, views: int, own: int) -> None:
     """Give what waits the width that it has with so many views."""
     table = registry.table
-    kept = with_more_views(table.contexts, before, views, own)
-    kept[table.entries[:, col.WAIT_ID] == 0] = 0.0
-    registry.table = table._replace(contexts=kept)
+    registry.table = table._replace(contexts=with_more_views(table.contexts, before, views, own))
 
 
 def with_more_views(kept: Floats, before: int, views: int, own: int) -> Floats:
@@ -65,7 +63,6 @@ def _reshape_kept(registry: Registry, views: int, own: int, change: Callable[[An
     if own > before:
         local[:, -1] = np.nan  # it joined behind the other local ones
     kept = np.concatenate([local, forecasts[:, -1:]], axis=1).reshape(len(rows), -1)
-    kept[table.entries[:, col.WAIT_ID] == 0] = 0.0
     registry.table = table._replace(contexts=np.ascontiguousarray(np.hstack([rows, kept])))
 
 

@@ -107,15 +107,17 @@ class Registry:
         """Return all that waits as numbers and contexts, the oldest first."""
         slots = np.flatnonzero(self.table.entries[:, col.WAIT_ID])
         slots = slots[np.argsort(self.table.entries[slots, col.WAIT_ID])]
-        return self.table.entries[slots], self.table.contexts[slots]
+        entries = self.table.entries[slots]
+        return entries[:, : col.WAIT_FACTS], self.table.contexts[entries[:, col.WAIT_SPOT]]
 
     def fill(self, numbers: Ints, contexts: Floats) -> None:
         """Enter what waited when a state was saved; the registry must be empty."""
         if 2 * len(numbers) >= len(self.table.entries):
             self.table = grown_waiting(self.table, len(numbers))
-        for entry, context in zip(numbers, contexts, strict=True):
+        self.table.contexts[: len(contexts)] = contexts
+        for spot, entry in enumerate(numbers):
             slot = slot_of(self.table.entries, int(entry[col.WAIT_ID]))
-            self.table.entries[slot], self.table.contexts[slot] = entry, context
+            self.table.entries[slot, : col.WAIT_FREE] = *entry, spot
         self.table.desk[col.WAIT_COUNT] = len(numbers)
 
     def has_room(self) -> bool:
