@@ -11,6 +11,7 @@ import pytest
 
 from cosend.classifiers.adapters import as_classifier
 from cosend.errors import CosendError
+from cosend.node.lane import Lane
 from cosend.node.workers import MOST_STUCK, Answers, Replies, Worker
 from cosend.site.messages import Reply
 from tests.node.sites import Majority
@@ -218,3 +219,124 @@ def test_a_quick_model_that_hangs_once_holds_up_others_only_until_somebody_looks
     worker.give_up_late()
     assert heard.wait(1) == [Reply("next")]
     held.set()
+
+
+class Counting:
+    """A model that knows in which threads it was asked."""
+
+    learns = False
+
+    def __init__(self) -> None:
+        self.threads: list[str] = []
+        self.hang: threading.Event | None = None
+
+    def predict(self, items: Any) -> list[Any]:
+        self.threads.append(threading.current_thread().name)
+        hang = self.hang
+        if hang is not None:
+            hang.wait(LONGEST_S)
+        return list(items)
+
+    def learn(self, item: Any, label: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def lane() -> Iterator[Lane]:
+    lane = Lane()
+    yield lane
+    lane.close()
+
+
+def quick(lane: Lane, threads: int = 2) -> tuple[Counting, Worker]:
+    """Return a model that is known to be quick, and its worker."""
+    model = Counting()
+    return model, Worker("model", model, LIMIT_S, threads, lane, seconds_per_item=1e-6)
+
+
+def asked(worker: Worker, item: Any = 1) -> Heard:
+    heard = Heard()
+    worker.predict([item], heard)
+    return heard
+
+
+def test_quick_models_share_a_thread(lane: Lane) -> None:
+    (one, first), (other, second) = quick(lane), quick(lane)
+    assert asked(first, "a").wait(1) == [Reply("a")]
+    assert asked(second, "b").wait(1) == [Reply("b")]
+    assert one.threads == other.threads == ["quick models"]
+
+
+def test_a_model_that_only_one_thread_may_ask_shares_none(lane: Lane) -> None:
+    model, worker = quick(lane, threads=1)
+    asked(worker).wait(1)
+    worker.close()
+    assert model.threads == ["model model"]
+
+
+def test_a_model_that_is_not_quick_shares_no_thread(lane: Lane) -> None:
+    model, worker = quick(lane)
+    worker.seconds_per_item = 1.0
+    asked(worker).wait(1)
+    worker.close()
+    assert model.threads == ["model model"]
+
+
+def test_a_quick_model_that_hangs_holds_up_others_only_until_somebody_looks(lane: Lane) -> None:
+    (hangs, first), (other, second) = quick(lane), quick(lane)
+    hangs.hang = threading.Event()
+    late = asked(first)
+    until(lambda: lane.is_stalled)
+    behind = asked(first), asked(second)  # whoever comes now is asked in a thread of its own
+    assert behind[1].wait(1) == [Reply(1)]
+    assert other.threads == ["model model"]
+    lane.look()
+    first.seconds_per_item = second.seconds_per_item = 1e-6
+    assert asked(second).wait(1) == [Reply(1)]
+    assert other.threads[-1] == "quick models"
+    hangs.hang.set()
+    for heard in (late, behind[0]):
+        assert heard.wait(1) == [Reply(1)]
+    for worker in (first, second):
+        worker.close()
+
+
+def test_a_visit_that_is_given_up_leaves_no_thread_behind(lane: Lane) -> None:
+    model, worker = quick(lane)
+    replaced: list[threading.Thread | None] = []
+    for _ in range(3):
+        model.hang = threading.Event()
+        late = asked(worker)
+        until(lambda: lane.is_stalled)
+        replaced.append(lane._thread)
+        time.sleep(LIMIT_S)
+        lane.look()
+        worker.give_up_late()
+        assert "took longer" in str(late.wait(1)[0].failed)
+        model.hang.set()
+        model.hang = None
+        until(lambda: not worker.is_busy)
+        assert (worker._stuck, worker._started, worker._expected) == (0, 0, 0)
+        worker.seconds_per_item = 1e-6
+    until(lambda: not any(each is not None and each.is_alive() for each in replaced))
+    assert asked(worker).wait(1) == [Reply(1)]
+
+
+def test_many_threads_may_ask_quick_models_at_once_and_nothing_is_lost(lane: Lane) -> None:
+    workers = [quick(lane)[1] for _ in range(3)]
+    heard = [[Heard() for _ in range(200)] for _ in workers]
+
+    def ask(n: int) -> None:
+        for place, each in enumerate(heard[n]):
+            workers[n].predict([place], each)
+
+    asking = [threading.Thread(target=ask, args=(n,)) for n in range(3)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join(LONGEST_S)
+    for some in heard:
+        assert [each.wait(1) for each in some] == [[Reply(n)] for n in range(200)]
+    assert all(worker._expected == 0 for worker in workers)
+    for worker in workers:
+        worker.close()

@@ -30,6 +30,7 @@ from cosend.node.deciding import Deciding
 from cosend.node.elsewhere import Crew, Elsewhere
 from cosend.node.flight import Result
 from cosend.node.labelling import Given, Heard, Labelling
+from cosend.node.lane import Lane
 from cosend.node.naming import Naming
 from cosend.node.outbox import Outbox, Posting
 from cosend.node.peers import Peers
@@ -66,6 +67,7 @@ class Node:
         self.setup, self.folder, self._durable, self.link = setup, folder, durable, link
         self.counts, self.started_at = Counts(), time.time()
         self.breakers = Breakers(time.monotonic)
+        self.lane = Lane()
         self.crew = Crew(setup.name, workers, lambda arm: self.breakers.of(arm).worked())
         self._not_ready: str | None = "it is starting"
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -145,7 +147,7 @@ class Node:
         limit_s = self.setup.limits_s.get(arm, LIMIT_S)
         if isinstance(model, RunsElsewhere):
             return Elsewhere(arm, model, limit_s, self.crew)
-        return Worker(arm, model, limit_s, 1 if model.learns else self.setup.threads.get(arm, THREADS))
+        return Worker(arm, model, limit_s, 1 if model.learns else self.setup.threads.get(arm, THREADS), self.lane)
 
     def _tidy_up_after_the_last_run(self) -> None:
         """Take back what nobody was told of, and follow the file where it has changed since the last start."""
@@ -193,6 +195,7 @@ class Node:
             LOG.warning("no snapshot was saved: the next start takes longer", extra={"reason": str(error)})
         for worker in self.workers.values():
             worker.close()
+        self.lane.close()
         await asyncio.to_thread(self.commits.close)
         self.store.close()
 
@@ -288,6 +291,7 @@ class Node:
         """Give up calls of models that take too long."""
         while True:
             await asyncio.sleep(TICK_S)
+            self.lane.look()
             for worker in self.workers.values():
                 worker.give_up_late()
 

@@ -2,7 +2,7 @@
 
 A model that learns has one thread: what it is asked and taught reaches it in the order in which it was written down. A
 model that takes longer than its limit has failed that call. Its thread cannot be ended, so another takes its place, but
-for a model that learns, which nobody else may touch before it is back.
+for a model that learns, which nobody else may touch before it is back. Models that are quick share a thread (`Lane`).
 
 Threads are daemons: a model that hangs does not keep the process from ending, as those of `concurrent.futures` would.
 """
@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 
 from cosend.classifiers.adapters import Classifier, predictions
 from cosend.errors import ClassifierError, CosendError, in_one_line
+from cosend.node.lane import STALLED_S, Lane
 from cosend.node.lessons import taught
 from cosend.site.batch import replies_alone
 from cosend.site.messages import Reply
@@ -57,6 +58,7 @@ class Job:
     items: Sequence[Any] = ()
     started: float = 0.0
     is_over: bool = False  # it was given up, or has ended; whoever sets it tells
+    by_visit: bool = False  # not in a thread of the model's own
 
     @property
     def count(self) -> int:
@@ -72,6 +74,7 @@ class Worker:
     classifier: Classifier
     limit_s: float
     threads: int
+    lane: Lane | None = None  # for what is done in no time, if several threads may ask the model
     seconds_per_item: float = 0.0
     _jobs: deque[Job] = field(default_factory=deque)
     _running: set[Job] = field(default_factory=set)
@@ -80,6 +83,7 @@ class Worker:
     _items: int = 0  # that wait
     _idle: int = 0
     _woken: int = 0  # of the idle ones, those that were told to work and have not begun
+    _expected: int = 0  # visits that have not begun
     _started: int = 0
     _stuck: int = 0
     _closed: bool = False
@@ -117,14 +121,48 @@ class Worker:
         with self._changed:
             self._jobs.append(job)
             self._items += job.count
-            if not self._is_soon_done:
+            if not self._is_quick:
                 self._wake()
+            elif not self._is_attended:
+                self._wake_any()
 
     @property
-    def _is_soon_done(self) -> bool:
-        """Whether a thread that is awake will have done all that waits in no time."""
+    def _is_quick(self) -> bool:
+        """Whether one thread will have done in no time all that waits or is being done."""
         count = self._items + sum(job.count for job in self._running)
-        return bool(self._woken or self._running) and 0 < self.seconds_per_item * count < QUICK_S
+        return 0 < self.seconds_per_item * count < QUICK_S
+
+    @property
+    def _is_attended(self) -> bool:
+        """Whether a thread is at it, or about to be, and does not hang."""
+        if self._woken or self._expected:
+            return True
+        since = time.monotonic() - STALLED_S if self._running else 0.0
+        return any(job.started > since for job in self._running)
+
+    def _wake_any(self) -> None:
+        """Have what is done in no time done: by the thread that quick models share, if it does not hang."""
+        if self.lane is None or self.threads < 2 or self.lane.is_stalled:
+            self._wake()
+        else:
+            self._expected += 1
+            self.lane.visit(self._visit)
+
+    def _visit(self) -> None:
+        """Do all that waits, in a thread that is not the model's own."""
+        with self._changed:
+            self._expected -= 1
+        while (job := self._next_now()) is not None:
+            if not self._do(job):
+                return
+
+    def _next_now(self) -> Job | None:
+        with self._changed:
+            if not self._jobs:
+                return None
+            job = self._begin()
+            job.by_visit = True
+            return job
 
     def _wake(self) -> None:
         """Have one more thread do what waits."""
@@ -140,14 +178,20 @@ class Worker:
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
-            try:
-                result = job.work()
-            except CosendError as error:
-                result = error
-            except BaseException as error:  # a user's model may raise anything, SystemExit too
-                result = CosendError(f"classifier {self.name!r} failed: {in_one_line(error)}")
-            if not self._ended(job, result):
+            if not self._do(job) and not self._learns:  # the one thread of a model that learns was not replaced
+                with self._changed:
+                    self._started -= 1
                 return
+
+    def _do(self, job: Job) -> bool:
+        """Do a job, and tell who waits; returns whether it was not given up meanwhile."""
+        try:
+            result = job.work()
+        except CosendError as error:
+            result = error
+        except BaseException as error:  # a user's model may raise anything, SystemExit too
+            result = CosendError(f"classifier {self.name!r} failed: {in_one_line(error)}")
+        return self._ended(job, result)
 
     def _next(self) -> Job | None:
         while True:
@@ -167,7 +211,7 @@ class Worker:
         self._items -= job.count
         job.started = time.monotonic()
         self._running.add(job)
-        if self._jobs and not self._is_soon_done:
+        if self._jobs and not self._is_quick:
             self._wake()
         return job
 
@@ -186,20 +230,16 @@ class Worker:
         return Job(self._prediction(items), _told_all(jobs), items)
 
     def _ended(self, job: Job, result: Any) -> bool:
-        """Tell who waits; returns whether this thread goes on, or has been replaced meanwhile."""
         with self._changed:
             self._running.discard(job)
             late, job.is_over = job.is_over, True
+            self._stuck -= late
             if job.count:
                 spent = (time.monotonic() - job.started) / job.count
                 self.seconds_per_item = spent if not self.seconds_per_item else (self.seconds_per_item + spent) / 2
         if not late:
             job.done(result)
-            return True
-        with self._changed:
-            self._stuck -= 1
-            self._started -= not self._learns  # the one thread of a model that learns was not replaced
-            return self._learns
+        return not late
 
     @property
     def _learns(self) -> bool:
@@ -216,7 +256,7 @@ class Worker:
                     job.is_over = True
                     given_up.append(job)
                     self._stuck += 1
-                    if not self._learns and self._stuck <= MOST_STUCK:
+                    if not self._learns and not job.by_visit and self._stuck <= MOST_STUCK:
                         self._start()
             if self._learns and any(now - job.started > self.limit_s for job in self._running):
                 given_up += self._take_waiting()  # behind a lesson too: it goes on, they do not wait for it
