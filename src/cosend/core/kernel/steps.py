@@ -22,21 +22,19 @@ from cosend.core.kernel.cubes import split_if_due
 from cosend.core.kernel.indices import best_by_kl_index, by_kl_index, nth_with_kl_index
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 from cosend.core.kernel.location import find_cell, visit_cell
-from cosend.core.kernel.mixed_steps import answer_mixed, choose_mixed, find_mixed_row
+from cosend.core.kernel.mixed_steps import answer_mixed, find_mixed_row
 from cosend.core.kernel.quotas import quota_of, training_budget
 from cosend.core.kernel.thompson import by_sample
 
 
 @compiled
-def choose(ledger: Ledger, context: Floats, asked: Asked, kept: Floats) -> tuple[int, int, int, int]:
+def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int, int]:
     """Choose an arm for the next item and enter the choice; nothing is entered unless it is a phase.
 
     Returns (outcome, arm, row, candidates): a phase, or ASK (the arm is the peer to ask). There must be room, and the
-    epoch must not be over. Mixed views write into `kept` what the label needs when it comes.
+    epoch must not be over. Sites that mix views do so by `choose_mixed`.
     """
     arrival = ledger.site[col.ARRIVALS] + 1
-    if ledger.site[col.RULE] == BY_MIXTURE:
-        return choose_mixed(ledger, context, arrival, 1, kept)
     phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
     if phase != ASK:
         enter_item(ledger, context, row, arm, phase, arrival, 1)
