@@ -46,7 +46,7 @@ test: $(READY) ## unit tests without the compiler, with the coverage of the core
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not compiled and not claims' --cov --cov-report=term-missing:skip-covered
 	$(PYTEST) -m 'compiled and not claims'
 
-claims: $(READY) ## find out again what the documentation says about data and regret
+claims: $(READY) ## check again what the documentation says about data and regret
 	$(PYTEST) -m 'claims'
 	COSEND_MORE_EXAMPLES=3 $(PYTEST) -m 'compiled and not claims' tests/core/test_*twin.py
 

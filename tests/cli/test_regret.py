@@ -47,7 +47,10 @@ def test_the_chosen_problems_and_policies_are_shown_and_written(tmp_path: Path) 
     assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in FILES[:2])
     found = json.loads((tmp_path / "results.json").read_text())
     assert {row["problem"] for row in found["rows"]} == {"pair", "apart"}
-    for line in (tmp_path / "table.md").read_text().splitlines()[2:6]:
+    first, _, title, _, *lines = (tmp_path / "table.md").read_text().splitlines()
+    assert first.startswith("Least regret: ")
+    assert title.startswith("# Regret of the first site")
+    for line in lines[:4]:
         assert line.count("|") == 10
 
 
@@ -55,6 +58,7 @@ def test_one_policy_alone(tmp_path: Path) -> None:
     result = regret("--problem", "line", "--policy", "CellKLUCB", "--items", "1000", "--seeds", "1", "--out", tmp_path)
     assert result.exit_code == 0, result.output
     assert {row["policy"] for row in json.loads((tmp_path / "results.json").read_text())["rows"]} == {"CellKLUCB"}
+    assert "Least regret" not in result.stdout
 
 
 @pytest.mark.parametrize(

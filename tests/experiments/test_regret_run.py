@@ -120,6 +120,26 @@ def test_results_of_a_stop_have_the_seeds_that_are_done(short: list[Run]) -> Non
     assert all(len(line) == len(report.table(stopped)[1]) for line in report.table(stopped)[2])
 
 
+def regrets(*rows: tuple[str, str, int, float]) -> dict[str, Any]:
+    names = ("problem", "policy", "horizon", "regret")
+    made = [dict(zip(names, row, strict=True)) for row in rows]
+    return {"rows": made, "details": [], "problems": dict.fromkeys(row[0] for row in rows)}
+
+
+def test_in_short_policies_are_compared_at_the_longest_horizon_that_they_share() -> None:
+    found = regrets(
+        ("line", "CoS", 500, 9.0), ("line", "CoS", 1_000, 10.0), ("line", "Zooming", 500, 8.0),
+        ("pair", "CoS", 500, 5.0), ("pair", "Zooming", 500, 4.0), ("pair", "Zooming", 1_000, 20.0),
+        ("many", "CoS", 500, 1.0), ("many", "Zooming", 500, 2.0),
+    )  # fmt: skip
+    assert report.in_short(found) == "Least regret: Zooming on 2 problems, CoS on 1 problem."
+
+
+def test_in_short_nothing_is_said_without_a_rival() -> None:
+    assert report.in_short(regrets(("line", "CoS", 500, 9.0))) == ""
+    assert report.in_short(regrets(("line", "CoS", 500, 9.0), ("line", "Zooming", 1_000, 9.0))) == ""
+
+
 @pytest.mark.claims
 def test_a_run_is_the_same_again(short: list[Run]) -> None:
     problem = PROBLEM["rough"]._replace(horizon=4_000)

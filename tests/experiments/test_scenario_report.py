@@ -70,7 +70,7 @@ def test_who_stops_later_streams_keeps_those_that_are_done(monkeypatch: pytest.M
 
     monkeypatch.setattr(player, "run", stopped)
     found = play_all(with_seeds(clinics(300), 5), Path(), new_console(stderr=True))
-    assert found["stopped"] == "Stopped after 2 of 5 streams: this is what they have given."
+    assert found["stopped"] == "Stopped after 2 of 5 streams: these are the results so far."
     assert found["seeds"] == [0, 1]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from cosend.reports.verdict import markdown, more, setting, verdict
 from tests.reports import made_up
 
@@ -51,19 +49,28 @@ def test_one_stream_claims_nothing_about_others() -> None:
     assert setting(made_up(seeds=1)).endswith("context: age \N{MIDDLE DOT} 1 seed: 0")
 
 
-@pytest.mark.parametrize(
-    ("lag", "sentence"),
-    [
-        (0.010, "ZoomingKLUCB, the default policy, earns 0.980, 0.010 less."),
-        (0.001, "ZoomingKLUCB, the default policy, earns about as much, 0.980."),
-    ],
-)
-def test_a_policy_that_is_not_best_says_who_is(lag: float, sentence: str) -> None:
+def test_who_clearly_earns_more_than_the_policy_of_the_run_comes_first() -> None:
     result = made_up()
-    row_of(result, "previous label").update(mean_reward=0.98 + lag, behind=-lag, behind_in=0)
-    alone = "With only its own best model, each site would earn 0.880."
-    assert verdict(result) == f"previous label earns the most: {0.98 + lag:.3f} per item. {sentence} {alone}"
+    row_of(result, "previous label").update(mean_reward=0.99, behind=-0.01, behind_in=0)
+    assert verdict(result) == (
+        "previous label earns the most: 0.990 per item. ZoomingKLUCB, the default policy, earns 0.980. "
+        "With only its own best model, each site would earn 0.880."
+    )
     assert "Next comes" not in more(result)
+    assert "previous label" not in more(result)
+
+
+def test_who_earns_more_by_chance_comes_after_the_policy_of_the_run() -> None:
+    result = made_up()
+    row_of(result, "previous label").update(mean_reward=0.981, behind=-0.001, behind_in=0)
+    assert verdict(result).startswith("ZoomingKLUCB, the default policy, earns 0.980 per item. With only")
+    assert "previous label earns 0.981, a difference that may be chance." in more(result)
+
+
+def test_with_one_stream_nothing_is_called_chance() -> None:
+    result = made_up(seeds=1)
+    row_of(result, "previous label").update(mean_reward=0.981, behind=-0.001)
+    assert verdict(result).startswith("previous label earns the most: 0.981 per item.")
 
 
 def test_what_knows_the_future_never_wins() -> None:

@@ -25,7 +25,7 @@ def demo(
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the dashboard in a browser, if there is a display.")] = True,
 ) -> None:
-    """Run four sites that ask each other on this machine, send them live traffic, and show how they do.
+    """Run four sites that ask each other on this machine, send them live traffic, and show how they are doing.
 
     Every site has a dashboard; the address of the first is printed. The table says for each site how many items it had,
     how many of the last were wrong, and how many it sent to whom. Keys kill a site, start it again, and let the traffic

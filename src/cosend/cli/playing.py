@@ -82,7 +82,7 @@ def play_all(scenarios: Sequence[Scenario], folder: Path, console: Console, live
             except KeyboardInterrupt:
                 if not done:
                     raise
-                why = f"Stopped after {number} of {counted(len(scenarios), 'stream')}: this is what they have given."
+                why = f"Stopped after {number} of {counted(len(scenarios), 'stream')}: these are the results so far."
                 return together(done) | {"stopped": why}
             done.append(one_stream(played, outcome))
             if played is not world:

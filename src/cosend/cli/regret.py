@@ -94,11 +94,13 @@ def measure(settings: Settings, console: Console) -> tuple[list[Run], bool]:
 
 
 def show(found: dict[str, object], console: Console) -> None:
-    """Print the tables, and below each what its columns mean."""
+    """Print the tables, below each what its columns mean, and last, where it is seen, what all of it comes to."""
     for (title, heading, lines), remarks in report.sections(found):
         show_table(title, heading, lines, console)
         for remark in remarks:
             console.print(f"- {remark}", highlight=False)
+    if report.in_short(found):
+        console.print(f"\n{report.in_short(found)}", highlight=False)
 
 
 def show_table(title: str, heading: Sequence[str], lines: Sequence[Sequence[str]], console: Console) -> None:

@@ -30,7 +30,9 @@ MOST_SEEDS = 1_000
 
 StreamFile = Annotated[
     Path | None,
-    typer.Option("--stream", help="A recorded stream: CSV, JSON lines or Parquet; it replaces that of FILE."),
+    typer.Option(
+        "--stream", help="A recorded stream: CSV, JSON lines or Parquet; used in place of that of the scenario."
+    ),
 ]
 LabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the stream with the true labels.")]
 SiteColumn = Annotated[

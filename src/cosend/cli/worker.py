@@ -32,8 +32,8 @@ def worker(
 ) -> None:
     """Run the models of a site that have workers = true in the network file, for the site to use.
 
-    Start as many as the work takes, on any machines that reach the NATS server, before or after the site itself. One
-    that ends, or dies, is done without. Stop it with Ctrl-C.
+    Start as many as the work takes, on any machines that reach the NATS server, before or after the site itself. If one
+    ends or dies, the site goes on without it. Stop it with Ctrl-C.
     """
     console = new_console(stderr=True)
     with say_errors():

@@ -52,17 +52,19 @@ def is_best(row: Row, rows: Sequence[Row]) -> bool:
 
 
 def verdict(result: Result) -> str:
-    """Return what the run says of its policy, in a sentence or two."""
+    """Return what the run says of its policy, in a sentence or two; first of whoever clearly earns more, if any."""
     rows = playing(result)
     own = next((row for row in rows if row["policy"] == result["policy"]), None)
     if own is None:
         return "Nothing has been played yet."
     name = f"{own['policy']}, the default policy," if result.get("is_default") else own["policy"]
-    if rows[0] is own:
-        most = "earns the most: " if len(rows) > 1 else "earns "
-        return f"{name} {most}{own['mean_reward']:.3f} per item.{_alone(result)}"
-    lag = _lag(result, own, rows[0], name)
-    return f"{rows[0]['policy']} earns the most: {rows[0]['mean_reward']:.3f} per item. {lag}.{_alone(result)}"
+    earned = f"{own['mean_reward']:.3f}"
+    if len(rows) > 1 and rows[0] is own:
+        return f"{name} earns the most: {earned} per item.{_alone(result)}"
+    if rows[0] is own or _may_be_chance(result, rows[0]):
+        return f"{name} earns {earned} per item.{_alone(result)}"
+    best = f"{rows[0]['policy']} earns the most: {rows[0]['mean_reward']:.3f} per item."
+    return f"{best} {name} earns {earned}.{_alone(result)}"
 
 
 def _alone(result: Result) -> str:
@@ -73,11 +75,9 @@ def _alone(result: Result) -> str:
     return f" With only its own best model, each site would earn {local['mean_reward']:.3f}."
 
 
-def _lag(result: Result, own: Row, best: Row, name: str) -> str:
-    lag = -best["behind"]
-    if len(result["seeds"]) > 1 and lag <= (best["behind_interval"] or 0.0):
-        return f"{name} earns about as much, {own['mean_reward']:.3f}"
-    return f"{name} earns {own['mean_reward']:.3f}, {lag:.3f} less"
+def _may_be_chance(result: Result, rival: Row) -> bool:
+    """Tell whether the difference to a rival is within its interval over the streams."""
+    return len(result["seeds"]) > 1 and abs(rival["behind"]) <= (rival["behind_interval"] or 0.0)
 
 
 def more(result: Result) -> str:
@@ -93,6 +93,8 @@ def more(result: Result) -> str:
     order = playing(result)
     if order[0] is own and len(order) > 1:
         parts.append(_next(result, order[1]))
+    elif order[0] is not own and _may_be_chance(result, order[0]):
+        parts.append(f"{order[0]['policy']} earns {order[0]['mean_reward']:.3f}, a difference that may be chance.")
     if "oracle per cell" in rows:
         best = rows["oracle per cell"]["mean_reward"]
         parts.append(f"Knowing the best model for every cell in advance would earn {best:.3f}.")
@@ -105,7 +107,7 @@ def _next(result: Result, rival: Row) -> str:
     streams = len(result["seeds"])
     if streams == 1:
         return f"{words}."
-    if rival["behind"] <= (rival["behind_interval"] or 0.0):
+    if _may_be_chance(result, rival):
         return f"{words}, which may be chance."
     return f"{words}, and behind in {rival['behind_in']} of {counted(streams, 'stream')}."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -226,9 +227,27 @@ def _on_bounds(found: dict[str, Any]) -> list[str]:
     return [f"The bound {held}. It is loose: {min(ratios):,.0f} to {max(ratios):,.0f} times the measured regret."]
 
 
+def in_short(found: dict[str, Any]) -> str:
+    """Return who has the least regret on how many problems, and whether the bounds hold; empty if there is no rival."""
+    least = Counter(name for problem in found["problems"] if (name := _least(found, problem)))
+    counts = ", ".join(f"{policy} on {counted(number, 'problem')}" for policy, number in least.most_common())
+    return " ".join([f"Least regret: {counts}.", *_on_bounds(found)]) if counts else ""
+
+
+def _least(found: dict[str, Any], problem: str) -> str | None:
+    """Return the policy with the least regret on a problem, at the longest horizon of all policies; None if alone."""
+    horizons: dict[str, dict[int, float]] = {}
+    for each in found["rows"]:
+        if each["problem"] == problem:
+            horizons.setdefault(each["policy"], {})[each["horizon"]] = each["regret"]
+    common = set.intersection(*map(set, horizons.values()))
+    return min(horizons, key=lambda name: horizons[name][max(common)]) if common and len(horizons) > 1 else None
+
+
 def markdown(found: dict[str, Any]) -> str:
-    """Return the tables and the remarks as Markdown."""
-    return "\n".join(line for part in sections(found) for line in _section(*part))
+    """Return what it comes to, the tables and the remarks as Markdown."""
+    short_answer = [in_short(found), ""] if in_short(found) else []
+    return "\n".join([*short_answer, *(line for part in sections(found) for line in _section(*part))])
 
 
 def sections(found: dict[str, Any]) -> list[tuple[TableText, list[str]]]:
