@@ -29,6 +29,7 @@ def made_up(
         "seeds": list(range(seeds)),
         "sites": list(sites),
         "context": list(context),
+        "goes_by": list(context),
         "axes": [_axis(name, bins) for name in context],
         "slices": 9,
         "rows": [_row(site, i, policy, k) for i, site in enumerate(sites) for k, policy in enumerate(policies)],

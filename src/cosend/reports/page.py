@@ -35,7 +35,7 @@ def write_report(result: Result, folder: Path) -> Path:
 
     The result is plain data. Shares are percentages; None is what does not apply.
 
-        {"title": str, "items": int, "sites": [str], "context": [axis], "slices": int, "seeds": [int],
+        {"title": str, "items": int, "sites": [str], "context": [axis], "goes_by": [str], "slices": int, "seeds": [int],
          "policy": str, "is_default": bool, "stopped": str, may be left out, "notes": [str],
          "overall": [{"policy", "error", "mean_reward", "reward_interval", "sent", "behind", "behind_interval",
                       "behind_in": streams, "hindsight": bool, "learns": bool}],

@@ -88,15 +88,15 @@ def more(result: Result) -> str:
         return ""
     parts = [f"{own['policy']} sends {own['sent']:.0f} % of the items to peers."]
     if len(result["sites"]) == 1:  # which has nobody to send to
-        best = rows.get("best local")
-        parts = [f"The site's best model alone would earn {best['mean_reward']:.3f}."] if best else []
+        local = rows.get("best local")
+        parts = [f"The site's best model alone would earn {local['mean_reward']:.3f}."] if local else []
     order = playing(result)
     if order[0] is own and len(order) > 1:
         parts.append(_next(result, order[1]))
     elif order[0] is not own and _may_be_chance(result, order[0]):
         parts.append(f"{order[0]['policy']} earns {order[0]['mean_reward']:.3f}, a difference that may be chance.")
-    if "oracle per cell" in rows:
-        best = rows["oracle per cell"]["mean_reward"]
+    best = rows["oracle per cell"]["mean_reward"] if "oracle per cell" in rows else 0.0
+    if best > own["mean_reward"]:  # else its cells are not what the policy goes by
         parts.append(f"Knowing the best model for every cell in advance would earn {best:.3f}.")
     return " ".join(parts)
 
@@ -118,7 +118,7 @@ def setting(result: Result) -> str:
     parts = [
         counted(result["items"], "item"),
         counted(len(result["sites"]), "site"),
-        f"context: {', '.join(result['context']) or 'none'}",
+        f"context: {', '.join(result['goes_by'])}",
     ]
     seed = f"{counted(streams, 'seed')}: {result['seeds'][0]}" if streams == 1 else counted(streams, "seed")
     return " \N{MIDDLE DOT} ".join([*parts, seed])

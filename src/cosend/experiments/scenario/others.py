@@ -67,9 +67,14 @@ def baselines(world: World) -> Iterator[Played]:
         if world.known:
             yield from _choosing(world, site)
             yield from _combining(world, site, world.costs(site))
-        if not world.one_by_one:
+        if is_worth_playing_alone(world):
             yield _without_peers(world, site)
         yield from _repeating(world, site)
+
+
+def is_worth_playing_alone(world: World) -> bool:
+    """Tell whether the policy without peers is something else than with them, and sees the same in a replay."""
+    return len(world.scenario.sites) > 1 and not world.one_by_one and not world.looks_at_features(world.way)
 
 
 def _late(world: World) -> int:

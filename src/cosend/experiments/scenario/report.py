@@ -36,6 +36,7 @@ def one_stream(world: World, outcome: Outcome) -> dict[str, Any]:
         "items": len(np.unique(world.arrivals[world.arrivals != NOTHING])),
         "sites": [site.name for site in world.scenario.sites],
         "context": [(axis.feature or axis.kind).replace("_", " ") for axis in world.settings],
+        "goes_by": goes_by(world),
         "axes": [scale_and_bins(world, axis)[0].plain() for axis in range(len(world.axes))],
         "slices": slices_of(world),
         "rows": summary(outcome.played),
@@ -46,6 +47,12 @@ def one_stream(world: World, outcome: Outcome) -> dict[str, Any]:
         "others": {each.way.name: looked_at(world, each) for each in outcome.others},
         "notes": outcome.notes,
     }
+
+
+def goes_by(world: World) -> list[str]:
+    """Return what the policy decides by, in words: the axes that are given, and every feature if it looks at them."""
+    given = [(axis.feature or axis.kind).replace("_", " ") for axis in world.scenario.given]
+    return [*given, "every feature"] if world.scenario.watches else given
 
 
 def looked_at(world: World, learnt: Learnt) -> dict[str, Any]:

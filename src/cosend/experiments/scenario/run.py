@@ -58,17 +58,12 @@ def run(
 
 def _play(world: World, way: Way, watch: Watch | None, elsewhere: Elsewhere | None = None) -> Outcome:
     """Play all sites, compiled if what every function says is known in advance, else as real ones."""
-    if world.one_by_one or elsewhere is not None or _looks_at_features(world, way):
+    if world.one_by_one or elsewhere is not None or world.looks_at_features(way):
         lived = live.play(world, way, watch, elsewhere)
         return Outcome([*_lived(way.name, world, lived)], lived.learners, lived.trace, lived.notes)
     learners = world.learners(way)
     trace = _replayed(world, learners, watch)
     return Outcome([*_learnt(way.name, world, learners, trace)], learners, trace, [])
-
-
-def _looks_at_features(world: World, way: Way) -> bool:
-    """Tell whether sites look at every feature, which real ones do; all others get the axes that there are."""
-    return world.scenario.watches and any(policy.mixes for policy in way.policies)
 
 
 def _how_it_was_played(world: World, elsewhere: Elsewhere | None) -> Iterator[str]:

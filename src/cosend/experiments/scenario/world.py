@@ -84,6 +84,10 @@ class World(NamedTuple):
         """Return a fresh learner for a site that has no peers."""
         return self._learner(self.scenario.sites[site], self.way)
 
+    def looks_at_features(self, way: Way) -> bool:
+        """Tell whether sites look at every feature, which real ones do; all others get the axes that there are."""
+        return self.scenario.watches and any(policy.mixes for policy in way.policies)
+
     @property
     def settings(self) -> list[AxisSetting]:
         """What the file says of the axes."""
