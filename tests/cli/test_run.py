@@ -79,7 +79,7 @@ def test_the_verdict_comes_first_then_a_row_for_every_policy_then_the_sites(
     assert process.returncode == 0, process.stderr
     shown = process.stdout
     assert re.search(r"^.* earns (the most: )?0\.\d{3} per item\.", shown, re.MULTILINE)
-    assert shown.index("earns the most") < shown.index("reward per item") < shown.index("report: ")
+    assert shown.index(" per item.") < shown.index("reward per item") < shown.index("report: ")
     for policy in (*POLICIES, "uniform random"):
         row = rf"^ *{policy}(?: \([\w ]+\))? +0\.\d{{3}} \N{{PLUS-MINUS SIGN}} 0\.\d{{3}} "
         assert len(re.findall(row, shown, re.MULTILINE)) == 1, policy
