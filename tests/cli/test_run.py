@@ -147,7 +147,7 @@ def test_a_scenario_with_mistakes_is_refused_with_all_of_them(tmp_path: Path) ->
     [
         (["--items", "0"], ["--items", "greater than or equal to 1"]),
         (["--seed", "-1"], ["--seed", "greater than or equal to 0"]),
-        (["nowhere.toml"], ["nowhere.toml", "No such file"]),
+        (["nowhere.toml"], ["nowhere.toml", "No such file", "clinics and traffic"]),
     ],
 )
 def test_bad_arguments_are_refused(

@@ -215,6 +215,9 @@ def load(path: Path | None) -> tuple[Scenario, Path]:
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(LONGEST + 1)
+    except FileNotFoundError:
+        known = " and ".join(BUILT_IN)
+        raise ScenarioError(str(path), [f"No such file; the built-in scenarios are {known}"]) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(str(path), [str(error)]) from error
     if len(text) > LONGEST:
