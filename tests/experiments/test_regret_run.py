@@ -133,6 +133,12 @@ def test_in_short_policies_are_compared_at_the_longest_horizon_that_they_share()
         ("many", "CoS", 500, 1.0), ("many", "Zooming", 500, 2.0),
     )  # fmt: skip
     assert report.in_short(found) == "Least regret: Zooming on 2 problems, CoS on 1 problem."
+    found = regrets(
+        ("line", "CoS", 500, 9.0), ("line", "Zooming", 500, 8.0),
+        ("pair", "CoS", 500, 5.0), ("pair", "Zooming", 100, 4.0),
+    )  # fmt: skip
+    apart = "On 1 problem, no horizon is common to all policies."
+    assert report.in_short(found) == f"Least regret: Zooming on 1 problem. {apart}"
 
 
 def test_in_short_nothing_is_said_without_a_rival() -> None:

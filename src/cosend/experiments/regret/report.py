@@ -231,7 +231,9 @@ def in_short(found: dict[str, Any]) -> str:
     """Return who has the least regret on how many problems, and whether the bounds hold; empty if there is no rival."""
     least = Counter(name for problem in found["problems"] if (name := _least(found, problem)))
     counts = ", ".join(f"{policy} on {counted(number, 'problem')}" for policy, number in least.most_common())
-    return " ".join([f"Least regret: {counts}.", *_on_bounds(found)]) if counts else ""
+    rest = len(found["problems"]) - least.total()
+    apart = [f"On {counted(rest, 'problem')}, no horizon is common to all policies."] if rest else []
+    return " ".join([f"Least regret: {counts}.", *apart, *_on_bounds(found)]) if counts else ""
 
 
 def _least(found: dict[str, Any], problem: str) -> str | None:
