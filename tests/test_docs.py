@@ -108,10 +108,20 @@ def test_the_first_code_that_a_reader_sees_is_the_first_example() -> None:
     assert blocks(DOCS / "quick-start.md", "python")[0] == code
 
 
+def prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"], ids=name_of)
+def test_a_line_has_one_sentence(page: Path) -> None:
+    """Then a change shows as what it is. Cells of tables may have several."""
+    lines = [re.sub(r"^\s*\d+\. ", "", line) for line in prose(page).splitlines() if not line.startswith("|")]
+    assert [line for line in lines if re.search(r"[\w`)%*][.?!] +[A-Z`*\[(]", line)] == []
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
-        prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-        for target in re.findall(r"\]\((?!http)([^)#]+)", prose):
+        for target in re.findall(r"\]\((?!http)([^)#]+)", prose(page)):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
