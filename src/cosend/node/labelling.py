@@ -1,14 +1,18 @@
-"""How a running site learns: labels come out of order, repeated, days later, and for decisions it never made."""
+"""How a running site learns: labels come out of order, repeated, days later, and for decisions it never made.
+
+Those that come in one turn of the loop are learnt together, whoever gave them, in the order in which they came.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from cosend.core.kernel.bookkeeping import TAUGHT
-from cosend.errors import LabelError, shown
+from cosend.errors import LabelError, Unavailable, shown
 from cosend.node.deciding import Deciding
 from cosend.node.labels import LABELS, are_labels, is_label
 from cosend.site.label_check import all_labels
@@ -33,6 +37,13 @@ class Heard(msgspec.Struct):
     expired: list[str]  # the site no longer waits for it
 
 
+class Request(NamedTuple):
+    """Labels that came together, and who waits until they are on the disk."""
+
+    given: Sequence[Given]
+    done: asyncio.Future[Heard]
+
+
 class Labelling:
     """The labels that come."""
 
@@ -40,40 +51,77 @@ class Labelling:
         self.deciding, self.rules, self.index = deciding, deciding.rules, index
         self._known = all_labels({arm: worker.classifier for arm, worker in deciding.workers.items()})
         self._settling: set[int] = set()  # learnt, and on their way to the disk
+        self._loop = asyncio.get_running_loop()
+        self._new: list[Request] = []
 
     async def take(self, given: Sequence[Given]) -> Heard:
         """Learn labels; a bad one among them raises and changes nothing. Returns when they are on the disk."""
-        heard, fresh = self._sorted(given)
-        ids = list(fresh)
-        truths = [fresh[number].label for number in ids]
-        costs = [fresh[number].cost for number in ids]
-        if ids:
-            self._settle(ids, truths, costs)
-        for kind in ("duplicate", "unknown", "expired"):
-            self.deciding.counts.labels[kind] += len(getattr(heard, kind))
-        try:
-            await self.deciding.commits.done()
-        finally:
-            self._settling.difference_update(ids)
-        return heard
+        request = Request(given, self._loop.create_future())
+        self._new.append(request)
+        if len(self._new) == 1:
+            self._loop.call_soon(self._cycle)
+        return await request.done
 
-    def _sorted(self, given: Sequence[Given]) -> tuple[Heard, dict[int, Given]]:
-        """Return what becomes of labels, and by number those that can be learnt."""
-        heard = Heard([], [], [], [])
-        fresh: dict[int, Given] = {}
-        found = self.find([each.id for each in given])
+    def _cycle(self) -> None:
+        """Learn all labels that are there, also of those who have gone away meanwhile."""
+        new, self._new = self._new, []
+        if self.deciding.is_open:
+            self._learn_all(new)
+            return
+        for request in new:
+            _fail(request, Unavailable("it learns nothing now: it stops, or starts again from its log"))
+
+    def _learn_all(self, requests: list[Request]) -> None:
+        """Learn labels together, or each request by itself if there is something wrong with any of them."""
+        try:
+            self._learn(requests)
+        except Exception as error:  # whatever it is, it is for the one who gave the label
+            if len(requests) > 1:
+                for request in requests:
+                    self._learn_all([request])
+            else:
+                _fail(requests[0], error)
+
+    def _learn(self, requests: list[Request]) -> None:
+        heard, fresh = self._sorted([request.given for request in requests])
+        if fresh:
+            ids = list(fresh)
+            self._settle(ids, [fresh[number].label for number in ids], [fresh[number].cost for number in ids])
+            self._remember_until_written(ids)
+        for request, told in zip(requests, heard, strict=True):
+            for kind in ("duplicate", "unknown", "expired"):
+                self.deciding.counts.labels[kind] += len(getattr(told, kind))
+            self.deciding.commits.when_done(request.done, told)
+
+    def _remember_until_written(self, ids: list[int]) -> None:
+        """Know until they are on the disk, where they can be looked up, that labels have come."""
+
+        def forget(written: asyncio.Future[None]) -> None:
+            written.exception()  # those who gave the labels are told
+            self._settling.difference_update(ids)
+
+        self._settling.update(ids)
+        written = self._loop.create_future()
+        written.add_done_callback(forget)
+        self.deciding.commits.when_done(written)
+
+    def _sorted(self, requests: list[Sequence[Given]]) -> tuple[list[Heard], dict[int, Given]]:
+        """Return what becomes of the labels of each request, and by number those that can be learnt."""
+        found = self.find([each.id for given in requests for each in given])
         waiting, flying = self._waiting({*found.values()})
         others = [number for number in found.values() if number not in waiting]
         labelled = self.index.labelled(others) if others else {}
-        for each in given:
-            number = found.get(each.id, 0)
-            if number in fresh or number in labelled or number in self._settling:
-                heard.duplicate.append(each.id)
-            elif number in waiting:
-                fresh[number] = each
-                heard.learnt.append(each.id)
-            else:
-                (heard.unknown if not number or number in flying else heard.expired).append(each.id)
+        heard, fresh = [Heard([], [], [], []) for _ in requests], dict[int, Given]()
+        for told, given in zip(heard, requests, strict=True):
+            for each in given:
+                number = found.get(each.id, 0)
+                if number in fresh or number in labelled or number in self._settling:
+                    told.duplicate.append(each.id)
+                elif number in waiting:
+                    fresh[number] = each
+                    told.learnt.append(each.id)
+                else:
+                    (told.unknown if not number or number in flying else told.expired).append(each.id)
         return heard, fresh
 
     def _waiting(self, numbers: Collection[int]) -> tuple[set[int], set[int]]:
@@ -109,7 +157,6 @@ class Labelling:
             self.deciding.labels.check(truths, self._known if local else None)
         paid, scored = self._paid(ids, costs), self._local(ids, gains, others)
         settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs, others)
-        self._settling.update(ids)
         self.deciding.counts.learnt(gains, paid, scored)
         event = self.deciding.commits.position - 1  # that of `settle`
         self.deciding.commits.also(LABEL, [(number, event) for number in ids])
@@ -142,6 +189,11 @@ class Labelling:
         """Return what decisions cost: what is known of it now, or else what their arms cost."""
         known, found = self.rules.learner.arms.costs, self.rules.learner.find(ids)
         return [known[arm] if cost is None else cost for (arm, _, _), cost in zip(found, costs, strict=True)]
+
+
+def _fail(request: Request, error: Exception) -> None:
+    if not request.done.done():
+        request.done.set_exception(error)
 
 
 def number_of(name: str) -> int:
