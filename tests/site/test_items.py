@@ -59,6 +59,12 @@ def counting(site: str, called: list[Any]) -> Site:
     return Site(site, classifiers={"one": lambda _: 1}, context=axis, policy=CoS(slices=1, order="train_first"))
 
 
+@pytest.mark.parametrize("values", [[10**400, -(10**400)], [10**400], [1e308, 1e308, math.inf]])
+def test_numbers_that_no_float_can_hold_are_found_in_a_batch_as_alone(values: list[Any]) -> None:
+    with pytest.raises(ContextError, match="must be a finite number"):
+        read_columns([Context("age", range=(0, 1e300), outside="clip")], [{"age": value} for value in values])
+
+
 def test_a_context_function_of_the_user_is_called_once_for_an_item() -> None:
     called: list[Any] = []
     site = counting("lab", called)

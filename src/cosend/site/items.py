@@ -13,7 +13,7 @@ from cosend.core.checks import as_list, is_number
 from cosend.errors import ContextError, SettingError, listed, shown
 
 DAY_S: Final = 86_400.0
-DICT, FLOAT = frozenset({dict}), frozenset({float})
+DICT, NUMBERS = frozenset({dict}), frozenset({int, float})
 
 
 def as_rows(what: str, items: Any) -> list[Any]:
@@ -59,8 +59,11 @@ def _described(item: Any) -> str:
 def number_column(items: Sequence[Any], feature: str) -> list[float]:
     """Return a feature of every item as a finite number, or raise for the first that is none."""
     values = feature_column(items, feature)
-    if FLOAT.issuperset(map(type, values)) and math.isfinite(sum(values)):  # the sum is only finite if all are
-        return values
+    try:
+        if NUMBERS.issuperset(map(type, values)) and math.isfinite(sum(values)):  # the sum is only finite if all are
+            return list(map(float, values))
+    except OverflowError:  # a whole number that no float can hold
+        pass
     return [_number(feature, value) for value in values]
 
 
