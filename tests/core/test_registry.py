@@ -114,6 +114,17 @@ def test_what_is_no_id_of_a_decision_that_waits_is_refused(bad: Any) -> None:
         learner.learn_many([1, 1], [1.0, 1.0])
 
 
+def test_ids_that_follow_each_other_are_looked_up_as_any_others() -> None:
+    learner = a_learner()
+    learner.choose_many([0.5] * 5)
+    learner.withdraw(2)
+    for ids in (range(1, 6), range(3, 6), range(5, 0, -2), range(1, 8)):
+        assert learner.find(ids) == learner.find([*ids])
+        assert [*learner.still_waiting(ids)] == learner.still_waiting([*ids]) == [n for n in ids if n in {1, 3, 4, 5}]
+    with pytest.raises(UnknownDecision, match="0"):
+        learner.find(range(3))
+
+
 def test_a_choice_without_any_arm_is_refused_and_changes_nothing() -> None:
     learner = a_learner()
     learner.pause("a")

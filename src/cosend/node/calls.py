@@ -132,7 +132,9 @@ class Calls:
     def _questions(self, flights: Flights) -> list[Question]:
         training = [kind == TRAIN for kind in flights.kinds]
         labelled = [True] * len(training) if self.shares_labels else training
-        contexts = [*map(self._told, flights.contexts)]
+        contexts = flights.contexts
+        if self.axes is not None and {*map(len, contexts)} != {len(self.axes)}:
+            contexts = [*map(self._told, contexts)]
         return [*map(_QUESTION, zip(flights.ids, flights.items, contexts, training, labelled, strict=True))]
 
     def _told(self, context: tuple[Any, ...]) -> tuple[Any, ...]:

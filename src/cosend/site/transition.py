@@ -80,14 +80,13 @@ class Transitions:
     def _gone(self, gone: Sequence[tuple[int, int, int]]) -> list[Forward]:
         """Forget the notes of (id, arm, kind) that wait no longer, and return what peers are to be told."""
         notes, names, own = self.learner.registry.notes, self.learner.arms.names, len(self.learner.arms.own)
+        always = self.learner.policy.share_labels == "always"
         forwards = []
         for ticket, arm, kind in gone:
             notes.pop(ticket, None)
-            if arm < own and kind != TAUGHT:  # mostly: nobody else waits for its label
-                continue
             if kind == TAUGHT:
                 self.served.forget([ticket])
-            elif self.promised(arm, kind):
+            elif arm >= own and (always or kind == TRAIN):  # it was promised
                 forwards.append(Forward(names[arm], self.name, ticket, None, withdrawn=True))
         return forwards
 

@@ -128,11 +128,12 @@ class LateLabels:
         """Return [id, (arm, kind, arrival)], and the place of the first id that does not wait, -1 if all do."""
         self._check_ids(tickets)
         found = np.empty((len(tickets), 3), np.int64)
-        missing = entry_points.look_up(self.memory.arrays[WAITING_ENTRIES], np.array(tickets, np.int64), found)
+        missing = entry_points.look_up(self.memory.arrays[WAITING_ENTRIES], _as_array(tickets), found)
         return found, missing
 
     def _check_ids(self, tickets: Sequence[int]) -> None:
         """Raise unless these can be ids."""
+        tickets = [*tickets[:1], *tickets[-1:]] if isinstance(tickets, range) else tickets
         if tickets and (set(map(type, tickets)) != {int} or not 0 < min(tickets) <= max(tickets) <= LARGEST):
             wrong = (ticket for ticket in tickets if type(ticket) is not int or not 0 < ticket <= LARGEST)
             raise self.no_label_wanted(next(wrong))
@@ -220,3 +221,10 @@ class LateLabels:
         for ticket in overdue:
             self.registry.notes.pop(ticket, None)
         return overdue
+
+
+def _as_array(tickets: Sequence[int]) -> Ints:
+    """Return ids as an array; those of a batch follow each other."""
+    if isinstance(tickets, range):
+        return np.arange(tickets.start, tickets.stop, tickets.step, dtype=np.int64)
+    return np.array(tickets, np.int64)

@@ -95,7 +95,7 @@ class Memory:
         flags: Sequence[tuple[bool, bool]],
     ) -> tuple[list[int], list[int]]:
         """Answer questions of a peer, which were checked: functions by number, and ids, 0 where no label follows."""
-        known = np.array(flags, np.int32).reshape(-1, 2)
+        known = np.ascontiguousarray(np.array([*zip(*flags, strict=True)], np.int32).reshape(2, -1).T)
         known[:, 1] |= known[:, 0]  # after a training the label always follows
         numbers, made, done = np.array(requests, np.int64), np.empty((len(points), 2), np.int64), 0
         word = caller_word(caller)
