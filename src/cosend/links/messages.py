@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 from cosend.core.learner.values import LabelledData
 from cosend.errors import LONGEST_SENTENCE, NetworkError, cut
 from cosend.links.link import Announcement, Answered
-from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.site.messages import FORWARD, Call, Forward, Question, Reply
 from cosend.site.values import ENCODER, SCALARS, Unfit, extension, plain
 
 VERSION: Final = 1
@@ -105,6 +105,7 @@ class _Report(_Packed, tag=6):
 
 
 P = TypeVar("P", bound=_Packed)
+_IS_TRAINING, _IS_LABELLED = ([bool(flags & bit) for flags in range(4)] for bit in (TRAINING, LABELLED))
 # Rows whose width is known become tuples with names three times faster than by calling their class.
 _QUESTION: Final = partial(tuple.__new__, Question)
 _REPLY: Final = partial(tuple.__new__, Reply)
@@ -129,7 +130,7 @@ def read_call(data: bytes) -> Call:
     flags = packed.flags
     _check_lengths(packed.requests, packed.items, packed.contexts, flags)
     _check_flags(flags, TRAINING | LABELLED)
-    training, labelled = ([bool(flag & bit) for flag in flags] for bit in (TRAINING, LABELLED))
+    training, labelled = (map(by_flag.__getitem__, flags) for by_flag in (_IS_TRAINING, _IS_LABELLED))
     rows = zip(packed.requests, packed.items, packed.contexts, training, labelled, strict=True)
     questions = list(map(_QUESTION, rows))
     return Call(packed.peer, packed.caller, questions, packed.axes)
@@ -138,7 +139,10 @@ def read_call(data: bytes) -> Call:
 def answered_bytes(answered: Answered) -> bytes:
     """Return replies, and the reports that ride along, as bytes."""
     labels, failures = _columns(answered.replies, 2)
-    failed = {place: cut(reason, LONGEST_SENTENCE // 2) for place, reason in enumerate(failures) if reason is not None}
+    failed = {}
+    if failures.count(None) < len(failures):
+        known = [(place, reason) for place, reason in enumerate(failures) if reason is not None]
+        failed = {place: cut(reason, LONGEST_SENTENCE // 2) for place, reason in known}
     arrivals, taught = _columns(answered.reports, 2)
     return _encoded(lambda: _Answered(_plain(labels), failed, arrivals, taught))
 
@@ -172,9 +176,9 @@ def read_post(data: bytes) -> tuple[str, str, list[Forward]]:
     packed = _decoded(data, _Post)
     _check_lengths(packed.requests, packed.truths, packed.flags)
     _check_flags(packed.flags, WITHDRAWN)
-    rows = zip(packed.requests, packed.truths, packed.flags, strict=True)
-    forwards = [Forward(packed.peer, packed.caller, request, truth, bool(flag)) for request, truth, flag in rows]
-    return packed.peer, packed.caller, forwards
+    both = repeat(packed.peer), repeat(packed.caller)
+    rows = zip(*both, packed.requests, packed.truths, map(bool, packed.flags), strict=False)
+    return packed.peer, packed.caller, list(map(FORWARD, rows))
 
 
 def taken_bytes(count: int) -> bytes:

@@ -106,22 +106,21 @@ class Answering:
         """Take labels, or that there will be none; what is not awaited any more was taken before."""
         node = self.node
         self._check()
-        tickets = {forward.request: node.rules.served.ticket(caller, forward.request) for forward in forwards}
-        notes = node.rules.learner.registry.notes
+        tickets, notes = node.rules.served.of(caller), node.rules.learner.registry.notes
         gone = []
-        known: dict[int, Forward] = {}
-        for forward in forwards:
-            ticket = tickets[forward.request]
+        truths: dict[int, Any] = {}  # by request
+        for _, _, request, truth, withdrawn in forwards:
+            ticket = tickets.get(request)
             if ticket is None:
-                if forward.withdrawn:
-                    self._withdrawn[caller, forward.request] = time.monotonic()
-                continue
-            if forward.withdrawn or ticket not in notes:  # without an answer there is nothing to learn from
+                if withdrawn:
+                    self._withdrawn[caller, request] = time.monotonic()
+            elif withdrawn or ticket not in notes:  # without an answer there is nothing to learn from
                 gone.append(ticket)
             else:
-                known.setdefault(forward.request, forward)
-        gone += self._teach(caller, known, {request: tickets[request] or 0 for request in known})
-        node.rules.withdraw(list(dict.fromkeys(gone)))
+                truths.setdefault(request, truth)
+        gone += self._teach(caller, truths)
+        if gone:
+            node.rules.withdraw(list(dict.fromkeys(gone)))
         self._forget_withdrawn()
         await node.commits.done()
 
@@ -132,38 +131,32 @@ class Answering:
             if self._withdrawn[key] < since or len(self._withdrawn) > MOST_WITHDRAWN:
                 del self._withdrawn[key]
 
-    def _teach(self, caller: str, known: dict[int, Forward], tickets: dict[int, int]) -> list[int]:
-        """Learn labels; returns the tickets of those from which nothing can be learnt."""
-        node, good = self.node, [*known]
-        gone: list[int] = []
+    def _teach(self, caller: str, truths: dict[int, Any]) -> list[int]:
+        """Learn labels, by request; returns the tickets of those from which nothing can be learnt."""
+        node, tickets = self.node, self.node.rules.served.of(caller)
+        good, gone = truths, list[int]()
         try:
-            gains, others = self._gains(good, known, tickets)
+            gains, others = self._gains([tickets[request] for request in good], [*good.values()])
         except CosendError:  # one of them is bad: find out which
-            good, gains, others = [], [], []
-            for request in known:
+            good, gains, others = {}, [], []
+            for request, truth in truths.items():
                 try:
-                    gain, scored = self._gains([request], known, tickets)
+                    gain, scored = self._gains([tickets[request]], [truth])
                 except CosendError:
                     gone.append(tickets[request])
                 else:
-                    good, gains, others = [*good, request], gains + gain, others + (scored or [{}])
+                    good, gains, others = {**good, request: truth}, gains + gain, others + (scored or [{}])
         if good:
-            truths = [known[request].truth for request in good]
-            lessons = node.rules.teach(caller, good, truths, gains, others if any(others) else [])
+            lessons = node.rules.teach(caller, [*good], [*good.values()], gains, others if any(others) else [])
             node.deciding.teach(lessons)
             node.counts.taught[caller] += len(good)
         return gone
 
-    def _gains(
-        self, requests: Sequence[int], known: dict[int, Forward], tickets: dict[int, int]
-    ) -> tuple[list[float], list[dict[str, float]]]:
+    def _gains(self, tickets: list[int], truths: list[Any]) -> tuple[list[float], list[dict[str, float]]]:
         """Return what answers gain now that the truth is known, and what classifiers gain that were run beside them."""
-        notes = [self.node.rules.learner.registry.notes[tickets[request]] for request in requests]
-        truths = [known[request].truth for request in requests]
-        reward = self.node.setup.reward
-        gains = gains_of(reward, [label for label, _, _ in notes], truths, a_label)
-        others = self.node.rules.others_of([tickets[request] for request in requests])
-        return gains, other_gains(reward, others, truths, a_label)
+        notes, reward = self.node.rules.learner.registry.notes, self.node.setup.reward
+        gains = gains_of(reward, [notes[ticket][0] for ticket in tickets], truths, a_label)
+        return gains, other_gains(reward, self.node.rules.others_of(tickets), truths, a_label)
 
     def _check(self) -> None:
         self.node.check_ready()

@@ -6,7 +6,8 @@ Small frozen values, nothing else: whoever drives a site decides how they travel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from cosend.core.learner.values import AskPeer, LabelledData, Phase
 from cosend.reports.small_tables import SmallTable
@@ -48,6 +49,8 @@ class Step(NamedTuple):
     def uses(self) -> dict[str, list[int]]:
         """Return the places of the items that each arm is to label."""
         places: dict[str, list[int]] = {}
+        if len({*self.arms}) == 1:
+            return {self.arms[0]: [*range(len(self.arms))]}
         for place, arm in enumerate(self.arms):
             places.setdefault(arm, []).append(place)
         return places
@@ -98,6 +101,9 @@ class Forward(NamedTuple):
     request: int
     truth: Any
     withdrawn: bool = False
+
+
+FORWARD: Final = partial(tuple.__new__, Forward)  # twice as fast as by calling the class, if all fields are given
 
 
 class Lesson(NamedTuple):

@@ -39,7 +39,7 @@ from cosend.site.arm_changes import ArmChanges
 from cosend.site.context import Axis
 from cosend.site.features import Watched, watches
 from cosend.site.lessons import lessons_of
-from cosend.site.messages import Forward, Lesson, Question, Serving, Settled, Step
+from cosend.site.messages import FORWARD, Forward, Lesson, Question, Serving, Settled, Step
 from cosend.site.past import Codes, Past
 from cosend.site.placing import Placing
 from cosend.site.rewards import Others, in_event
@@ -204,7 +204,7 @@ class Rules(ArmChanges, Placing):
         others = [each or None for each in others] if any(others) else ()
         notes = notes_of(labels, items, others)
         waiting = self.learner.still_waiting(ids)
-        if len(waiting) < len(ids) or len(set(ids)) < len(ids):
+        if len(waiting) < len(ids) or (not isinstance(ids, range) and len(set(ids)) < len(ids)):
             return self._complete_some(ids, waiting, dict(zip(ids, notes, strict=True)), bool(items))
         self._begin()
         self.learner.registry.notes.update(zip(ids, notes, strict=True))
@@ -299,7 +299,7 @@ class Rules(ArmChanges, Placing):
         self.past.remember_labels(tickets, truths)
         if self.journal is not None:
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
-            learnt = tuple(truths), tuple(float(gain) for gain in gains), paid, tuple(map(dict, others))
+            learnt = tuple(truths), tuple(map(float, gains)), paid, tuple(map(dict, others))
             self._write(events.Labelled(tuple(tickets), *learnt))
         lessons = lessons_of(self.learner.arms, found, notes, truths)
         return Settled(self._forwards(tickets, found, truths), lessons, found)
@@ -310,7 +310,7 @@ class Rules(ArmChanges, Placing):
             return []
         always = self.learner.policy.share_labels == "always"
         return [
-            Forward(names[arm], self.name, ticket, truth)
+            FORWARD((names[arm], self.name, ticket, truth, False))
             for ticket, truth, (arm, kind, _) in zip(tickets, truths, found, strict=True)
             if arm >= first_peer and (always or self.promised(arm, kind))
         ]
@@ -330,18 +330,20 @@ class Rules(ArmChanges, Placing):
         requests, _, contexts, training, labelled = zip(*questions, strict=True) if questions else ((),) * 5
         if len({*requests}) < len(requests):
             raise SettingError(f"the requests of caller {caller!r}", [*requests], "all different")
-        before = []  # they are struck, and no other event says so
-        if not self.served.is_empty():
-            before = self.served_tickets(caller, [each.request for each in questions if not any(each[3:])])
         flags = [*zip(training, labelled, strict=True)]
+        before = []  # they are struck, and no other event says so
+        if (False, False) in flags and not self.served.is_empty():
+            both = zip(requests, flags, strict=True)
+            before = self.served_tickets(caller, [request for request, follows in both if not any(follows)])
         serving = self._change(self._serve, caller, requests, contexts, flags, without)
         event = None
         if self.journal is not None and any(serving.tickets):
-            columns = requests, serving.tickets, contexts, serving.functions, training
-            taught = [row for row in zip(*columns, strict=True) if row[1]]
-            numbers, tickets, places, functions, trained = zip(*taught, strict=True)
+            columns: Any = requests, serving.tickets, contexts, serving.functions, training
+            if not all(serving.tickets):
+                columns = zip(*[row for row in zip(*columns, strict=True) if row[1]], strict=True)
+            numbers, tickets, places, functions, trained = columns
             told = tuple(map(tuple, places))
-            event = events.Served(caller, numbers, tickets[0], told, functions, trained, tuple(without))
+            event = events.Served(caller, numbers, tickets[0], told, tuple(functions), trained, tuple(without))
         self._write(events.Withdrawn(tuple(before)) if before else None, event)
         return serving
 
@@ -385,9 +387,9 @@ class Rules(ArmChanges, Placing):
             raise SettingError("truths", len(truths), f"as many as requests ({len(requests)})")
         tickets, found = self.learner.look_up(awaited)
         notes = self._answers(tickets)
-        self._change(self.learner.learn_many, tickets, gains, None, others)
+        self._change(self.learner.settle, tickets, found, gains, None, others)
         self.served.forget(tickets)
         if self.journal is not None:
-            told = tuple(truths), tuple(float(gain) for gain in gains), tuple(map(dict, others))
+            told = tuple(truths), tuple(map(float, gains)), tuple(map(dict, others))
             self._write(events.Taught(caller, tuple(requests), *told))
         return lessons_of(self.learner.arms, found, notes, truths)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+NOTHING: Final[Mapping[int, int]] = {}
 
 
 class ServedRequests:
     """Both ways between (caller, request) and the id under which the label is awaited."""
 
     def __init__(self) -> None:
-        self._tickets: dict[tuple[str, int], int] = {}
+        self._tickets: dict[str, dict[int, int]] = {}  # by caller and request
         self._askers: dict[int, tuple[str, int]] = {}
 
     def is_empty(self) -> bool:
@@ -18,20 +21,24 @@ class ServedRequests:
 
     def add(self, caller: str, requests: Sequence[int], tickets: Sequence[int | None]) -> None:
         """Remember who asked for what waits under ids; without an id, nothing waits."""
+        known = self._tickets.setdefault(caller, {})
         for request, ticket in zip(requests, tickets, strict=True):
             if ticket:
-                asker = caller, request
-                self._tickets[asker] = ticket
-                self._askers[ticket] = asker
+                known[request] = ticket
+                self._askers[ticket] = caller, request
+
+    def of(self, caller: str) -> Mapping[int, int]:
+        """Return the ids under which labels of a caller's requests are awaited, by request."""
+        return self._tickets.get(caller, NOTHING)
 
     def ticket(self, caller: str, request: int) -> int | None:
         """Return the id under which the label of a request is awaited, if it is."""
-        return self._tickets.get((caller, request))
+        return self.of(caller).get(request)
 
     def tickets(self, caller: str, requests: Sequence[int]) -> list[int]:
         """Return the ids under which labels of requests are awaited; other requests are passed over."""
-        known = self._tickets
-        return [known[caller, request] for request in requests if (caller, request) in known] if known else []
+        known = self.of(caller)
+        return [known[request] for request in requests if request in known] if known else []
 
     def asker(self, ticket: int) -> tuple[str, int] | None:
         """Return who asked for what waits under an id, and its request; None for an own decision."""
@@ -45,8 +52,14 @@ class ServedRequests:
         """Forget ids that wait no longer; others are passed over."""
         for ticket in tickets:
             asker = self._askers.pop(ticket, None)
-            if asker is not None and self._tickets.get(asker) == ticket:
-                del self._tickets[asker]
+            if asker is None:
+                continue
+            caller, request = asker
+            known = self._tickets.get(caller, {})
+            if known.get(request) == ticket:
+                del known[request]
+                if not known:
+                    del self._tickets[caller]
 
     def rows(self) -> list[list[object]]:
         """Return [id, caller, request] of all, the oldest first."""
