@@ -155,9 +155,9 @@ class Labelling:
         if self.deciding.setup.reward is right_or_wrong:
             local = not self.rules.learner.arms.peers  # else nobody knows what labels there are
             self.deciding.labels.check(truths, self._known if local else None)
-        paid, scored = self._paid(ids, costs), self._local(ids, gains, others)
         settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs, others)
-        self.deciding.counts.learnt(gains, paid, scored)
+        used = [arm for arm, _, _ in settled.found]
+        self.deciding.counts.learnt(gains, self._paid(used, costs), self._local(used, gains, others))
         event = self.deciding.commits.position - 1  # that of `settle`
         self.deciding.commits.also(LABEL, [(number, event) for number in ids])
         self.deciding.post(settled.forwards)
@@ -171,24 +171,24 @@ class Labelling:
             axis.check_labels(set(truths))
 
     def _local(
-        self, ids: list[int], gains: list[float], others: Sequence[Mapping[str, float]]
+        self, used: list[int], gains: list[float], others: Sequence[Mapping[str, float]]
     ) -> dict[str, list[float]]:
         """Return what local classifiers gain on items, of those that every label scores, used or not."""
         if self.deciding.rules.learner.score_local != "all":
             return {}
         arms = self.rules.learner.arms
         found: dict[str, list[float]] = {name: [] for name, cost in arms.own.items() if cost == 0.0}
-        said = others or [{}] * len(ids)  # nobody was run beside the arm that was used
-        for (arm, _, _), gain, beside in zip(self.rules.learner.find(ids), gains, said, strict=True):
+        said = others or [{}] * len(used)  # nobody was run beside the arm that was used
+        for arm, gain, beside in zip(used, gains, said, strict=True):
             for name, other in {**beside, arms.names[arm]: gain}.items():
                 if name in found:
                     found[name].append(other)
         return found
 
-    def _paid(self, ids: list[int], costs: list[float | None]) -> list[float]:
+    def _paid(self, used: list[int], costs: list[float | None]) -> list[float]:
         """Return what decisions cost: what is known of it now, or else what their arms cost."""
-        known, found = self.rules.learner.arms.costs, self.rules.learner.find(ids)
-        return [known[arm] if cost is None else cost for (arm, _, _), cost in zip(found, costs, strict=True)]
+        known = self.rules.learner.arms.costs
+        return [known[arm] if cost is None else cost for arm, cost in zip(used, costs, strict=True)]
 
 
 def _fail(request: Request, error: Exception) -> None:
