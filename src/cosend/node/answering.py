@@ -29,7 +29,7 @@ MOST_WITHDRAWN: Final = 100_000
 if TYPE_CHECKING:
     from cosend.node.node import Node
 
-ITEM: Final = Question._fields.index("item")
+ITEM: Final = itemgetter(Question._fields.index("item"))
 TRAINING: Final = itemgetter(Question._fields.index("training"))
 _REPLY: Final = partial(tuple.__new__, Reply)  # three times faster than by calling the class
 
@@ -183,7 +183,7 @@ class _Answer:
                 self._choose(failed, together, uses)
             for done in [self._predict(function, together) for function, together in uses.items()]:
                 await done
-            places = self._failing
+            places = sorted(self._failing)  # parts of them may have failed in any order
 
     def replies(self) -> list[Reply]:
         """Return a reply for each question."""
@@ -234,9 +234,10 @@ class _Answer:
             if not left and not done.done():
                 done.set_result(None)
 
-        items = [self.questions[place][ITEM] for place in places]
-        ids = [self.tickets[place] for place in places]
-        self.deciding.beside.label(function, ids, items, then)
+        ids, questions = self.tickets, self.questions
+        if len(places) < len(questions):
+            ids, questions = [ids[place] for place in places], [questions[place] for place in places]
+        self.deciding.beside.label(function, ids, [*map(ITEM, questions)], then)
         return done
 
     def _enter(self, function: str, places: list[int], answers: Answers) -> None:
@@ -258,7 +259,7 @@ class _Answer:
     def _enter_labels(self, function: str, places: list[int], labels: list[Any]) -> None:
         for place, label in zip(places, labels, strict=True):
             self.labels[place] = label
-        kept = [place for place in places if self.tickets[place]]
+        kept = [place for place in places if self.tickets[place]] if any(self.tickets) else []
         if kept:
             items = copies([self.questions[n].item for n in kept]) if self.deciding.keeps(function) else []
             ids = [self.tickets[n] for n in kept]

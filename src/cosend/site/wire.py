@@ -134,7 +134,7 @@ def _fit(hint: Any) -> Fits:
     inner = arguments[0]
     if get_origin(inner) is tuple and get_args(inner)[0] is Any:
         return _are_rows
-    kinds = SCALARS if inner is Any else frozenset((inner,)) if inner in (int, str, float) else None
+    kinds = SCALARS if inner is Any else frozenset((inner,)) if inner in (int, str, float, bool) else None
     return _is_empty if kinds is None else partial(_are, kinds)
 
 
