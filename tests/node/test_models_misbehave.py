@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from cosend.errors import ClassifierError, CosendError, NoAnswer, RewardError
+from cosend.node.answering import Answering
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
 from cosend.node.setup import Setup
+from cosend.node.workers import FIRST_ITEMS
+from cosend.site.messages import Call, Question, Reply, Serving
 from tests.node.sites import Majority, crash, old, run, running, setup_of
 
 LIMIT_S = 0.2
@@ -261,5 +265,31 @@ def test_a_model_that_is_slow_but_in_time_does_not_fail_when_many_items_come_fir
             found = await node.classify([{"age": 1.0}] * 600)
             assert {each.arm for each in found if isinstance(each, Decided)} == {"slow", "old"}
             assert not node.counts.failures
+
+    run(work())
+
+
+def test_questions_that_failed_in_any_order_are_each_answered_by_the_classifier_chosen_for_it(tmp_path: Path) -> None:
+    second = threading.Event()
+
+    def fails(item: Any) -> Any:
+        if item["age"] < FIRST_ITEMS:  # those of the first part, which is given to a model of which nothing is known
+            second.wait(5.0)
+            time.sleep(0.02)  # and the others have failed
+        second.set()
+        raise ValueError("not today")
+
+    def serve(_: str, questions: Sequence[Question], without: Collection[str] = ()) -> Serving:
+        by_age = ["low" if question.item["age"] < 7 else "high" for question in questions]
+        return Serving(by_age if "fails" in without else ["fails"] * len(questions), [0] * len(questions), [])
+
+    async def work() -> None:
+        models = {"fails": fails, "low": gives("low"), "high": gives("high")}
+        async with running(setup_of(models), tmp_path) as node:
+            cast("Any", node.rules).serve = serve
+            ages = range(FIRST_ITEMS + 4)
+            questions = [Question(age + 1, {"age": age}, (age / 100,), False, False) for age in ages]
+            answered = await Answering(node).call(Call("north", "south", questions))
+            assert answered.replies == [Reply("low" if age < 7 else "high") for age in ages]
 
     run(work())
