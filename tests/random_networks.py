@@ -14,6 +14,7 @@ from cosend import (
     Context,
     ContextSelection,
     CoS,
+    MixedViews,
     Network,
     Patience,
     Site,
@@ -54,14 +55,14 @@ def some_policy(draw: random.Random, has_views: bool) -> Policy:
             CellThompson(peer_training=training, doubling=doubling, **share),
         ]
     )
+    mixed = MixedViews(max_cells=draw.choice([None, 30]), share=draw.choice([0.01, 0.1]), **share)
     views = [
         ContextSelection(inside),
         ContextSelection(ChangeAware(inside, rising=True), candidates=((), (0,))),
         ChangeAware(ContextSelection(inside)),
     ]
-    return draw.choice(
-        views if has_views else [inside, inside, ChangeAware(inside, rising=draw.random() < 0.5), *views]
-    )
+    plain = [inside, inside, ChangeAware(inside, rising=draw.random() < 0.5)]
+    return draw.choice([*views, mixed] if has_views else [*plain, *views, mixed])
 
 
 def some_axes(draw: random.Random) -> list[Axis]:
@@ -107,6 +108,7 @@ def some_network(draw: random.Random, has_views: bool) -> dict[str, Site]:
             policy=draw.choice(policies),
             patience=some_patience(draw),
             seed=draw.randrange(100),
+            score_local=draw.choice(["used", "all"]),
         )
         for n in range(draw.randint(2, 3))
     ]

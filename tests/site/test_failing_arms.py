@@ -66,8 +66,10 @@ def wired(policy: Policy | None = None, error: BaseException | None = None, **op
     return lab, hq, line
 
 
-@pytest.mark.parametrize("policy", [ZoomingKLUCB(), CoS(slices=1, exploration_exponent=0.05)], ids=["default", "CoS"])
-def test_a_peer_that_is_dead_from_the_start_costs_few_attempts_and_no_item(policy: Policy) -> None:
+@pytest.mark.parametrize(
+    "policy", [None, ZoomingKLUCB(), CoS(slices=1, exploration_exponent=0.05)], ids=["default", "ZoomingKLUCB", "CoS"]
+)
+def test_a_peer_that_is_dead_from_the_start_costs_few_attempts_and_no_item(policy: Policy | None) -> None:
     lab, hq, line = wired(policy, NetworkError("dead"))
     for item in items(300):
         lab.learn(lab.classify(item), high(item))
@@ -77,8 +79,11 @@ def test_a_peer_that_is_dead_from_the_start_costs_few_attempts_and_no_item(polic
     assert all(cell.estimates["hq"].reward_count == 0 for cell in lab.learner.cells().values())
 
 
-def test_a_peer_that_dies_comes_back_by_itself_and_is_used_again_with_what_was_known_of_it() -> None:
-    lab, _, line = wired(ZoomingKLUCB())
+@pytest.mark.parametrize("policy", [None, ZoomingKLUCB()], ids=["default", "ZoomingKLUCB"])
+def test_a_peer_that_dies_comes_back_by_itself_and_is_used_again_with_what_was_known_of_it(
+    policy: Policy | None,
+) -> None:
+    lab, _, line = wired(policy)
     lab.add_classifier("never", always(None))
     lab.remove("one")
     lab.remove("zero")
