@@ -63,7 +63,7 @@ def mostly_claims(all_of_them: Collection[Any], now: Collection[Any] = FEW) -> l
 
 
 def new_learner(policy: Policy, patience: Patience | None = None, name: str = "here") -> Learner:
-    """Return a learner of two dimensions with two own classifiers and two peers."""
+    """Return a learner of two dimensions with two local classifiers and two peers."""
     own, peers = {"a": 0.0, "b": 0.1}, {"there": 0.05, "far": 0.1}
     return Learner(name, own=own, peers=peers, dimensions=2, policy=policy, patience=patience, seed=3)
 

@@ -96,7 +96,7 @@ LEARNER: dict[str, tuple[Call, type[CosendError], list[str]]] = {
         ArmError,
         ["no peer 'x'", "hq"],
     ),
-    "choose, told by an own arm": (lambda a: a.choose((0.5, 0.5), {"tree": TOLD}), ArmError, ["'tree'", "peer"]),
+    "choose, told by a local arm": (lambda a: a.choose((0.5, 0.5), {"tree": TOLD}), ArmError, ["'tree'", "peer"]),
     "choose nan, told": (lambda a: a.choose((0.5, NAN), {"hq": TOLD}), ContextError, ["axis 1", UNIT, "nan"]),
     "choose above, told": (lambda a: a.choose((0.5, 7.0), {"hq": TOLD}), ContextError, ["axis 1", UNIT, "7.0"]),
     "choose many nan": (lambda a: a.choose_many([(0, 0), (0, NAN)]), ContextError, ["context 1 of", "axis 1", "nan"]),

@@ -6,9 +6,11 @@ import ast
 import re
 from itertools import product
 from pathlib import Path
+from typing import get_args
 
 import cosend
 from cosend.compiled import FOLDERS
+from cosend.site.events import Event
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
@@ -33,6 +35,12 @@ def test_every_exported_name_is_documented() -> None:
     assert all(hasattr(cosend, name) for name in cosend.__all__)
     named = set(re.findall(r"^### `(\w+)", documented, flags=re.MULTILINE))
     assert named == set(cosend.__all__)
+
+
+def test_every_event_stands_on_the_page_of_the_vocabulary() -> None:
+    page = (ROOT / "docs" / "decisions" / "0002-events.md").read_text()
+    named = set(re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in page.splitlines() if row.startswith("|"))))
+    assert named == {event.__name__ for event in get_args(Event)}
 
 
 def test_core_knows_no_clock_no_files_and_no_global_randomness() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cosend import MixedViews
 from cosend.core.kernel import columns as col
 from cosend.core.learner.values import Phase
 from cosend.core.policy.parts import Policy
@@ -91,5 +92,6 @@ def test_these_networks_reach_what_could_differ() -> None:
             reached["changes"] += bool(ledger.site[col.NOTICES])
             reached["paused"] += bool(learner.arms.paused)
             reached["scored"] += learner.score_local == "all" and len(learner.arms.own) > 1
-            reached["full"] += "MixedViews" in parts and int(ledger.site[col.ROWS]) == learner.policy.max_cells
+            if isinstance(learner.policy, MixedViews):
+                reached["full"] += int(ledger.site[col.ROWS]) == learner.policy.max_cells
     assert min(reached[each] for each in [*IN_THERE, *REACHED, "peer_training"]) > 5, reached

@@ -26,12 +26,13 @@ from typing import Any, Final, NamedTuple
 from cosend.core.kernel.bookkeeping import TRAIN
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.registry import Patience
-from cosend.core.learner.values import LabelledData
+from cosend.core.learner.values import LabelledData, ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.errors import ArmError
 from cosend.site.context import Axis, read_columns
 from cosend.site.events import Event
 from cosend.site.messages import Forward, Question, Reply
+from cosend.site.rewards import a_label, other_gains, right_or_wrong
 from cosend.site.rules import Rules
 
 Item = dict[str, Any]
@@ -113,14 +114,29 @@ def drawn_item(draw: random.Random) -> Item:
     return {"x": draw.random(), "y": 100 * draw.random(), "kind": draw.choice(["tcp", "udp", 7, True])}
 
 
+def said_beside(rules: Rules, arm: str, item: Item) -> list[Item]:
+    """Return what local classifiers say beside an arm, as a site has them run where labels score them all."""
+    if rules.learner.score_local != "all":
+        return []
+    arms = rules.learner.arms
+    beside = [name for name, cost in arms.own.items() if not cost and name != arm and name not in arms.paused]
+    return [{name: predicted(name, item) for name in beside}]
+
+
 def new_node(
-    name: str, axes: Sequence[Axis], policy: Policy, patience: Patience | None, seed: int, *, local: int = 2
+    name: str,
+    axes: Sequence[Axis],
+    policy: Policy,
+    patience: Patience | None,
+    seed: int,
+    *,
+    local: int = 2,
+    score_local: ScoreLocal = "used",
 ) -> Node:
     log: list[Event] = []
-    costs = {f"{name}-{letter}": 0.05 * n for n, letter in enumerate("abc"[:local])}
-    return Node(
-        Rules(name, local=costs, axes=axes, policy=policy, patience=patience, seed=seed, journal=log.append), log
-    )
+    costs = {f"{name}-{letter}": cost for letter, cost in zip("abc"[:local], (0.0, 0.05, 0.0), strict=False)}
+    options: dict[str, Any] = {"policy": policy, "patience": patience, "seed": seed, "score_local": score_local}
+    return Node(Rules(name, local=costs, axes=axes, journal=log.append, **options), log)
 
 
 class World:
@@ -192,8 +208,9 @@ class World:
             self.post(node.name, node.rules.withdraw([ticket]))
             return
         self.seen["taught"] += 1
-        gain = float(note[0] == forward.truth)
-        node.rules.teach(forward.caller, [forward.request], [forward.truth], [gain])
+        gain, truths = float(note[0] == forward.truth), [forward.truth]
+        others = other_gains(right_or_wrong, node.rules.others_of([ticket]), truths, a_label)
+        node.rules.teach(forward.caller, [forward.request], truths, [gain], others)
 
     # Tasks
 
@@ -291,7 +308,8 @@ class World:
             reply = (yield from self._awaited(slot)) or Reply(None, "it did not answer")
         task.held.clear()
         if reply.failed is None:
-            node.rules.complete([use.id], [reply.label], [item] if self.happens(self.weather.kept) else [])
+            kept = [item] if self.happens(self.weather.kept) else []
+            node.rules.complete([use.id], [reply.label], kept, said_beside(node.rules, use.arm, item))
             node.answered[use.id] = item
             node.made.append((use.id, reply.label, use.arm, use.kind, use.cell, repr(use.propensity)))
             return
@@ -333,8 +351,9 @@ class World:
             yield
             rules = task.node.rules
             if not self.happens(self.weather.broken):
-                rules.complete(task.held, [predicted(function, question.item)] * len(task.held))
-                self.reply(slot, Reply(predicted(function, question.item)))
+                label, others = predicted(function, question.item), said_beside(rules, function, question.item)
+                rules.complete(task.held, [label] * len(task.held), [], others * len(task.held))
+                self.reply(slot, Reply(label))
                 task.held.clear()
                 return
             self.seen["failed for a peer"] += 1

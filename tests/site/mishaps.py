@@ -12,6 +12,7 @@ from cosend.core.kernel import columns as col
 from cosend.core.learner.state import State
 from cosend.errors import ArmError, SettledDecision, UnansweredDecision, UnknownDecision
 from cosend.site.fold import apply, fold, verify
+from cosend.site.rewards import a_label, other_gains, right_or_wrong
 from cosend.site.rules import Rules
 from cosend.site.snapshot import restore_rules, rules_state
 from tests.site.interleaving import Node, Weather, World, drawn_item, truth_of
@@ -95,7 +96,9 @@ class Mishaps:
         truths = [truth_of(node.answered.pop(ticket)) for ticket in waiting]
         gains = [float(label == truth) for label, truth in zip(labels, truths, strict=True)]
         paid = [self.draw.choice([None, 0.1]) for _ in waiting] if costs and self.draw.random() < 0.3 else None
-        self.world.post(node.name, node.rules.settle(waiting, truths, gains, paid).forwards)
+        others = other_gains(right_or_wrong, node.rules.others_of(waiting), truths, a_label)
+        self.world.seen["scored beside"] += any(others)
+        self.world.post(node.name, node.rules.settle(waiting, truths, gains, paid, others).forwards)
 
     def something_is_cancelled(self, node: Node) -> None:
         if self.world.tasks:

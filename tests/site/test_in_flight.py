@@ -41,6 +41,7 @@ def test_a_label_that_comes_before_the_answer_is_refused_and_may_come_again() ->
     rules, ids, _ = two_on_their_way()
     with pytest.raises(UnansweredDecision, match=f"decision {ids[0]} of site 'lab'"):
         rules.settle([ids[0]], [1], [1.0])
+    assert repr(rules) == "<Rules of site 'lab': 2 classifiers, 0 peers, 2 items, 2 labels awaited>"
     rules.complete(ids, [1, 1])
     rules.settle(ids, [1, 1], [1.0, 1.0])
     assert (rules.open(), waiting(rules)) == ({}, 0)

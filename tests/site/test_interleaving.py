@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from cosend import Context, Network, Patience, Site
+from cosend.core.learner.values import ScoreLocal
 from cosend.site.context import Axis
 from cosend.site.events import Event
 from tests.policies import POLICIES, mostly_claims
@@ -35,10 +36,11 @@ PATIENCE = [
 ]
 FEW_RUNS = 6
 IN_FLIGHT = [1, 8, 32, 128]
+SCORE_LOCAL: list[ScoreLocal] = ["used", "all"]
 EVERYTHING = [  # what must have happened to every policy, for the runs to be a proof of anything
     *("128 in flight", "failed", "failed for a peer", "no arm", "lost", "reply lost", "late", "label too late"),
     *("taught", "taught for nothing", "withdrawn by a peer", "refused", "anew"),
-    *("local", "peer", "remove", "pause", "resume", "cost"),
+    *("local", "peer", "remove", "pause", "resume", "cost", "scored beside"),
 ]
 
 
@@ -48,7 +50,16 @@ def stormy_run(policy: str, seed: int) -> Counter[str]:
     axes, in_flight = CONTEXTS[seed % len(CONTEXTS)], draw.choice(IN_FLIGHT)
     names = ["lab", "hq", "far", "near"][: draw.randint(2, 4)]
     nodes = [
-        new_node(name, axes, POLICIES[policy], draw.choice(PATIENCE), seed, local=draw.randint(1, 3)) for name in names
+        new_node(
+            name,
+            axes,
+            POLICIES[policy],
+            draw.choice(PATIENCE),
+            seed,
+            local=draw.randint(1, 3),
+            score_local=draw.choice(SCORE_LOCAL),
+        )
+        for name in names
     ]
     lost, twice, broken = (draw.choice([0.0, 0.2]) for _ in range(3))
     weather = Weather(lost=lost, twice=twice, broken=broken, hurry=draw.choice([0.02, 0.1]), kept=0.5)
@@ -82,7 +93,8 @@ def test_whatever_happens_nothing_is_left_and_the_log_is_the_state(policy: str) 
 def test_one_item_at_a_time_is_decided_as_by_real_sites(policy: str) -> None:
     """The same decisions, the same logs and the same states, with every kind of context."""
     for seed, axes in enumerate(CONTEXTS):
-        nodes = [new_node(name, axes, POLICIES[policy], None, seed) for name in ("lab", "hq", "far")]
+        scores, names = SCORE_LOCAL[seed % 2], ("lab", "hq", "far")
+        nodes = [new_node(name, axes, POLICIES[policy], None, seed, local=3, score_local=scores) for name in names]
         logs: list[list[Event]] = [[] for _ in nodes]
         sites = [real_site(node, axes, log) for node, log in zip(nodes, logs, strict=True)]
         Network(sites, call_cost=0.05)
@@ -113,5 +125,6 @@ def real_site(node: Node, axes: list[Axis], log: list[Event]) -> Site:
         context=axes,
         policy=learner.policy,
         seed=learner.seed,
+        score_local=learner.score_local,
         journal=log.append,
     )

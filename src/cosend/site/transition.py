@@ -30,6 +30,11 @@ class Transitions:
     journal: Journal | None
     _unwritten = False
 
+    def __repr__(self) -> str:
+        arms, learner = self.learner.arms, self.learner
+        known = f"{len(arms.own)} classifiers, {len(arms.peers)} peers, {learner.arrivals} items"
+        return f"<Rules of site {self.name!r}: {known}, {learner.waiting_count} labels awaited>"
+
     def _change(self, change: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """Change the state. Whatever interrupts this before the event is written leaves the journal behind the state.
 

@@ -23,8 +23,8 @@ from cosend.core.kernel.partition import first_bad_axis
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.changing import Changing
 from cosend.core.learner.default import how_to_decide
+from cosend.core.learner.inspection import Inspected
 from cosend.core.learner.late_labels import LateLabels
-from cosend.core.learner.looking import Looking
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.points import (
     PointLike,
@@ -54,7 +54,7 @@ NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
 
 
-class Learner(LateLabels, Looking, Changing):
+class Learner(LateLabels, Inspected, Changing):
     """Chooses an arm for every context and learns from late rewards which one is best where.
 
     name        of the site; draws depend on it
