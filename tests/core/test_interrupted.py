@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from cosend import CoS, Learner, Patience, ZoomingKLUCB
+from cosend import CoS, Learner, Patience
 from cosend.core.kernel import columns as col
+from tests.policies import everything
 
 pytestmark = pytest.mark.compiled  # a compiled call is what nothing can interrupt
 
@@ -84,7 +85,33 @@ def test_a_learner_that_is_interrupted_anywhere_is_whole(work: Callable[[Learner
 
 
 def test_a_learner_is_whole_that_is_interrupted_while_its_arrays_grow() -> None:
-    def crowded() -> Learner:
-        return Learner("here", own={"a": 0.0}, policy=ZoomingKLUCB(split_after=0.1, lipschitz=9.0))
+    contexts = [n / 100 for n in range(100)]  # each in a cell of its own
 
-    assert at_every_line(crowded, lambda learner: learner.choose_many([n / 300 for n in range(300)])) > 30
+    def small() -> Learner:
+        return Learner("here", own={"a": 0.0}, policy=CoS(slices=100))
+
+    before, after = small(), small()
+    after.choose_many(contexts)
+    assert len(after.ledger.cells) > len(before.ledger.cells)
+    assert len(after.registry.table.entries) > len(before.registry.table.entries)
+    assert at_every_line(small, lambda learner: learner.choose_many(contexts)) > 30
+
+
+@pytest.mark.parametrize(
+    "policy", [CoS(doubling="reset"), CoS(doubling="keep"), CoS(slices=100)], ids=["reset", "keep", "cells"]
+)
+def test_a_learner_that_was_interrupted_goes_on_as_if_it_had_not_been(policy: CoS) -> None:
+    """Also between two epochs, and while its arrays grow."""
+    contexts = [n / 20 for n in range(20)]
+
+    def new() -> Learner:
+        return Learner("here", own={"a": 0.0, "b": 0.1}, policy=policy)
+
+    steady, line = new(), 1
+    steady.choose_many(contexts)
+    assert policy.slices or steady.ledger.site[col.EPOCH] > 2
+    while interrupted(partial((learner := new()).choose_many, contexts), line):
+        learner.choose_many(contexts[learner.arrivals :])
+        assert everything(learner) == everything(steady)
+        line += 1
+    assert line > 30

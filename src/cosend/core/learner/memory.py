@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from cosend.core.kernel.bookkeeping import OUT, TAUGHT
 from cosend.core.kernel.draws import caller_word, site_words
 from cosend.core.kernel.ledger import Floats, Ledger, grown, has_room, new_ledger
 from cosend.core.kernel.mixed_rows import kept_width
+from cosend.core.kernel.waiting import Waiting, grown_waiting
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.kept_views import for_more_views, for_other_arms, forget_patterns
 from cosend.core.learner.registry import Patience, Registry
@@ -62,11 +64,12 @@ class Memory:
         """How many numbers a late label needs beside its row: none, the context, or what mixed views keep."""
         return self.kept_width or (0 if self.ledger.site[col.STEADY] else self.dimensions)
 
-    def use(self, ledger: Ledger) -> None:
-        """Go on with another ledger: one that has grown, or one that was saved."""
-        self.ledger = ledger
-        table = self.registry.table = self.registry.table._replace(desk=ledger.site)
-        self.arrays = (*ledger, table.entries, table.contexts)
+    def use(self, ledger: Ledger, table: Waiting | None = None) -> None:
+        """Go on with another ledger, and perhaps another table of what waits: grown, or saved."""
+        table = (self.registry.table if table is None else table)._replace(desk=ledger.site)
+        arrays = (*ledger, table.entries, table.contexts)
+        # In one statement that calls nothing: Ctrl-C comes before or after it, and all three belong together.
+        self.ledger, self.registry.table, self.arrays = ledger, table, arrays
 
     def without(self, out: Collection[int]) -> entry_points.Arrays:
         """Return the arrays for one choice in which some arms, by number, may not be chosen; nothing changes."""
@@ -108,13 +111,13 @@ class Memory:
     def make_way(self, status: int) -> None:
         """Remove what stands in the way of the next step."""
         if status == entry_points.EPOCH_OVER:
-            self.use(next_epoch(self.ledger, self.policy))
+            ledger = deepcopy(self.ledger)  # Ctrl-C must not leave half an epoch
+            self.use(next_epoch(ledger, self.policy))
             return
         self.registry.collect_overdue()
         ledger = self.ledger if has_room(self.ledger) else grown(self.ledger)
-        if not self.registry.has_room():
-            self.registry.grow()
-        self.use(ledger)
+        table = self.registry.table
+        self.use(ledger, table if self.registry.has_room() else grown_waiting(table))
 
     def insert(self, number: int) -> None:
         """Make a place for an arm; what is known of the others stays."""

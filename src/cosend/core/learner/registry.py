@@ -124,10 +124,6 @@ class Registry:
         """Tell whether one more can be entered before the table must grow."""
         return bool(2 * self.table.desk[col.WAIT_COUNT] < len(self.table.entries))
 
-    def grow(self) -> None:
-        """Make room for more."""
-        self.table = grown_waiting(self.table)
-
     def take_overdue(self) -> list[tuple[int, int, int]]:
         """Return (id, arm, kind) of what became overdue since the last call."""
         if not self._overdue and not self.table.desk[col.OVERDUE_COUNT]:
