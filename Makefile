@@ -6,6 +6,7 @@ DEMO := .venv/.demo
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
+SOON := -p no:schemathesis  # loading it takes a second in every process, and only claims use it
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo test claims check docs tables bench screenshots format clean
@@ -43,8 +44,8 @@ demo: $(DEMO) ## four sites that ask each other, with live traffic and a dashboa
 	@$(BIN)/cosend demo
 
 test: $(READY) ## unit tests without the compiler, with the coverage of the core; then what needs the compiler
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not compiled and not claims' --cov --cov-report=term-missing:skip-covered
-	$(PYTEST) -m 'compiled and not claims'
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not compiled and not claims' $(SOON) --cov --cov-report=term-missing:skip-covered
+	$(PYTEST) -m 'compiled and not claims' $(SOON)
 
 claims: $(READY) ## check again what the documentation says about data and regret
 	$(PYTEST) -m 'claims'
