@@ -60,9 +60,9 @@ def new_ledger(
 
 
 def grown(ledger: Ledger, capacity: int = 0) -> Ledger:
-    """Return the same ledger with a quarter more room, or with room for `capacity` cells."""
+    """Return the same ledger with an eighth more room, or with room for `capacity` cells."""
     rows, arms, columns = ledger.rewards.shape
-    room = max(16, rows // 4, len(ledger.views))
+    room = max(16, rows // 8, len(ledger.views))
     larger = new_ledger(arms, capacity or rows + room, reward_columns=columns)
     larger.cells[:rows] = ledger.cells
     larger.rewards[:rows] = ledger.rewards
