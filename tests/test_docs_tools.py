@@ -16,7 +16,7 @@ import cosend
 from cosend import Context, Site
 from cosend.core.policy import policies
 from cosend.core.policy.parts import Policy
-from cosend.node.looking import event_line
+from cosend.node.inspection import event_line
 from cosend.site.events import Event
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 from cosend.classifiers.adapters import as_classifier
 from cosend.cli.main import app
 from cosend.errors import NoAnswer
+from cosend.node.inspection import Inspection
 from cosend.node.labelling import Given
-from cosend.node.looking import Looking
 from cosend.node.node import Node
 from cosend.site.events import Labelled
 from cosend.site.recovery import read_events
@@ -88,7 +88,7 @@ def test_a_row_says_what_the_site_itself_says_of_a_decision(tmp_path: Path) -> N
     told: list[dict[str, Any]] = []
 
     async def work(node: Node) -> None:
-        told.extend(Looking(node).decision(each) for each in await live(node, 0, 6))
+        told.extend(Inspection(node).decision(each) for each in await live(node, 0, 6))
 
     rows = {row["id"]: row for row in rows_of(export(a_folder(tmp_path, work)))}
     assert len(told) == len(rows) == 24

@@ -14,8 +14,8 @@ import pytest
 
 from cosend.errors import StateError, Unavailable
 from cosend.node.flight import Decided
+from cosend.node.inspection import Inspection
 from cosend.node.labelling import Given
-from cosend.node.looking import Looking
 from cosend.node.node import Node
 from tests.node.sites import LONGEST_S, Majority, crash, old, run, running, setup_of
 from tests.service.clients import called
@@ -216,7 +216,7 @@ def test_snapshots_of_another_log_are_not_believed(tmp_path: Path) -> None:
         for path in (tmp_path / "two").glob("state-*.npz"):
             shutil.copy(path, tmp_path / "one")
         async with running(setup_of(), tmp_path / "one") as node:
-            assert Looking(node).decision("2")["labelled"]
+            assert Inspection(node).decision("2")["labelled"]
 
     run(work())
 

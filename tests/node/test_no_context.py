@@ -8,8 +8,8 @@ from typing import Any
 
 from cosend.links.in_process import Hub
 from cosend.node.flight import Decided
+from cosend.node.inspection import Inspection
 from cosend.node.labelling import Given
-from cosend.node.looking import Looking
 from cosend.node.node import Node
 from cosend.node.setup import Setup
 from cosend.site.context import Axis, Context
@@ -42,10 +42,10 @@ def test_a_site_starts_again_with_its_axes(tmp_path: Path) -> None:
         await busy(node, items(150), 40)
         assert node.rules.axis_names == ("age", "kind")
         assert node.rules.learner.score_local == "all"
-        arms = {arm["name"]: arm for arm in Looking(node).arms()}
+        arms = {arm["name"]: arm for arm in Inspection(node).arms()}
         assert arms["young"]["labels"] == 210
         assert 0.0 < arms["young"]["mean_gain"] < 1.0
-        trusted = Looking(node).summary()["trusted"]
+        trusted = Inspection(node).summary()["trusted"]
         assert any("age" in each for each in trusted)
         before = everything(node.rules)
         await node.commits.done()

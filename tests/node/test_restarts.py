@@ -14,8 +14,8 @@ from cosend import Context, Patience, ZoomingKLUCB
 from cosend.errors import StateError, Unavailable
 from cosend.node import node as module
 from cosend.node.flight import Decided
+from cosend.node.inspection import Inspection
 from cosend.node.labelling import Given
-from cosend.node.looking import Looking
 from cosend.node.node import Node
 from cosend.node.setup import Setup
 from cosend.site.fold import fold
@@ -232,7 +232,7 @@ def test_modes_and_pauses_survive(tmp_path: Path) -> None:
         node = await started(setup, tmp_path)
         assert node.observer == "old"
         assert {each.arm for each in await busy(node, 4)} == {"old"}
-        assert [arm["paused"] for arm in Looking(node).arms()] == [True, False]
+        assert [arm["paused"] for arm in Inspection(node).arms()] == [True, False]
         await node.stop()
         async with running(setup_of({"young": young}), tmp_path) as node:  # the one that answered has left
             assert node.observer is None

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cosend.node.flight import Decided
+from cosend.node.inspection import Inspection
 from cosend.node.labelling import Given
-from cosend.node.looking import Looking
 from tests.node.sites import old, run, running, setup_of
 from tests.service.clients import called
 
@@ -76,7 +76,7 @@ def test_a_decision_costs_what_its_arm_cost_when_it_was_chosen(tmp_path: Path) -
             await node.change_arm("slow", cost=0.5)
             (told,) = await asked
             assert isinstance(told, Decided)
-            assert told.cost == Looking(node).decision("one")["cost"] == 0.25
+            assert told.cost == Inspection(node).decision("one")["cost"] == 0.25
             assert (await node.classify([ITEM], ["one"])) == [told]
 
     run(work())

@@ -18,7 +18,7 @@ from cosend.dashboard.board import Board, Choice, axes_of, choices, first_choice
 from cosend.dashboard.parts import WHAT
 from cosend.dashboard.why import why
 from cosend.errors import CosendError
-from cosend.node.looking import Looking
+from cosend.node.inspection import Inspection
 from cosend.node.node import Node
 from cosend.reports.style import FIGURE, VARIABLES
 from cosend.service.problems import Refused
@@ -156,11 +156,11 @@ class SitePage:
             self._board.choose(self, known[value])
 
     async def _show_why(self, number: str) -> None:
-        node, looking = self._node, Looking(self._node)
+        node, inspection = self._node, Inspection(self._node)
         node.check_started()
         names = node.store.index.names_of([int(number)]) if number.isdecimal() else {}
-        facts = looking.decision(next(iter(names.values()), number))
-        told = why(facts, looking.arms(), axes_of(node), looking.forecasts(facts["context"]))
+        facts = inspection.decision(next(iter(names.values()), number))
+        told = why(facts, inspection.arms(), axes_of(node), inspection.forecasts(facts["context"]))
         with self._place, ui.dialog() as dialog, ui.card().classes("why"):
             ui.html(f"<h2>Decision {facts['number']:,}</h2>", sanitize=False)
             ui.html(told, sanitize=False).classes("full-width")
@@ -171,7 +171,7 @@ class SitePage:
     # What an operator changes
 
     async def _change_arm(self, name: str) -> None:
-        arm = next((each for each in Looking(self._node).arms() if each["name"] == name), None)
+        arm = next((each for each in Inspection(self._node).arms() if each["name"] == name), None)
         if arm is None:
             return
         with self._place, ui.dialog() as dialog, ui.card():

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from cosend.dashboard.flows import Flow
 from cosend.dashboard.where import local_means
 from cosend.node.history import Stretch
-from cosend.node.looking import Facts, Looking
+from cosend.node.inspection import Facts, Inspection
 from cosend.node.node import Node
 from cosend.node.recall import Past
 from cosend.node.traffic import Traffic, read, traffic_of
@@ -127,25 +127,25 @@ def local_of(node: Node, arms: Sequence[Facts]) -> Local | None:
     return estimated_local(local_means(node.rules.learner.ledger, len(node.rules.learner.arms.own)), arms)
 
 
-def _labelled(looking: Looking, newest: int) -> list[tuple[int, Past]]:
+def _labelled(inspection: Inspection, newest: int) -> list[tuple[int, Past]]:
     """Return the newest decisions whose label has come; the very newest may be on their way to the disk."""
-    return [each for each in looking.last_decisions(3 * LAST, newest) if each[1].labelled][:LAST]
+    return [each for each in inspection.last_decisions(3 * LAST, newest) if each[1].labelled][:LAST]
 
 
 def look(
     node: Node, told: Mapping[str, Any], flows: Sequence[Flow], window_s: float, before: Summary | None = None
 ) -> Summary:
     """Return all that pages show of a site now; what has to be read from the disk is that of `before`, if given."""
-    looking, history = Looking(node), node.counts.history
-    arms = looking.arms()
+    inspection, history = Inspection(node), node.counts.history
+    arms = inspection.arms()
     local = local_of(node, arms)
     exact = local.name if local is not None and local.is_exact else None
     return Summary(
-        facts=looking.summary(),
+        facts=inspection.summary(),
         arms=arms,
-        waiting=looking.waiting() if before is None else before.waiting,
-        decisions=looking.last_decisions(LAST) if before is None else before.decisions,
-        labelled=_labelled(looking, node.rules.past.newest_labelled) if before is None else before.labelled,
+        waiting=inspection.waiting() if before is None else before.waiting,
+        decisions=inspection.last_decisions(LAST) if before is None else before.decisions,
+        labelled=_labelled(inspection, node.rules.past.newest_labelled) if before is None else before.labelled,
         curve=curve_of(history.stretches, history.each_s, exact),
         local=local,
         told=told,

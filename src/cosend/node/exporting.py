@@ -18,7 +18,7 @@ import msgspec
 
 from cosend.errors import StateError
 from cosend.node.flight import PHASE_NAMES
-from cosend.node.looking import event_line
+from cosend.node.inspection import event_line
 from cosend.site import events
 from cosend.site.wire import decode
 from cosend.stores.event_log import LogReader

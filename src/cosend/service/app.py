@@ -15,7 +15,7 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.types import Receive, Send
 from starlette.types import Scope as Asked
 
-from cosend.node.looking import MOST_EVENTS, Looking
+from cosend.node.inspection import MOST_EVENTS, Inspection
 from cosend.node.node import Node
 from cosend.service import views
 from cosend.service.bodies import SmallBodies
@@ -113,19 +113,19 @@ def _allowed(tokens: Tokens, scope: Scope) -> Any:
 
 
 def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
-    looking, may_read = Looking(node), [_allowed(tokens, "read")]
+    inspection, may_read = Inspection(node), [_allowed(tokens, "read")]
 
     @app.get("/v1/summary", dependencies=may_read)
     async def summary() -> views.Summary:
         """Return how the site is doing."""
         node.check_started()
-        return views.Summary(**looking.summary())
+        return views.Summary(**inspection.summary())
 
     @app.get("/v1/arms", dependencies=may_read)
     async def arms(start: Start = 0, count: Count = 100) -> views.Arms:
         """Return the arms of the site."""
         node.check_started()
-        found = looking.arms()
+        found = inspection.arms()
         more = start + count if start + count < len(found) else None
         return views.Arms(arms=[views.Arm(**arm) for arm in found[start : start + count]], next=more)
 
@@ -133,7 +133,7 @@ def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
     async def cells(start: Start = 0, count: Count = 100) -> views.Cells:
         """Return what is known of the cells, in the order in which they were first visited."""
         node.check_started()
-        found = looking.cells(start, count)
+        found = inspection.cells(start, count)
         more = start + count if len(found) == count else None
         return views.Cells(cells=[views.Cell(**cell) for cell in found], next=more)
 
@@ -141,7 +141,7 @@ def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
     async def decision(decision_id: Name) -> views.Decision:
         """Return a decision, how it was made, and what its cell knows now."""
         node.check_started()
-        facts = looking.decision(decision_id)
+        facts = inspection.decision(decision_id)
         if facts["propensity"] != facts["propensity"]:  # it is not known
             facts["propensity"] = None
         return views.Decision(**facts)
@@ -150,7 +150,7 @@ def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
     async def events(start: Start = 0, count: Annotated[int, Query(ge=1, le=MOST_EVENTS)] = 1000) -> Response:
         """Return the events of the log from a number on, as lines of JSON."""
         node.check_started()
-        lines = await asyncio.to_thread(looking.events, start, count)
+        lines = await asyncio.to_thread(inspection.events, start, count)
         return Response(b"".join(line + b"\n" for line in lines), media_type="application/x-ndjson")
 
 
@@ -167,13 +167,13 @@ def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
         """Change what an arm costs, pause it, or let it be used again."""
         paused = None if change.action is None else change.action == "pause"
         await node.change_arm(name, cost=change.cost, paused=paused)
-        return next(views.Arm(**arm) for arm in Looking(node).arms() if arm["name"] == name)
+        return next(views.Arm(**arm) for arm in Inspection(node).arms() if arm["name"] == name)
 
     @app.post("/v1/mode", dependencies=may_change)
     async def change_mode(change: views.ModeChange) -> views.Summary:
         """Apply decisions, or only observe them while a classifier answers."""
         await node.set_mode(change.mode, change.classifier)
-        return views.Summary(**Looking(node).summary())
+        return views.Summary(**Inspection(node).summary())
 
 
 def _add_pages(app: FastAPI, pages: Pages) -> None:

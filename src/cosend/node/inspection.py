@@ -31,7 +31,7 @@ MOST_TRUSTED: Final = 10  # parts of the context that are named
 LONG_MEMORY: Final = 1  # of mixed views, the one of no context that forgets nothing
 
 
-class Looking:
+class Inspection:
     """Looks at a node."""
 
     def __init__(self, node: Node) -> None:

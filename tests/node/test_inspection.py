@@ -8,8 +8,8 @@ import pytest
 
 from cosend import CellKLUCB, CellThompson, MixedViews, Policy, ZoomingKLUCB
 from cosend.node.flight import Decided
+from cosend.node.inspection import Inspection
 from cosend.node.labelling import Given
-from cosend.node.looking import Looking
 from cosend.node.node import Node
 from tests.node.sites import run, running, setup_of
 
@@ -31,7 +31,7 @@ def test_the_mean_of_an_arm_is_that_of_its_labels_whatever_the_policy(tmp_path: 
                 total[made.arm] += 1
                 right[made.arm] += made.label == "ill"
                 await node.label([Given(made.id, "ill")])
-            for arm in Looking(node).arms():
+            for arm in Inspection(node).arms():
                 if not isinstance(policy, ZoomingKLUCB):  # its cubes begin with some labels of their parents
                     assert arm["labels"] == total[arm["name"]]
                     assert arm["mean_gain"] == pytest.approx(right[arm["name"]] / total[arm["name"]])
@@ -43,15 +43,15 @@ def test_the_mean_of_an_arm_is_that_of_its_labels_whatever_the_policy(tmp_path: 
 def test_what_waits_and_since_when(tmp_path: Path) -> None:
     async def work() -> None:
         async with running(setup_of(), tmp_path) as node:
-            looking = Looking(node)
+            inspection = Inspection(node)
             nothing = {"decisions": 0, "for_peers": 0, "oldest_s": None, "middle_s": None}
-            assert looking.waiting() == nothing
+            assert inspection.waiting() == nothing
             ids = await decide(node, [1.0, 2.0, 3.0, 50.0])
-            waiting = looking.waiting()
+            waiting = inspection.waiting()
             assert (waiting["decisions"], waiting["for_peers"]) == (4, 0)
             assert 0.0 <= waiting["middle_s"] <= waiting["oldest_s"]
             await node.label([Given(each, "ill") for each in ids])
-            assert looking.waiting() == nothing
+            assert inspection.waiting() == nothing
 
     run(work())
 
@@ -59,13 +59,13 @@ def test_what_waits_and_since_when(tmp_path: Path) -> None:
 def test_the_newest_decisions_come_first(tmp_path: Path) -> None:
     async def work() -> None:
         async with running(setup_of(), tmp_path) as node:
-            looking = Looking(node)
-            assert looking.last_decisions(3) == []
+            inspection = Inspection(node)
+            assert inspection.last_decisions(3) == []
             ids = await decide(node, [5.0 * n for n in range(10)])
             await node.label([Given(ids[4], "ill")])
-            numbers = [number for number, _ in looking.last_decisions(3)]
+            numbers = [number for number, _ in inspection.last_decisions(3)]
             assert numbers == [10, 9, 8]
-            upto = looking.last_decisions(2, node.rules.past.newest_labelled)
+            upto = inspection.last_decisions(2, node.rules.past.newest_labelled)
             assert [(number, past.labelled, past.truth) for number, past in upto] == [
                 (5, True, "ill"),
                 (4, False, None),
@@ -80,11 +80,11 @@ def test_forecasts_are_those_of_all_views_together(tmp_path: Path) -> None:
             for n in range(80):
                 ids = await decide(node, [float(n % 25)])
                 await node.label([Given(each, "ill") for each in ids])
-            found = Looking(node).forecasts([0.1])
+            found = Inspection(node).forecasts([0.1])
             assert found is not None
             assert found["young"] > 0.9 > 0.1 > found["old"]
         async with running(setup_of(policy=ZoomingKLUCB()), tmp_path / "other") as node:
-            assert Looking(node).forecasts([0.1]) is None
+            assert Inspection(node).forecasts([0.1]) is None
 
     run(work())
 
