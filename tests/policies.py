@@ -44,6 +44,7 @@ POLICIES: dict[str, Policy] = {
     "ChangeAware rising doubling": ChangeAware(CellThompson(), rising=True),
     "MixedViews": MixedViews(),
     "MixedViews small": MixedViews(max_cells=20, share=0.1),
+    "MixedViews adds up": MixedViews(adds_up=True),
     "ContextSelection": ContextSelection(),
     "ContextSelection ChangeAware": ContextSelection(ChangeAware(ZoomingKLUCB(alpha=0.5), rising=True)),
     "ContextSelection CoS": ContextSelection(CoS(slices=2, exploration_exponent=0.1), ((1,), (0, 1), ())),
@@ -54,7 +55,15 @@ POLICIES: dict[str, Policy] = {
 }
 
 # One of every rule: these run at once, the others where there is more time.
-FEW = ("CoS", "CellKLUCB", "Zooming concentrated", "ZoomingKLUCB", "MixedViews", "ContextSelection ChangeAware")
+FEW = (
+    "CoS",
+    "CellKLUCB",
+    "Zooming concentrated",
+    "ZoomingKLUCB",
+    "MixedViews",
+    "MixedViews adds up",
+    "ContextSelection ChangeAware",
+)
 
 
 def mostly_claims(all_of_them: Collection[Any], now: Collection[Any] = FEW) -> list[Any]:

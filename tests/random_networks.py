@@ -55,7 +55,9 @@ def some_policy(draw: random.Random, has_views: bool) -> Policy:
             CellThompson(peer_training=training, doubling=doubling, **share),
         ]
     )
-    mixed = MixedViews(max_cells=draw.choice([None, 30]), share=draw.choice([0.01, 0.1]), **share)
+    mixed = MixedViews(
+        max_cells=draw.choice([None, 30]), share=draw.choice([0.01, 0.1]), adds_up=draw.random() < 0.5, **share
+    )
     views = [
         ContextSelection(inside),
         ContextSelection(ChangeAware(inside, rising=True), candidates=((), (0,))),

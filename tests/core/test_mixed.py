@@ -21,9 +21,13 @@ NOTHING = float("nan")
 
 @pytest.mark.parametrize(("axes", "codes"), [(1, []), (2, [1]), (3, []), (3, [0, 2]), (14, [3])])
 @pytest.mark.parametrize("score_local", ["all", "used"])
-def test_batches_are_as_one_by_one_while_arms_come_and_go(axes: int, codes: list[int], score_local: Any) -> None:
+@pytest.mark.parametrize("adds_up", [False, True])
+def test_batches_are_as_one_by_one_while_arms_come_and_go(
+    axes: int, codes: list[int], score_local: Any, adds_up: bool
+) -> None:
     """Beside it, what is saved and loaded goes on as if it had never stopped."""
-    options = {"dimensions": axes, "categories": codes, "score_local": score_local}
+    options: dict[str, Any] = {"dimensions": axes, "categories": codes, "score_local": score_local}
+    options["policy"] = MixedViews(adds_up=adds_up)
     patience = Patience(wait_limit=9, overdue=0.5)
     one, many = mixed(patience=patience, **options), mixed(patience=patience, **options)
     draw = random.Random(axes)
@@ -204,9 +208,13 @@ def test_an_arm_that_left_is_forgotten_with_the_patterns_it_was_part_of() -> Non
 
 
 @pytest.mark.parametrize(("given", "codes", "steps"), [(0, [], (2, 3)), (2, [1], (3, 9)), (0, [], (13, 1))])
-def test_features_get_axes_while_labels_are_awaited(given: int, codes: list[int], steps: tuple[int, int]) -> None:
+@pytest.mark.parametrize("adds_up", [False, True])
+def test_features_get_axes_while_labels_are_awaited(
+    given: int, codes: list[int], steps: tuple[int, int], adds_up: bool
+) -> None:
     """What is saved and loaded meanwhile goes on as if it had never stopped; values of features have cells."""
-    learner, draw = mixed(dimensions=given, categories=codes), random.Random(given)
+    learner = mixed(MixedViews(adds_up=adds_up), dimensions=given, categories=codes)
+    draw = random.Random(given)
     for step, count in enumerate((0, *steps)):
         if count:
             waits = choose(learner, _somewhere(learner, draw, codes))

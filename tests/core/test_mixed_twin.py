@@ -47,20 +47,22 @@ def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(network: Network
     lockstep.train_all(network, requests=30)
 
 
-@pytest.mark.parametrize("scores", [True, False])
-def test_core_and_twin_agree_on_a_long_stream_with_finer_cells(scores: bool) -> None:
-    network = lockstep.build(random.Random(3), [2, 1], 2, {}, "MixedViews", scores=scores)
+@pytest.mark.parametrize(("scores", "adds_up"), [(True, False), (False, False), (True, True)])
+def test_core_and_twin_agree_on_a_long_stream_with_finer_cells(scores: bool, adds_up: bool) -> None:
+    network = lockstep.build(random.Random(3), [2, 1], 2, {"adds_up": adds_up}, "MixedViews", scores=scores)
     network.axis = 1
     lockstep.play(network, slots=400, max_delay=2)
     slices = {cell.slices for cell in network.learners["site0"].cells().values()}
     assert slices == {1, 4, 16, 64}
 
 
-def test_core_and_twin_agree_with_many_axes() -> None:
-    network = lockstep.build(random.Random(3), [2, 1], 14, {}, "MixedViews", categories=frozenset([3]), scores=True)
+@pytest.mark.parametrize("adds_up", [False, True])
+def test_core_and_twin_agree_with_many_axes(adds_up: bool) -> None:
+    options, codes = {"adds_up": adds_up}, frozenset([3])
+    network = lockstep.build(random.Random(3), [2, 1], 14, options, "MixedViews", categories=codes, scores=True)
     network.axis = 1
     lockstep.play(network, slots=120, max_delay=2)
-    assert len(network.learners["site0"].views()) == 2 + 13 * 3 + 1 + 2
+    assert len(network.learners["site0"].views()) == 2 + adds_up + 13 * 3 + 1 + 2
 
 
 def test_what_explains_the_rewards_gets_the_weight() -> None:
@@ -75,10 +77,12 @@ def test_what_explains_the_rewards_gets_the_weight() -> None:
 
 
 @pytest.mark.parametrize(("given", "steps"), [(0, (3, 1)), (2, (4, 2)), (1, (14, 3)), (0, (11, 2))])
-@pytest.mark.parametrize("scores", [True, False])
-def test_core_and_twin_agree_while_features_get_axes(given: int, steps: tuple[int, int], scores: bool) -> None:
+@pytest.mark.parametrize(("scores", "adds_up"), [(True, False), (False, False), (True, True)])
+def test_core_and_twin_agree_while_features_get_axes(
+    given: int, steps: tuple[int, int], scores: bool, adds_up: bool
+) -> None:
     """Labels are late, so that items wait that were decided before the axes came; some items lack numbers."""
-    network = lockstep.build(random.Random(given), [2, 1], given, {}, "MixedViews", scores=scores)
+    network = lockstep.build(random.Random(given), [2, 1], given, {"adds_up": adds_up}, "MixedViews", scores=scores)
     network.lacks = 0.2
     for slot in range(70):
         if slot in (25, 40):

@@ -58,6 +58,8 @@ def compare_mixed(learner: Learner, twin: MixedTwin) -> None:
         expected = twin.rows[cell.view][cell.axes]
         assert ledger.cells[row, col.CELL_LABELS] == expected.labels
         compare_cell(learner, row, cell, expected, costs)
+        evidence = [expected.arms[arm].evidence for arm in learner.arms.names]
+        assert ledger.rewards[row, : len(evidence), col.EVIDENCE].tolist() == evidence
     compare_waiting(learner, [twin])
 
 

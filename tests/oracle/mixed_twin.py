@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tests.oracle.chances import chance, logistic, sureness
 from tests.oracle.index_twin import bound
 from tests.oracle.twin import Twin
 from tests.oracle.twin_draws import ANSWER_TIE, BEST_TIE, hash_words
@@ -24,6 +25,7 @@ from tests.oracle.twin_values import (
 
 Key = tuple[int, ...]
 CODES = 4096
+SUM = 2  # the view that adds up, if there is one
 
 
 class View(NamedTuple):
@@ -45,7 +47,7 @@ def views_of(settings: TwinSettings) -> list[View]:
         parts += itertools.combinations(range(d), 2)
     if 1 < d <= 12:
         parts += [tuple(range(d))]
-    views = [View(memory=0.9), View()]
+    views = [View(memory=0.9), View(), *([View()] if settings.adds_up else [])]
     for axes in parts:
         codes = [axis for axis in axes if axis in settings.categories]
         numbers = len(axes) - len(codes)
@@ -73,6 +75,7 @@ class MixedTwin(Twin):
         """Start with no row in any view, and equal weights."""
         super().__init__(settings)
         self.mixed = views_of(settings)
+        self.sum = SUM if settings.adds_up else None
         self.weights = [1 / len(self.mixed) for _ in self.mixed]
         self.rows: list[dict[Key, TwinCell]] = [{} for _ in self.mixed]
         self.pattern, self.newest = 0, 0
@@ -129,6 +132,8 @@ class MixedTwin(Twin):
         kept = self._kept.pop(id)
         reward = self.reward(waited, gain, cost)
         scored = {name: others[name] for name in self._own if name in others}
+        if self.sum is not None:
+            self._add_evidence(kept.rows, {waited.arm: reward, **scored})
         self._weigh(kept, reward, scored)
         for view, key in enumerate(kept.rows):
             if key is not None:
@@ -193,7 +198,7 @@ class MixedTwin(Twin):
         for view, rows in zip(self.mixed, self.rows, strict=True):
             for cell in rows.values() if view.is_pattern else ():
                 for arm in cell.arms.values():
-                    arm.reward_sum = arm.reward_count = 0.0
+                    arm.reward_sum = arm.reward_count = arm.evidence = 0.0
 
     # Rows
 
@@ -226,6 +231,8 @@ class MixedTwin(Twin):
         return found
 
     def _row_of(self, number: int, view: View, context: Context, begins: bool, found: list[Key | None]) -> Key | None:
+        if number == self.sum:
+            return None
         if view.is_fine:
             coarser = found[view.up]
             if coarser is None or self.rows[view.up][coarser].labels < 32:
@@ -243,6 +250,9 @@ class MixedTwin(Twin):
     def _cells_of(self, rows: list[Key | None]) -> list[TwinCell]:
         return [self.rows[view][key] for view, key in enumerate(rows) if key is not None]
 
+    def _long_cells_of(self, rows: list[Key | None]) -> list[TwinCell]:
+        return self._cells_of([key if view.memory == 1 else None for view, key in zip(self.mixed, rows, strict=False)])
+
     # Forecasts and indices
 
     def _forecasts(self, rows: list[Key | None]) -> list[dict[str, float]]:
@@ -250,6 +260,9 @@ class MixedTwin(Twin):
         names = (*self._own, *self._peers)
         forecasts: list[dict[str, float]] = []
         for number, key in enumerate(rows):
+            if number == self.sum:
+                forecasts.append({name: logistic(self._sum(name, rows)) for name in names})
+                continue
             if key is None:
                 up = self.mixed[number].up
                 forecasts.append(dict(forecasts[up]) if number else dict.fromkeys(names, 0.5))
@@ -263,9 +276,15 @@ class MixedTwin(Twin):
 
     def _mu(self, arm: str, forecasts: list[dict[str, float]]) -> float:
         mu = 0.0
-        for weight, forecast in zip(self.weights, forecasts, strict=True):
-            mu += weight * forecast[arm]
-        return mu
+        for number, forecast in enumerate(forecasts):
+            mu += self.weights[number] * forecast[arm] if number != self.sum else 0.0
+        return mu if self.sum is None else mu + self.weights[self.sum] * forecasts[self.sum][arm]
+
+    def _sum(self, arm: str, rows: list[Key | None]) -> float:
+        total = 0.0
+        for cell in self._long_cells_of(rows):
+            total += cell.arms[arm].evidence
+        return total
 
     def _n(self, arm: str, rows: list[Key | None]) -> float:
         n = 0.0
@@ -320,6 +339,14 @@ class MixedTwin(Twin):
         self._kept[id] = Kept(rows, own, [forecast[arm] for forecast in forecasts])
         return id
 
+    def _add_evidence(self, rows: list[Key | None], gains: dict[str, float]) -> None:
+        """Move what the rows of an item add up to towards the gains."""
+        cells = self._long_cells_of(rows)
+        for arm, gain in gains.items():
+            step = (min(max(gain, 0.0), 1.0) - logistic(self._sum(arm, rows))) / max(1, len(cells))
+            for cell in cells:
+                cell.arms[arm].evidence += step
+
     def _weigh(self, kept: Kept, reward: float, scored: Scores) -> None:
         """Multiply every weight by how likely the view held the gains, about as if there were one of them."""
         judges = [(kept.used, reward)]
@@ -358,19 +385,3 @@ class MixedTwin(Twin):
             return 4 * [*group].index(used) + 2 * (used in self._peers) + (reward >= 0.5)
         gains = {**scored, used: reward}
         return sum(2**bit for bit, name in enumerate([*self._own][:4]) if gains.get(name, 0.0) >= 0.5)
-
-
-def sureness(mean: float) -> float:
-    """Return by what the share is multiplied when all views together forecast this of the used arm."""
-    certain = 2 * min(max(mean, 0.01), 0.99) - 1
-    return max(0.01, (certain * certain) * (certain * certain))
-
-
-def chance(forecast: float, gain: float) -> float:
-    """Return how likely a gain was held to be."""
-    q = min(max(forecast, 0.01), 0.99)
-    if gain >= 1:
-        return q
-    if gain <= 0:
-        return 1 - q
-    return math.exp(gain * math.log(q) + (1 - gain) * math.log(1 - q))

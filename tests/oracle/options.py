@@ -60,6 +60,7 @@ def mixed(draw: st.DrawFn) -> dict[str, Any]:
         "share": draw(st.sampled_from([0.03, 0.3])),
         "bonus": draw(st.sampled_from([0.2, 0.0, 2.0])),
         "home_margin": draw(st.sampled_from([0.01, 0.0, 0.2])),
+        "adds_up": draw(st.booleans()),
     }
 
 

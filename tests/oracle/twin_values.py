@@ -47,9 +47,10 @@ class TwinSettings:
     default_reward: float | None = None
     rising: bool = False
     scores: bool = False  # labels say of every own function that costs nothing whether it was right
-    share: float = 0.03  # this and the next two: MixedViews
+    share: float = 0.03  # this and the next three: MixedViews
     bonus: float = 0.2
     home_margin: float = 0.01
+    adds_up: bool = False
     all_axes: int | None = None  # that are cut, of all views together, if this is one of several (exactness: Views)
 
 
@@ -88,6 +89,7 @@ class TwinArm:
     errors: float = 0.0
     look_errors: float = 0.0
     last: int = 0
+    evidence: float = 0.0  # exactness, Mixed views: what it adds up
 
 
 @dataclass

@@ -79,7 +79,15 @@ def test_the_events_of_a_site_fold_to_its_state_byte_for_byte(
 
 
 @pytest.mark.parametrize(
-    "policy", ["CoS doubling", "Zooming concentrated", "ContextSelection doubling", "MixedViews", "MixedViews small"]
+    "policy",
+    [
+        "CoS doubling",
+        "Zooming concentrated",
+        "ContextSelection doubling",
+        "MixedViews",
+        "MixedViews small",
+        "MixedViews adds up",
+    ],
 )
 def test_they_do_so_without_the_compiler(policy: str) -> None:
     assert_folds(POLICIES[policy], AXES, "all")

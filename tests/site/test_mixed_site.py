@@ -45,6 +45,25 @@ def test_it_finds_the_feature_that_matters_and_says_so() -> None:
     assert next(name for name, view in trusted.items() if view.trusted).count(x) == 1
 
 
+def test_what_adds_up_is_trusted_for_what_it_adds() -> None:
+    """`explain` shows the sum as a view; `trust` gives its weight to the features whose cells make a difference."""
+    site = site_of(policy=MixedViews(adds_up=True))
+    x, added = site.axis_names[0], "all added up"
+    assert added in site.trust()  # before the first label nothing makes a difference
+    assert played(site, 400) > 0.9
+    trusted, views = site.trust(), site.learner.views()
+    assert added not in trusted
+    assert sum(view.share for view in trusted.values()) == pytest.approx(1.0)
+    assert sum(view.added for view in views) == pytest.approx(1.0)
+    assert sum(view.added for view in views if 0 in view.axes) > 0.8
+    assert sum(view.share for name, view in trusted.items() if x in name) > 0.8
+    assert next(name for name, view in trusted.items() if view.trusted).count(x) == 1
+    (explained,) = [each for name, each in site.explain({"x": 0.1, "y": 0.5, "kind": "a"}) if name == added]
+    assert explained.view.is_sum
+    assert explained.forecasts["low"] > 0.8 > 0.2 > explained.forecasts["high"]
+    assert not any(view.is_sum or view.added for view in site_of().learner.views())
+
+
 def test_it_explains_an_item_and_changes_nothing() -> None:
     site = site_of()
     played(site, 300)
@@ -78,7 +97,7 @@ def test_an_item_that_lacks_a_number_is_decided_by_the_other_views() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"share": 0.0}, {"share": 1.0}, {"bonus": -1.0}, {"home_margin": 2.0}, {"max_cells": 0}]
+    "wrong", [{"share": 0.0}, {"share": 1.0}, {"bonus": -1.0}, {"home_margin": 2.0}, {"max_cells": 0}, {"adds_up": 1}]
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingError):

@@ -84,22 +84,35 @@ def _places(axis: Axis, number: int, column: Column, past: Past, arrivals: int) 
 
 
 def trusted_views(views: Sequence[View], axes: Sequence[str]) -> dict[str, View]:
-    """Return views by name; those of the same axes are one."""
+    """Return views by name; those of the same axes are one, and the view that adds up is part of all that it adds."""
     trusted: dict[str, View] = {}
-    for view in views:
+    for view in shared_out(views):
         name = name_of_view(view, axes)
         trusted[name] = joined(trusted[name], view) if name in trusted else view
     return trusted
 
 
+def shared_out(views: Sequence[View]) -> Sequence[View]:
+    """Return views with what the one that adds up has of the weight, each as much as its cells make a difference."""
+    summed = sum(view.share for view in views if view.is_sum)
+    if not any(view.added for view in views):
+        return views
+    shared = [view._replace(share=view.share + summed * view.added) for view in views if not view.is_sum]
+    heaviest = max(view.share for view in shared)
+    return [view._replace(trusted=view.share == heaviest) for view in shared]
+
+
 def name_of_view(view: View, axes: Sequence[str]) -> str:
-    """Return the name of a view: of its axes, "none" without any, or what a pattern is."""
+    """Return the name of a view: of its axes, "none" without any, or what a pattern or a sum is."""
     if view.is_pattern:
         return "who was right last"
+    if view.is_sum:
+        return "all added up"
     return " + ".join([*axes, "time"][axis] for axis in view.axes) or "none"
 
 
 def joined(one: View, other: View) -> View:
     """Return two views of the same axes as one, with the fineness of the heavier."""
     heavier = max(one, other, key=lambda view: view.share)
-    return heavier._replace(share=one.share + other.share, trusted=one.trusted or other.trusted)
+    share, added = one.share + other.share, one.added + other.added
+    return heavier._replace(share=share, added=added, trusted=one.trusted or other.trusted)

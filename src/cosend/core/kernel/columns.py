@@ -66,7 +66,7 @@ VIEW_SLICES: Final = 2
 VIEW_LOSS: Final = 3  # how badly it foretold the rewards
 VIEW_DECIDED: Final = 4  # items it decided
 # Of views that are mixed:
-VIEW_KIND: Final = 5  # what its cells are: the whole, slices of an axis, of two, of all, or patterns
+VIEW_KIND: Final = 5  # what its cells are: the whole, slices of an axis, of two, of all, patterns, or none
 VIEW_FIRST: Final = 6  # the number of its axis, if it has one or two
 VIEW_SECOND: Final = 7
 VIEW_UP: Final = 8  # the next coarser view of the same axes; the first view if there is none
@@ -91,6 +91,7 @@ CELL_COLUMNS: Final = 7
 REWARD_SUM: Final = 0  # gains, without the known cost of the arm
 REWARD_COUNT: Final = 1
 MEAN_REWARD: Final = 2  # one divided by the other: read at every choice, written at every label
+EVIDENCE: Final = 2  # in its place in mixed views: what the row adds to the view that adds up
 REWARD_COLUMNS: Final = 3
 
 # Ledger.counts: of each arm in each visited cell, 32 bits wide.

@@ -15,6 +15,7 @@ from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
+from cosend.core.kernel.mixed_sum import adds_up, learn_sum
 
 LEAST_CHANCE: Final = 0.01  # a forecast is never taken for surer than this
 LEAST_SPREAD: Final = 0.01  # of the share, when an arm is used that is right as often as a coin
@@ -111,6 +112,8 @@ def add_gain(ledger: Ledger, row: int, arm: int, memory: float, gain: float) -> 
 @compiled_apart
 def learn_mixed(ledger: Ledger, ticket: int, arm: int, kind: int, gain: float, others: Floats, kept: Floats) -> None:
     """Enter a label in the rows that were kept, weigh the views by it, and take the pattern if it is the newest."""
+    if adds_up(ledger):
+        learn_sum(ledger, arm, gain, others, kept)
     for view in range(ledger.site[col.VIEWS]):
         row = int(kept[view])
         if row != EMPTY:

@@ -2,6 +2,7 @@
 
     view 0     no context, short memory        p = (S + 1/2) / (N + 1)
     view 1     no context
+    view 2     only if the policy adds up: see `mixed_sum`
     others     slices of an axis, of two, of all, each in several finenesses, and patterns
                                                p = (S + p of view 0) / (N + 1); that of the coarser view without a row
 
@@ -18,6 +19,7 @@ from typing import Final
 from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger, find_row, row_for
+from cosend.core.kernel.mixed_sum import SUM_VIEW, adds_up, forecast_sum
 from cosend.core.kernel.partition import MOST_CODES, slice_of
 
 # What the cells of a view are.
@@ -100,7 +102,11 @@ def forecast(ledger: Ledger, context: Floats, begins: bool, kept: Floats) -> flo
     forecast_whole(ledger, row)
     seen = views[0, col.VIEW_WEIGHT] * ledger.cells[row, col.CELL_ARRIVALS] if row != EMPTY else 0.0
     whole, sums = views[0, first : first + arms], views[0, first + arms :]
+    without_rows = SUM_VIEW if adds_up(ledger) else 0
     for view in range(1, ledger.site[col.VIEWS]):
+        if view == without_rows:
+            kept[view] = EMPTY
+            continue
         row, up, weight = EMPTY, int(views[view, col.VIEW_UP]), views[view, col.VIEW_WEIGHT]
         if not views[view, col.VIEW_FINE] or has_enough(ledger, int(kept[up])):
             row = find_mixed_row_of(ledger, view, context, begins)
@@ -117,6 +123,8 @@ def forecast(ledger: Ledger, context: Floats, begins: bool, kept: Floats) -> flo
             for arm in range(arms):
                 said[arm] = coarser[arm]
                 sums[arm] += weight * said[arm]
+    if without_rows:
+        forecast_sum(ledger, kept)
     return float(seen)
 
 

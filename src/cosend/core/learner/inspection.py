@@ -10,8 +10,9 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
 from cosend.core.kernel.bookkeeping import BY_MIXTURE
 from cosend.core.kernel.cubes import ROOTS
-from cosend.core.kernel.ledger import Ledger
+from cosend.core.kernel.ledger import Floats, Ledger
 from cosend.core.kernel.mixed_rows import PATTERNS
+from cosend.core.kernel.mixed_sum import SUM, adds_up
 from cosend.core.kernel.partition import axes_of, bits_of, radices_of
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
@@ -117,7 +118,8 @@ def _estimate(ledger: Ledger, row: int, arm: int, cost: float) -> Estimate:
 def compare_views(ledger: Ledger) -> list[View]:
     """Return the views that may be trusted, and how each of them fares."""
     if ledger.site[col.RULE] == BY_MIXTURE:
-        return [_mixed_view(ledger, number) for number in range(len(ledger.views))]
+        parts = parts_of_sum(ledger) if adds_up(ledger) else np.zeros(len(ledger.views))
+        return [_mixed_view(ledger, number)._replace(added=part) for number, part in enumerate(parts.tolist())]
     views = ledger.views[: ledger.site[col.CANDIDATES]]
     likely = np.exp(views[:, col.VIEW_LOSS].min() - views[:, col.VIEW_LOSS])
     return [
@@ -133,6 +135,18 @@ def compare_views(ledger: Ledger) -> list[View]:
     ]
 
 
+def parts_of_sum(ledger: Ledger) -> Floats:
+    """Return the part of every view in the one that adds up: how much what its rows add varies, by labels."""
+    rows, count = int(ledger.site[col.ROWS]), len(ledger.views)
+    views, labels = ledger.cells[:rows, col.CELL_KEY] % count, ledger.cells[:rows, col.CELL_LABELS]
+    known, varied = np.maximum(1, np.bincount(views, labels, count)), np.zeros(count)
+    for evidence in ledger.rewards[:rows, :, col.EVIDENCE].T:
+        mean = np.bincount(views, labels * evidence, count) / known
+        varied += np.bincount(views, labels * (evidence - mean[views]) ** 2, count) / known
+    total = float(varied.sum())
+    return varied / total if total else varied
+
+
 def _mixed_view(ledger: Ledger, number: int) -> View:
     view = ledger.views[number]
     heaviest = bool(number == int(ledger.views[:, col.VIEW_WEIGHT].argmax()))
@@ -144,6 +158,7 @@ def _mixed_view(ledger: Ledger, number: int) -> View:
         slices=int(view[col.VIEW_SLICES]),
         memory=float(view[col.VIEW_MEMORY]),
         is_pattern=bool(view[col.VIEW_KIND] == PATTERNS),
+        is_sum=bool(view[col.VIEW_KIND] == SUM),
     )
 
 

@@ -76,6 +76,8 @@ class View(NamedTuple):
     slices: int = 1  # of views that are mixed: cells per axis
     memory: float = 1.0  # by what its sums are multiplied at every label
     is_pattern: bool = False  # its cells are who was right about the newest labelled item
+    is_sum: bool = False  # it adds up what the cells of the others say
+    added: float = 0.0  # its part in that sum: how much what its cells add differs, beside the others
 
 
 class Explanation(NamedTuple):

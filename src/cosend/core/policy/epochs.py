@@ -17,7 +17,7 @@ from cosend.core.kernel.partition import (
     radices_of,
     slices_within,
 )
-from cosend.core.policy.mixed import lay_views
+from cosend.core.policy.mixed import MixedViews, lay_views
 from cosend.core.policy.parts import Policy
 from cosend.errors import SettingError
 
@@ -32,8 +32,8 @@ def lay_partition(ledger: Ledger, policy: Policy) -> None:
     ledger.views[:, col.VIEW_AXES] = views
     ledger.views[:, col.VIEW_AXIS_COUNT] = [(axes & ~int(site[col.CATEGORIES])).bit_count() for axes in views]
     _cut(ledger, policy)
-    if policy.mixes:
-        lay_views(ledger)
+    if isinstance(policy, MixedViews):
+        lay_views(ledger, policy)
 
 
 def next_epoch(ledger: Ledger, policy: Policy) -> Ledger:

@@ -3,6 +3,7 @@
 Which views there are, for d axes of which some are categories:
 
     no context, with short and with long memory
+    if it adds up: what the cells of all views with long memory say of an item, added up
     each axis, each two axes (3 to 12 of them), all axes together (2 to 12): in 4, 16 and 64 slices each
     the pattern of who was right about the newest labelled item, with short and with long memory
     each feature that has got an axis: in 4, 16 and 2^20 slices, of which every value has one to itself
@@ -21,11 +22,12 @@ from typing import Any, Final, NamedTuple, get_args
 
 import numpy as np
 
-from cosend.core.checks import check_between, check_number, check_one_of, check_whole, make_plain
+from cosend.core.checks import check_between, check_kind, check_number, check_one_of, check_whole, make_plain
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import BY_MIXTURE
 from cosend.core.kernel.ledger import EMPTY, MOST, Floats, Ledger, reindex
 from cosend.core.kernel.mixed_rows import ALL_AXES, ONE_AXIS, ONE_CODE, PATTERNS, TWO_AXES, WHOLE
+from cosend.core.kernel.mixed_sum import SUM
 from cosend.core.kernel.partition import MOST_CODES
 from cosend.core.policy.parts import MOST_CELLS, Policy, ShareLabels
 
@@ -51,9 +53,9 @@ class Plan(NamedTuple):
     fine: bool = False
 
 
-def plans_for(dimensions: int, categories: int) -> list[Plan]:
+def plans_for(dimensions: int, categories: int, adds_up: bool = False) -> list[Plan]:
     """Return all views of a context of so many axes; `categories` are those that have codes, as bits."""
-    plans = [Plan(WHOLE, memory=SHORT_MEMORY), Plan(WHOLE)]
+    plans = [Plan(WHOLE, memory=SHORT_MEMORY), Plan(WHOLE), *([Plan(SUM)] if adds_up else [])]
     levels = LEVELS if dimensions <= MOST_TOGETHER else LEVELS_OF_MANY
     for axes in _parts(dimensions):
         plans += _levels_of(axes, levels, categories, len(plans))
@@ -105,6 +107,8 @@ class MixedViews(Policy):
     bonus         how much is hoped of arms that labels do not score unless they are used: peers, mostly
     home_margin   by how much a peer must be better than what there is at home
     share_labels  pass the label on to a peer after training calls only, or after every call
+    adds_up       mix in one view more, a logistic regression: it adds up what the cells of an item in all other views
+                  say of an arm. Better where several features say something together; takes more time
 
     It is made for `score_local="all"`. With "used", late labels can trap it.
     """
@@ -114,6 +118,7 @@ class MixedViews(Policy):
     bonus: float = 0.2
     home_margin: float = 0.01
     share_labels: ShareLabels = "always"
+    adds_up: bool = False
 
     def __post_init__(self) -> None:
         make_plain(self)
@@ -123,6 +128,7 @@ class MixedViews(Policy):
         check_number("bonus", self.bonus, LARGEST_BONUS, or_0=True)
         check_number("home_margin", self.home_margin, 1.0, or_0=True)
         check_one_of("share_labels", self.share_labels, get_args(ShareLabels))
+        check_kind("adds_up", self.adds_up, bool, "True or False")
 
     @property
     def doubles(self) -> bool:
@@ -141,7 +147,7 @@ class MixedViews(Policy):
 
     @property
     def reward_columns(self) -> int:
-        """Sum, count and mean."""
+        """Sum, count, and what is added up."""
         return col.REWARD_COLUMNS
 
     @property
@@ -151,7 +157,7 @@ class MixedViews(Policy):
 
     def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
         """Return the axes of every view as bits."""
-        return tuple(sum(1 << axis for axis in plan.axes) for plan in plans_for(dimensions, categories))
+        return tuple(sum(1 << axis for axis in plan.axes) for plan in plans_for(dimensions, categories, self.adds_up))
 
     def candidate_count(self, dimensions: int) -> int:
         """Return 1: no single view is trusted."""
@@ -164,7 +170,7 @@ class MixedViews(Policy):
     def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
         """Write these settings into the ledger of a site; its counters stay."""
         site, known = ledger.site, ledger.parameters
-        plans = plans_for(dimensions, int(site[col.CATEGORIES]))
+        plans = plans_for(dimensions, int(site[col.CATEGORIES]), self.adds_up)
         known[:] = 0.0
         known[col.SHARE], known[col.BONUS], known[col.MARGIN] = self.share, self.bonus, self.home_margin
         site[col.DIMENSIONS], site[col.MAX_PEER_FUNCTIONS] = dimensions, announced_functions
@@ -178,9 +184,9 @@ class MixedViews(Policy):
         return {"name": type(self).__name__, **asdict(self)}
 
 
-def lay_views(ledger: Ledger) -> None:
+def lay_views(ledger: Ledger, policy: MixedViews) -> None:
     """Lay the views of a site that has seen nothing yet, all with the same weight."""
-    plans = plans_for(int(ledger.site[col.DIMENSIONS]), int(ledger.site[col.CATEGORIES]))
+    plans = plans_for(int(ledger.site[col.DIMENSIONS]), int(ledger.site[col.CATEGORIES]), policy.adds_up)
     _lay(ledger.views, plans, len(plans))
 
 
