@@ -7,6 +7,7 @@ import json
 import re
 from importlib import import_module
 from pathlib import Path
+from pydoc import locate
 from typing import Any, get_args
 
 import jsonschema_rs
@@ -112,6 +113,4 @@ def test_every_option_is_explained_with_when_to_change_it(kind: str) -> None:
 def test_functions_of_the_paper_page_exist() -> None:
     names = re.findall(r"`(cosend(?:\.\w+)+)`", (DOCS / "paper.md").read_text())
     assert len(names) > 10
-    for name in names:
-        module, _, function = name.rpartition(".")
-        assert hasattr(import_module(module), function), name
+    assert [name for name in names if locate(name) is None] == []
