@@ -62,6 +62,7 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
     """
     views, count, own = ledger.views, ledger.site[col.VIEWS], ledger.site[col.OWN_COUNT]
     likely, used, judges = kept[:count], kept[count * (1 + own) : count * (2 + own)], 1
+    # exactness.md, "Mixed views", a label: L, and then w.
     likely[:] = 1.0
     hold(likely, used, gain)
     for function in range(min(others.shape[0], MOST_JUDGES)):
@@ -139,6 +140,7 @@ def pattern_of(ledger: Ledger, arm: int, gain: float, others: Floats) -> int:
 
     Arms that join are the last local one or the last peer: the numbers of the others stay.
     """
+    # exactness.md, "Mixed views", the pattern.
     is_right, own = int(gain >= 0.5), ledger.site[col.OWN_COUNT]
     if not ledger.site[col.SCORES]:
         return int(4 * arm + is_right if arm < own else 4 * (arm - own) + 2 + is_right)

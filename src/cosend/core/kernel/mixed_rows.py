@@ -107,6 +107,7 @@ def forecast(ledger: Ledger, context: Floats, begins: bool, kept: Floats) -> flo
         if view == without_rows:
             kept[view] = EMPTY
             continue
+        # exactness.md, "Mixed views", rows and forecasts.
         row, up, weight = EMPTY, int(views[view, col.VIEW_UP]), views[view, col.VIEW_WEIGHT]
         if not views[view, col.VIEW_FINE] or has_enough(ledger, int(kept[up])):
             row = find_mixed_row_of(ledger, view, context, begins)

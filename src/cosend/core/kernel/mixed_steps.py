@@ -52,6 +52,7 @@ def mixed_index(ledger: Ledger, arm: int, level: float, least: float, kept: Floa
     cost = ledger.costs[arm]
     if cost == np.inf:
         return -np.inf
+    # exactness.md, "Mixed views", Index.
     mean = mean_forecast(ledger, arm)
     if is_always_scored(ledger, arm):
         return float(mean - cost)
@@ -93,6 +94,7 @@ def level_of_mixture(ledger: Ledger, seen: float) -> float:
 @compiled
 def phase_of_mixture(ledger: Ledger, arm: int, kept: Floats) -> int:
     """Return EXPLOIT for an arm that is known and forecast to be the best, else EXPLORE."""
+    # exactness.md, "Mixed views", the phase.
     worth = net_forecast(ledger, arm)
     for other in range(ledger.site[col.ARM_COUNT]):
         if net_forecast(ledger, other) > worth:

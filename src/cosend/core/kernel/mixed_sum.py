@@ -3,7 +3,8 @@
     p = 1 / (1 + exp(-z))     z the sum of numbers that the rows of an item have for the arm, in views of long memory
     label                     each of these numbers += (gain - p) / rows, with p as it is when the label comes
 
-That is a logistic regression over all cells. Its step is the same however many rows an item has.
+That is a logistic regression over all cells. Its step is the same however many rows an item has. exactness.md, "Mixed
+views", the last paragraph.
 """
 
 from __future__ import annotations
