@@ -21,9 +21,10 @@ from cosend.node.node import Node
 from cosend.node.setup import Setup
 from cosend.node.workers import FIRST_ITEMS
 from cosend.site.messages import Call, Question, Reply, Serving
-from tests.node.sites import Majority, crash, old, run, running, setup_of
+from tests.node.sites import Majority, crash, old, run, running, setup_of, young
 
 LIMIT_S = 0.2
+LONGEST_S = 10.0
 LONG_S = 60.0  # longer than any machine takes for the others
 
 
@@ -158,6 +159,38 @@ class HangsOnce(Majority):
         if not self.taught:
             self.released.wait(LONG_S)
         super().learn_one(item, label)
+
+
+def test_quick_models_do_not_wait_for_one_that_hangs_among_them(tmp_path: Path) -> None:
+    held = threading.Event()
+
+    def hangs(item: Any) -> str:
+        if item.get("hang"):
+            held.wait(LONGEST_S)
+        return "well"
+
+    async def work() -> None:
+        setup = setup_of({"hangs": hangs, "good": young}, limits_s=dict.fromkeys(("hangs", "good"), LONGEST_S))
+        async with running(setup, tmp_path) as node:
+            await ask(node, 200)
+            for arm, other in (("hangs", "good"), ("good", "hangs")):  # from now on, both are known to be quick
+                await node.change_arm(other, paused=True)
+                await ask(node, 50)
+                await node.change_arm(other, paused=False)
+                node.workers[arm].seconds_per_item = 1e-6
+            await node.change_arm("good", paused=True)
+            hanging = asyncio.create_task(node.classify([{"age": 3, "hang": True}]))
+            while not node.workers["hangs"]._running:
+                await asyncio.sleep(0.001)
+            await node.change_arm("good", paused=False)
+            await node.change_arm("hangs", paused=True)
+            answered = await asyncio.wait_for(ask(node, 20), LONGEST_S / 2)
+            assert {each.arm for each in answered} == {"good"}
+            assert not hanging.done()
+            held.set()
+            assert [each.arm for each in await hanging if isinstance(each, Decided)] == ["hangs"]
+
+    run(work())
 
 
 def test_a_model_that_hangs_while_it_learns_holds_nobody_up_and_misses_no_lesson(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final
 
-STALLED_S: Final = 0.02  # of one visit: then another thread goes on with the others
+STALLED_S: Final = 0.01  # of one visit: then another thread goes on with the others
 
 
 class Lane:

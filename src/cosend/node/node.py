@@ -44,7 +44,7 @@ from cosend.site.snapshot import frozen_state
 from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
 
 LOG: Final = logging.getLogger("cosend.node")
-TICK_S: Final = 0.05
+TICK_S: Final = 0.02
 SNAPSHOT_EVERY: Final = 20_000  # events: so many are folded in a second or less when the site starts
 SNAPSHOT_EVERY_S: Final = 300.0  # events are removed only behind a snapshot
 PRUNE_EVERY_S: Final = 60.0
