@@ -135,7 +135,7 @@ class Asking(ABC):
             lambda data: messages.read_answered(data, count),
         )
 
-    async def report(self, peer: str, contexts: Sequence[Context], deadline_s: float) -> list[LabelledData]:
+    async def report(self, peer: str, contexts: Sequence[Context], deadline_s: float) -> Sequence[LabelledData]:
         """Ask a peer how much labelled data it has around contexts."""
         return await self._ask(
             "report",

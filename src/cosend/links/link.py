@@ -32,8 +32,8 @@ class Answered(NamedTuple):
     A report tells of the context of the question in its place.
     """
 
-    replies: list[Reply]
-    reports: list[LabelledData] = []  # noqa: RUF012 - nobody changes it
+    replies: Sequence[Reply]
+    reports: Sequence[LabelledData] = ()
 
 
 class Announcement(NamedTuple):
@@ -75,7 +75,7 @@ class Handler(Protocol):
         """Label items; those that will be taught are committed before this returns."""
         ...
 
-    async def report(self, caller: str, contexts: Sequence[Context]) -> list[LabelledData]:
+    async def report(self, caller: str, contexts: Sequence[Context]) -> Sequence[LabelledData]:
         """Tell how much labelled data there is around each of the contexts."""
         ...
 
@@ -130,7 +130,7 @@ class Link(Protocol):
         """Have a peer label items."""
         ...
 
-    async def report(self, peer: str, contexts: Sequence[Context], deadline_s: float) -> list[LabelledData]:
+    async def report(self, peer: str, contexts: Sequence[Context], deadline_s: float) -> Sequence[LabelledData]:
         """Ask a peer how much labelled data it has around contexts."""
         ...
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -21,7 +21,8 @@ from msgspec import Meta, Struct
 from cosend.core.learner.values import LabelledData
 from cosend.errors import LONGEST_SENTENCE, NetworkError, cut
 from cosend.links.link import Announcement, Answered
-from cosend.site.messages import FORWARD, Call, Forward, Question, Reply
+from cosend.site.messages import FORWARD, QUESTION, REPLY, Call, Forward
+from cosend.site.rows import Rows, columns_of
 from cosend.site.values import ENCODER, SCALARS, Unfit, extension, plain
 
 VERSION: Final = 1
@@ -106,21 +107,16 @@ class _Report(_Packed, tag=6):
 
 P = TypeVar("P", bound=_Packed)
 _IS_TRAINING, _IS_LABELLED = ([bool(flags & bit) for flags in range(4)] for bit in (TRAINING, LABELLED))
-# Rows whose width is known become tuples with names three times faster than by calling their class.
-_QUESTION: Final = partial(tuple.__new__, Question)
-_REPLY: Final = partial(tuple.__new__, Reply)
-_LABELLED: Final = partial(tuple.__new__, LabelledData)
+_FLAGS: Final = {(bool(flags & TRAINING), bool(flags & LABELLED)): flags for flags in range(4)}
+_LABELLED: Final = partial(tuple.__new__, LabelledData)  # three times faster than by calling the class
 _DECODER: Final = msgspec.msgpack.Decoder(_Call | _Answered | _Post | _Taken | _Ask | _Report, ext_hook=extension)
 
 
 def call_bytes(call: Call) -> bytes:
     """Return a call as bytes."""
     requests, items, contexts, training, labelled = _columns(call.questions, 5)
-    flags = [
-        (TRAINING if trains else 0) | (LABELLED if follows else 0)
-        for trains, follows in zip(training, labelled, strict=True)
-    ]
-    told = call.peer, call.caller, requests
+    flags = map(_FLAGS.__getitem__, zip(training, labelled, strict=True))
+    told = call.peer, call.caller, [*requests]  # mostly a range
     return _encoded(lambda: _Call(*told, _plain(items), _plain_rows(contexts), bytes(flags), call.axes))
 
 
@@ -130,9 +126,8 @@ def read_call(data: bytes) -> Call:
     flags = packed.flags
     _check_lengths(packed.requests, packed.items, packed.contexts, flags)
     _check_flags(flags, TRAINING | LABELLED)
-    training, labelled = (map(by_flag.__getitem__, flags) for by_flag in (_IS_TRAINING, _IS_LABELLED))
-    rows = zip(packed.requests, packed.items, packed.contexts, training, labelled, strict=True)
-    questions = list(map(_QUESTION, rows))
+    training, labelled = ([*map(by_flag.__getitem__, flags)] for by_flag in (_IS_TRAINING, _IS_LABELLED))
+    questions = Rows(QUESTION, packed.requests, packed.items, packed.contexts, training, labelled)
     return Call(packed.peer, packed.caller, questions, packed.axes)
 
 
@@ -156,10 +151,10 @@ def read_answered(data: bytes, count: int) -> Answered:
     _check_lengths(packed.arrivals, packed.taught)
     if any(place >= count for place in packed.failed):
         raise BrokenMessage(f"it has a failure in place {max(packed.failed)} of {count}")
-    replies = list(map(_REPLY, zip(packed.labels, repeat(None))))
+    failures: list[str | None] = [None] * count
     for place, reason in packed.failed.items():
-        replies[place] = Reply(replies[place].label, reason)
-    return Answered(replies, list(map(_LABELLED, zip(packed.arrivals, packed.taught, strict=True))))
+        failures[place] = reason
+    return Answered(Rows(REPLY, packed.labels, failures), Rows(_LABELLED, packed.arrivals, packed.taught))
 
 
 def post_bytes(peer: str, caller: str, forwards: Sequence[Forward]) -> bytes:
@@ -171,14 +166,14 @@ def post_bytes(peer: str, caller: str, forwards: Sequence[Forward]) -> bytes:
     return _encoded(lambda: _Post(peer, caller, requests, _plain(truths), flags))
 
 
-def read_post(data: bytes) -> tuple[str, str, list[Forward]]:
+def read_post(data: bytes) -> tuple[str, str, Sequence[Forward]]:
     """Return for whom labels are, from whom, and the labels."""
     packed = _decoded(data, _Post)
     _check_lengths(packed.requests, packed.truths, packed.flags)
     _check_flags(packed.flags, WITHDRAWN)
-    both = repeat(packed.peer), repeat(packed.caller)
-    rows = zip(*both, packed.requests, packed.truths, map(bool, packed.flags), strict=False)
-    return packed.peer, packed.caller, list(map(FORWARD, rows))
+    peer, caller, count = packed.peer, packed.caller, len(packed.requests)
+    columns = [peer] * count, [caller] * count, packed.requests, packed.truths, [*map(bool, packed.flags)]
+    return peer, caller, Rows(FORWARD, *columns)
 
 
 def taken_bytes(count: int) -> bytes:
@@ -208,12 +203,12 @@ def report_bytes(reports: Sequence[LabelledData]) -> bytes:
     return _encoded(lambda: _Report(arrivals, taught))
 
 
-def read_report(data: bytes, count: int) -> list[LabelledData]:
+def read_report(data: bytes, count: int) -> Sequence[LabelledData]:
     """Return how much labelled data there is around so many contexts."""
     packed = _decoded(data, _Report)
     _check_count("reports", len(packed.arrivals), count)
     _check_lengths(packed.arrivals, packed.taught)
-    return list(map(_LABELLED, zip(packed.arrivals, packed.taught, strict=True)))
+    return Rows(_LABELLED, packed.arrivals, packed.taught)
 
 
 def refusal_bytes(reason: str) -> bytes:
@@ -277,10 +272,10 @@ def _decoded(data: bytes, kind: type[P]) -> P:
     return packed
 
 
-def _columns(rows: Sequence[Sequence[Any]], width: int) -> list[Any]:
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> Sequence[Any]:
     if len(rows) > MOST:
         raise UnfitMessage(f"it has {len(rows):,} entries; at most {MOST:,} go in one message")
-    return list(zip(*rows, strict=True)) if rows else [()] * width
+    return columns_of(rows, width)
 
 
 def _are_plain(values: Iterable[Any]) -> bool:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
-from itertools import islice, repeat
-from operator import itemgetter
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from cosend.core.learner.values import LabelledData
@@ -20,18 +18,15 @@ from cosend.node.deciding import NONE, copies
 from cosend.node.labels import are_labels, kind_of, replies_of
 from cosend.node.workers import Answers, Replies
 from cosend.site.features import EVERY_FEATURE
-from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.site.messages import REPLY, Call, Forward, Question, Reply
 from cosend.site.rewards import a_label, gains_of, other_gains
+from cosend.site.rows import Rows, columns_of
 
 LATEST_S: Final = 600.0
 MOST_WITHDRAWN: Final = 100_000
 
 if TYPE_CHECKING:
     from cosend.node.node import Node
-
-ITEM: Final = itemgetter(Question._fields.index("item"))
-TRAINING: Final = itemgetter(Question._fields.index("training"))
-_REPLY: Final = partial(tuple.__new__, Reply)  # three times faster than by calling the class
 
 
 class Answering:
@@ -53,8 +48,9 @@ class Answering:
             if not answer.deciding.is_open:  # the disk has failed meanwhile: what models said was not taken
                 raise Unavailable(f"site {node.setup.name!r} had to start again from its log")
             reports = []
-            if any(map(TRAINING, call.questions)) and not unfit:
-                reports = [node.rules.report(question.context) for question in answer.questions]
+            _, _, contexts, training, _ = columns_of(answer.questions, 5)
+            if any(training) and not unfit:
+                reports = [node.rules.report(context) for context in contexts]
             if any(answer.tickets):
                 await node.commits.done()
         except BaseException:
@@ -63,7 +59,7 @@ class Answering:
         node.counts.served[call.caller] += len(call.questions)
         return Answered(answer.replies(), reports)
 
-    def _described(self, call: Call) -> tuple[list[Question], dict[int, str]]:
+    def _described(self, call: Call) -> tuple[Sequence[Question], dict[int, str]]:
         """Return questions as this site describes items, and by place why it cannot; raises if it can do none."""
         rules = self.node.rules
         try:
@@ -109,7 +105,8 @@ class Answering:
         tickets, notes = node.rules.served.of(caller), node.rules.learner.registry.notes
         gone = []
         truths: dict[int, Any] = {}  # by request
-        for _, _, request, truth, withdrawn in forwards:
+        _, _, requests, labels, ends = columns_of(forwards, 5)
+        for request, truth, withdrawn in zip(requests, labels, ends, strict=True):
             ticket = tickets.get(request)
             if ticket is None:
                 if withdrawn:
@@ -168,6 +165,7 @@ class _Answer:
     def __init__(self, node: Node, caller: str, questions: Sequence[Question]) -> None:
         self.rules, self.deciding, self.commits = node.rules, node.deciding, node.commits
         self.caller, self.questions = caller, questions
+        self.items: Sequence[Any] = columns_of(questions, 5)[1]
         self.tickets = [0] * len(questions)  # 0: no label will follow
         self.labels: list[Any] = [None] * len(questions)
         self.reasons: dict[int, dict[str, str]] = {}  # by place: classifiers that have failed, and why
@@ -185,10 +183,10 @@ class _Answer:
                 await done
             places = sorted(self._failing)  # parts of them may have failed in any order
 
-    def replies(self) -> list[Reply]:
+    def replies(self) -> Sequence[Reply]:
         """Return a reply for each question."""
         if not self.errors:
-            return [*map(_REPLY, zip(self.labels, repeat(None)))]
+            return Rows(REPLY, self.labels, [None] * len(self.labels))
         return [Reply(label, self.errors.get(place)) for place, label in enumerate(self.labels)]
 
     def abandon(self) -> None:
@@ -234,10 +232,10 @@ class _Answer:
             if not left and not done.done():
                 done.set_result(None)
 
-        ids, questions = self.tickets, self.questions
-        if len(places) < len(questions):
-            ids, questions = [ids[place] for place in places], [questions[place] for place in places]
-        self.deciding.beside.label(function, ids, [*map(ITEM, questions)], then)
+        ids, items = self.tickets, self.items
+        if len(places) < len(items):
+            ids, items = [ids[place] for place in places], [items[place] for place in places]
+        self.deciding.beside.label(function, ids, items, then)
         return done
 
     def _enter(self, function: str, places: list[int], answers: Answers) -> None:
@@ -261,7 +259,7 @@ class _Answer:
             self.labels[place] = label
         kept = [place for place in places if self.tickets[place]] if any(self.tickets) else []
         if kept:
-            items = copies([self.questions[n].item for n in kept]) if self.deciding.keeps(function) else []
+            items = copies([self.items[n] for n in kept]) if self.deciding.keeps(function) else []
             ids = [self.tickets[n] for n in kept]
             self.rules.complete(ids, [self.labels[n] for n in kept], items, self.deciding.beside.said(ids))
         self.deciding.worked(function, labels)

@@ -22,7 +22,8 @@ from cosend.errors import LinkError
 from cosend.links.asking import end_tasks
 from cosend.links.link import Change, Link
 from cosend.node.workers import Answers, Replies, Worker
-from cosend.site.messages import Call, Question, Reply
+from cosend.site.messages import QUESTION, Call, Reply
+from cosend.site.rows import Rows, columns_of
 
 LOOK_S: Final = 0.1  # how often it is looked after workers that are silent, or a part of the shortest limit
 LOOKS: Final = 8  # in the time that a call may take
@@ -222,7 +223,9 @@ class _Asking:
     def __init__(self, classifier: str, crew: Crew, items: Sequence[Any], limit_s: float) -> None:
         self.classifier, self.crew, self.items = classifier, crew, items
         self.until = time.monotonic() + limit_s
-        self.questions = [Question(n, item, (), False, False) for n, item in enumerate(items, 1)]
+        count = len(items)
+        columns = range(1, count + 1), items, [()] * count, [False] * count, [False] * count
+        self.questions = Rows(QUESTION, *columns)
         self.calls: dict[asyncio.Task[Any], Remote] = {}
         self.tried: set[str] = set()
         self.error = LinkError("call", classifier, "no responders", "there is no worker that could be asked")
@@ -243,8 +246,8 @@ class _Asking:
                 self.calls.pop(call)
                 error = call.exception()
                 if error is None:
-                    replies = call.result()
-                    return Replies(replies) if any(reply.failed for reply in replies) else [r.label for r in replies]
+                    labels, failures = columns_of(call.result(), 2)
+                    return Replies(call.result()) if any(failures) else [*labels]
                 if not isinstance(error, LinkError):
                     raise error
                 self.error = error
@@ -276,7 +279,7 @@ class _Asking:
         call.add_done_callback(lambda _: remote.calls.remove(sent))
         self.calls[call] = remote
 
-    async def _asked(self, remote: Remote, within_s: float) -> list[Reply]:
+    async def _asked(self, remote: Remote, within_s: float) -> Sequence[Reply]:
         if self.crew.link is None or within_s <= 0:
             raise self.error
         call = Call(remote.name, self.crew.site, self.questions)

@@ -14,6 +14,7 @@ from cosend.links.link import Announcement, Answered, Context, Link
 from cosend.node.labels import replies_of
 from cosend.node.workers import Answers, Worker
 from cosend.site.messages import Call, Forward
+from cosend.site.rows import columns_of
 
 LOG: Final = logging.getLogger("cosend.node")
 TICK_S: Final = 0.05
@@ -27,7 +28,7 @@ class Lending:
 
     async def call(self, call: Call) -> Answered:
         """Label items."""
-        items = [question.item for question in call.questions]
+        items = columns_of(call.questions, 5)[1]
         if not items:
             return Answered([])
         loop = asyncio.get_running_loop()

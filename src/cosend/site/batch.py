@@ -21,6 +21,7 @@ from cosend.core.learner.values import AskPeer, LabelledData
 from cosend.errors import ClassifierError, NetworkError, NoAnswer, StateError, in_one_line
 from cosend.site.backoff import NO_ARMS
 from cosend.site.messages import Call, Decision, Question, Reply
+from cosend.site.rows import columns_of
 
 if TYPE_CHECKING:
     from cosend.site.site import Site
@@ -263,7 +264,7 @@ class Answering(Tries):
     """The questions of one call of a peer, answered by local classifiers."""
 
     def __init__(self, site: Site, caller: str, questions: Sequence[Question]) -> None:
-        super().__init__(site, [question.item for question in questions])
+        super().__init__(site, columns_of(questions, 5)[1])
         self.caller, self.questions = caller, questions
 
     def run(self) -> Replies:

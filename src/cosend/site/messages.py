@@ -66,12 +66,15 @@ class Question(NamedTuple):
     labelled: bool  # the true label will follow
 
 
+QUESTION: Final = partial(tuple.__new__, Question)  # as FORWARD is
+
+
 class Call(NamedTuple):
     """Have a peer label items. What comes back: a `Reply` for each question, in their order."""
 
     peer: str
     caller: str
-    questions: list[Question]
+    questions: Sequence[Question]
     axes: tuple[str, ...] | None = None  # of the contexts, by name; None: those of the peer itself
 
 
@@ -80,6 +83,9 @@ class Reply(NamedTuple):
 
     label: Any
     failed: str | None = None
+
+
+REPLY: Final = partial(tuple.__new__, Reply)  # as FORWARD is
 
 
 class Serving(NamedTuple):

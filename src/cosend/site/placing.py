@@ -19,8 +19,9 @@ from cosend.errors import ContextError, SettingError, StateError
 from cosend.site import events
 from cosend.site.context import Axis, Column, place_columns
 from cosend.site.features import Findings, Item, Watched, features_in
-from cosend.site.messages import Call, Question
+from cosend.site.messages import QUESTION, Call, Question
 from cosend.site.past import Codes
+from cosend.site.rows import Rows, columns_of
 from cosend.site.transition import Transitions
 
 Spelled = tuple[Any, ...]
@@ -155,13 +156,12 @@ class Placing(Transitions):
 
     # Items of sites that describe them in another way
 
-    def described(self, call: Call) -> list[Question]:
+    def described(self, call: Call) -> Sequence[Question]:
         """Return the questions of a call with contexts as this site spells them."""
         if call.axes is None or (self.past.features is None and call.axes == self.named):
             return call.questions
-        items, contexts = [each.item for each in call.questions], [each.context for each in call.questions]
-        both = zip(call.questions, self.describe(items, contexts, call.axes), strict=True)
-        return [question._replace(context=context) for question, context in both]
+        requests, items, contexts, *flags = columns_of(call.questions, 5)
+        return Rows(QUESTION, requests, items, self.describe(items, contexts, call.axes), *flags)
 
     def describe(
         self, items: Sequence[Any], contexts: Sequence[Spelled], axes: Sequence[str], *, watch: bool = True

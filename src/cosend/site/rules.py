@@ -43,6 +43,7 @@ from cosend.site.messages import FORWARD, Forward, Lesson, Question, Serving, Se
 from cosend.site.past import Codes, Past
 from cosend.site.placing import Placing
 from cosend.site.rewards import Others, in_event
+from cosend.site.rows import columns_of
 from cosend.site.served import ServedRequests
 from cosend.site.transition import notes_of
 from cosend.version import VERSION as SOFTWARE
@@ -327,7 +328,7 @@ class Rules(ArmChanges, Placing):
         What is answered waits for its label if one will follow. If it was answered before, it no longer waits for that:
         a caller that asks again never got the first answer.
         """
-        requests, _, contexts, training, labelled = zip(*questions, strict=True) if questions else ((),) * 5
+        requests, _, contexts, training, labelled = columns_of(questions, 5)
         if len({*requests}) < len(requests):
             raise SettingError(f"the requests of caller {caller!r}", [*requests], "all different")
         flags = [*zip(training, labelled, strict=True)]
