@@ -10,7 +10,7 @@ from cosend.core.kernel.bookkeeping import TAUGHT, TRAIN
 from cosend.core.learner.learner import Learner
 from cosend.errors import CosendError, StateError
 from cosend.site.events import Event, Journal
-from cosend.site.messages import Forward, Open
+from cosend.site.messages import FORWARD, Forward, Open
 from cosend.site.past import Past
 from cosend.site.rewards import Others
 from cosend.site.served import ServedRequests
@@ -84,16 +84,16 @@ class Transitions:
 
     def _gone(self, gone: Sequence[tuple[int, int, int]]) -> list[Forward]:
         """Forget the notes of (id, arm, kind) that wait no longer, and return what peers are to be told."""
-        notes, names, own = self.learner.registry.notes, self.learner.arms.names, len(self.learner.arms.own)
+        names, own = self.learner.arms.names, len(self.learner.arms.own)
         always = self.learner.policy.share_labels == "always"
-        forwards = []
-        for ticket, arm, kind in gone:
-            notes.pop(ticket, None)
-            if kind == TAUGHT:
-                self.served.forget([ticket])
-            elif arm >= own and (always or kind == TRAIN):  # it was promised
-                forwards.append(Forward(names[arm], self.name, ticket, None, withdrawn=True))
-        return forwards
+        self.learner.forget_notes([ticket for ticket, _, _ in gone])
+        if not self.served.is_empty():
+            self.served.forget([ticket for ticket, _, kind in gone if kind == TAUGHT])
+        return [
+            FORWARD((names[arm], self.name, ticket, None, True))
+            for ticket, arm, kind in gone
+            if arm >= own and kind != TAUGHT and (always or kind == TRAIN)  # it was promised
+        ]
 
     def _strike(self, ids: Sequence[int]) -> tuple[list[Forward], list[int]]:
         """Take back what waits under ids; returns what peers are to be told, and the arrivals of the items."""

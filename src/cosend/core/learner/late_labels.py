@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -91,7 +93,7 @@ class LateLabels:
         else:
             self.check_different(tickets)
             entry_points.learn_many(self.memory.arrays, np.array(tickets, np.int64), np.array(rewards, np.float64))
-        self._forget_notes(tickets)
+        self.forget_notes(tickets)
 
     def look_up(self, decisions: Sequence[int]) -> tuple[list[int], list[Waited]]:
         """Return ids, and (arm, kind, arrival) of what waits under each, or raise if one does not wait."""
@@ -201,7 +203,7 @@ class LateLabels:
         tickets, found = self.look_up(as_list("decisions", decisions, "a list of ids"))
         self.check_different(tickets)
         entry_points.strike_many(self.memory.arrays, np.array(tickets, np.int64))
-        self._forget_notes(tickets)
+        self.forget_notes(tickets)
         return found
 
     def fail(self, decision: int) -> int:
@@ -209,17 +211,16 @@ class LateLabels:
         ((_, _, arrival),) = self.withdraw_many([decision])
         return arrival
 
-    def _forget_notes(self, tickets: Sequence[int]) -> None:
+    def forget_notes(self, tickets: Sequence[int]) -> None:
+        """Forget the notes of ids that wait no longer."""
         notes = self.registry.notes
         if notes:
-            for ticket in tickets:
-                notes.pop(ticket, None)
+            deque(map(notes.pop, tickets, repeat(None)), 0)  # a loop without a line of Python for each
 
     def take_overdue(self) -> list[int]:
         """Return the ids that have become overdue since the last call."""
         overdue = [ticket for ticket, _, _ in self.registry.take_overdue()]
-        for ticket in overdue:
-            self.registry.notes.pop(ticket, None)
+        self.forget_notes(overdue)
         return overdue
 
 

@@ -137,8 +137,8 @@ class Registry:
         desk = self.table.desk
         count = int(desk[col.OVERDUE_COUNT])
         if count:
-            rows = desk[col.OVERDUE : col.OVERDUE + 3 * count].reshape(-1, 3).tolist()
-            self._overdue += [(ticket, arm, kind) for ticket, arm, kind in rows]
+            columns = desk[col.OVERDUE : col.OVERDUE + 3 * count].reshape(-1, 3).T.tolist()
+            self._overdue += zip(*columns, strict=True)
             desk[col.OVERDUE_COUNT] = 0
 
     def may_overflow(self, count: int, arrivals: int) -> bool:
