@@ -40,6 +40,7 @@ from cosend.site.rules import Rules
 
 NONE: Final[frozenset[str]] = frozenset()
 NO_REASONS: Final[dict[str, str]] = {}
+MOST_AT_ONCE: Final = 128  # items that are chosen for in one turn of the loop, if more than one request brings them
 Uses = dict[str, Flights]  # by arm
 Flown = tuple[Sequence[Request], Sequence[int], Sequence[Any], Sequence[dict[str, str]]]
 
@@ -74,23 +75,44 @@ class Deciding:
     # Items that come
 
     def take(self, items: Sequence[Any], names: Sequence[str | None] | None) -> Request:
-        """Take items that are to be decided; a bad one among them raises and changes nothing."""
+        """Take items that are to be decided; if one of them is bad, the request fails and nothing changes."""
         self.requests.check_room(len(items))
-        request = self.requests.take(items, self._columns(items), names, self.observer)
+        request = self.requests.take(items, names, self.observer)
         self._new.append(request)
         self._wake()
         return request
 
-    def _columns(self, items: Sequence[Any]) -> list[Column]:
+    def _some_new(self) -> list[Request]:
+        """Return the requests that have waited longest: not so many that peers and the disk wait for all of them."""
+        count = items = 0
+        while count < len(self._new) and items < MOST_AT_ONCE:
+            items += len(self._new[count].items)
+            count += 1
+        some, self._new = self._new[:count], self._new[count:]
+        return some
+
+    def _readable(self, requests: list[Request]) -> tuple[list[Request], list[Column]]:
+        """Return the requests whose items have places in the context, and what the axes read off them."""
         try:
-            return read_columns(self.setup.axes, items)
-        except ContextError:
-            for place, item in enumerate(items):
-                try:
-                    read_columns(self.setup.axes, [item])
-                except ContextError as error:
-                    raise ContextError(f"items.{place}: {error}") from error
-            raise
+            return requests, read_columns(self.setup.axes, _items_of(requests))
+        except Exception as error:  # an item may be anything, and so may be what it raises
+            if len(requests) == 1:
+                self.requests.refused(requests[0], self._with_place(error, requests[0].items))
+                return [], []
+        read = [(some, columns) for request in requests for some, columns in [self._readable([request])] if some]
+        together = zip(*(columns for _, columns in read), strict=True)
+        return [request for (request,), _ in read], [[*chain.from_iterable(parts)] for parts in together]
+
+    def _with_place(self, error: Exception, items: Sequence[Any]) -> Exception:
+        """Return why items cannot be read, with the place of the first that cannot."""
+        for place, item in enumerate(items):
+            try:
+                read_columns(self.setup.axes, [item])
+            except ContextError as wrong:
+                return ContextError(f"items.{place}: {wrong}")
+            except Exception as wrong:
+                return wrong
+        return error
 
     def _wake(self) -> None:
         if not self._scheduled and not self._closed:
@@ -102,8 +124,10 @@ class Deciding:
         self._scheduled = False
         if self._closed:
             return
-        new, again, told = self._new, self._again, self._told
-        self._new, self._again, self._told = [], [], []
+        new, again, told = self._some_new(), self._again, self._told
+        self._again, self._told = [], []
+        if self._new:
+            self._wake()
         uses: Uses = {}
         for flight, reports in told:
             self._choose_again([flight], frozenset(flight.reasons), uses, reports)
@@ -128,12 +152,12 @@ class Deciding:
             self.peers.calls.call(arm, flights, self.beside.when_scored(arm, flights.ids, flights.items, then))
 
     def _choose_new(self, requests: list[Request], uses: Uses) -> None:
-        columns = requests[0].columns
-        if len(requests) > 1:
-            columns = [list(chain.from_iterable(parts)) for parts in zip(*(r.columns for r in requests), strict=True)]
+        requests, columns = self._readable(requests)
+        if not requests:
+            return
         owners = [request for request in requests for _ in request.items]
         places = [*chain.from_iterable(range(len(request.items)) for request in requests)]
-        items = [*chain.from_iterable(request.items for request in requests)]
+        items = _items_of(requests)
         for start, points in self.rules.placed(columns, len(items)):
             part = slice(start, start + len(points))
             flown = owners[part], places[part], items[part], [NO_REASONS] * len(points)
@@ -358,6 +382,10 @@ class Deciding:
         """Take nothing any more, and tell all who wait."""
         self._closed = True
         self.requests.close(reason)
+
+
+def _items_of(requests: Iterable[Request]) -> list[Any]:
+    return [*chain.from_iterable(request.items for request in requests)]
 
 
 def copies(items: Sequence[Any]) -> list[Any]:

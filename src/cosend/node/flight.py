@@ -11,7 +11,6 @@ import msgspec
 
 from cosend.core.learner.learner import PHASES
 from cosend.errors import NoAnswer
-from cosend.site.context import Column
 
 PHASE_NAMES: Final = {kind: phase.name.lower() for kind, phase in PHASES.items()}
 
@@ -38,12 +37,10 @@ class Request:
     observer  the classifier that answers them while what was decided is only learnt from
     """
 
-    __slots__ = ("asking_since", "columns", "done", "items", "left", "names", "numbers", "observer", "results", "shown")
+    __slots__ = ("asking_since", "done", "items", "left", "names", "numbers", "observer", "results", "shown")
 
-    def __init__(
-        self, items: Sequence[Any], columns: list[Column], names: Sequence[str | None] | None, observer: str | None
-    ) -> None:
-        self.items, self.columns, self.names, self.observer = items, columns, names, observer
+    def __init__(self, items: Sequence[Any], names: Sequence[str | None] | None, observer: str | None) -> None:
+        self.items, self.names, self.observer = items, names, observer
         self.left = len(items) if observer is None else 2 * len(items)  # answers that are still missing
         self.results: list[Any] = [None] * len(items)
         is_plain = names is None and observer is None

@@ -11,7 +11,6 @@ from cosend.errors import NoAnswer, Unavailable
 from cosend.node.commits import Commits
 from cosend.node.flight import PHASE_NAMES, Decided, Flights, Request
 from cosend.node.setup import Setup
-from cosend.site.context import Column
 from cosend.site.events import Named, Shown
 from cosend.stores.log_index import NAME
 
@@ -27,17 +26,22 @@ class Requests:
         self.is_taken: Callable[[int], bool] = lambda _: False
         self._open: set[Request] = set()
 
-    def take(
-        self, items: Sequence[Any], columns: list[Column], names: Sequence[str | None] | None, observer: str | None
-    ) -> Request:
+    def take(self, items: Sequence[Any], names: Sequence[str | None] | None, observer: str | None) -> Request:
         """Take items that are to be answered."""
-        request = Request(items, columns, names, observer)
+        request = Request(items, names, observer)
         self.in_flight += len(items)
         self._open.add(request)
         for name in names or ():
             if name is not None:
                 self.flying[name] = request
         return request
+
+    def refused(self, request: Request, error: Exception) -> None:
+        """Tell a client that its items cannot be decided: nothing has happened to any of them."""
+        self.in_flight -= len(request.items)
+        self._forget(request)
+        if not request.done.done():
+            request.done.set_exception(error)
 
     def check_room(self, count: int) -> None:
         """Raise if there is no room for so many items more."""
