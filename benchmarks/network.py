@@ -194,11 +194,10 @@ class Asking:
 
         async def ask() -> None:
             results = await node.classify(items)
-            given = [Given(each.id, "well") for each in results if isinstance(each, Decided) and each.arm == "south"]
-            if len(given) < len(items):
+            if [getattr(each, "arm", "") for each in results].count("south") < len(items):
                 raise AssertionError(f"not answered by the peer: {results[0]}")
             if load.shared:
-                self.due += given
+                self.due += [Given(each.id, "well") for each in results if isinstance(each, Decided)]
                 if self.giving is None:
                     self.giving = asyncio.create_task(self.give(node))
 

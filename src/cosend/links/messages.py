@@ -288,8 +288,8 @@ def _plain(column: Sequence[Any]) -> Any:
         return column
     if set(map(type, column)) != {dict}:
         return [plain(value) for value in column]
-    named = chain(chain.from_iterable(column), chain.from_iterable(map(dict.values, column)))
-    return column if _are_plain(named) else [plain(value) for value in column]
+    names, values = set().union(*column), chain.from_iterable(map(dict.values, column))
+    return column if _are_plain(names) and _are_plain(values) else [plain(value) for value in column]
 
 
 def _plain_rows(rows: Sequence[tuple[Any, ...]]) -> Any:

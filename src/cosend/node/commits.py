@@ -98,7 +98,7 @@ class Commits:
             return
         self._busy = True
         try:  # here, and not in the thread, which would have to wait for Python's lock
-            also = [statement for change in rows for statement in change.statements(rows[change])]
+            also = [made for change, changed in rows.items() if changed for made in change.statements(changed)]
             together = [encode(event) for event in events], [span(event) for event in events], also, waiters
         except Exception as failure:  # the log would be behind
             self._written(waiters, in_one_line(failure))

@@ -28,7 +28,7 @@ class ArmChanges(Transitions):
         number = self.learner.arms.number(name)
         waiting = [(entry.id, entry.arm, entry.kind) for entry in self.learner.registry.of_arm(number)]
         self._change(self.learner.arms.check_may_leave, name)
-        forwards = self._gone(waiting)
+        forwards = self._gone(*zip(*waiting, strict=True)) if waiting else []
         asked = self.served.of_caller(name) if name in self.learner.arms.peers else []
         self.learner.remove(name)
         self._forget_scores(name)

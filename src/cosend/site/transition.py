@@ -78,28 +78,30 @@ class Transitions:
     def forget_overdue(self) -> list[Forward]:
         """Forget what became overdue, and return what peers are to be told: no label will come for it."""
         overdue = self.learner.registry.take_overdue()
-        if not overdue:
-            return []
-        return self._gone(overdue)
+        return self._gone(*zip(*overdue, strict=True)) if overdue else []
 
-    def _gone(self, gone: Sequence[tuple[int, int, int]]) -> list[Forward]:
-        """Forget the notes of (id, arm, kind) that wait no longer, and return what peers are to be told."""
-        names, own = self.learner.arms.names, len(self.learner.arms.own)
+    def _gone(self, ids: Sequence[int], arms: Sequence[int], kinds: Sequence[int]) -> list[Forward]:
+        """Forget the notes of what waits no longer, and return what peers are to be told."""
+        self.learner.forget_notes(ids)
+        if TAUGHT in kinds:
+            self.served.forget([ticket for ticket, kind in zip(ids, kinds, strict=True) if kind == TAUGHT])
         always = self.learner.policy.share_labels == "always"
-        self.learner.forget_notes([ticket for ticket, _, _ in gone])
-        if not self.served.is_empty():
-            self.served.forget([ticket for ticket, _, kind in gone if kind == TAUGHT])
+        if not always and TRAIN not in kinds:  # nothing was promised
+            return []
+        names, own = self.learner.arms.names, len(self.learner.arms.own)
         return [
             FORWARD((names[arm], self.name, ticket, None, True))
-            for ticket, arm, kind in gone
-            if arm >= own and kind != TAUGHT and (always or kind == TRAIN)  # it was promised
+            for ticket, arm, kind in zip(ids, arms, kinds, strict=True)
+            if arm >= own and kind != TAUGHT and (always or kind == TRAIN)
         ]
 
     def _strike(self, ids: Sequence[int]) -> tuple[list[Forward], list[int]]:
         """Take back what waits under ids; returns what peers are to be told, and the arrivals of the items."""
         found = self._change(self.learner.withdraw_many, ids)
-        gone = [(ticket, arm, kind) for ticket, (arm, kind, _) in zip(ids, found, strict=True)]
-        return self._gone(gone), [arrival for *_, arrival in found]
+        if not found:
+            return [], []
+        arms, kinds, arrivals = zip(*found, strict=True)
+        return self._gone(ids, arms, kinds), [*arrivals]
 
     # What is answered for peers
 
