@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cosend.links.in_process import Hub
 from cosend.links.link import Announcement
@@ -16,6 +20,8 @@ from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
 from cosend.site.messages import Forward
+from cosend.site.values import value_bytes
+from cosend.stores.log_index import POST, Change
 from tests.node.networks import until
 from tests.node.sites import crash, run
 from tests.node.test_networks import check_folds
@@ -123,3 +129,63 @@ def test_a_peer_that_takes_no_labels_is_left_out_before_they_fill_the_memory(
         await node.stop(0.5)
 
     run(work())
+
+
+class Kept:
+    """Takes rows as `Commits` does, and keeps them as the file would."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Sequence[Any]] = {}
+
+    def also(self, change: Change, rows: Iterable[Sequence[Any]]) -> None:
+        for row in rows:
+            if change is POST:
+                self.rows[row[0]] = row
+            else:
+                del self.rows[row[0]]
+
+
+def told(peer: str, *requests: int) -> list[Forward]:
+    return [Forward(peer, "north", request, f"label {request}", request % 5 == 0) for request in requests]
+
+
+def test_a_letter_stays_until_all_of_it_is_taken() -> None:
+    kept: Any = Kept()
+    box = outbox.Outbox("north", kept, [])
+    assert [*box.add([*told("south", 1, 2, 3), *told("west", 4), *told("south", 5)])] == ["south", "west"]
+    box.add(told("south", 6, 7))
+    assert len(kept.rows) == 3
+    box.taken("south", 2)
+    assert len(kept.rows) == 3
+    again = outbox.Outbox("north", kept, [*kept.rows.values()])  # after a crash: more is told again than must be
+    assert again.first("south", 10) == told("south", 1, 2, 3, 5, 6, 7)
+    assert box.first("south", 10) == told("south", 3, 5, 6, 7)
+    box.taken("south", 3)
+    assert len(kept.rows) == 2
+    box.taken("south", 1)
+    assert [*kept.rows] == [2]
+    box.forget("west")
+    assert not kept.rows
+    box.taken("west", 1)  # it was on its way when the peer left
+    assert not len(box)
+
+
+def test_rows_of_one_label_each_are_read_as_logs_of_before_have_them() -> None:
+    rows = [(3, "south", 17, value_bytes(True), 0), (4, "south", 18, value_bytes(None), 1)]
+    kept: Any = Kept()
+    kept.rows = {row[0]: row for row in rows}
+    box = outbox.Outbox("north", kept, rows)
+    assert box.first("south", 10) == [Forward("south", "north", 17, True), Forward("south", "north", 18, None, True)]
+    box.add(told("south", 1))
+    assert [*kept.rows] == [3, 4, 5]
+    box.taken("south", 2)
+    assert [*kept.rows] == [5]
+
+
+@given(st.lists(st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text())))
+def test_labels_come_back_from_a_letter_as_they_were(truths: list[Any]) -> None:
+    kept: Any = Kept()
+    forwards = [Forward("south", "north", n, truth) for n, truth in enumerate(truths)]
+    outbox.Outbox("north", kept, []).add(forwards)
+    again = outbox.Outbox("north", kept, [*kept.rows.values()])
+    assert repr(again.first("south", len(truths))) == repr(forwards)

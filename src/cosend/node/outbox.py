@@ -1,7 +1,9 @@
 """What peers are to be told, and have not taken yet: labels, and that no label will come.
 
 It is written in the same transaction as the events it follows from, and deleted when the peer has it on its own disk.
-So whatever dies in between, a peer is told at least once; and it takes a request once, however often it is told.
+So whatever dies in between, a peer is told at least once; and it takes a request once, however often it is told. What
+follows from one event for one peer is a letter, which is one row of the file: a row for each label took longer than all
+the rest of it.
 """
 
 from __future__ import annotations
@@ -9,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any, Final
 
 from cosend.errors import LinkError
 from cosend.links.link import Link
 from cosend.node.commits import Commits
-from cosend.site.messages import Forward
+from cosend.site.messages import FORWARD, Forward
+from cosend.site.rows import columns_of
 from cosend.site.values import read_value, value_bytes
 from cosend.stores.log_index import POST, POSTED
 
@@ -27,7 +30,8 @@ MOST_OWED: Final = 100_000  # things that one peer is to be told: one that takes
 TOLD_S: Final = 10.0
 POST_S: Final = 3.0  # how long a peer may take to write labels down
 FIRST_REST_S, LONGEST_REST_S = 0.1, 2.0  # between attempts to tell a peer that is there
-Row = tuple[int, Forward]
+MANY: Final = 2  # says that a row is a letter; 0 and 1 are those of logs that had a row for each label
+Row = tuple[int, Forward]  # with the number of its letter
 
 
 class Outbox:
@@ -38,35 +42,28 @@ class Outbox:
         self._queues: dict[str, deque[Row]] = {}
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._last = 0
-        for number, peer, request, truth, withdrawn in rows:
+        for number, peer, request, told, kind in rows:
             self._last = max(self._last, number)
-            self._queue(number, Forward(peer, site, request, read_value(truth), bool(withdrawn)))
+            value = read_value(told)
+            columns = value if kind == MANY else [[request], [value], [bool(kind)]]
+            self._queue(number, peer, map(FORWARD, zip(repeat(peer), repeat(site), *columns, strict=False)))
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
 
-    def _queue(self, number: int, forward: Forward) -> None:
-        self._queues.setdefault(forward.peer, deque()).append((number, forward))
+    def _queue(self, number: int, peer: str, forwards: Iterable[Forward]) -> None:
+        self._queues.setdefault(peer, deque()).extend(zip(repeat(number), forwards, strict=False))
 
-    def add(self, forwards: Iterable[Forward]) -> set[str]:
+    def add(self, forwards: Sequence[Forward]) -> Collection[str]:
         """Take what peers are to be told, behind what waits; returns which peers."""
-        rows: list[Sequence[Any]] = []
-        peers: set[str] = set()
-        as_bytes: dict[tuple[type, Any], bytes] = {}  # labels are few; 1 and True are two
-        for number, forward in enumerate(forwards, self._last + 1):
-            peer, _, request, truth, withdrawn = forward
-            if peer not in peers:
-                peers.add(peer)
-                self._queues.setdefault(peer, deque())
-            key = type(truth), truth
-            if key not in as_bytes:
-                as_bytes[key] = value_bytes(truth)
-            self._queues[peer].append((number, forward))
-            rows.append((number, peer, request, as_bytes[key], int(withdrawn)))
-        if rows:
-            self._last += len(rows)
-            self._commits.also(POST, rows)
-        return peers
+        letters = _by_peer(forwards)
+        for number, (peer, told) in enumerate(letters.items(), self._last + 1):
+            _, _, requests, truths, withdrawn = columns_of(told, 5)
+            columns = value_bytes([[*requests], [*truths], [*withdrawn]])
+            self._queue(number, peer, told)
+            self._commits.also(POST, [(number, peer, 0, columns, MANY)])
+        self._last += len(letters)
+        return letters.keys()
 
     def peers(self) -> list[str]:
         """Return the peers that are to be told something."""
@@ -83,12 +80,16 @@ class Outbox:
     def taken(self, peer: str, count: int) -> None:
         """Take note that a peer has taken the first of these for good."""
         queue = self._queues.get(peer, deque())  # it may have left meanwhile
-        self._commits.also(POSTED, [(queue.popleft()[0],) for _ in range(min(count, len(queue)))])
+        numbers = {queue.popleft()[0] for _ in range(min(count, len(queue)))}
+        if queue:
+            numbers.discard(queue[0][0])  # a part of that letter is left
+        self._commits.also(POSTED, [(number,) for number in sorted(numbers)])
         self._tell()
 
     def forget(self, peer: str) -> None:
         """Forget what a peer was to be told: it has left for good."""
-        self._commits.also(POSTED, [(number,) for number, _ in self._queues.pop(peer, ())])
+        numbers = {number for number, _ in self._queues.pop(peer, ())}
+        self._commits.also(POSTED, [(number,) for number in sorted(numbers)])
         self._tell()
 
     def is_taken(self) -> asyncio.Future[None]:
@@ -106,6 +107,13 @@ class Outbox:
         self._waiters = [each for each in self._waiters if not each[1].done()]
 
 
+def _by_peer(forwards: Sequence[Forward]) -> dict[str, Sequence[Forward]]:
+    peers = dict.fromkeys(forward[0] for forward in forwards)
+    if len(peers) == 1:
+        return dict.fromkeys(peers, forwards)
+    return {peer: [forward for forward in forwards if forward[0] == peer] for peer in peers}
+
+
 class Posting:
     """Tells peers what waits for them, each in its own pace."""
 
@@ -113,7 +121,7 @@ class Posting:
         self.outbox, self._commits, self._link, self.start = outbox, commits, link, start
         self._busy: set[str] = set()
 
-    def post(self, forwards: Iterable[Forward]) -> None:
+    def post(self, forwards: Sequence[Forward]) -> None:
         """Tell peers something, as soon as that is possible."""
         for peer in self.outbox.add(forwards):
             self.deliver(peer)

@@ -44,7 +44,7 @@ def plain(value: Any, levels: int = DEEPEST) -> Any:
         if type(value) in SCALARS:
             return value
     elif levels and kind is list:
-        return [plain(each, levels - 1) for each in value]
+        return value if SCALARS.issuperset(map(type, value)) else [plain(each, levels - 1) for each in value]
     elif levels and kind is tuple:
         return msgspec.msgpack.Ext(TUPLE, ENCODER.encode([plain(each, levels - 1) for each in value]))
     elif levels and kind is dict:

@@ -32,7 +32,7 @@ CREATE TABLE settings (key TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE outbox (
   number INTEGER PRIMARY KEY, peer TEXT NOT NULL,
   request INTEGER NOT NULL, truth BLOB NOT NULL, withdrawn INTEGER NOT NULL
-);
+);  -- node/outbox.py says what is in it
 """
 Statement: TypeAlias = tuple[str, Sequence[Any]]  # and what it is executed with
 TOGETHER: Final = (256, 32)  # rows of one statement; what is left is one more
@@ -158,5 +158,5 @@ class LogIndex:
         return None if row is None else row[0]
 
     def outbox(self) -> list[tuple[int, str, int, bytes, int]]:
-        """Return what peers have not taken yet: number, peer, request, label as bytes, whether it is withdrawn."""
+        """Return what peers have not taken yet, as rows of the outbox."""
         return self._connection.execute("SELECT * FROM outbox ORDER BY number").fetchall()
