@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cosend.errors import LabelError, RewardError, Unavailable
-from cosend.node.labelling import Given, Heard
+from cosend.node.labelling import Given, Heard, number_of, numbers_of
 from cosend.node.node import Node
 from cosend.site.events import Labelled
+from cosend.site.messages import Question
 from cosend.site.wire import decode
 from tests.node.sites import run, running, setup_of
 
@@ -91,6 +94,30 @@ def test_a_site_that_stops_at_that_moment_says_so_and_learns_nothing(tmp_path: P
             node.deciding.close("it is stopping")
             with pytest.raises(Unavailable):
                 await coming
+            assert node.rules.learner.waiting_count == 1
+
+    run(work())
+
+
+@given(st.lists(st.one_of(st.integers(-5, 10**19).map(str), st.text("0123456789#٣_+ ", max_size=21)), min_size=1))
+def test_ids_are_read_together_as_they_are_one_by_one(names: list[str]) -> None:
+    numbers = numbers_of(names)
+    one_by_one = [number_of(name) for name in names]
+    if numbers is None:
+        assert 0 in one_by_one or any(name.startswith("#") for name in names)
+    else:
+        assert numbers == one_by_one
+
+
+def test_a_label_for_an_answer_to_a_peer_is_not_taken_though_all_ids_are_numbers(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(setup_of(), tmp_path) as node:
+            one, two = await decide(node, 2)
+            serving = node.rules.serve("south", [Question(9, {"age": 3}, (0.5,), False, True)])
+            node.rules.complete(serving.tickets, ["well"])
+            heard = await node.label([Given(one, "well"), Given(str(serving.tickets[0]), "well"), Given(two, "ill")])
+            assert heard.learnt == [one, two]
+            assert not heard.duplicate
             assert node.rules.learner.waiting_count == 1
 
     run(work())

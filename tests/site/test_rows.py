@@ -25,7 +25,7 @@ def test_they_look_like_the_tuples_themselves() -> None:
 def test_they_equal_what_holds_the_same() -> None:
     assert ROWS == REPLIES
     assert REPLIES == ROWS
-    assert ROWS != REPLIES[:2]
+    assert REPLIES[:2] != ROWS
     assert ROWS != 3
     assert not Rows(REPLY, [], [])
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,6 +19,8 @@ from cosend.node.labels import LABELS, are_labels, is_label
 from cosend.site.label_check import all_labels
 from cosend.site.rewards import a_label, gains_of, other_gains, right_or_wrong
 from cosend.stores.log_index import LABEL, LogIndex
+
+LONGEST_NUMBER: Final = 18  # digits that fit into 64 bits whatever they are
 
 
 class Given(NamedTuple):
@@ -107,7 +110,12 @@ class Labelling:
 
     def _sorted(self, requests: list[Sequence[Given]]) -> tuple[list[Heard], dict[int, Given]]:
         """Return what becomes of the labels of each request, and by number those that can be learnt."""
-        found = self.find([each.id for given in requests for each in given])
+        names = [each.id for given in requests for each in given]
+        numbers = self._all_fresh(names)
+        if numbers is not None:  # mostly
+            each_heard = [Heard([each.id for each in given], [], [], []) for given in requests]
+            return each_heard, dict(zip(numbers, chain.from_iterable(requests), strict=True))
+        found = self.find(names)
         waiting, flying = self._waiting({*found.values()})
         others = [number for number in found.values() if number not in waiting]
         labelled = self.index.labelled(others) if others else {}
@@ -123,6 +131,16 @@ class Labelling:
                 else:
                     (told.unknown if not number or number in flying else told.expired).append(each.id)
         return heard, fresh
+
+    def _all_fresh(self, names: list[str]) -> list[int] | None:
+        """Return the numbers of decisions, if these are their ids and all wait for their first label; else None."""
+        numbers = numbers_of(names)
+        if numbers is None or self.deciding.requests.has_names or len({*numbers}) < len(numbers):
+            return None
+        learner, served = self.rules.learner, self.rules.served
+        if not all(map(learner.registry.notes.__contains__, numbers)) or any(map(served.asker, numbers)):
+            return None
+        return numbers if len(learner.still_waiting(numbers)) == len(numbers) else None
 
     def _waiting(self, numbers: Collection[int]) -> tuple[set[int], set[int]]:
         """Return those of the numbers whose decision is made and waits for its label, and those that are in flight.
@@ -196,7 +214,20 @@ def _fail(request: Request, error: Exception) -> None:
         request.done.set_exception(error)
 
 
+def numbers_of(names: Sequence[str]) -> list[int] | None:
+    """Return the numbers that ids are, None unless all of them are plain ones of a site."""
+    together = "".join(names)
+    if not together.isdecimal() or not together.isascii() or max(map(len, names)) > LONGEST_NUMBER:
+        return None
+    numbers = [int(name or 0) for name in names]
+    return numbers if [*map(str, numbers)] == [*names] and min(numbers) else None
+
+
 def number_of(name: str) -> int:
     """Return the number that an id is, 0 if it is none: #17 is the site's number 17 where a client took 17 itself."""
     digits = name[1:] if name[:1] == "#" else name
-    return int(digits) if digits.isdecimal() and digits.isascii() and len(digits) < 19 and digits[0] != "0" else 0
+    return (
+        int(digits)
+        if digits.isdecimal() and digits.isascii() and len(digits) <= LONGEST_NUMBER and digits[0] != "0"
+        else 0
+    )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Final
 
 NOTHING: Final[Mapping[int, int]] = {}
+NOBODY: Final = ("", 0)
 
 
 class ServedRequests:
@@ -19,13 +21,13 @@ class ServedRequests:
         """Tell whether nothing waits to be taught."""
         return not self._askers
 
-    def add(self, caller: str, requests: Sequence[int], tickets: Sequence[int | None]) -> None:
-        """Remember who asked for what waits under ids; without an id, nothing waits."""
-        known = self._tickets.setdefault(caller, {})
-        for request, ticket in zip(requests, tickets, strict=True):
-            if ticket:
-                known[request] = ticket
-                self._askers[ticket] = caller, request
+    def add(self, caller: str, requests: Sequence[int], tickets: Sequence[int]) -> None:
+        """Remember who asked for what waits under ids; nothing waits where the id is 0."""
+        if not all(tickets):
+            both = [(request, ticket) for request, ticket in zip(requests, tickets, strict=True) if ticket]
+            requests, tickets = [request for request, _ in both], [ticket for _, ticket in both]
+        self._tickets.setdefault(caller, {}).update(zip(requests, tickets, strict=True))
+        self._askers.update(zip(tickets, zip(repeat(caller), requests, strict=False), strict=True))
 
     def of(self, caller: str) -> Mapping[int, int]:
         """Return the ids under which labels of a caller's requests are awaited, by request."""
@@ -51,15 +53,12 @@ class ServedRequests:
     def forget(self, tickets: Iterable[int]) -> None:
         """Forget ids that wait no longer; others are passed over."""
         for ticket in tickets:
-            asker = self._askers.pop(ticket, None)
-            if asker is None:
-                continue
-            caller, request = asker
-            known = self._tickets.get(caller, {})
-            if known.get(request) == ticket:
+            caller, request = self._askers.pop(ticket, NOBODY)
+            known = self._tickets.get(caller)
+            if known is not None and known.get(request) == ticket:
                 del known[request]
-                if not known:
-                    del self._tickets[caller]
+        for caller in [caller for caller, known in self._tickets.items() if not known]:
+            del self._tickets[caller]
 
     def rows(self) -> list[list[object]]:
         """Return [id, caller, request] of all, the oldest first."""

@@ -112,7 +112,7 @@ class Transitions:
             self.learner.withdraw_many(tickets)
             self.served.forget(tickets)
 
-    def remember_served(self, caller: str, requests: Sequence[int], tickets: Sequence[int | None]) -> None:
+    def remember_served(self, caller: str, requests: Sequence[int], tickets: Sequence[int]) -> None:
         """Remember who asked for what now waits under ids; some may be overdue already."""
         if any(tickets):
             self.served.add(caller, requests, tickets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,7 +20,9 @@ from cosend.core.learner.registry import Registry
 from cosend.errors import ArmError, DecisionError, SettingError, SettledDecision, UnknownDecision
 
 WAITING_ENTRIES: Final = 8  # among the arrays that the compiled rules take
-Waited: TypeAlias = tuple[int, int, int]  # arm (-1: nothing waits), kind and arrival
+Waited: TypeAlias = tuple[int, int, int]  # arm, kind and arrival
+NOTHING_WAITS: Final = -1  # in the place of the arm
+ARM: Final = itemgetter(0)
 
 
 class LateLabels:
@@ -97,11 +100,12 @@ class LateLabels:
 
     def look_up(self, decisions: Sequence[int]) -> tuple[list[int], list[Waited]]:
         """Return ids, and (arm, kind, arrival) of what waits under each, or raise if one does not wait."""
-        tickets = [int(each) if isinstance(each, np.integer) else each for each in decisions]
+        tickets = [*decisions]
+        if {*map(type, tickets)} != {int}:
+            tickets = [int(each) if isinstance(each, np.integer) else each for each in tickets]
         found = self.find(tickets)
-        for n, (arm, _, _) in enumerate(found):
-            if arm < 0:
-                raise self.no_label_wanted(tickets[n])
+        if NOTHING_WAITS in map(ARM, found):
+            raise self.no_label_wanted(next(each for each, (arm, *_) in zip(tickets, found, strict=True) if arm < 0))
         return tickets, found
 
     def still_waiting(self, tickets: Sequence[int]) -> Sequence[int]:
