@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cosend import Context, CoS, Network, Site, ZoomingKLUCB
 from cosend.core.kernel.partition import MOST_CODES
 from cosend.errors import ContextError, SettingError
-from cosend.site.context import Axis, place_columns, read_columns
+from cosend.site.context import MANY, Axis, place_columns, read_columns
 from cosend.site.past import Codes, Past
 
 pandas: Any = importlib.import_module("pandas")
@@ -48,6 +50,39 @@ def test_a_batch_is_read_to_the_same_bits_as_its_items_one_by_one() -> None:
     for n, item in enumerate(items):
         (point,) = place_columns(AXES, read_columns(AXES, [item]), single, n)
         assert point.tobytes() == points[n].tobytes()
+
+
+@given(
+    st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)).filter(lambda pair: pair[1] - pair[0] > 1e-6),
+    st.lists(st.one_of(st.floats(0.0, 1.0), st.booleans().map(int)), min_size=MANY, max_size=3 * MANY),
+)
+def test_many_numbers_are_scaled_to_the_same_bits_as_each_alone(ends: tuple[float, float], shares: list[float]) -> None:
+    low, high = ends
+    axis = Context("age", range=ends)
+    values: list[float] = [min(high, max(low, low + share * (high - low))) for share in shares]
+    if low <= 3 <= high:
+        values[0] = 3  # a whole number among the others
+    together = read_columns([axis], [{"age": value} for value in values])[0]
+    alone = [axis.read([{"age": value}])[0] for value in values]
+    assert np.array(together).tobytes() == np.array(alone).tobytes()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 10**400, "5", None, 101, -0.5])
+@pytest.mark.parametrize("place", [0, 7, MANY])
+def test_what_is_wrong_with_one_of_many_numbers_is_said_as_of_one_alone(bad: Any, place: int) -> None:
+    axis, items = Context("age", range=(0, 100)), [{"age": n} for n in range(MANY + 1)]
+    items[place]["age"] = bad
+    with pytest.raises(ContextError) as alone:
+        axis.read([items[place]])
+    with pytest.raises(ContextError) as together:
+        axis.read(items)
+    assert str(together.value) == str(alone.value)
+
+
+def test_other_kinds_of_numbers_are_read_among_many() -> None:
+    items: list[Any] = [{"age": n} for n in range(MANY)]
+    items[3]["age"], items[1]["age"] = np.float64(3), True
+    assert [*Context("age", range=(0, 100)).read(items)] == [n / 100 for n in range(MANY)]
 
 
 def counting(site: str, called: list[Any]) -> Site:

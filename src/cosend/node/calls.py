@@ -23,7 +23,7 @@ from cosend.node.workers import Answers, Kind, Replies
 from cosend.site.messages import QUESTION, Call, Question, Reply
 from cosend.site.rows import Rows, columns_of
 
-MOST_ITEMS: Final = 128  # of one call: if hundreds went together, each site would wait while the other has them
+MOST_ITEMS: Final = 256  # of one call: if more went together, each site would wait while the other has them
 MANY_CALLS: Final = 4  # to one peer on their way: from so many on, items wait for others to go with
 GATHER_S: Final = 0.002  # how long they wait at most
 ASK_SHARE: Final = 0.25  # of the deadline, for a question how much labelled data a peer has

@@ -40,7 +40,8 @@ from cosend.site.rules import Rules
 
 NONE: Final[frozenset[str]] = frozenset()
 NO_REASONS: Final[dict[str, str]] = {}
-MOST_AT_ONCE: Final = 128  # items that are chosen for in one turn of the loop, if more than one request brings them
+MOST_AT_ONCE: Final = 256  # items that are chosen for in one turn of the loop, if more than one request brings them
+TURNS: Final = 3  # of the loop until the others are chosen for: by then calls to peers have left
 Uses = dict[str, Flights]  # by arm
 Flown = tuple[Sequence[Request], Sequence[int], Sequence[Any], Sequence[dict[str, str]]]
 
@@ -114,10 +115,17 @@ class Deciding:
                 return wrong
         return error
 
-    def _wake(self) -> None:
+    def _wake(self, turns: int = 1) -> None:
+        """See to it that there is a cycle after so many turns of the loop."""
         if not self._scheduled and not self._closed:
             self._scheduled = True
-            self._loop.call_soon(self._cycle)
+            self._loop.call_soon(self._turn, turns - 1)
+
+    def _turn(self, left: int) -> None:
+        if left:
+            self._loop.call_soon(self._turn, left - 1)
+        else:
+            self._cycle()
 
     def _cycle(self) -> None:
         """Choose for all that is there, and let models label it."""
@@ -127,7 +135,7 @@ class Deciding:
         new, again, told = self._some_new(), self._again, self._told
         self._again, self._told = [], []
         if self._new:
-            self._wake()
+            self._wake(turns=TURNS)
         uses: Uses = {}
         for flight, reports in told:
             self._choose_again([flight], frozenset(flight.reasons), uses, reports)

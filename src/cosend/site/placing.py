@@ -193,22 +193,25 @@ class Placing(Transitions):
         if axis.description in axes:
             place = [*axes].index(axis.description)
             return [context[place] if place < len(context) else None for context in contexts]
-        return [self._read_off(n, axis, item) for item in items]
+        return self._read_off(n, axis, items)
 
-    def _read_off(self, n: int, axis: Axis, item: Any) -> Any:
-        """Return where an item lies on an axis that its caller does not know; nothing is remembered of it."""
+    def _read_off(self, n: int, axis: Axis, items: Sequence[Any]) -> list[Any]:
+        """Return where items lie on an axis that their caller does not know; nothing is remembered of them."""
         try:
-            (value,) = axis.read([item])
+            values = axis.read(items)
         except ContextError:
+            if len(items) > 1:  # find out which
+                return [place for item in items for place in self._read_off(n, axis, [item])]
             if self.learner.policy.mixes:
-                return None
+                return [None]
             raise
         if axis.is_category:
-            return value
+            return [*values]
         if axis.ranked:
             recent = self.past.recent.get(n)
-            return 0.5 if recent is None else recent.look(float(value))
-        return float(axis.place([value], self.past, self.learner.arrivals)[0])
+            return [0.5 if recent is None else recent.look(float(value)) for value in values]
+        # Each for itself: none of them counts as an arrival here.
+        return [float(axis.place([value], self.past, self.learner.arrivals)[0]) for value in values]
 
 
 def _said(value: Any) -> Any:
