@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cosend.errors import ContextError
-from cosend.node.deciding import MOST_AT_ONCE
+from cosend.node.arrivals import MOST_AT_ONCE
 from cosend.node.flight import Decided
 from cosend.node.node import Node
 from cosend.site.events import Chosen

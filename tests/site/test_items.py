@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from cosend import Context, CoS, Network, Site, ZoomingKLUCB
 from cosend.core.kernel.partition import MOST_CODES
 from cosend.errors import ContextError, SettingError
-from cosend.site.context import MANY, Axis, place_columns, read_columns
+from cosend.site.context import Axis, place_columns, read_columns
+from cosend.site.items import MANY
 from cosend.site.past import Codes, Past
 
 pandas: Any = importlib.import_module("pandas")

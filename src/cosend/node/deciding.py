@@ -19,7 +19,8 @@ import numpy as np
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY
 from cosend.core.learner.values import AskPeer
-from cosend.errors import ContextError, CosendError
+from cosend.errors import CosendError
+from cosend.node.arrivals import Arrivals, items_of
 from cosend.node.calls import NO_TIME, Told, why
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
@@ -30,7 +31,7 @@ from cosend.node.requests import Requests
 from cosend.node.scoring import Beside
 from cosend.node.setup import Setup
 from cosend.node.workers import Answers, Replies, Worker, teach_all
-from cosend.site.context import Column, read_columns
+from cosend.site.context import Column
 from cosend.site.events import Shown
 from cosend.site.label_check import LabelCheck
 from cosend.site.lessons import taught_by
@@ -40,7 +41,6 @@ from cosend.site.rules import Rules
 
 NONE: Final[frozenset[str]] = frozenset()
 NO_REASONS: Final[dict[str, str]] = {}
-MOST_AT_ONCE: Final = 256  # items that are chosen for in one turn of the loop, if more than one request brings them
 TURNS: Final = 3  # of the loop until the others are chosen for: by then calls to peers have left
 Uses = dict[str, Flights]  # by arm
 Flown = tuple[Sequence[Request], Sequence[int], Sequence[Any], Sequence[dict[str, str]]]
@@ -64,7 +64,7 @@ class Deciding:
         self.observer: str | None = None  # the classifier that answers while decisions are only observed
         self.requests = Requests(setup, commits)
         self._loop = asyncio.get_running_loop()
-        self._new: list[Request] = []
+        self._arrivals = Arrivals(setup.axes, self.requests)
         self._again: list[Flight] = []
         self._asks: dict[str, list[tuple[Flight, Told]]] = {}  # by peer: items that need to know what it would tell
         self._told: list[tuple[Flight, Told]] = []  # items of which it is known now
@@ -79,41 +79,9 @@ class Deciding:
         """Take items that are to be decided; if one of them is bad, the request fails and nothing changes."""
         self.requests.check_room(len(items))
         request = self.requests.take(items, names, self.observer)
-        self._new.append(request)
+        self._arrivals.add(request)
         self._wake()
         return request
-
-    def _some_new(self) -> list[Request]:
-        """Return the requests that have waited longest: not so many that peers and the disk wait for all of them."""
-        count = items = 0
-        while count < len(self._new) and items < MOST_AT_ONCE:
-            items += len(self._new[count].items)
-            count += 1
-        some, self._new = self._new[:count], self._new[count:]
-        return some
-
-    def _readable(self, requests: list[Request]) -> tuple[list[Request], list[Column]]:
-        """Return the requests whose items have places in the context, and what the axes read off them."""
-        try:
-            return requests, read_columns(self.setup.axes, _items_of(requests))
-        except Exception as error:  # an item may be anything, and so may be what it raises
-            if len(requests) == 1:
-                self.requests.refused(requests[0], self._with_place(error, requests[0].items))
-                return [], []
-        read = [(some, columns) for request in requests for some, columns in [self._readable([request])] if some]
-        together = zip(*(columns for _, columns in read), strict=True)
-        return [request for (request,), _ in read], [[*chain.from_iterable(parts)] for parts in together]
-
-    def _with_place(self, error: Exception, items: Sequence[Any]) -> Exception:
-        """Return why items cannot be read, with the place of the first that cannot."""
-        for place, item in enumerate(items):
-            try:
-                read_columns(self.setup.axes, [item])
-            except ContextError as wrong:
-                return ContextError(f"items.{place}: {wrong}")
-            except Exception as wrong:
-                return wrong
-        return error
 
     def _wake(self, turns: int = 1) -> None:
         """See to it that there is a cycle after so many turns of the loop."""
@@ -132,15 +100,15 @@ class Deciding:
         self._scheduled = False
         if self._closed:
             return
-        new, again, told = self._some_new(), self._again, self._told
+        (new, columns), again, told = self._arrivals.take(), self._again, self._told
         self._again, self._told = [], []
-        if self._new:
+        if self._arrivals:
             self._wake(turns=TURNS)
         uses: Uses = {}
         for flight, reports in told:
             self._choose_again([flight], frozenset(flight.reasons), uses, reports)
         if new:
-            self._choose_new(new, uses)
+            self._choose_new(new, columns, uses)
         for failed, flights in _by_failures(again).items():
             self._choose_again(flights, failed, uses)
         for arm, used in uses.items():
@@ -159,13 +127,10 @@ class Deciding:
         else:
             self.peers.calls.call(arm, flights, self.beside.when_scored(arm, flights.ids, flights.items, then))
 
-    def _choose_new(self, requests: list[Request], uses: Uses) -> None:
-        requests, columns = self._readable(requests)
-        if not requests:
-            return
+    def _choose_new(self, requests: list[Request], columns: list[Column], uses: Uses) -> None:
         owners = [request for request in requests for _ in request.items]
         places = [*chain.from_iterable(range(len(request.items)) for request in requests)]
-        items = _items_of(requests)
+        items = items_of(requests)
         for start, points in self.rules.placed(columns, len(items)):
             part = slice(start, start + len(points))
             flown = owners[part], places[part], items[part], [NO_REASONS] * len(points)
@@ -390,10 +355,6 @@ class Deciding:
         """Take nothing any more, and tell all who wait."""
         self._closed = True
         self.requests.close(reason)
-
-
-def _items_of(requests: Iterable[Request]) -> list[Any]:
-    return [*chain.from_iterable(request.items for request in requests)]
 
 
 def copies(items: Sequence[Any]) -> list[Any]:

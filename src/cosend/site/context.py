@@ -28,14 +28,13 @@ from cosend.core.checks import check_callable, check_kind, check_one_of, check_t
 from cosend.core.kernel.ledger import Floats
 from cosend.errors import ContextError, SettingError, in_one_line, shown
 from cosend.site.features import AllFeatures
-from cosend.site.items import NUMBERS, feature_column, number_column, time_of_day
+from cosend.site.items import MANY, feature_column, number_column, scaled_column, time_of_day
 from cosend.site.past import Codes, Past, RecentValues
 
 Scale = Literal["linear", "log", "rank"]
 Outside = Literal["error", "clip"]
 Column = Sequence[Any] | Floats
 
-MANY: Final = 16  # values that an array scales faster than a list, to the same bits
 LOG_RANGE: Final = (0.0, 1e9)
 
 
@@ -152,7 +151,7 @@ class Context(_Axis):
     def read(self, items: Sequence[Any]) -> Column:
         """Return the feature of every item, scaled unless it is to be ranked."""
         if self.scale == "linear" and len(items) >= MANY:
-            places = self._scaled(feature_column(items, self.feature))
+            places = scaled_column(feature_column(items, self.feature), *(self.range or LOG_RANGE))
             if places is not None:
                 return places
         values = number_column(items, self.feature)
@@ -171,19 +170,6 @@ class Context(_Axis):
             low, high, values = math.log1p(low), math.log1p(high), list(map(math.log1p, values))
         width = high - low
         return [part if (part := (value - low) / width) < 1.0 else 1.0 for value in values]
-
-    def _scaled(self, values: list[Any]) -> Floats | None:
-        """Return where many numbers lie, to the same bits as one by one; None if any of them needs a closer look."""
-        low, high = self.range or LOG_RANGE
-        if not NUMBERS.issuperset(map(type, values)):
-            return None
-        try:
-            numbers = np.array(values, np.float64)
-        except OverflowError:  # a whole number that no float can hold
-            return None
-        if not (low <= numbers.min() and numbers.max() <= high):  # one that is no number is neither
-            return None
-        return np.minimum((numbers - float(low)) / float(high - low), 1.0)
 
     @staticmethod
     def category(feature: str) -> Category:
