@@ -15,7 +15,7 @@ from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
-from cosend.core.kernel.mixed_sum import adds_up, learn_sum
+from cosend.core.kernel.mixed_sum import SUM_VIEW, adds_up, find_steps
 
 LEAST_CHANCE: Final = 0.01  # a forecast is never taken for surer than this
 LEAST_SPREAD: Final = 0.01  # of the share, when an arm is used that is right as often as a coin
@@ -102,36 +102,58 @@ def take_roots(likely: Floats, judges: int) -> None:
             likely[n] = math.sqrt(likely[n])
 
 
-@compiled
-def add_gain(ledger: Ledger, row: int, arm: int, memory: float, gain: float) -> None:
-    """Add a gain to what a row knows of an arm."""
-    known = ledger.rewards[row, arm]  # nobody reads the mean of it but people, who divide themselves
-    known[col.REWARD_SUM] = memory * known[col.REWARD_SUM] + gain
-    known[col.REWARD_COUNT] = memory * known[col.REWARD_COUNT] + 1.0
-
-
 @compiled_apart
 def learn_mixed(ledger: Ledger, ticket: int, arm: int, kind: int, gain: float, others: Floats, kept: Floats) -> None:
     """Enter a label in the rows that were kept, weigh the views by it, and take the pattern if it is the newest."""
+    first, arms = col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT]
+    gains, steps = ledger.views[1, first + arms :], ledger.views[SUM_VIEW, first + arms :]
+    write_gains(gains, arm, gain, others)
     if adds_up(ledger):
-        learn_sum(ledger, arm, gain, others, kept)
+        find_steps(ledger, gains, kept, steps)
+    else:
+        steps[:] = 0.0
+    count_label(ledger, arm, kind, kept)
     for view in range(ledger.site[col.VIEWS]):
         row = int(kept[view])
         if row != EMPTY:
-            memory = ledger.views[view, col.VIEW_MEMORY]
+            enter_gains(ledger.rewards[row], ledger.views[view, col.VIEW_MEMORY], gains, steps)
+    weigh_views(ledger, arm, gain, others, kept)
+    if ticket > ledger.site[col.NEWEST]:
+        ledger.site[col.NEWEST] = ticket
+        ledger.site[col.PATTERN] = 1 + pattern_of(ledger, arm, gain, others)
+
+
+@compiled
+def count_label(ledger: Ledger, arm: int, kind: int, kept: Floats) -> None:
+    """Count a label in the rows that were kept."""
+    for view in range(ledger.site[col.VIEWS]):
+        row = int(kept[view])
+        if row != EMPTY:
             ledger.cells[row, col.CELL_LABELS] += 1
             if kind == TAUGHT:
                 ledger.cells[row, col.CELL_TAUGHT] += 1
             else:
                 ledger.counts[row, arm, col.WAITING] -= 1
-            add_gain(ledger, row, arm, memory, gain)
-            for function in range(others.shape[0]):
-                if is_scored(others, function, arm):
-                    add_gain(ledger, row, function, memory, others[function])
-    weigh_views(ledger, arm, gain, others, kept)
-    if ticket > ledger.site[col.NEWEST]:
-        ledger.site[col.NEWEST] = ticket
-        ledger.site[col.PATTERN] = 1 + pattern_of(ledger, arm, gain, others)
+
+
+@compiled
+def write_gains(gains: Floats, arm: int, gain: float, others: Floats) -> None:
+    """Write down what a label says of the arms, not a number where it says nothing."""
+    gains[:] = math.nan
+    for function in range(others.shape[0]):
+        gains[function] = others[function]
+    gains[arm] = gain
+
+
+@compiled
+def enter_gains(known: Floats, memory: float, gains: Floats, steps: Floats) -> None:
+    """Add gains to what a row knows of the arms."""
+    adds = 1.0 if memory == 1.0 else 0.0
+    for arm in range(known.shape[0]):
+        if not math.isnan(gains[arm]):
+            known[arm, col.REWARD_SUM] = memory * known[arm, col.REWARD_SUM] + gains[arm]
+            known[arm, col.REWARD_COUNT] = memory * known[arm, col.REWARD_COUNT] + 1.0
+            known[arm, col.EVIDENCE] += adds * steps[arm]
 
 
 @compiled

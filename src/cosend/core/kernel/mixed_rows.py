@@ -94,38 +94,53 @@ def forecast(ledger: Ledger, context: Floats, begins: bool, kept: Floats) -> flo
     """Find the rows of an item, and what every view forecasts of every arm; returns how many items came where it lies.
 
     The rows go into `kept`, the forecasts behind the columns of the views, and behind those of the first what all views
-    together forecast. One pass over the views, so that each row is fetched once.
+    together forecast. All rows are found before one is read, so that the processor can fetch several at once.
     """
-    views, first, arms, up = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT], 0
-    row = find_mixed_row_of(ledger, 0, context, begins)
-    kept[0] = row
-    forecast_whole(ledger, row)
-    seen = views[0, col.VIEW_WEIGHT] * ledger.cells[row, col.CELL_ARRIVALS] if row != EMPTY else 0.0
-    whole, sums = views[0, first : first + arms], views[0, first + arms :]
-    without_rows = SUM_VIEW if adds_up(ledger) else 0
-    for view in range(1, ledger.site[col.VIEWS]):
-        if view == without_rows:
-            kept[view] = EMPTY
-            continue
-        # exactness.md, "Mixed views", rows and forecasts.
-        row, up, weight = EMPTY, int(views[view, col.VIEW_UP]), views[view, col.VIEW_WEIGHT]
-        if not views[view, col.VIEW_FINE] or has_enough(ledger, int(kept[up])):
+    find_rows(ledger, context, begins, kept)
+    forecast_whole(ledger, int(kept[0]))
+    seen = read_rows(ledger, kept)
+    if adds_up(ledger):
+        forecast_sum(ledger)
+    return seen
+
+
+@compiled
+def find_rows(ledger: Ledger, context: Floats, begins: bool, kept: Floats) -> None:
+    """Find the rows of an item in all views, or begin them."""
+    views, without_rows = ledger.views, SUM_VIEW if adds_up(ledger) else EMPTY
+    for view in range(ledger.site[col.VIEWS]):
+        # exactness.md, "Mixed views", rows.
+        row, up = EMPTY, int(views[view, col.VIEW_UP])
+        if view != without_rows and (not views[view, col.VIEW_FINE] or has_enough(ledger, int(kept[up]))):
             row = find_mixed_row_of(ledger, view, context, begins)
         kept[view] = row
+
+
+@compiled
+def read_rows(ledger: Ledger, kept: Floats) -> float:
+    """Write what every view but the first forecasts, and add it up; returns how many items came where this one lies."""
+    views, first, arms, up = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT], 0
+    whole, sums, added = views[0, first : first + arms], views[0, first + arms :], views[SUM_VIEW, first + arms :]
+    row = int(kept[0])
+    seen = views[0, col.VIEW_WEIGHT] * ledger.cells[row, col.CELL_ARRIVALS] if row != EMPTY else 0.0
+    added[:] = 0.0
+    without_rows = SUM_VIEW if adds_up(ledger) else EMPTY
+    for view in range(1, ledger.site[col.VIEWS]):
+        # exactness.md, "Mixed views", forecasts.
+        row, weight, said = int(kept[view]), views[view, col.VIEW_WEIGHT], views[view, first:]
         if row != EMPTY:
             seen += weight * ledger.cells[row, col.CELL_ARRIVALS]
-            known, said = ledger.rewards[row], views[view, first:]
+            known = ledger.rewards[row]
             for arm in range(arms):
-                said[arm] = (known[arm, col.REWARD_SUM] + whole[arm]) / (known[arm, col.REWARD_COUNT] + 1.0)
+                chance = (known[arm, col.REWARD_SUM] + whole[arm]) / (known[arm, col.REWARD_COUNT] + 1.0)
+                said[arm] = chance
+                sums[arm] += weight * chance
+                added[arm] += known[arm, col.EVIDENCE]
+        elif view != without_rows:
+            up = int(views[view, col.VIEW_UP])
             for arm in range(arms):
+                said[arm] = views[up, first + arm]
                 sums[arm] += weight * said[arm]
-        else:
-            said, coarser = views[view, first:], views[up, first:]
-            for arm in range(arms):
-                said[arm] = coarser[arm]
-                sums[arm] += weight * said[arm]
-    if without_rows:
-        forecast_sum(ledger, kept)
     return float(seen)
 
 

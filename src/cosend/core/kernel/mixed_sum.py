@@ -43,37 +43,30 @@ def add_up(ledger: Ledger, kept: Floats, sums: Floats) -> int:
     for view in range(ledger.site[col.VIEWS]):
         row = int(kept[view])
         if row != EMPTY and ledger.views[view, col.VIEW_MEMORY] == 1.0:
+            known = ledger.rewards[row]
             rows += 1
             for arm in range(arms):
-                sums[arm] += ledger.rewards[row, arm, col.EVIDENCE]
+                sums[arm] += known[arm, col.EVIDENCE]
     return rows
 
 
 @compiled
-def forecast_sum(ledger: Ledger, kept: Floats) -> None:
+def forecast_sum(ledger: Ledger) -> None:
     """Make chances of what the rows of an item add up to, and add them to the mixture."""
     views, first, arms = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT]
     said, mixed, weight = views[SUM_VIEW, first:], views[0, first + arms :], views[SUM_VIEW, col.VIEW_WEIGHT]
-    add_up(ledger, kept, said)
     for arm in range(arms):
-        said[arm] = chance_of(said[arm])
-        mixed[arm] += weight * said[arm]
+        chance = chance_of(views[SUM_VIEW, first + arms + arm])
+        said[arm] = chance
+        mixed[arm] += weight * chance
 
 
 @compiled
-def learn_sum(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Floats) -> None:
-    """Move what the rows of an item add up to towards what a label says, for every arm that it scores."""
-    arms = ledger.site[col.ARM_COUNT]
-    steps = ledger.views[SUM_VIEW, col.VIEW_COLUMNS + arms :]  # room that only the first view has use for
+def find_steps(ledger: Ledger, gains: Floats, kept: Floats, steps: Floats) -> None:
+    """Find by how much a label moves what each row of an item adds, for every arm; 0 where it says nothing."""
     rows = add_up(ledger, kept, steps)
-    for each in range(arms):
-        known = gain if each == arm else others[each] if each < others.shape[0] else math.nan
-        if math.isnan(known):
-            steps[each] = 0.0
+    for arm in range(ledger.site[col.ARM_COUNT]):
+        if math.isnan(gains[arm]):
+            steps[arm] = 0.0
         else:
-            steps[each] = STEP * (min(max(known, 0.0), 1.0) - chance_of(steps[each])) / max(1, rows)
-    for view in range(ledger.site[col.VIEWS]):
-        row = int(kept[view])
-        if row != EMPTY and ledger.views[view, col.VIEW_MEMORY] == 1.0:
-            for each in range(arms):
-                ledger.rewards[row, each, col.EVIDENCE] += steps[each]
+            steps[arm] = STEP * (min(max(gains[arm], 0.0), 1.0) - chance_of(steps[arm])) / max(1, rows)
