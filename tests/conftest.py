@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays: nobody has to look through it again for what can be thrown away."""
+    """Keep what was imported and collected: nobody has to look through it again for what can be thrown away."""
     gc.collect()
     gc.freeze()
 
