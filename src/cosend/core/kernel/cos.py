@@ -21,7 +21,7 @@ from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import draws
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN, may_be_chosen, net_mean, sample_count
-from cosend.core.kernel.ledger import EMPTY, Ledger, index
+from cosend.core.kernel.ledger import EMPTY, Ledger
 from cosend.core.kernel.quotas import quota_of, training_quota
 
 Asked = npt.NDArray[np.bool_]
@@ -56,15 +56,15 @@ def lacks_training(ledger: Ledger, row: int, peer: int, quota: float) -> bool:
 @compiled
 def count_owed(ledger: Ledger, row: int, first: int, last: int, quota: float) -> int:
     """Return how many of the arms first .. last-1 have count <= quota."""
-    few = 0  # what waits only adds to a count, so that whoever has enough rewards without it is not looked at again
+    owed = 0
     for arm in range(first, last):
-        few += ledger.rewards[row, arm, col.REWARD_COUNT] <= quota
-    return count_still_owed(ledger, row, first, last, quota) if few > 0 else 0
+        owed += sample_count(ledger, row, arm) <= quota
+    return count_still_owed(ledger, row, first, last, quota) if owed > 0 else 0
 
 
 @compiled_apart
 def count_still_owed(ledger: Ledger, row: int, first: int, last: int, quota: float) -> int:
-    """Return what `count_owed` does, with what waits and without the arms that may not be chosen: rarely needed."""
+    """Return what `count_owed` does, without the arms that may not be chosen: rarely needed."""
     owed = 0
     for arm in range(first, last):
         owed += lacks_samples(ledger, row, arm, quota)
@@ -217,4 +217,4 @@ def by_quota(ledger: Ledger, row: int, step: int, asked: Asked) -> tuple[int, in
         phase, arm, candidates = in_order(ledger, row, explore_quota, train_quota, asked)
     if phase == EXPLOIT:
         arm, candidates = best_arm(ledger, row)
-    return phase, index(arm), candidates
+    return phase, arm, candidates

@@ -24,7 +24,6 @@ Floats = npt.NDArray[np.float64]
 
 MOST: Final = 2**31 - 1  # a training count saturates here, far above any quota
 EMPTY: Final = -1
-LARGEST: Final = 2**63 - 1
 
 
 class Ledger(NamedTuple):
@@ -90,15 +89,6 @@ def bytes_per_estimate(ledger: Ledger) -> float:
 
 
 @compiled
-def index(number: int) -> int:
-    """Return a number that is not negative as it is, so that the compiler knows that it is not.
-
-    Otherwise it looks at every use whether to count from the end of the array.
-    """
-    return number & LARGEST
-
-
-@compiled
 def first_slot(key: int, last: int) -> int:
     """Return where the search for a cell begins; small keys have a place of their own."""
     if key <= last:
@@ -139,7 +129,7 @@ def row_for(ledger: Ledger, key: int) -> int:
         ledger.cells[row, col.CELL_KEY] = key
         ledger.cells[row, col.CELL_BORN] = ledger.site[col.TICKETS]
         place_row(ledger, key, row)
-    return index(row)
+    return row
 
 
 @entry_point

@@ -14,7 +14,7 @@ from cosend.core.kernel.bookkeeping import BY_MIXTURE, EXPLOIT, EXPLORE, LOOK, T
 from cosend.core.kernel.cos import ASK, Asked
 from cosend.core.kernel.entry_points import EPOCH_OVER, NO_ROOM
 from cosend.core.kernel.labels import learn
-from cosend.core.kernel.ledger import EMPTY, Floats, Ints, index
+from cosend.core.kernel.ledger import EMPTY, Floats, Ints
 from cosend.core.kernel.mixed_steps import choose_mixed
 from cosend.core.kernel.partition import epoch_is_over
 from cosend.core.kernel.steps import answer, choose, hear, report
@@ -98,12 +98,10 @@ def run(
             break
         if rooms_needed(ledgers, sites):
             return NO_ROOM, 0
-        here = index(slot & last)
-        for each in range(progress[SITE], sites):
-            s = index(each)
-            item, entry = items[index(slot), s], labels.waiting[here, s]
+        for s in range(progress[SITE], sites):
+            item, entry = items[slot, s], labels.waiting[slot & last, s]
             entry[ITEM] = item
-            if item < 0:  # EMPTY; asked in this way, the compiler knows that an item is a number from 0 on
+            if item == EMPTY:
                 continue
             if epoch_is_over(ledgers.site[s]):
                 progress[SITE] = s
@@ -111,9 +109,9 @@ def run(
             if ledgers.site[s, col.ARRIVALS] == wiring.axes_at[s]:
                 progress[SITE] = s
                 return AXES_COME, s
-            kept = labels.kept[here, s]
+            kept = labels.kept[slot & last, s]
             arrive(ledgers, wiring, s, contexts, item, asked, entry, kept)
-            leave_trace(trace, index(slot), s, entry)
+            leave_trace(trace, slot, s, entry)
             if delay_of(labels, slot, s) == 0:
                 label(ledgers, wiring, s, contexts, gains, entry, kept)
         progress[SLOT], progress[SITE] = slot + 1, 0
@@ -123,10 +121,9 @@ def run(
 @compiled
 def leave_trace(trace: Trace, slot: int, s: int, entry: Ints) -> None:
     """Write down for whoever looks at the replay what was chosen."""
-    kind, arm, function = entry[KIND], entry[ARM], entry[FUNCTION]
-    trace.phases[slot, s] = EXPLORE if kind == LOOK else kind
-    trace.arms[slot, s] = arm
-    trace.functions[slot, s] = function
+    trace.phases[slot, s] = EXPLORE if entry[KIND] == LOOK else entry[KIND]
+    trace.arms[slot, s] = entry[ARM]
+    trace.functions[slot, s] = entry[FUNCTION]
 
 
 @compiled
@@ -211,7 +208,7 @@ def write_down(
 ) -> None:
     """Let the arm answer, and write down what waits for the label."""
     site = ledgers.site[s]
-    entry[ROW], entry[ARM], entry[KIND], entry[PEER_ROW] = row, arm, outcome, EMPTY
+    entry[ROW], entry[ARM], entry[KIND], entry[ITEM], entry[PEER_ROW] = row, arm, outcome, item, EMPTY
     entry[TICKET], entry[ARRIVAL] = site[col.TICKETS], site[col.ARRIVALS]
     if arm < site[col.OWN_COUNT]:
         entry[FUNCTION] = wiring.first_functions[s] + arm
@@ -248,16 +245,15 @@ def hand_out(
         delay = delay_of(labels, slot, s)
         if slot + delay > now or (delay == 0 and slot == now):
             return
-        here = index(slot & last)
-        if delay > 0 and labels.waiting[here, s, ITEM] >= 0:
-            label(ledgers, wiring, s, contexts, gains, labels.waiting[here, s], labels.kept[here, s])
+        if delay > 0 and labels.waiting[slot & last, s, ITEM] != EMPTY:
+            label(ledgers, wiring, s, contexts, gains, labels.waiting[slot & last, s], labels.kept[slot & last, s])
         progress[HANDED_OUT] += 1
 
 
 @compiled
 def divided(number: int, sites: int) -> tuple[int, int]:
     """Return slot and site; most replays that are in a hurry have one site, and a division takes its time."""
-    return (index(number), 0) if sites == 1 else (index(number // sites), index(number % sites))
+    return (number, 0) if sites == 1 else (number // sites, number % sites)
 
 
 @compiled
