@@ -5,8 +5,13 @@ RUNS := .venv/.runs
 DEMO := .venv/.demo
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal
-SOON := -p no:schemathesis  # loading it takes a second in every process, and only claims use it
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+# Loading this plugin takes a second in every process, and only claims use it.
+SOON := -p no:schemathesis
+
+UNITS = NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not compiled and not claims' $(SOON) --cov --cov-report=term-missing:skip-covered
+COMPILED = $(PYTEST) -m 'compiled and not claims' $(SOON)
+SECOND := .venv/.compiled.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo test claims check docs tables bench screenshots format clean
@@ -43,13 +48,15 @@ run: $(RUNS) ## play three clinics that learn whom to ask, and write a report
 demo: $(DEMO) ## four sites that ask each other, with live traffic and a dashboard, until Ctrl-C
 	@$(BIN)/cosend demo
 
-test: $(READY) ## unit tests without the compiler, with the coverage of the core; then what needs the compiler
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not compiled and not claims' $(SOON) --cov --cov-report=term-missing:skip-covered
-	$(PYTEST) -m 'compiled and not claims' $(SOON)
+# Both parts at once, because each of them waits now and then; the second is shown when the first is done.
+test: $(READY) ## unit tests without the compiler, with the coverage of the core; beside them what needs the compiler
+	@echo "$(COMPILED)"; $(COMPILED) >$(SECOND) 2>&1 & second=$$!; \
+	 echo "$(UNITS)"; $(UNITS); units=$$?; wait $$second; compiled=$$?; cat $(SECOND); \
+	 exit $$((units ? units : compiled))
 
 claims: $(READY) ## check again what the documentation says about data and regret
-	$(PYTEST) -m 'claims'
-	COSEND_MORE_EXAMPLES=3 $(PYTEST) -m 'compiled and not claims' tests/core/test_*twin.py
+	$(PYTEST) -n 3 -m 'claims'
+	COSEND_MORE_EXAMPLES=3 $(PYTEST) -n 3 -m 'compiled and not claims' tests/core/test_*twin.py
 
 check: $(READY) ## style, types, layers
 	$(BIN)/ruff format --check .

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
+import pkgutil
 import re
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,10 +31,32 @@ TRACED = [
     ROOT / "tests" / "test_bad_input.py",
 ]
 
+FIRST = ["test_compiled.py", "test_network_killed.py", "test_log_killed.py", "test_service_model.py"]
+TRACING = pytest.StashKey["Tracing"]()
+
 settings.register_profile(
     "cosend", deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ
 )
 settings.load_profile("cosend")
+
+
+class Tracing:
+    """The tracer of the coverage, if it is measured; it is on only where somebody says so."""
+
+    def __init__(self) -> None:
+        self.here, self.in_threads = sys.gettrace(), threading.gettrace()
+
+    def on(self) -> None:
+        """Let it see what runs from here on."""
+        sys.settrace(self.here)
+        if self.in_threads:
+            threading.settrace(self.in_threads)
+
+    def off(self) -> None:
+        """Let nothing see it, here and in new threads."""
+        sys.settrace(None)
+        threading.settrace(None)
+
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background; children would not hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,20 +76,43 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what compiles everything, which takes half a minute the first time, beside all the others."""
-    items.sort(key=lambda item: item.path.name != "test_compiled.py")
+    """Begin with what compiles everything and with what waits longest, beside all the others."""
+    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected: nobody has to look through it again for what can be thrown away."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Trace the import of the core, and then nothing before the first test that is there for it."""
+    session.config.stash[TRACING] = tracing = Tracing()
+    if tracing.here:
+        core = importlib.import_module("cosend.core")
+        for module in pkgutil.walk_packages(core.__path__, "cosend.core."):
+            importlib.import_module(module.name)
+        tracing.off()
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Measure coverage only in the tests that are there for it; the marker `no_cover` goes on tracing in workers."""
-    tracer = sys.gettrace()
-    pauses = item.config.pluginmanager.hasplugin("_cov") and not any(map(item.path.is_relative_to, TRACED))
-    if pauses:
-        sys.settrace(None)
+    tracing = item.config.stash[TRACING]
+    traced = tracing.here and any(map(item.path.is_relative_to, TRACED))
+    if traced:
+        tracing.on()
     yield
-    if pauses:
-        sys.settrace(tracer)
+    if traced:
+        tracing.off()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Give coverage its tracer back, which it warns about if it does not find it."""
+    session.config.stash[TRACING].on()
 
 
 @pytest.fixture(scope="session")

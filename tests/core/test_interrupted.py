@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from cosend import CoS, Learner, Patience
+from cosend import CoS, LabelledData, Learner, MixedViews, Patience, ZoomingKLUCB
 from cosend.core.kernel import columns as col
+from cosend.core.policy.parts import Policy
 from tests.policies import everything
 
 pytestmark = pytest.mark.compiled  # a compiled call is what nothing can interrupt
@@ -115,3 +116,60 @@ def test_a_learner_that_was_interrupted_goes_on_as_if_it_had_not_been(policy: Co
         assert everything(learner) == everything(steady)
         line += 1
     assert line > 30
+
+
+CHANGES: dict[str, Callable[[Learner], object]] = {
+    "a classifier joins": lambda learner: learner.add_own("c", 0.1),
+    "a peer joins": lambda learner: learner.add_peer("far", 0.1, 3),
+    "a classifier leaves": lambda learner: learner.remove("a"),
+    "a peer leaves": lambda learner: learner.remove("there"),
+    "cost": lambda learner: learner.set_cost("b", 0.3),
+    "pause": lambda learner: learner.pause("a"),
+    "resume": lambda learner: learner.resume("b"),
+}
+
+
+@pytest.mark.parametrize("policy", [CoS(slices=3), MixedViews(), ZoomingKLUCB()], ids=["CoS", "MixedViews", "Zooming"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_of_the_arms_is_made_wholly_or_not_at_all(change: Callable[[Learner], object], policy: Policy) -> None:
+    def new() -> Learner:
+        learner = Learner("here", own={"a": 0.0, "b": 0.0}, peers={"there": 0.1}, policy=policy)
+        learner.pause("b")
+        for n in range(9):
+            told = {"there": LabelledData(9, 9)}
+            learner.registry.notes[learner.choose(n / 9, told).id] = n  # type: ignore[union-attr]
+        learner.answer(0.2, caller="there", request=1, training=True)
+        learner.learn(2, 1.0)
+        return learner
+
+    old, changed, line = new(), new(), 1
+    change(changed)
+    before, after = ((everything(each), each.registry.notes) for each in (old, changed))
+    assert before != after
+    seen = [0, 0]
+    while interrupted(partial(change, learner := new()), line):
+        left = everything(learner), learner.registry.notes
+        assert left in (before, after)
+        seen[left == after] += 1
+        if left == before:
+            change(learner)
+            assert (everything(learner), learner.registry.notes) == after
+        learner.choose(0.4, {peer: LabelledData(9, 9) for peer in learner.arms.peers})
+        line += 1
+    assert seen[0] > 5
+
+
+def test_axes_come_wholly_or_not_at_all() -> None:
+    def new() -> Learner:
+        learner = Learner("here", own={"a": 0.0, "b": 0.0}, dimensions=2, policy=MixedViews())
+        learner.choose_many([(0.1, 0.9), (0.5, 0.5)])
+        return learner
+
+    changed, line = new(), 1
+    changed.add_axes(2)
+    before, after = everything(new()), everything(changed)
+    while interrupted(partial((learner := new()).add_axes, 2), line):
+        assert everything(learner) in (before, after)
+        learner.choose((0.3,) * learner.dimensions)
+        line += 1
+    assert line > 5

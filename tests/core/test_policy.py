@@ -67,6 +67,12 @@ def test_reading_facts_leaves_them_as_they_are(name: str) -> None:
     assert json.dumps(facts) == before
 
 
+def test_settings_of_numpy_are_kept_as_python_s_own() -> None:
+    cells: Any = np.int64(9)
+    policy = ZoomingKLUCB(max_cells=cells)
+    assert (policy.max_cells, type(policy.max_cells)) == (9, int)
+
+
 def test_a_policy_cannot_be_changed_once_it_is_built() -> None:
     for policy in ALL.values():
         with pytest.raises(FrozenInstanceError):

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cosend.cli.main import app
 from cosend.errors import NoAnswer
 from cosend.node.flight import Decided
 from cosend.node.node import Node
@@ -152,10 +154,12 @@ def test_a_worker_says_what_is_wrong_before_it_starts(tmp_path: Path) -> None:
     file = write_network(tmp_path, NETWORK, MODELS)
 
     def said(*arguments: str) -> str:
-        done = cosend("worker", file, *arguments, folder=tmp_path)
-        assert done.returncode == 2
+        done = CliRunner().invoke(app, ["worker", str(file), *arguments])
+        assert (done.exit_code, type(done.exception)) == (2, SystemExit)
         return done.stderr
 
+    as_typed = cosend("worker", file, "--site", "north", folder=tmp_path)
+    assert (as_typed.returncode, as_typed.stderr) == (2, said("--site", "north"))
     assert "network.servers: workers are reached over NATS" in said("--site", "north")
     assert "with workers = true (forest), got 'tree'" in said(
         "--site", "north", "--classifier", "tree", "--nats", "nats://127.0.0.1:1"

@@ -43,6 +43,11 @@ class Playing(Protocol):
         ...
 
 
+def knows(site: Site, peer: Site) -> bool:
+    """Tell whether a site has a peer already."""
+    return peer.name in site.learner.arms.peers and site.peers.get(peer.name) is peer
+
+
 class Network:
     """Sites that are each other's peers.
 
@@ -85,24 +90,32 @@ class Network:
         return network_table(self.sites.values())
 
     def add(self, site: Site) -> None:
-        """Let a site join; it and all others become peers."""
+        """Let a site join; it and all others become peers.
+
+        Ctrl-C leaves every site whole; called again, this does what is left of it, and so does `remove`.
+        """
         check_kind("a site of a network", site, Site, "a Site")
         self._check(site, list(self.sites.values()))
         costs = {other: (self._cost(other, site.name), self._cost(site.name, other)) for other in self.sites}
         for name, other in self.sites.items():
             to_new, to_other = costs[name]
-            other.add_peer(site.name, site, to_new, functions=len(site.classifiers))
-            site.add_peer(name, other, to_other, functions=len(other.classifiers))
+            if not knows(other, site):
+                other.add_peer(site.name, site, to_new, functions=len(site.classifiers))
+            if not knows(site, other):
+                site.add_peer(name, other, to_other, functions=len(other.classifiers))
         self.sites[site.name] = site
 
     def remove(self, name: str) -> None:
         """Let a site leave; the others forget it, and it forgets them."""
         if name not in self.sites:
             raise NetworkError(f"the network has no site {name!r}: it has {', '.join(self.sites)}")
-        site = self.sites.pop(name)
+        site = self.sites[name]
         for other in self.sites.values():
-            other.remove(name)
-            site.remove(other.name)
+            if name in other.learner.arms.peers:
+                other.remove(name)
+            if other.name in site.learner.arms.peers:
+                site.remove(other.name)
+        del self.sites[name]
 
     def run(self, streams: Mapping[str, Iterable[tuple[Any, Any]]], *, label_delay: int = 1) -> Iterator[Turn]:
         """Play streams of (item, truth), one item at every site in turn, until all have ended.
@@ -142,7 +155,7 @@ class Network:
             if other.name == site.name:
                 raise NetworkError(f"two sites have the name {site.name!r}: names must differ")
             for one, two in ((site, other), (other, site)):
-                if one.name in two.learner.arms.names:
+                if one.name in two.learner.arms.names and not knows(two, one):
                     raise NetworkError(f"site {two.name!r} has an arm {one.name!r} already, the name of another site")
             self._cost(site.name, other.name)
             self._cost(other.name, site.name)

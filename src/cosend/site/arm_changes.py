@@ -12,12 +12,12 @@ class ArmChanges(Transitions):
 
     def add_local(self, name: str, cost: float = 0.0) -> None:
         """Add a local classifier; what is known of the other arms stays."""
-        self._change(self.learner.add_own, name, cost)
+        self._become(lambda draft: draft.learner.add_own(name, cost))
         self._write(events.ArmAdded(name, float(cost)))
 
     def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
         """Add a peer that announces this many classifiers; what is known of the other arms stays."""
-        self._change(self.learner.add_peer, name, cost, functions)
+        self._become(lambda draft: draft.learner.add_peer(name, cost, functions))
         self._write(events.ArmAdded(name, float(cost), functions))
 
     def remove(self, name: str) -> list[Forward]:
@@ -25,16 +25,21 @@ class ArmChanges(Transitions):
 
         Returns what it must be told if it is a peer that was promised labels.
         """
-        number = self.learner.arms.number(name)
-        waiting = [(entry.id, entry.arm, entry.kind) for entry in self.learner.registry.of_arm(number)]
-        self._change(self.learner.arms.check_may_leave, name)
-        forwards = self._gone(*zip(*waiting, strict=True)) if waiting else []
-        asked = self.served.of_caller(name) if name in self.learner.arms.peers else []
-        self.learner.remove(name)
-        self._forget_scores(name)
-        self.learner.withdraw_many(asked)
-        self.served.forget(asked)
+        forwards = self._become(lambda draft: draft._removed(name))
         self._write(events.ArmRemoved(name))
+        return forwards
+
+    def _removed(self, name: str) -> list[Forward]:
+        arms, registry = self.learner.arms, self.learner.registry
+        waiting = registry.of_arm(arms.number(name))
+        self.learner.remove(name)
+        ids, numbers, kinds = ([getattr(entry, each) for entry in waiting] for each in ("id", "arm", "kind"))
+        forwards = self._gone(ids, numbers, kinds, arms)
+        asked = self.served.of_caller(name) if name in arms.peers else []
+        self._forget_scores(name)
+        # Ctrl-C while an answer was taken back may have left one that waits no longer.
+        self.learner.withdraw_many([ticket for ticket in asked if ticket in self.learner.registry])
+        self.served.forget(asked)
         return forwards
 
     def _forget_scores(self, name: str) -> None:
@@ -46,15 +51,15 @@ class ArmChanges(Transitions):
 
     def pause(self, name: str) -> None:
         """Choose an arm no longer until `resume`; what was learnt of it is kept."""
-        self._change(self.learner.pause, name)
+        self._become(lambda draft: draft.learner.pause(name))
         self._write(events.ArmPaused(name))
 
     def resume(self, name: str) -> None:
         """Let an arm be chosen again, with what was known of it."""
-        self._change(self.learner.resume, name)
+        self._become(lambda draft: draft.learner.resume(name))
         self._write(events.ArmResumed(name))
 
     def set_cost(self, name: str, cost: float) -> None:
         """Change what using an arm costs from now on."""
-        self._change(self.learner.set_cost, name, cost)
+        self._become(lambda draft: draft.learner.set_cost(name, cost))
         self._write(events.CostChanged(name, float(cost)))

@@ -17,6 +17,13 @@ class ServedRequests:
         self._tickets: dict[str, dict[int, int]] = {}  # by caller and request
         self._askers: dict[int, tuple[str, int]] = {}
 
+    def draft(self) -> ServedRequests:
+        """Return a copy that can be changed while this one stays as it is."""
+        other = ServedRequests()
+        other._tickets = {caller: known.copy() for caller, known in self._tickets.items()}
+        other._askers = self._askers.copy()
+        return other
+
     def is_empty(self) -> bool:
         """Tell whether nothing waits to be taught."""
         return not self._askers

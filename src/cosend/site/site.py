@@ -239,9 +239,10 @@ class Site(Kept, Trusting, Tallied):
     def add_classifier(self, name: str, model: Any, cost: float = 0.0) -> None:
         """Add a local classifier."""
         classifier = as_classifier(model)
-        self.rules.add_local(name, cost)
-        self.classifiers[name] = classifier
+        self.learner.arms.check_new(name, cost)
+        self.classifiers[name] = classifier  # first: whatever can be chosen must be there, also after Ctrl-C
         self._look_at_classifiers()
+        self.rules.add_local(name, cost)
 
     def add_peer(self, name: str, peer: Peer, cost: float = 0.0, functions: int = 1) -> None:
         """Add a peer that announces this many classifiers."""
@@ -249,8 +250,9 @@ class Site(Kept, Trusting, Tallied):
             raise NetworkError(f"site {name!r} cannot be its own peer")
         for verb in ("report", "serve", "teach"):
             check_callable(f"{verb} of peer {name!r}", getattr(peer, verb, None), "a method of the peer, as of a Site")
+        self.learner.arms.check_new(name, cost, functions)
+        self.peers[name] = peer  # first, for the same reason
         self.rules.add_peer(name, cost, functions)
-        self.peers[name] = peer
 
     def remove(self, name: str) -> None:
         """Remove a local classifier or a peer; decisions that wait for its reward are dropped, and answers to it."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from itertools import repeat
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from cosend.core.kernel.bookkeeping import TAUGHT, TRAIN
+from cosend.core.learner.arms import Arms
 from cosend.core.learner.learner import Learner
 from cosend.errors import CosendError, StateError
 from cosend.site.events import Event, Journal
@@ -51,6 +53,20 @@ class Transitions:
             self._unwritten = self._unwritten and self.learner.last_id != before
             raise
 
+    def _become(self, change: Callable[[Self], T]) -> T:
+        """Change a draft of the state, and become the draft in one statement that calls nothing.
+
+        Whatever interrupts this comes before it, when nothing has changed, or after it: then the state is the new one,
+        whole, and if there is a journal it is behind, as in `_change`.
+        """
+        if self.journal is not None:
+            self.check_written()
+        draft, is_behind = copy(self), self.journal is not None
+        draft.learner, draft.served, draft.journal = copy(self.learner), self.served.draft(), None
+        result = change(draft)
+        self.learner.__dict__, self.served, self._unwritten = draft.learner.__dict__, draft.served, is_behind
+        return result
+
     def _begin(self) -> None:
         """Begin a change, which ends with `_write`; raises if an earlier one was interrupted before that."""
         if self.journal is not None:
@@ -78,17 +94,26 @@ class Transitions:
     def forget_overdue(self) -> list[Forward]:
         """Forget what became overdue, and return what peers are to be told: no label will come for it."""
         overdue = self.learner.registry.take_overdue()
-        return self._gone(*zip(*overdue, strict=True)) if overdue else []
+        if not overdue:
+            return []
+        ids, arms, kinds = zip(*overdue, strict=True)
+        return self._gone(ids, arms, kinds)
 
-    def _gone(self, ids: Sequence[int], arms: Sequence[int], kinds: Sequence[int]) -> list[Forward]:
-        """Forget the notes of what waits no longer, and return what peers are to be told."""
+    def _gone(
+        self, ids: Sequence[int], arms: Sequence[int], kinds: Sequence[int], of: Arms | None = None
+    ) -> list[Forward]:
+        """Forget the notes of what waits no longer, and return what peers are to be told.
+
+        The numbers are those of these arms, or else of those that there are now.
+        """
         self.learner.forget_notes(ids)
         if TAUGHT in kinds:
             self.served.forget([ticket for ticket, kind in zip(ids, kinds, strict=True) if kind == TAUGHT])
         always = self.learner.policy.share_labels == "always"
         if not always and TRAIN not in kinds:  # nothing was promised
             return []
-        names, own = self.learner.arms.names, len(self.learner.arms.own)
+        known = of or self.learner.arms
+        names, own = known.names, len(known.own)
         return [
             FORWARD((names[arm], self.name, ticket, None, True))
             for ticket, arm, kind in zip(ids, arms, kinds, strict=True)

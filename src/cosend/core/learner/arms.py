@@ -55,17 +55,14 @@ class Arms:
 
     def add_own(self, name: str, cost: float) -> int:
         """Add a local classifier and return its column."""
-        self._check_new(name, cost)
+        self.check_new(name, cost)
         self.own[name] = float(cost)
         self._in_order()
         return self.names.index(name)
 
     def add_peer(self, name: str, cost: float, functions: int = 1) -> int:
         """Add a peer and return its column."""
-        self._check_new(name, cost)
-        check_whole("functions", functions)
-        if functions > MOST:
-            raise SettingError("functions", functions, f"at most {MOST}")
+        self.check_new(name, cost, functions)
         self.peers[name] = float(cost)
         self.functions[name] = functions
         self._in_order()
@@ -95,7 +92,8 @@ class Arms:
         self._in_order()
         return number
 
-    def _check_new(self, name: Any, cost: float) -> None:
+    def check_new(self, name: Any, cost: float, functions: int = 1) -> None:
+        """Raise unless an arm of this name and cost may join; a peer announces some functions."""
         if not isinstance(name, str) or not name:
             raise ArmError(f"an arm of site {self.site!r} must have a name, got {name!r}")
         if name == self.site:
@@ -103,6 +101,9 @@ class Arms:
         if name in self.own or name in self.peers:
             raise ArmError(f"site {self.site!r} has an arm {name!r} already: names must differ")
         check_unit("cost", cost, f"arm {name!r} of site {self.site!r}")
+        check_whole("functions", functions)
+        if functions > MOST:
+            raise SettingError("functions", functions, f"at most {MOST}")
 
     def _in_order(self) -> None:
         """Line names and costs up as the columns are."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from copy import copy, deepcopy
+from typing import Final, Self
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from cosend.core.kernel.cos import Asked
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
+from cosend.core.learner.registry import Registry
 from cosend.core.policy.parts import Policy
 from cosend.errors import SettingError
 
@@ -18,11 +21,16 @@ MOST_FEATURES: Final = 900  # that get axes: a view of one of them is a bit of a
 
 
 class Changing:
-    """The part of a learner that changes its arms and axes; what is known of the others stays."""
+    """The part of a learner that changes its arms and axes; what is known of the others stays.
+
+    A change is made in a draft, a copy that nobody else knows, and the learner becomes the draft in one statement that
+    calls nothing: Ctrl-C comes before or after it. Where only costs change, all else is shared with the draft.
+    """
 
     policy: Policy
     arms: Arms
     memory: Memory
+    registry: Registry
     dimensions: int
     features: list[int]
     _context: Floats
@@ -30,40 +38,58 @@ class Changing:
 
     def add_own(self, name: str, cost: float = 0.0) -> None:
         """Add a local classifier; what is known of the other arms stays."""
-        self._joined(self.arms.add_own(name, cost))
+        self._join(lambda arms: arms.add_own(name, cost))
 
     def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
         """Add a peer that announces this many classifiers; what is known of the other arms stays."""
-        self._joined(self.arms.add_peer(name, cost, functions))
+        self._join(lambda arms: arms.add_peer(name, cost, functions))
 
-    def _joined(self, number: int) -> None:
-        self.memory.insert(number)
-        self._asked = np.zeros(len(self.arms), np.bool_)
+    def _join(self, add: Callable[[Arms], int]) -> None:
+        arms = deepcopy(self.arms)
+        number = add(arms)
+        draft = self._draft(arms)
+        draft.memory.insert(number)
+        self.__dict__ = draft.__dict__
+
+    def _draft(self, arms: Arms) -> Self:
+        draft = copy(self)
+        draft.arms, draft.memory, draft.features = arms, self.memory.draft(arms), self.features.copy()
+        draft.registry, draft._asked = draft.memory.registry, np.zeros(len(arms), np.bool_)
+        return draft
+
+    def _with_costs(self, arms: Arms) -> Self:
+        draft = copy(self)
+        draft.arms, draft.memory = arms, self.memory.with_costs(arms)
+        return draft
 
     def remove(self, name: str) -> list[int]:
         """Remove an arm; decisions that wait for its reward are dropped, and their ids returned."""
-        gone = self.memory.delete(self.arms.remove(name))
-        self._asked = np.zeros(len(self.arms), np.bool_)
+        arms = deepcopy(self.arms)
+        number = arms.remove(name)
+        draft = self._draft(arms)
+        gone = draft.memory.delete(number)
         for ticket in gone:
-            self.memory.registry.notes.pop(ticket, None)
+            draft.registry.notes.pop(ticket, None)
+        self.__dict__ = draft.__dict__
         return gone
 
     def set_cost(self, name: str, cost: float) -> None:
         """Change the cost of an arm from now on."""
-        self.arms.set_cost(name, cost)
-        self.memory.costs_changed()
+        arms = deepcopy(self.arms)
+        arms.set_cost(name, cost)
+        self.__dict__ = self._with_costs(arms).__dict__
 
     def pause(self, name: str) -> None:
         """Choose an arm no longer until `resume`; what was learnt of it is kept, and what waits for it goes on."""
-        self.arms.number(name)
-        self.arms.paused.add(name)
-        self.memory.costs_changed()
+        arms = deepcopy(self.arms)
+        arms.paused.add(arms.names[arms.number(name)])
+        self.__dict__ = self._with_costs(arms).__dict__
 
     def resume(self, name: str) -> None:
         """Let an arm be chosen again, with what was known of it."""
-        self.arms.number(name)
-        self.arms.paused.discard(name)
-        self.memory.costs_changed()
+        arms = deepcopy(self.arms)
+        arms.paused.discard(arms.names[arms.number(name)])
+        self.__dict__ = self._with_costs(arms).__dict__
 
     def add_axes(self, count: int) -> None:
         """Add so many axes behind the others, of features that are known now; what is known stays."""
@@ -71,7 +97,9 @@ class Changing:
         if not self.policy.mixes or sum(self.features) + count > MOST_FEATURES:
             allowed = f"added to MixedViews, and at most {MOST_FEATURES} in all"
             raise SettingError("axes", count, allowed)
-        self.memory.add_axes(self.dimensions, count)
-        self.features.append(count)
-        self.dimensions += count
-        self._context = np.zeros(self.dimensions)
+        draft = self._draft(deepcopy(self.arms))
+        draft.memory.add_axes(self.dimensions, count)
+        draft.features.append(count)
+        draft.dimensions += count
+        draft._context = np.zeros(draft.dimensions)
+        self.__dict__ = draft.__dict__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,21 @@ class Memory:
         arrays = (*ledger, table.entries, table.contexts)
         # In one statement that calls nothing: Ctrl-C comes before or after it, and all three belong together.
         self.ledger, self.registry.table, self.arrays = ledger, table, arrays
+
+    def draft(self, arms: Arms) -> Memory:
+        """Return a copy that can be changed while this one stays as it is, for a copy of the arms."""
+        other = copy(self)
+        other.arms, other.registry = arms, self.registry.draft()
+        other.use(deepcopy(self.ledger))
+        return other
+
+    def with_costs(self, arms: Arms) -> Memory:
+        """Return the same memory with the costs of these arms; an arm that is paused costs more than any other."""
+        other = copy(self)
+        costs = np.array(arms.effective_costs())
+        other.arms, other.ledger = arms, self.ledger._replace(costs=costs)
+        other.arrays = (*self.arrays[:2], costs, *self.arrays[3:])
+        return other
 
     def without(self, out: Collection[int]) -> entry_points.Arrays:
         """Return the arrays for one choice in which some arms, by number, may not be chosen; nothing changes."""
@@ -146,10 +161,6 @@ class Memory:
         self._write_settings()
         self.use(ledger)
 
-    def costs_changed(self) -> None:
-        """Take over the costs of the arms; an arm that is paused costs more than any other."""
-        self.ledger.costs[:] = self.arms.effective_costs()
-
     def _reshape(self, change: Callable[[Any, int], Any]) -> None:
         ledger = self.ledger
         self.ledger = ledger._replace(
@@ -161,7 +172,7 @@ class Memory:
         self.use(self.ledger)
 
     def _write_settings(self) -> None:
-        self.costs_changed()
+        self.ledger.costs[:] = self.arms.effective_costs()
         self.ledger.site[col.OWN_COUNT] = len(self.arms.own)
         self.ledger.site[col.ARM_COUNT] = len(self.arms)
         self.policy.write_to(self.ledger, self.dimensions, self.arms.announced_functions())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -78,6 +79,13 @@ class Registry:
         self.table = new_waiting(desk, axes, patience.wait_limit, patience.max_waiting)
         self.notes: dict[int, Any] = {}
         self._overdue: list[tuple[int, int, int]] = []
+
+    def draft(self) -> Registry:
+        """Return a copy that can be changed while this one stays as it is."""
+        other = copy(self)
+        other.table = self.table._replace(entries=self.table.entries.copy(), contexts=self.table.contexts.copy())
+        other.notes, other._overdue = self.notes.copy(), self._overdue.copy()
+        return other
 
     def __len__(self) -> int:
         return int(self.table.desk[col.WAIT_COUNT])
