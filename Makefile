@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 # Loading this plugin takes a second in every process, and only claims use it.
 SOON := -p no:schemathesis
 
-UNITS = NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not compiled and not claims' $(SOON) --cov --cov-report=term-missing:skip-covered
+UNITS = NUMBA_DISABLE_JIT=1 $(PYTEST) -n 3 -m 'not compiled and not claims' $(SOON) --cov --cov-report=term-missing:skip-covered
 COMPILED = $(PYTEST) -m 'compiled and not claims' $(SOON)
 SECOND := .venv/.compiled.txt
 
