@@ -150,7 +150,7 @@ class Context(_Axis):
 
     def read(self, items: Sequence[Any]) -> Column:
         """Return the feature of every item, scaled unless it is to be ranked."""
-        if self.scale == "linear" and len(items) >= MANY:
+        if len(items) >= MANY and self.scale == "linear":
             places = scaled_column(feature_column(items, self.feature), *(self.range or LOG_RANGE))
             if places is not None:
                 return places

@@ -103,6 +103,10 @@ class LateLabels:
         tickets = [*decisions]
         if {*map(type, tickets)} != {int}:
             tickets = [int(each) if isinstance(each, np.integer) else each for each in tickets]
+        if len(tickets) == 1:
+            waited = self._look_at(tickets[0])
+            if waited[0] != NOTHING_WAITS:
+                return tickets, [waited]
         found = self.find(tickets)
         if NOTHING_WAITS in map(ARM, found):
             raise self.no_label_wanted(next(each for each, (arm, *_) in zip(tickets, found, strict=True) if arm < 0))
@@ -218,7 +222,9 @@ class LateLabels:
     def forget_notes(self, tickets: Sequence[int]) -> None:
         """Forget the notes of ids that wait no longer."""
         notes = self.registry.notes
-        if notes:
+        if notes and len(tickets) == 1:
+            notes.pop(tickets[0], None)
+        elif notes:
             deque(map(notes.pop, tickets, repeat(None)), 0)  # a loop without a line of Python for each
 
     def take_overdue(self) -> list[int]:
