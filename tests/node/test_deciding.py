@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from cosend.errors import ContextError
 from cosend.node.arrivals import MOST_AT_ONCE
 from cosend.node.flight import Decided
 from cosend.node.node import Node
+from cosend.node.setup import Setup
 from cosend.site.events import Chosen
 from cosend.site.wire import decode
 from tests.node.sites import run, running, setup_of
@@ -98,9 +100,13 @@ def test_the_name_of_a_bad_item_can_be_used_again(tmp_path: Path) -> None:
     run(work())
 
 
-def test_many_requests_of_one_moment_are_chosen_for_in_turns_and_in_their_order(tmp_path: Path) -> None:
+def with_a_peer() -> Setup:
+    return replace(setup_of(), peers={"south": (0.5, 1)})
+
+
+def test_with_peers_many_requests_of_one_moment_are_chosen_for_in_turns_and_in_their_order(tmp_path: Path) -> None:
     async def work() -> None:
-        async with running(setup_of(), tmp_path) as node:
+        async with running(with_a_peer(), tmp_path) as node:
             third = MOST_AT_ONCE // 3
             results = await at_once(node, *[ages(*range(third)) for _ in range(9)])
             assert [int(each.id) for result in results for each in result] == [*range(1, 9 * third + 1)]
@@ -109,10 +115,19 @@ def test_many_requests_of_one_moment_are_chosen_for_in_turns_and_in_their_order(
     run(work())
 
 
-def test_one_large_request_is_chosen_for_at_once(tmp_path: Path) -> None:
+def test_with_peers_one_large_request_is_chosen_for_at_once(tmp_path: Path) -> None:
     async def work() -> None:
-        async with running(setup_of(), tmp_path) as node:
+        async with running(with_a_peer(), tmp_path) as node:
             await at_once(node, ages(*([1] * 3 * MOST_AT_ONCE)), ages(2))
             assert chosen(node) == [3 * MOST_AT_ONCE, 1]
+
+    run(work())
+
+
+def test_without_peers_all_requests_of_one_moment_are_chosen_for_together(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(setup_of(), tmp_path) as node:
+            await at_once(node, *[ages(*([1] * MOST_AT_ONCE)) for _ in range(3)])
+            assert chosen(node) == [3 * MOST_AT_ONCE]
 
     run(work())

@@ -1,6 +1,7 @@
 """Items that come: those of several requests are read together, and a bad one fails its own request.
 
-Not all at once: peers and the disk would wait for all of them to be chosen for, and then this site for them.
+A site that has peers does not take all at once: they would wait for all of them to be chosen for, and then this site
+for them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from cosend.node.flight import Request
 from cosend.node.requests import Requests
 from cosend.site.context import Axis, Column, read_columns
 
-MOST_AT_ONCE: Final = 256  # items of several requests; one request alone may have more
+MOST_AT_ONCE: Final = 256  # items of several requests where there are peers; one request alone may have more
 
 
 class Arrivals:
@@ -31,9 +32,10 @@ class Arrivals:
         """Take one more."""
         self._new.append(request)
 
-    def take(self) -> tuple[list[Request], list[Column]]:
-        """Return the requests that have waited longest, and what the axes read off their items."""
-        count = items = 0
+    def take(self, *, all_at_once: bool) -> tuple[list[Request], list[Column]]:
+        """Return the requests that have waited longest, or all, and what the axes read off their items."""
+        count = len(self._new) if all_at_once else 0
+        items = 0
         while count < len(self._new) and items < MOST_AT_ONCE:
             items += len(self._new[count].items)
             count += 1

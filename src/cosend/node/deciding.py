@@ -100,8 +100,8 @@ class Deciding:
         self._scheduled = False
         if self._closed:
             return
-        (new, columns), again, told = self._arrivals.take(), self._again, self._told
-        self._again, self._told = [], []
+        new, columns = self._arrivals.take(all_at_once=not self.rules.learner.arms.peers)
+        again, told, self._again, self._told = self._again, self._told, [], []
         if self._arrivals:
             self._wake(turns=TURNS)
         uses: Uses = {}
