@@ -24,7 +24,8 @@ def read_arrays(learners: Sequence[Learner], contexts: Any, gains: Any, items: A
     except (TypeError, ValueError) as error:
         raise ContextError(f"contexts must be numbers [item, axis]: {error}") from error
     if items is None:
-        items = np.repeat(np.arange(len(contexts), dtype=np.int32)[:, None], len(learners), axis=1)
+        items = np.arange(len(contexts), dtype=np.int32)[:, None]
+        items = items if len(learners) == 1 else np.repeat(items, len(learners), axis=1)
     return contexts, _numbers("gains", gains, "biuf", "numbers"), _numbers("items", items, "iu", "whole numbers")
 
 
@@ -72,10 +73,8 @@ def _check_arrays(learners: Sequence[Learner], functions: int, contexts: Floats,
         raise ContextError(
             f"contexts must be [item, {sorted(dimensions)} axes], got an array of shape {contexts.shape}"
         )
-    lacks = np.isnan(contexts) & all(learner.policy.mixes for learner in learners)
-    if not ((contexts >= 0.0) & (contexts <= 1.0) | lacks).all():
-        item, axis = np.argwhere(~((contexts >= 0.0) & (contexts <= 1.0) | lacks))[0].tolist()
-        raise ContextError(f"item {item}, axis {axis} of the context must be in [0, 1], got {contexts[item, axis]}")
+    if contexts.size and not (contexts.min() >= 0.0 and contexts.max() <= 1.0):  # also where one is not a number
+        _check_places(contexts, all(learner.policy.mixes for learner in learners))
     if gains.shape != (len(contexts), functions):
         raise NetworkError(f"gains must be [{len(contexts)} items, {functions} functions], got shape {gains.shape}")
     if gains.size and not (gains.min() >= 0 and gains.max() <= 1):
@@ -86,6 +85,13 @@ def _check_arrays(learners: Sequence[Learner], functions: int, contexts: Floats,
         or (items.size and not -1 <= items.min() <= items.max() < len(contexts))
     ):
         raise NetworkError(f"items must be [slot, {len(learners)} sites] with numbers of the {len(contexts)} items")
+
+
+def _check_places(contexts: Floats, may_lack: bool) -> None:
+    wrong = ~((contexts >= 0.0) & (contexts <= 1.0) | np.isnan(contexts) & may_lack)
+    if wrong.any():
+        item, axis = np.argwhere(wrong)[0].tolist()
+        raise ContextError(f"item {item}, axis {axis} of the context must be in [0, 1], got {contexts[item, axis]}")
 
 
 def read_delays(delay: Any, shape: tuple[int, ...]) -> Ints:
