@@ -59,6 +59,14 @@ def views_of(settings: TwinSettings) -> list[View]:
     return [*views, View(memory=0.9, is_pattern=True), View(is_pattern=True)]
 
 
+def in_fours(numbers: list[float]) -> float:
+    """Return the sum as exactness.md has it: four sums side by side; what is behind the last four goes to the first."""
+    sums, end = [0.0] * 4, len(numbers) - len(numbers) % 4
+    for place, number in enumerate(numbers):
+        sums[place % 4 if place < end else 0] += number
+    return (sums[0] + sums[1]) + (sums[2] + sums[3])
+
+
 @dataclass
 class Kept:
     """What is kept with a decision until its label comes."""
@@ -275,16 +283,15 @@ class MixedTwin(Twin):
         return forecasts
 
     def _mu(self, arm: str, forecasts: list[dict[str, float]]) -> float:
-        mu = 0.0
-        for number, forecast in enumerate(forecasts):
-            mu += self.weights[number] * forecast[arm] if number != self.sum else 0.0
-        return mu if self.sum is None else mu + self.weights[self.sum] * forecasts[self.sum][arm]
+        return in_fours([weight * forecast[arm] for weight, forecast in zip(self.weights, forecasts, strict=True)])
 
     def _sum(self, arm: str, rows: list[Key | None]) -> float:
-        total = 0.0
-        for cell in self._long_cells_of(rows):
-            total += cell.arms[arm].evidence
-        return total
+        """Return z: the sum over views with even numbers, and the one over those with odd numbers."""
+        totals = [0.0, 0.0]
+        for number, key in enumerate(rows):
+            if key is not None and self.mixed[number].memory == 1:
+                totals[number % 2] += self.rows[number][key].arms[arm].evidence
+        return totals[0] + totals[1]
 
     def _n(self, arm: str, rows: list[Key | None]) -> float:
         n = 0.0
@@ -351,9 +358,7 @@ class MixedTwin(Twin):
         """Multiply every weight by how likely the view held the gains, about as if there were one of them."""
         judges = [(kept.used, reward)]
         judges += [(kept.forecasts[name], gain) for name, gain in scored.items() if name in kept.forecasts][:128]
-        mean = 0.0
-        for weight, forecast in zip(self.weights, kept.used, strict=True):
-            mean += weight * forecast
+        mean = in_fours([weight * forecast for weight, forecast in zip(self.weights, kept.used, strict=True)])
         share = self._settings.share * sureness(mean)
         for number in range(len(self.weights)):
             likely = 1.0
@@ -363,9 +368,7 @@ class MixedTwin(Twin):
             while power < len(judges):
                 likely, power = math.sqrt(likely), 2 * power
             self.weights[number] *= likely
-        total = 0.0
-        for weight in self.weights:
-            total += weight
+        total = in_fours(self.weights)
         self.weights = [(1 - share) * (weight / total) + share / len(self.weights) for weight in self.weights]
 
     def _enter_label(self, cell: TwinCell, memory: float, waited: Waiting, reward: float, scored: Scores) -> None:

@@ -41,7 +41,7 @@ PATTERN: Final = 29  # which local classifiers were right about the newest label
 NEWEST: Final = 30  # the ticket of that item
 SITE_COLUMNS: Final = 31
 
-# Ledger.parameters: real numbers of a site.
+# Ledger.parameters: real numbers of a site; behind them, room in which mixed views work.
 EXPONENT: Final = 0
 QUOTA: Final = 1  # of the steps from QUOTA_FROM to QUOTA_UNTIL, as far as a whole number can tell
 QUOTA_FROM: Final = 2
@@ -73,9 +73,7 @@ VIEW_UP: Final = 8  # the next coarser view of the same axes; the first view if 
 VIEW_FINE: Final = 9  # 1: it has cells only where that one has seen enough labels
 VIEW_MEMORY: Final = 10  # by what its sums are multiplied before a reward is added
 VIEW_WEIGHT: Final = 11
-VIEW_COLUMNS: Final = (
-    12  # behind them, in mixed views, what is forecast of every arm, and (in the first) by all together
-)
+VIEW_COLUMNS: Final = 12
 
 # Ledger.cells: one row for each visited cell.
 CELL_KEY: Final = 0

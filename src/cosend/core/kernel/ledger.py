@@ -30,9 +30,9 @@ class Ledger(NamedTuple):
     """The arrays of a site; the last axis is a column of `columns`."""
 
     site: Ints  # [column]; behind them, what is counted of what waits for labels
-    parameters: Floats  # [column]
+    parameters: Floats  # [column]; behind them, room for mixed views to work in
     costs: Floats  # [arm]
-    slots: Words  # [slot]: row or EMPTY; a power of two of slots, at most half full
+    slots: Words  # [slot]: row or EMPTY; a power of two of slots, at most half full, or a quarter with several views
     cells: Ints  # [row, column]
     rewards: Floats  # [row, arm, column]
     counts: Words  # [row, arm, column]
@@ -44,18 +44,22 @@ def new_ledger(
     capacity: int = 16,
     views: int = 1,
     reward_columns: int = col.REWARD_COLUMNS,
-    view_columns: int = col.VIEW_COLUMNS,
+    parameters: int = col.PARAMETER_COLUMNS,
 ) -> Ledger:
-    """Return an empty ledger with room for `capacity` cells."""
+    """Return an empty ledger with room for `capacity` cells.
+
+    Of several views the small keys fill the first slots, so that others meet them more often than in a mixed table.
+    """
+    slots = capacity * (2 if views == 1 else 4)
     return Ledger(
         site=np.zeros(col.DESK_END, np.int64),
-        parameters=np.zeros(col.PARAMETER_COLUMNS),
+        parameters=np.zeros(parameters),
         costs=np.zeros(arm_count),
-        slots=np.full(1 << (2 * capacity - 1).bit_length(), EMPTY, np.int32),
+        slots=np.full(1 << (slots - 1).bit_length(), EMPTY, np.int32),
         cells=np.zeros((capacity, col.CELL_COLUMNS), np.int64),
         rewards=np.zeros((capacity, arm_count, reward_columns)),
         counts=np.zeros((capacity, arm_count, col.COUNT_COLUMNS), np.int32),
-        views=np.zeros((views, view_columns)),
+        views=np.zeros((views, col.VIEW_COLUMNS)),
     )
 
 
@@ -63,7 +67,7 @@ def grown(ledger: Ledger, capacity: int = 0) -> Ledger:
     """Return the same ledger with an eighth more room, or with room for `capacity` cells."""
     rows, arms, columns = ledger.rewards.shape
     room = max(16, rows // 8, len(ledger.views))
-    larger = new_ledger(arms, capacity or rows + room, reward_columns=columns)
+    larger = new_ledger(arms, capacity or rows + room, len(ledger.views), columns)
     larger.cells[:rows] = ledger.cells
     larger.rewards[:rows] = ledger.rewards
     larger.counts[:rows] = ledger.counts
@@ -100,11 +104,12 @@ def first_slot(key: int, last: int) -> int:
 @compiled
 def find_row(ledger: Ledger, key: int) -> int:
     """Return the row of a cell, or EMPTY if it was never visited."""
-    last = ledger.slots.shape[0] - 1
+    last, step = ledger.slots.shape[0] - 1, 0
     slot = first_slot(key, last)
     row: Any = ledger.slots[slot]
     while row != EMPTY and ledger.cells[row, col.CELL_KEY] != key:
-        slot = (slot + 1) & last
+        step += 1  # longer and longer steps: small keys stand close together, and one must get away from there
+        slot = (slot + step) & last
         row = ledger.slots[slot]
     return int(row)
 
@@ -112,10 +117,11 @@ def find_row(ledger: Ledger, key: int) -> int:
 @compiled
 def place_row(ledger: Ledger, key: int, row: int) -> None:
     """Enter a row that is not in the table yet."""
-    last = ledger.slots.shape[0] - 1
+    last, step = ledger.slots.shape[0] - 1, 0
     slot = first_slot(key, last)
     while ledger.slots[slot] != EMPTY:
-        slot = (slot + 1) & last
+        step += 1
+        slot = (slot + step) & last
     ledger.slots[slot] = row
 
 

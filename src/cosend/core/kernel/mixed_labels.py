@@ -15,7 +15,8 @@ from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
-from cosend.core.kernel.mixed_sum import SUM_VIEW, adds_up, find_steps
+from cosend.core.kernel.mixed_scratch import Scratch, scratch_of, take_column, weighted_sum
+from cosend.core.kernel.mixed_sum import adds_up, find_steps
 
 LEAST_CHANCE: Final = 0.01  # a forecast is never taken for surer than this
 LEAST_SPREAD: Final = 0.01  # of the share, when an arm is used that is right as often as a coin
@@ -71,15 +72,14 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
             hold(likely, held, others[function])
             judges += 1
     take_roots(likely, judges)
-    mean, total = 0.0, 0.0
+    weights = scratch_of(ledger).weights
+    take_column(ledger, col.VIEW_WEIGHT, weights)
+    share = ledger.parameters[col.SHARE] * part_to_spread(weighted_sum(weights, used))
+    total = weighted_sum(weights, likely)
     for view in range(count):
-        weight = views[view, col.VIEW_WEIGHT]
-        mean += weight * used[view]
-        views[view, col.VIEW_WEIGHT] = weight * likely[view]
-        total += weight * likely[view]
-    share = ledger.parameters[col.SHARE] * part_to_spread(mean)
+        weights[view] = (1.0 - share) * (weights[view] * likely[view] / total) + share / count
     for view in range(count):
-        views[view, col.VIEW_WEIGHT] = (1.0 - share) * (views[view, col.VIEW_WEIGHT] / total) + share / count
+        views[view, col.VIEW_WEIGHT] = weights[view]
 
 
 @compiled
@@ -105,22 +105,31 @@ def take_roots(likely: Floats, judges: int) -> None:
 @compiled_apart
 def learn_mixed(ledger: Ledger, ticket: int, arm: int, kind: int, gain: float, others: Floats, kept: Floats) -> None:
     """Enter a label in the rows that were kept, weigh the views by it, and take the pattern if it is the newest."""
-    first, arms = col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT]
-    gains, steps = ledger.views[1, first + arms :], ledger.views[SUM_VIEW, first + arms :]
-    write_gains(gains, arm, gain, others)
+    scratch = scratch_of(ledger)
+    write_gains(scratch, arm, gain, others)
+    take_column(ledger, col.VIEW_MEMORY, scratch.memories)
     if adds_up(ledger):
-        find_steps(ledger, gains, kept, steps)
-    else:
-        steps[:] = 0.0
+        find_steps(ledger, scratch, kept)
     count_label(ledger, arm, kind, kept)
-    for view in range(ledger.site[col.VIEWS]):
-        row = int(kept[view])
-        if row != EMPTY:
-            enter_gains(ledger.rewards[row], ledger.views[view, col.VIEW_MEMORY], gains, steps)
+    for scored in range(ledger.site[col.ARM_COUNT]):
+        if scratch.counted[scored] > 0.0:
+            enter_gain(ledger, scratch.memories, scored, scratch.gains[scored], scratch.steps[scored], kept)
     weigh_views(ledger, arm, gain, others, kept)
     if ticket > ledger.site[col.NEWEST]:
         ledger.site[col.NEWEST] = ticket
         ledger.site[col.PATTERN] = 1 + pattern_of(ledger, arm, gain, others)
+
+
+@compiled
+def write_gains(scratch: Scratch, arm: int, gain: float, others: Floats) -> None:
+    """Write down what a label says of the arms: what it adds to their sums and counts, 0 where it says nothing."""
+    scratch.gains[:] = 0.0
+    scratch.counted[:] = 0.0
+    scratch.steps[:] = 0.0
+    for function in range(others.shape[0]):
+        if not math.isnan(others[function]):
+            scratch.gains[function], scratch.counted[function] = others[function], 1.0
+    scratch.gains[arm], scratch.counted[arm] = gain, 1.0
 
 
 @compiled
@@ -137,23 +146,19 @@ def count_label(ledger: Ledger, arm: int, kind: int, kept: Floats) -> None:
 
 
 @compiled
-def write_gains(gains: Floats, arm: int, gain: float, others: Floats) -> None:
-    """Write down what a label says of the arms, not a number where it says nothing."""
-    gains[:] = math.nan
-    for function in range(others.shape[0]):
-        gains[function] = others[function]
-    gains[arm] = gain
-
-
-@compiled
-def enter_gains(known: Floats, memory: float, gains: Floats, steps: Floats) -> None:
-    """Add gains to what a row knows of the arms."""
-    adds = 1.0 if memory == 1.0 else 0.0
-    for arm in range(known.shape[0]):
-        if not math.isnan(gains[arm]):
-            known[arm, col.REWARD_SUM] = memory * known[arm, col.REWARD_SUM] + gains[arm]
-            known[arm, col.REWARD_COUNT] = memory * known[arm, col.REWARD_COUNT] + 1.0
-            known[arm, col.EVIDENCE] += adds * steps[arm]
+def enter_gain(ledger: Ledger, memories: Floats, arm: int, gain: float, step: float, kept: Floats) -> None:
+    """Add a gain to what the rows that were kept know of an arm; those with a short memory do not add up."""
+    for view in range(memories.shape[0]):
+        row, memory = int(kept[view]), memories[view]
+        if row != EMPTY:
+            known = ledger.rewards[max(0, row), arm]
+            if memory == 1.0:
+                known[col.REWARD_SUM] += gain
+                known[col.REWARD_COUNT] += 1.0
+                known[col.EVIDENCE] += step
+            else:
+                known[col.REWARD_SUM] = memory * known[col.REWARD_SUM] + gain
+                known[col.REWARD_COUNT] = memory * known[col.REWARD_COUNT] + 1.0
 
 
 @compiled

@@ -16,9 +16,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from cosend.compiled import compiled
+from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger, find_row, row_for
+from cosend.core.kernel.mixed_scratch import Scratch, scratch_of, take_column, weighted_sum
 from cosend.core.kernel.mixed_sum import SUM_VIEW, adds_up, forecast_sum
 from cosend.core.kernel.partition import MOST_CODES, slice_of
 
@@ -93,15 +94,21 @@ def find_mixed_row_of(ledger: Ledger, view: int, context: Floats, begins: bool) 
 def forecast(ledger: Ledger, context: Floats, begins: bool, kept: Floats) -> float:
     """Find the rows of an item, and what every view forecasts of every arm; returns how many items came where it lies.
 
-    The rows go into `kept`, the forecasts behind the columns of the views, and behind those of the first what all views
-    together forecast. All rows are found before one is read, so that the processor can fetch several at once.
+    The rows go into `kept`, what is forecast into the scratch. All rows are found before one is read, so that the
+    processor can fetch several at once.
     """
+    scratch, views = scratch_of(ledger), ledger.site[col.VIEWS]
     find_rows(ledger, context, begins, kept)
-    forecast_whole(ledger, int(kept[0]))
-    seen = read_rows(ledger, kept)
+    take_column(ledger, col.VIEW_WEIGHT, scratch.weights)
+    read_rows(ledger, scratch, kept)
+    divide(scratch.forecasts, scratch.bottoms)
+    borrow_forecasts(ledger, scratch, kept)
     if adds_up(ledger):
-        forecast_sum(ledger)
-    return seen
+        forecast_sum(ledger, scratch)
+    for arm in range(ledger.site[col.ARM_COUNT]):
+        said = scratch.forecasts[arm * views : (arm + 1) * views]
+        scratch.means[arm] = weighted_sum(scratch.weights, said)
+    return items_seen(ledger, scratch, kept)
 
 
 @compiled
@@ -117,31 +124,69 @@ def find_rows(ledger: Ledger, context: Floats, begins: bool, kept: Floats) -> No
 
 
 @compiled
-def read_rows(ledger: Ledger, kept: Floats) -> float:
-    """Write what every view but the first forecasts, and add it up; returns how many items came where this one lies."""
-    views, first, arms, up = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT], 0
-    whole, sums, added = views[0, first : first + arms], views[0, first + arms :], views[SUM_VIEW, first + arms :]
-    row = int(kept[0])
-    seen = views[0, col.VIEW_WEIGHT] * ledger.cells[row, col.CELL_ARRIVALS] if row != EMPTY else 0.0
-    added[:] = 0.0
-    without_rows = SUM_VIEW if adds_up(ledger) else EMPTY
-    for view in range(1, ledger.site[col.VIEWS]):
-        # exactness.md, "Mixed views", forecasts.
-        row, weight, said = int(kept[view]), views[view, col.VIEW_WEIGHT], views[view, first:]
+def read_rows(ledger: Ledger, scratch: Scratch, kept: Floats) -> None:
+    """Write down what every view is to divide by what, and for the view that adds up, what the rows add up to.
+
+    The loop over the views is the inner one, because it is the longer one. Where there is no row, what is written is
+    not used.
+    """
+    views, first = ledger.site[col.VIEWS], int(kept[0])
+    for arm in range(ledger.site[col.ARM_COUNT]):
+        start, end, prior = arm * views, (arm + 1) * views, prior_of(ledger, first, arm)
+        evidence, other, tops, bottoms = 0.0, 0.0, scratch.forecasts[start:end], scratch.bottoms[start:end]
+        for view in range(views):
+            row = int(kept[view])
+            known = ledger.rewards[max(0, row), arm]
+            # exactness.md, "Mixed views", forecasts.
+            tops[view] = known[col.REWARD_SUM] + prior
+            bottoms[view] = known[col.REWARD_COUNT] + 1.0
+            # The same, z: the sums of every other view, in turns.
+            evidence, other = other + (known[col.EVIDENCE] if row != EMPTY else 0.0), evidence
+        tops[0], bottoms[0] = prior, 1.0
+        scratch.evidence[arm] = evidence + other
+
+
+@compiled
+def prior_of(ledger: Ledger, row: int, arm: int) -> float:
+    """Return what the first view forecasts of an arm, with which all others begin."""
+    if row == EMPTY:
+        return 0.5
+    known = ledger.rewards[row, arm]
+    return float((known[col.REWARD_SUM] + 0.5) / (known[col.REWARD_COUNT] + 1.0))
+
+
+@compiled
+def items_seen(ledger: Ledger, scratch: Scratch, kept: Floats) -> float:
+    """Return how many items came where an item lies, by the weights of the views."""
+    seen = 0.0
+    for view in range(ledger.site[col.VIEWS]):
+        row = int(kept[view])
         if row != EMPTY:
-            seen += weight * ledger.cells[row, col.CELL_ARRIVALS]
-            known = ledger.rewards[row]
-            for arm in range(arms):
-                chance = (known[arm, col.REWARD_SUM] + whole[arm]) / (known[arm, col.REWARD_COUNT] + 1.0)
-                said[arm] = chance
-                sums[arm] += weight * chance
-                added[arm] += known[arm, col.EVIDENCE]
-        elif view != without_rows:
-            up = int(views[view, col.VIEW_UP])
-            for arm in range(arms):
-                said[arm] = views[up, first + arm]
-                sums[arm] += weight * said[arm]
-    return float(seen)
+            seen += scratch.weights[view] * ledger.cells[row, col.CELL_ARRIVALS]
+    return seen
+
+
+@compiled
+def divide(tops: Floats, bottoms: Floats) -> None:
+    """Divide numbers by numbers: one after the other this took most of the time of a choice."""
+    for n in range(tops.shape[0]):
+        tops[n] /= bottoms[n]
+
+
+@compiled
+def borrow_forecasts(ledger: Ledger, scratch: Scratch, kept: Floats) -> None:
+    """Let views without a row forecast what the next coarser one does."""
+    for view in range(ledger.site[col.VIEWS]):
+        if int(kept[view]) == EMPTY:
+            borrow_forecast(ledger, scratch, view, int(ledger.views[view, col.VIEW_UP]))
+
+
+@compiled_apart
+def borrow_forecast(ledger: Ledger, scratch: Scratch, view: int, up: int) -> None:
+    """Let a view forecast what another does. Apart, because with this in its loop every other view took longer."""
+    views = ledger.site[col.VIEWS]
+    for arm in range(ledger.site[col.ARM_COUNT]):
+        scratch.forecasts[arm * views + view] = scratch.forecasts[arm * views + up]
 
 
 @compiled
@@ -151,32 +196,24 @@ def has_enough(ledger: Ledger, row: int) -> bool:
 
 
 @compiled
-def forecast_whole(ledger: Ledger, row: int) -> None:
-    """Write what the first view forecasts, and begin the sums of all together with it."""
-    views, first, arms = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT]
-    for arm in range(arms):
-        chance = 0.5
-        if row != EMPTY:
-            known = ledger.rewards[row, arm]
-            chance = (known[col.REWARD_SUM] + 0.5) / (known[col.REWARD_COUNT] + 1.0)
-        views[0, first + arm] = chance
-        views[0, first + arms + arm] = views[0, col.VIEW_WEIGHT] * chance
+def keep_forecasts(ledger: Ledger, arm: int, kept: Floats) -> None:
+    """Write the forecasts of the local classifiers, and of the arm that is used, into `kept`."""
+    said, views, own = scratch_of(ledger).forecasts, ledger.site[col.VIEWS], ledger.site[col.OWN_COUNT]
+    copy_to(kept[views : (1 + own) * views], said[: own * views])  # local classifiers are the first arms
+    copy_to(kept[(1 + own) * views : (2 + own) * views], said[arm * views : (arm + 1) * views])
 
 
 @compiled
-def keep_forecasts(ledger: Ledger, arm: int, kept: Floats) -> None:
-    """Write the forecasts of the local classifiers, and of the arm that is used, into `kept`."""
-    views, count, own = ledger.views, ledger.site[col.VIEWS], ledger.site[col.OWN_COUNT]
-    for function in range(own + 1):
-        place, what = count * (1 + function), col.VIEW_COLUMNS + (function if function < own else arm)
-        for view in range(count):
-            kept[place + view] = views[view, what]
+def copy_to(there: Floats, here: Floats) -> None:
+    """Copy numbers: an index that cannot be negative lets the compiler make wide instructions of the loop."""
+    for n in range(there.shape[0]):
+        there[n] = here[n]
 
 
 @compiled
 def mean_forecast(ledger: Ledger, arm: int) -> float:
     """Return what all views together forecast of an arm."""
-    return float(ledger.views[0, col.VIEW_COLUMNS + ledger.site[col.ARM_COUNT] + arm])
+    return float(scratch_of(ledger).means[arm])
 
 
 @compiled

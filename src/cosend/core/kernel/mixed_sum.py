@@ -15,6 +15,7 @@ from typing import Final
 from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
+from cosend.core.kernel.mixed_scratch import Scratch
 
 SUM: Final = 6  # what the cells of this view are: it has none of its own
 SUM_VIEW: Final = 2  # its number
@@ -36,37 +37,38 @@ def chance_of(z: float) -> float:
 
 
 @compiled
-def add_up(ledger: Ledger, kept: Floats, sums: Floats) -> int:
-    """Write into `sums` what the rows of an item add up to, for every arm; returns how many rows that are."""
-    rows, arms = 0, ledger.site[col.ARM_COUNT]
-    sums[:arms] = 0.0
+def forecast_sum(ledger: Ledger, scratch: Scratch) -> None:
+    """Write down what the view that adds up forecasts."""
+    for arm in range(ledger.site[col.ARM_COUNT]):
+        scratch.forecasts[arm * ledger.site[col.VIEWS] + SUM_VIEW] = chance_of(scratch.evidence[arm])
+
+
+@compiled
+def add_up(ledger: Ledger, arm: int, kept: Floats) -> float:
+    """Return what the rows of an item add up to by now."""
+    evidence, other = 0.0, 0.0
     for view in range(ledger.site[col.VIEWS]):
         row = int(kept[view])
-        if row != EMPTY and ledger.views[view, col.VIEW_MEMORY] == 1.0:
-            known = ledger.rewards[row]
-            rows += 1
-            for arm in range(arms):
-                sums[arm] += known[arm, col.EVIDENCE]
+        adds = ledger.rewards[max(0, row), arm, col.EVIDENCE]
+        evidence, other = other + (adds if row != EMPTY else 0.0), evidence
+    return evidence + other
+
+
+@compiled
+def count_rows(memories: Floats, kept: Floats) -> int:
+    """Return how many rows of an item have a long memory: the others add nothing."""
+    rows = 0
+    for view in range(memories.shape[0]):
+        rows += int(int(kept[view]) != EMPTY and memories[view] == 1.0)
     return rows
 
 
 @compiled
-def forecast_sum(ledger: Ledger) -> None:
-    """Make chances of what the rows of an item add up to, and add them to the mixture."""
-    views, first, arms = ledger.views, col.VIEW_COLUMNS, ledger.site[col.ARM_COUNT]
-    said, mixed, weight = views[SUM_VIEW, first:], views[0, first + arms :], views[SUM_VIEW, col.VIEW_WEIGHT]
-    for arm in range(arms):
-        chance = chance_of(views[SUM_VIEW, first + arms + arm])
-        said[arm] = chance
-        mixed[arm] += weight * chance
-
-
-@compiled
-def find_steps(ledger: Ledger, gains: Floats, kept: Floats, steps: Floats) -> None:
+def find_steps(ledger: Ledger, scratch: Scratch, kept: Floats) -> None:
     """Find by how much a label moves what each row of an item adds, for every arm; 0 where it says nothing."""
-    rows = add_up(ledger, kept, steps)
+    rows = count_rows(scratch.memories, kept)
     for arm in range(ledger.site[col.ARM_COUNT]):
-        if math.isnan(gains[arm]):
-            steps[arm] = 0.0
-        else:
-            steps[arm] = STEP * (min(max(gains[arm], 0.0), 1.0) - chance_of(steps[arm])) / max(1, rows)
+        scratch.steps[arm] = 0.0
+        if scratch.counted[arm] > 0.0:
+            gain = min(max(scratch.gains[arm], 0.0), 1.0)
+            scratch.steps[arm] = STEP * (gain - chance_of(add_up(ledger, arm, kept))) / max(1, rows)

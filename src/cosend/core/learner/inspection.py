@@ -12,6 +12,7 @@ from cosend.core.kernel.bookkeeping import BY_MIXTURE
 from cosend.core.kernel.cubes import ROOTS
 from cosend.core.kernel.ledger import Floats, Ledger
 from cosend.core.kernel.mixed_rows import PATTERNS
+from cosend.core.kernel.mixed_scratch import forecasts_by_arm
 from cosend.core.kernel.mixed_sum import SUM, adds_up
 from cosend.core.kernel.partition import axes_of, bits_of, radices_of
 from cosend.core.learner.arms import Arms
@@ -164,7 +165,7 @@ def _mixed_view(ledger: Ledger, number: int) -> View:
 
 def explained(ledger: Ledger, arms: Sequence[str]) -> list[Explanation]:
     """Return what every mixed view has forecast last, the largest weight first."""
-    said = ledger.views[:, col.VIEW_COLUMNS : col.VIEW_COLUMNS + len(arms)].tolist()
+    said = forecasts_by_arm(ledger).T.tolist()
     views = [
         Explanation(_mixed_view(ledger, n), dict(zip(arms, said[n], strict=True))) for n in range(len(ledger.views))
     ]

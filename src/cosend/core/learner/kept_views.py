@@ -10,19 +10,17 @@ import numpy as np
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 from cosend.core.kernel.mixed_rows import PATTERNS, kept_width
+from cosend.core.kernel.mixed_scratch import with_scratch
 from cosend.core.learner.registry import Registry
 
 
-def for_other_arms(
-    ledger: Ledger, registry: Registry, arms: int, own: int, change: Callable[[Any, int], Any]
-) -> Ledger:
-    """Return the ledger with room for the forecasts of so many arms, after one of them has joined or left.
+def for_other_arms(ledger: Ledger, registry: Registry, own: int, change: Callable[[Any, int], Any]) -> Ledger:
+    """Return the ledger with room for the forecasts of its arms, after one of them has joined or left.
 
     Nobody has forecast a new arm for what waits already.
     """
-    views = len(ledger.views)
-    _reshape_kept(registry, views, own, change)
-    return ledger._replace(views=np.hstack([ledger.views[:, : col.VIEW_COLUMNS], np.zeros((views, 2 * arms))]))
+    _reshape_kept(registry, len(ledger.views), own, change)
+    return with_scratch(ledger)
 
 
 def for_more_views(registry: Registry, before: int, views: int, own: int) -> None:
@@ -80,7 +78,7 @@ def fits_kept(kept: Floats, ledger: Ledger, rows: int, own: int) -> bool:
 
 def fits_mixture(views: Floats, ledger: Ledger) -> bool:
     """Tell whether saved views are those that are laid for this context, with weights that sum up to one."""
-    laid, weights = ledger.views[:, : col.VIEW_COLUMNS], views[:, col.VIEW_WEIGHT :]
+    laid, weights = ledger.views, views[:, col.VIEW_WEIGHT :]
     return (
         views.shape == laid.shape
         and np.array_equal(views[:, : col.VIEW_WEIGHT], laid[:, : col.VIEW_WEIGHT])

@@ -16,6 +16,7 @@ from cosend.core.kernel.bookkeeping import OUT, TAUGHT
 from cosend.core.kernel.draws import caller_word, site_words
 from cosend.core.kernel.ledger import Floats, Ledger, grown, has_room, new_ledger
 from cosend.core.kernel.mixed_rows import kept_width
+from cosend.core.kernel.mixed_scratch import with_scratch
 from cosend.core.kernel.waiting import Waiting, grown_waiting
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.kept_views import for_more_views, for_other_arms, forget_patterns
@@ -44,8 +45,9 @@ class Memory:
     ) -> None:
         self.arms, self.dimensions, self.policy = arms, dimensions, policy
         views = len(policy.views(dimensions, categories))
-        view_columns = col.VIEW_COLUMNS + (2 * len(arms) if policy.mixes else 0)
-        self.ledger = new_ledger(len(arms), max(16, views), views, policy.reward_columns, view_columns)
+        self.ledger = new_ledger(len(arms), max(16, views), views, policy.reward_columns)
+        if policy.mixes:
+            self.ledger = with_scratch(self.ledger)
         self.ledger.site[[col.KEY0, col.KEY1]] = site_words(seed, arms.site)
         self.ledger.site[col.CATEGORIES], self.ledger.site[col.SCORES] = categories, scores
         self.overdue_gain = math.nan if patience.overdue == "drop" else float(patience.overdue)
@@ -167,7 +169,7 @@ class Memory:
             costs=change(ledger.costs, 0), rewards=change(ledger.rewards, 1), counts=change(ledger.counts, 1)
         )
         if self.policy.mixes:
-            self.ledger = for_other_arms(self.ledger, self.registry, len(self.arms), len(self.arms.own), change)
+            self.ledger = for_other_arms(self.ledger, self.registry, len(self.arms.own), change)
         self._write_settings()
         self.use(self.ledger)
 

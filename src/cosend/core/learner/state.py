@@ -75,7 +75,7 @@ def state_of(learner: Learner) -> State:
         "cells": ledger.cells[:rows],
         "rewards": ledger.rewards[:rows],
         "counts": ledger.counts[:rows],
-        "views": ledger.views[:, : col.VIEW_COLUMNS],
+        "views": ledger.views,
         "waiting": waiting,
         "waiting_contexts": waiting_contexts,
     }
@@ -122,7 +122,7 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
     if rows > ledger.cells.shape[0]:
         ledger = grown(ledger, rows)
     ledger.site[: col.SITE_COLUMNS] = arrays["site"]
-    ledger.views[:, : col.VIEW_COLUMNS] = arrays["views"]
+    ledger.views[:] = arrays["views"]
     ledger.cells[:rows] = arrays["cells"]
     ledger.rewards[:rows] = arrays["rewards"]
     ledger.counts[:rows] = arrays["counts"]

@@ -27,6 +27,7 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import BY_MIXTURE
 from cosend.core.kernel.ledger import EMPTY, MOST, Floats, Ledger, reindex
 from cosend.core.kernel.mixed_rows import ALL_AXES, ONE_AXIS, ONE_CODE, PATTERNS, TWO_AXES, WHOLE
+from cosend.core.kernel.mixed_scratch import with_scratch
 from cosend.core.kernel.mixed_sum import SUM
 from cosend.core.kernel.partition import MOST_CODES
 from cosend.core.policy.parts import MOST_CELLS, Policy, ShareLabels
@@ -199,7 +200,7 @@ def add_views(ledger: Ledger, dimensions: int, count: int) -> Ledger:
     plans = plans_for_features(dimensions, count, int(ledger.site[col.CATEGORIES]), before)
     new = np.zeros((len(plans), ledger.views.shape[1]))
     _lay(new, plans, before + len(plans))
-    ledger = ledger._replace(views=np.vstack([ledger.views, new]))
+    ledger = with_scratch(ledger._replace(views=np.vstack([ledger.views, new])))
     ledger.views[:before, col.VIEW_WEIGHT] *= before / len(ledger.views)
     rows = ledger.cells[: int(ledger.site[col.ROWS]), col.CELL_KEY]
     rows[:] = rows // before * len(ledger.views) + rows % before

@@ -45,18 +45,15 @@ def put_together(ledgers: Sequence[Ledger]) -> Ledgers:
     rows, views = max(int(each.site[col.ROWS]) for each in ledgers), max(len(each.views) for each in ledgers)
     capacity = rows + rows // 8 + 16 * views * len(ledgers)
     arms, columns = max(len(each.costs) for each in ledgers), max(each.rewards.shape[2] for each in ledgers)
-    blank = new_ledger(arms, capacity, views, columns, max(each.views.shape[1] for each in ledgers))
+    blank = new_ledger(arms, capacity, views, columns, max(len(each.parameters) for each in ledgers))
     arrays: list[Any] = [np.stack([array] * len(ledgers)) for array in blank]
     together = Ledgers(*arrays)
     for s, ledger in enumerate(ledgers):
         _, arms, columns = ledger.rewards.shape
         rows = int(ledger.site[col.ROWS])
-        together.site[s], together.parameters[s], together.costs[s, :arms] = (
-            ledger.site,
-            ledger.parameters,
-            ledger.costs,
-        )
-        together.views[s, : len(ledger.views), : ledger.views.shape[1]] = ledger.views
+        together.site[s], together.costs[s, :arms] = ledger.site, ledger.costs
+        together.parameters[s, : len(ledger.parameters)] = ledger.parameters
+        together.views[s, : len(ledger.views)] = ledger.views
         together.cells[s, :rows] = ledger.cells[:rows]
         together.rewards[s, :rows, :arms, :columns] = ledger.rewards[:rows]
         together.counts[s, :rows, :arms] = ledger.counts[:rows]
@@ -77,7 +74,8 @@ def taken_apart(together: Ledgers, like: Sequence[Ledger]) -> list[Ledger]:
                 costs=view.costs[:arms].copy(),
                 rewards=view.rewards[:, :arms, :columns].copy(),
                 counts=view.counts[:, :arms].copy(),
-                views=view.views[: view.site[col.VIEWS], : before.views.shape[1]].copy(),
+                views=view.views[: view.site[col.VIEWS]].copy(),
+                parameters=view.parameters[: len(before.parameters)].copy(),
             )
         )
     return ledgers
