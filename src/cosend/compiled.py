@@ -62,9 +62,8 @@ def cache_folder() -> str:
     return str(PACKAGE / "__pycache__" / f"numba-{fingerprint:08x}")
 
 
-# Nothing takes the address of our functions, so none needs the wrapper by which C would call it. No rule divides by 0,
-# and a loop with a look at every divisor could not become wide instructions.
-OPTIONS: Final[dict[str, Any]] = {"_nrt": False, "no_cfunc_wrapper": True, "error_model": "numpy"}
+# Nothing takes the address of our functions, so none needs the wrapper by which C would call it.
+OPTIONS: Final[dict[str, Any]] = {"_nrt": False, "no_cfunc_wrapper": True}
 CACHE_FOLDER: Final = cache_folder()
 
 

@@ -104,12 +104,11 @@ def first_slot(key: int, last: int) -> int:
 @compiled
 def find_row(ledger: Ledger, key: int) -> int:
     """Return the row of a cell, or EMPTY if it was never visited."""
-    last, step = ledger.slots.shape[0] - 1, 0
+    last = ledger.slots.shape[0] - 1
     slot = first_slot(key, last)
     row: Any = ledger.slots[slot]
     while row != EMPTY and ledger.cells[row, col.CELL_KEY] != key:
-        step += 1  # longer and longer steps: small keys stand close together, and one must get away from there
-        slot = (slot + step) & last
+        slot = (slot + 1) & last
         row = ledger.slots[slot]
     return int(row)
 
@@ -117,11 +116,10 @@ def find_row(ledger: Ledger, key: int) -> int:
 @compiled
 def place_row(ledger: Ledger, key: int, row: int) -> None:
     """Enter a row that is not in the table yet."""
-    last, step = ledger.slots.shape[0] - 1, 0
+    last = ledger.slots.shape[0] - 1
     slot = first_slot(key, last)
     while ledger.slots[slot] != EMPTY:
-        step += 1
-        slot = (slot + step) & last
+        slot = (slot + 1) & last
     ledger.slots[slot] = row
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import numpy as np
+
 from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import TAUGHT
@@ -76,10 +78,10 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
     take_column(ledger, col.VIEW_WEIGHT, weights)
     share = ledger.parameters[col.SHARE] * part_to_spread(weighted_sum(weights, used))
     total = weighted_sum(weights, likely)
+    np.multiply(weights, likely, weights)
+    np.divide(weights, total, weights)
     for view in range(count):
-        weights[view] = (1.0 - share) * (weights[view] * likely[view] / total) + share / count
-    for view in range(count):
-        views[view, col.VIEW_WEIGHT] = weights[view]
+        views[view, col.VIEW_WEIGHT] = (1.0 - share) * weights[view] + share / count
 
 
 @compiled
