@@ -14,18 +14,18 @@ from cosend.errors import StateError
 from tests.core.test_mixed import mixed, taught
 from tests.policies import choose, everything
 
-ADDS_UP = MixedViews(adds_up=True)
+ADDS_UP, WITHOUT = MixedViews(), MixedViews(adds_up=False)
 
 
 def test_it_is_one_view_more_and_all_others_stay() -> None:
     for axes, codes in ((0, 0), (1, 0), (3, 0b10), (13, 1)):
-        without, with_it = plans_for(axes, codes), plans_for(axes, codes, adds_up=True)
+        without, with_it = plans_for(axes, codes, adds_up=False), plans_for(axes, codes, adds_up=True)
         kept = [plan for number, plan in enumerate(with_it) if number != SUM_VIEW]
         assert [plan._replace(up=0) for plan in kept] == [plan._replace(up=0) for plan in without]
         assert [plan.up for plan in kept] == [plan.up + (plan.up >= SUM_VIEW) for plan in without]
     assert adds_up(mixed(ADDS_UP).ledger)
-    assert not adds_up(mixed().ledger)
-    assert not adds_up(mixed(dimensions=0).ledger)
+    assert not adds_up(mixed(WITHOUT).ledger)
+    assert not adds_up(mixed(WITHOUT, dimensions=0).ledger)
 
 
 def test_nothing_is_added_up_without_it() -> None:
@@ -58,7 +58,7 @@ def sum_of(learner: Learner, point: tuple[float, ...]) -> dict[str, float]:
 
 def test_a_state_says_whether_there_is_one() -> None:
     """States that were saved before there was this option say nothing of it, and go on without."""
-    for policy in (ADDS_UP, MixedViews()):
+    for policy in (ADDS_UP, WITHOUT):
         learner = mixed(policy)
         taught(learner, 20)
         choose(learner, (0.1, 0.1, 0.1))
@@ -79,8 +79,8 @@ def test_it_finds_out_what_no_single_axis_says() -> None:
     contexts = draw.integers(0, 2, (4000, 15)).astype(float)
     first = contexts.sum(axis=1) > 7
     right, errors = np.stack([first, ~first], axis=1).astype(float), {}
-    for policy in (MixedViews(), ADDS_UP):
+    for policy in (WITHOUT, ADDS_UP):
         learner = Learner("here", own={"a": 0.0, "b": 0.0}, dimensions=15, policy=policy, score_local="all")
         arms = replay([learner], contexts, right).arms[:, 0]
         errors[policy] = 1 - right[np.arange(4000), arms][2000:].mean()
-    assert errors[ADDS_UP] < 0.1 < 0.3 < errors[MixedViews()]
+    assert errors[ADDS_UP] < 0.1 < 0.3 < errors[WITHOUT]

@@ -349,8 +349,11 @@ class MixedTwin(Twin):
     def _add_evidence(self, rows: list[Key | None], gains: dict[str, float]) -> None:
         """Move what the rows of an item add up to towards the gains."""
         cells = self._long_cells_of(rows)
+        count = max(1, len(cells))
         for arm, gain in gains.items():
-            step = (min(max(gain, 0.0), 1.0) - logistic(self._sum(arm, rows))) / max(1, len(cells))
+            step = (
+                min(2.0, 10.0 / math.sqrt(count)) * (min(max(gain, 0.0), 1.0) - logistic(self._sum(arm, rows))) / count
+            )
             for cell in cells:
                 cell.arms[arm].evidence += step
 

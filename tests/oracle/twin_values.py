@@ -50,7 +50,7 @@ class TwinSettings:
     share: float = 0.03  # this and the next three: MixedViews
     bonus: float = 0.2
     home_margin: float = 0.01
-    adds_up: bool = False
+    adds_up: bool = True
     all_axes: int | None = None  # that are cut, of all views together, if this is one of several (exactness: Views)
 
 

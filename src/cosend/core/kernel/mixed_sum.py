@@ -1,10 +1,9 @@
-"""Mixed views: the view that adds up, if the policy has it. A mixture chooses among views; here, what they say adds up.
+"""Mixed views: the view that adds up, unless a policy does without. A mixture chooses among views; here they add up.
 
     p = 1 / (1 + exp(-z))     z the sum of numbers that the rows of an item have for the arm, in views of long memory
-    label                     each of these numbers += (gain - p) / rows, with p as it is when the label comes
+    label                     each of these numbers += step (gain - p) / rows, with p as it is when the label comes
 
-That is a logistic regression over all cells. Its step is the same however many rows an item has. exactness.md, "Mixed
-views", the last paragraph.
+That is a logistic regression over all cells. exactness.md, "Mixed views", the last paragraph.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from cosend.core.kernel.mixed_scratch import Scratch
 
 SUM: Final = 6  # what the cells of this view are: it has none of its own
 SUM_VIEW: Final = 2  # its number
-STEP: Final = 1.0  # by how much a label moves z at most
+LARGEST_STEP: Final = 2.0  # by how much a label moves z at most
+STEP_OF_ONE: Final = 10.0  # and in all, if it is divided by the square root of the rows
 LARGEST_SUM: Final = 30.0  # beyond this a chance is 0 or 1
 
 
@@ -66,9 +66,10 @@ def count_rows(memories: Floats, kept: Floats) -> int:
 @compiled
 def find_steps(ledger: Ledger, scratch: Scratch, kept: Floats) -> None:
     """Find by how much a label moves what each row of an item adds, for every arm; 0 where it says nothing."""
-    rows = count_rows(scratch.memories, kept)
+    rows = max(1, count_rows(scratch.memories, kept))
+    step = min(LARGEST_STEP, STEP_OF_ONE / math.sqrt(rows))  # many rows are shared by most items
     for arm in range(ledger.site[col.ARM_COUNT]):
         scratch.steps[arm] = 0.0
         if scratch.counted[arm] > 0.0:
             gain = min(max(scratch.gains[arm], 0.0), 1.0)
-            scratch.steps[arm] = STEP * (gain - chance_of(add_up(ledger, arm, kept))) / max(1, rows)
+            scratch.steps[arm] = step * (gain - chance_of(add_up(ledger, arm, kept))) / rows

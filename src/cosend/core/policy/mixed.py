@@ -3,7 +3,7 @@
 Which views there are, for d axes of which some are categories:
 
     no context, with short and with long memory
-    if it adds up: what the cells of all views with long memory say of an item, added up
+    unless told not to: what the cells of all views with long memory say of an item, added up
     each axis, each two axes (3 to 12 of them), all axes together (2 to 12): in 4, 16 and 64 slices each
     the pattern of who was right about the newest labelled item, with short and with long memory
     each feature that has got an axis: in 4, 16 and 2^20 slices, of which every value has one to itself
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
     fine: bool = False
 
 
-def plans_for(dimensions: int, categories: int, adds_up: bool = False) -> list[Plan]:
+def plans_for(dimensions: int, categories: int, adds_up: bool) -> list[Plan]:
     """Return all views of a context of so many axes; `categories` are those that have codes, as bits."""
     plans = [Plan(WHOLE, memory=SHORT_MEMORY), Plan(WHOLE), *([Plan(SUM)] if adds_up else [])]
     levels = LEVELS if dimensions <= MOST_TOGETHER else LEVELS_OF_MANY
@@ -109,7 +109,7 @@ class MixedViews(Policy):
     home_margin   by how much a peer must be better than what there is at home
     share_labels  pass the label on to a peer after training calls only, or after every call
     adds_up       mix in one view more, a logistic regression: it adds up what the cells of an item in all other views
-                  say of an arm. Better where several features say something together; takes more time
+                  say of an arm. Better where several features say something together
 
     It is made for `score_local="all"`. With "used", late labels can trap it.
     """
@@ -119,7 +119,7 @@ class MixedViews(Policy):
     bonus: float = 0.2
     home_margin: float = 0.01
     share_labels: ShareLabels = "always"
-    adds_up: bool = False
+    adds_up: bool = True
 
     def __post_init__(self) -> None:
         make_plain(self)

@@ -323,6 +323,8 @@ def policy_from(facts: dict[str, Any]) -> Policy:
     settings = dict(facts)
     name = settings.pop("name")
     check_one_of("policy", name, POLICIES)
+    if POLICIES[name] is MixedViews:
+        settings.setdefault("adds_up", False)  # facts from before there was this option
     if "policy" in settings:
         settings["policy"] = policy_from(settings["policy"])
     return POLICIES[name](**settings)

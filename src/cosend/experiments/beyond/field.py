@@ -20,7 +20,7 @@ from cosend.baselines.linucb import COMPILED
 from cosend.core.kernel.ledger import Floats
 from cosend.experiments.beyond.play import Method, Play
 from cosend.experiments.beyond.problems import Outcome, Problem
-from cosend.experiments.beyond.settings import CONTEXTS, EVERY_FEATURE, SHARED, TOGETHER
+from cosend.experiments.beyond.settings import AXES, CONTEXTS, EVERY_FEATURE, SHARED, TOGETHER
 
 CONTEXT_FREE: Final = ("river_ucb", "mabwiser_ucb1")
 SLICES: Final = (4, 16)  # of a feature; our rule has them too
@@ -29,15 +29,16 @@ SLOW: Final = "mabwiser_ucb1"  # the rule of river's UCB, many times slower: one
 
 
 def field_methods(contexts: Sequence[str], most_seeds: int | None = None) -> Iterator[Method]:
-    """Yield the field without votes."""
+    """Yield the field without votes; with one context alone it may have fewer seeds."""
     for name in FIELD:
         for context in [None] if name in CONTEXT_FREE else contexts:
             run = partial(_play, name, CONTEXTS[context or TOGETHER])
-            yield _method(name, name, context, run, 1 if name == SLOW else most_seeds)
+            alone = most_seeds if context in AXES else None
+            yield _method(name, name, context, run, 1 if name == SLOW else alone)
 
 
 def few_of_the_field() -> Iterator[Method]:
-    """Yield the field where it is not the main thing, for it takes minutes: what is not compiled plays one seed."""
+    """Yield the field where it is not the main thing: with one context alone, what is not compiled plays one seed."""
     yield from (method for method in field_methods(SHARED, most_seeds=1) if method.name != SLOW)
     yield from informed_field()
 
@@ -47,13 +48,13 @@ def informed_field() -> Iterator[Method]:
     for name, told in told_or_not([name for name in FIELD if name != SLOW]):
         run = partial(_play, name, CONTEXTS[TOGETHER], told=told)
         context = None if name in CONTEXT_FREE else TOGETHER
-        yield _method(name, name + " with Vote" + told * TOLD, context, run, 1)._replace(votes=True)
+        yield _method(name, name + " with Vote" + told * TOLD, context, run, None)._replace(votes=True)
 
 
 def field_without_context() -> Iterator[Method]:
     """Yield the field with every feature."""
     for name, told in told_or_not([name for name in FIELD if name not in CONTEXT_FREE]):
-        yield _method(name, name + told * TOLD, EVERY_FEATURE, partial(_play_features, name, told=told), 1)
+        yield _method(name, name + told * TOLD, EVERY_FEATURE, partial(_play_features, name, told=told), None)
 
 
 def _method(name: str, row: str, context: str | None, run: Play, most_seeds: int | None) -> Method:
