@@ -85,12 +85,14 @@ def played(
 def summary(problems: Sequence[Problem], outcomes: Sequence[Outcome], speed: float | None) -> Numbers:
     """Return the numbers of a row from what came of every seed."""
     errors = [percent_wrong(outcome.right) for outcome in outcomes]
+    paid = [100 * float(outcome.paid.mean()) for outcome in outcomes]
     regrets = [problem.oracle.reward - each.reward for problem, each in zip(problems, outcomes, strict=True)]
     return {
         "seeds": len(problems),
         "error": float(np.mean(errors)),
         "error_by_seed": errors,
-        "paid": 100 * float(np.mean([outcome.paid.mean() for outcome in outcomes])),
+        "paid": float(np.mean(paid)),
+        "paid_by_seed": paid,
         "regret": float(np.mean(regrets)),
         "decisions_per_second": speed,
     }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from cosend.experiments.beyond import plots
+from cosend.experiments.beyond import default, plots
 from cosend.experiments.beyond.liar import ABSENT, LIES
 from cosend.experiments.beyond.run import Row
 from cosend.experiments.beyond.settings import AXES, BACK_WITHIN, CONTEXTS, EVERY_FEATURE, MAIN, RUNNING_ITEMS, STILL
@@ -118,6 +118,7 @@ def _special(results: Results) -> Iterator[TableText]:
     yield _drift(results["rows"])
     yield _liar(results["rows"])
     yield _learning(results["rows"])
+    yield default.table(results["rows"])
 
 
 def _drift(rows: list[Row]) -> TableText:
@@ -180,7 +181,14 @@ def _learning(rows: list[Row]) -> TableText:
 
 def remarks(results: Results) -> list[str]:
     """Return what the numbers say about us and the field, and how far they can be trusted."""
-    notes: list[Callable[[list[Row]], Iterator[str]]] = [_on_field, _on_selection, _on_drift, _on_liar, _on_seeds]
+    notes: list[Callable[[list[Row]], Iterator[str]]] = [
+        _on_field,
+        _on_selection,
+        _on_drift,
+        _on_liar,
+        default.remarks,
+        _on_seeds,
+    ]
     return [remark for note in notes for remark in note(results["rows"])]
 
 

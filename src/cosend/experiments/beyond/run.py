@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from cosend.experiments.beyond.changes import costs, delays, drift, late
+from cosend.experiments.beyond.default import default
 from cosend.experiments.beyond.features import no_context
 from cosend.experiments.beyond.learning import learning
 from cosend.experiments.beyond.liar import liar
@@ -27,6 +28,7 @@ JOBS: Final[dict[str, Callable[[Settings], Iterator[Job]]]] = {
     "unseen": unseen,
     "liar": liar,
     "learning": learning,
+    "default": default,
 }
 
 

@@ -23,7 +23,7 @@ from cosend.core.policy.policies import (
 from cosend.errors import SettingError
 from cosend.experiments.kdd99.settings import PARAMETERS, PEER_FUNCTIONS, SLICES, WINDOW_ROWS, WINDOW_START
 
-PARTS: Final = ("windows", "delays", "late", "no-context", "costs", "drift", "unseen", "liar", "learning")
+PARTS: Final = ("windows", "delays", "late", "no-context", "costs", "drift", "unseen", "liar", "learning", "default")
 
 AXES: Final = ("previous_label", "src_bytes", "time")
 TOGETHER, CANDIDATES = "together", "candidates"
