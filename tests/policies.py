@@ -44,7 +44,7 @@ POLICIES: dict[str, Policy] = {
     "ChangeAware rising doubling": ChangeAware(CellThompson(), rising=True),
     "MixedViews": MixedViews(),
     "MixedViews small": MixedViews(max_cells=20, share=0.1),
-    "MixedViews adds up": MixedViews(adds_up=True),
+    "MixedViews without a sum": MixedViews(adds_up=False),
     "ContextSelection": ContextSelection(),
     "ContextSelection ChangeAware": ContextSelection(ChangeAware(ZoomingKLUCB(alpha=0.5), rising=True)),
     "ContextSelection CoS": ContextSelection(CoS(slices=2, exploration_exponent=0.1), ((1,), (0, 1), ())),
@@ -61,7 +61,7 @@ FEW = (
     "Zooming concentrated",
     "ZoomingKLUCB",
     "MixedViews",
-    "MixedViews adds up",
+    "MixedViews without a sum",
     "ContextSelection ChangeAware",
 )
 

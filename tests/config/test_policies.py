@@ -36,7 +36,7 @@ MEANT: dict[str, tuple[str, Policy]] = {
     "Zooming": ('name = "Zooming"\ncontexts = "concentrated"', Zooming(contexts="concentrated")),
     "ZoomingKLUCB": ('name = "ZoomingKLUCB"\nlipschitz = 5', ZoomingKLUCB(lipschitz=5.0)),
     "MixedViews": ('name = "MixedViews"\nbonus = 0.5\nmax_cells = 900', MixedViews(bonus=0.5, max_cells=900)),
-    "a view that adds up": ('name = "MixedViews"\nadds_up = true', MixedViews(adds_up=True)),
+    "no view that adds up": ('name = "MixedViews"\nadds_up = false', MixedViews(adds_up=False)),
     "time in cubes": (
         'name = "ZoomingKLUCB"\ntime_dimension = true',
         ZoomingKLUCB(time_dimension=True, horizon=500),

@@ -1,4 +1,4 @@
-"""`MixedViews(adds_up=True)`: the view that adds up is there only then, and is worth having where features add up."""
+"""The view that adds up: it is there unless a policy does without, and is worth having where features add up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_it_is_one_view_more_and_all_others_stay() -> None:
 
 
 def test_nothing_is_added_up_without_it() -> None:
-    without, with_it = mixed(), mixed(ADDS_UP)
+    without, with_it = mixed(WITHOUT), mixed(ADDS_UP)
     for learner in (without, with_it):
         taught(learner, 40)
     assert not without.ledger.rewards[..., col.EVIDENCE].any()
@@ -44,7 +44,7 @@ def test_a_label_moves_the_forecast_of_the_sum_towards_the_gain_and_no_other_arm
     choice = choose(learner, point)
     learner.learn(choice.id, 1.0, None, {"b" if choice.arm != "b" else "a": 0.0})
     after = sum_of(learner, point)
-    known = 0.5 * 8 / 9  # a step of 1 - 0.5, shared by nine rows; that of the pattern is another one now
+    known = 2 * 0.5 * 8 / 9  # two steps of 1 - 0.5, shared by nine rows; that of the pattern is another one now
     assert after[choice.arm] == pytest.approx(chance_of(known))
     assert after["b" if choice.arm != "b" else "a"] == pytest.approx(chance_of(-known))
     assert sorted(after.values())[1:-1] == [0.5, 0.5]

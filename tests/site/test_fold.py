@@ -86,7 +86,7 @@ def test_the_events_of_a_site_fold_to_its_state_byte_for_byte(
         "ContextSelection doubling",
         "MixedViews",
         "MixedViews small",
-        "MixedViews adds up",
+        "MixedViews without a sum",
     ],
 )
 def test_they_do_so_without_the_compiler(policy: str) -> None:

@@ -47,7 +47,7 @@ def test_it_finds_the_feature_that_matters_and_says_so() -> None:
 
 def test_what_adds_up_is_trusted_for_what_it_adds() -> None:
     """`explain` shows the sum as a view; `trust` gives its weight to the features whose cells make a difference."""
-    site = site_of(policy=MixedViews(adds_up=True))
+    site = site_of(policy=MixedViews())
     x, added = site.axis_names[0], "all added up"
     assert added in site.trust()  # before the first label nothing makes a difference
     assert played(site, 400) > 0.9
@@ -61,7 +61,7 @@ def test_what_adds_up_is_trusted_for_what_it_adds() -> None:
     (explained,) = [each for name, each in site.explain({"x": 0.1, "y": 0.5, "kind": "a"}) if name == added]
     assert explained.view.is_sum
     assert explained.forecasts["low"] > 0.8 > 0.2 > explained.forecasts["high"]
-    assert not any(view.is_sum or view.added for view in site_of().learner.views())
+    assert not any(view.is_sum or view.added for view in site_of(policy=MixedViews(adds_up=False)).learner.views())
 
 
 def test_it_explains_an_item_and_changes_nothing() -> None:

@@ -70,8 +70,8 @@ def test_a_site_without_a_context_finds_out_which_features_matter() -> None:
     assert wrong < 10
     assert here.axis_names == ("age", "kind", "weight", "coin", "new")
     trusted = here.trust()
-    assert sum(view.share for name, view in trusted.items() if "kind" in name) > 0.8
-    name, explained = here.explain({"kind": "a"})[0]
+    assert sum(view.share for name, view in trusted.items() if "kind" in name) > 0.75
+    name, explained = next(each for each in here.explain({"kind": "a"}) if each[0] != "all added up")
     assert "kind" in name
     assert explained.forecasts.keys() == {"kinds", "coin", "ages"}
     assert here.explain("no features at all")
