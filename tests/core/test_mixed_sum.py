@@ -7,6 +7,7 @@ import pytest
 
 from cosend import Learner, MixedViews, replay
 from cosend.core.kernel import columns as col
+from cosend.core.kernel.mixed_scratch import scratch_of
 from cosend.core.kernel.mixed_sum import SUM_VIEW, adds_up, chance_of
 from cosend.core.learner.state import State
 from cosend.core.policy.mixed import plans_for
@@ -44,11 +45,19 @@ def test_a_label_moves_the_forecast_of_the_sum_towards_the_gain_and_no_other_arm
     choice = choose(learner, point)
     learner.learn(choice.id, 1.0, None, {"b" if choice.arm != "b" else "a": 0.0})
     after = sum_of(learner, point)
-    known = 2 * 0.5 * 8 / 9  # two steps of 1 - 0.5, shared by nine rows; that of the pattern is another one now
+    known = 2 * 0.5 * 8 / 9  # a step of 2 times 1 - 0.5, shared by nine rows; that of the pattern is another one now
     assert after[choice.arm] == pytest.approx(chance_of(known))
     assert after["b" if choice.arm != "b" else "a"] == pytest.approx(chance_of(-known))
     assert sorted(after.values())[1:-1] == [0.5, 0.5]
     assert (chance_of(1e9), chance_of(-1e9)) == (chance_of(30.0), chance_of(-30.0))
+
+
+def test_the_scratch_is_as_long_as_what_is_in_it() -> None:
+    for policy, axes in ((ADDS_UP, 3), (WITHOUT, 0), (ADDS_UP, 13)):
+        ledger = mixed(policy, dimensions=axes).ledger
+        parts = getattr(scratch_of, "py_func", scratch_of)(ledger)  # arrays cannot leave compiled code
+        assert sum(map(len, parts)) == len(ledger.parameters) - col.PARAMETER_COLUMNS
+        assert parts.steps.ctypes.data + parts.steps.nbytes == ledger.parameters.ctypes.data + ledger.parameters.nbytes
 
 
 def sum_of(learner: Learner, point: tuple[float, ...]) -> dict[str, float]:

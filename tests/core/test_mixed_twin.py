@@ -47,7 +47,7 @@ def test_core_and_twin_agree_on_answers_to_a_caller_that_trains(network: Network
     lockstep.train_all(network, requests=30)
 
 
-@pytest.mark.parametrize(("scores", "adds_up"), [(True, False), (False, False), (True, True)])
+@pytest.mark.parametrize(("scores", "adds_up"), [(True, False), (False, False), (True, True), (False, True)])
 def test_core_and_twin_agree_on_a_long_stream_with_finer_cells(scores: bool, adds_up: bool) -> None:
     network = lockstep.build(random.Random(3), [2, 1], 2, {"adds_up": adds_up}, "MixedViews", scores=scores)
     network.axis = 1
@@ -77,7 +77,7 @@ def test_what_explains_the_rewards_gets_the_weight() -> None:
 
 
 @pytest.mark.parametrize(("given", "steps"), [(0, (3, 1)), (2, (4, 2)), (1, (14, 3)), (0, (11, 2))])
-@pytest.mark.parametrize(("scores", "adds_up"), [(True, False), (False, False), (True, True)])
+@pytest.mark.parametrize(("scores", "adds_up"), [(True, False), (False, False), (True, True), (False, True)])
 def test_core_and_twin_agree_while_features_get_axes(
     given: int, steps: tuple[int, int], scores: bool, adds_up: bool
 ) -> None:

@@ -140,7 +140,7 @@ MIXED = {  # by window: S1 and S2, labels before the next item, then 100 items l
 }
 WITH_EVERY_FEATURE = {  # the same, and neither the previous label nor the time is given
     "main": ((0.22, 0.16), (2.0, 2.2)),
-    "many switches": ((0.95, 0.70), (9.3, 8.8)),
+    "many switches": ((0.70, 0.65), (9.3, 8.8)),
 }
 
 
@@ -148,9 +148,10 @@ WITH_EVERY_FEATURE = {  # the same, and neither the previous label nor the time 
 def test_the_default_errs_little_on_all_windows(kdd99_file: Path, window: str) -> None:
     """All three contexts, five seeds, and no room for chance: a seed draws the same everywhere."""
     for part, most in zip(("windows", "late"), MIXED[window], strict=True):
-        for job in JOBS[part](Settings(data=kdd99_file)):
-            if job.place[1] == window and job.place[3:5] == (TOGETHER, "MixedViews"):
-                assert job.work()["error"] <= most[int(job.place.scenario == "S2")], job.place
+        jobs = [job for job in JOBS[part](Settings(data=kdd99_file)) if job.place[1] == window]
+        by_scenario = [job for job in jobs if job.place[3:5] == (TOGETHER, "MixedViews")]
+        for job, limit in zip(by_scenario, most, strict=True):
+            assert job.work()["error"] <= limit, job.place
 
 
 @pytest.mark.parametrize(("window", "scenario"), product(WITH_EVERY_FEATURE, SCENARIOS))

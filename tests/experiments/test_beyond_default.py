@@ -33,9 +33,9 @@ def test_both_play_in_234_settings() -> None:
         ([1.1, 1.1], [1.0, 1.0], 1.1, True),
         ([1.04, 1.04], [1.0, 1.0], 1.04, False),  # by less than 5 %
         ([1.5, 0.9], [1.0, 1.0], 1.2, False),  # by less than two standard errors
-        ([1.2], [1.0], 1.2, True),  # nothing is known of the error of one seed
+        ([1.2], [1.0], 1.2, False),  # nothing is known of the error of one seed
         ([0.0], [0.0], 1.0, False),
-        ([0.1], [0.0], float("inf"), True),
+        ([0.1, 0.1], [0.0, 0.0], float("inf"), True),
     ],
 )
 def test_worse_is_by_more_than_a_twentieth_and_by_more_than_chance(
@@ -69,6 +69,6 @@ def test_the_remarks_count_and_take_geometric_means_with_all_contexts() -> None:
     counted, mean = remarks(rows)
     assert "of 3 settings MixedViews loses more than ZoomingKLUCB in 2" in counted
     assert "1 late, 0 per call" in mean
-    assert "1.00 times" in mean
-    assert list(remarks(both([0.0], [1.0])))[1:] == []  # no mean of logarithms
+    assert "1.00 times as much as ZoomingKLUCB (geometric mean of 2 settings" in mean
+    assert len(list(remarks(both([0.0], [1.0])))) == 1  # 0 has no logarithm
     assert list(remarks([])) == []

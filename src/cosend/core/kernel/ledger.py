@@ -48,7 +48,7 @@ def new_ledger(
 ) -> Ledger:
     """Return an empty ledger with room for `capacity` cells.
 
-    Of several views the small keys fill the first slots, so that others meet them more often than in a mixed table.
+    With several views small keys crowd the first slots, and others collide with them: there are twice as many slots.
     """
     slots = capacity * (2 if views == 1 else 4)
     return Ledger(

@@ -153,7 +153,7 @@ def enter_gain(ledger: Ledger, memories: Floats, arm: int, gain: float, step: fl
     for view in range(memories.shape[0]):
         row, memory = int(kept[view]), memories[view]
         if row != EMPTY:
-            known = ledger.rewards[max(0, row), arm]
+            known = ledger.rewards[max(0, row), arm]  # the compiler need not look whether it is negative
             if memory == 1.0:
                 known[col.REWARD_SUM] += gain
                 known[col.REWARD_COUNT] += 1.0

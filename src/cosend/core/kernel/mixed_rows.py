@@ -2,7 +2,7 @@
 
     view 0     no context, short memory        p = (S + 1/2) / (N + 1)
     view 1     no context
-    view 2     only if the policy adds up: see `mixed_sum`
+    view 2     unless the policy does without: see `mixed_sum`
     others     slices of an axis, of two, of all, each in several finenesses, and patterns
                                                p = (S + p of view 0) / (N + 1); that of the coarser view without a row
 
@@ -142,7 +142,7 @@ def read_rows(ledger: Ledger, scratch: Scratch, kept: Floats) -> None:
             # exactness.md, "Mixed views", forecasts.
             tops[view] = known[col.REWARD_SUM] + prior
             bottoms[view] = known[col.REWARD_COUNT] + 1.0
-            # The same, z: the sums of every other view, in turns.
+            # The same, z: views of even and of odd numbers are summed apart, as in `add_up`.
             evidence, other = other + (known[col.EVIDENCE] if row != EMPTY else 0.0), evidence
         tops[0], bottoms[0] = prior, 1.0
         scratch.evidence[arm] = evidence + other

@@ -1,6 +1,7 @@
-"""Mixed views: room to work in, behind the parameters of a site. Nothing in it outlasts a step.
+"""Mixed views: room to work in, behind the parameters of a site. Nothing in it is needed after a step.
 
-Numbers of many views stand side by side here, so that the compiler can make wide instructions of a loop over them.
+Whoever explains reads there what was forecast last. Numbers of many views stand side by side, so that the compiler can
+make wide instructions of a loop over them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Scratch(NamedTuple):
     means: Floats  # [arm]: what all views together forecast
     evidence: Floats  # [arm]: what the rows of an item add up to
     gains: Floats  # [arm]: what a label adds to the sum of an arm,
-    counted: Floats  # [arm]: to its count,
+    counted: Floats  # [arm]: to its count, 0 if it says nothing of the arm,
     steps: Floats  # [arm]: and to its evidence
 
 

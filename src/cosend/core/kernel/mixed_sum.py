@@ -19,7 +19,7 @@ from cosend.core.kernel.mixed_scratch import Scratch
 SUM: Final = 6  # what the cells of this view are: it has none of its own
 SUM_VIEW: Final = 2  # its number
 LARGEST_STEP: Final = 2.0  # by how much a label moves z at most
-STEP_OF_ONE: Final = 10.0  # and in all, if it is divided by the square root of the rows
+STEP_BY_ROOT: Final = 10.0  # divided by the square root of the rows: less than the largest from 26 rows on
 LARGEST_SUM: Final = 30.0  # beyond this a chance is 0 or 1
 
 
@@ -65,11 +65,10 @@ def count_rows(memories: Floats, kept: Floats) -> int:
 
 @compiled
 def find_steps(ledger: Ledger, scratch: Scratch, kept: Floats) -> None:
-    """Find by how much a label moves what each row of an item adds, for every arm; 0 where it says nothing."""
+    """Find by how much a label moves what each row of an item adds, for every arm that it says something of."""
     rows = max(1, count_rows(scratch.memories, kept))
-    step = min(LARGEST_STEP, STEP_OF_ONE / math.sqrt(rows))  # many rows are shared by most items
+    step = min(LARGEST_STEP, STEP_BY_ROOT / math.sqrt(rows))  # items with many rows share most of them
     for arm in range(ledger.site[col.ARM_COUNT]):
-        scratch.steps[arm] = 0.0
         if scratch.counted[arm] > 0.0:
             gain = min(max(scratch.gains[arm], 0.0), 1.0)
             scratch.steps[arm] = step * (gain - chance_of(add_up(ledger, arm, kept))) / rows

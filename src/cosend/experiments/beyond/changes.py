@@ -26,7 +26,7 @@ from cosend.experiments.beyond.play import (
     simple_methods,
     summary,
 )
-from cosend.experiments.beyond.problems import Problem, delays_of, in_order, window_problems, with_delays
+from cosend.experiments.beyond.problems import Problem, changed_window, in_order, window_problems
 from cosend.experiments.beyond.settings import (
     BACK_WITHIN,
     DELAYS,
@@ -47,7 +47,7 @@ CURVE_STEP = 100  # items between two points of the curve of a plot
 def delays(settings: Settings) -> Iterator[Job]:
     """Yield the rows of labels that come late; nothing may use a label that is not yet known."""
     for delay, scenario in product(DELAYS, SCENARIOS):
-        problems = partial(delayed, settings, delay, scenario)
+        problems = partial(changed_window, settings, MAIN.start, scenario, delay)
         field = few_of_the_field() if delay else ()  # to the field 0 is the same as 1
         methods = [*policy_methods(), *simple_methods(), *field]
         yield from jobs_for("delays", str(delay), scenario, problems, methods)
@@ -56,41 +56,21 @@ def delays(settings: Settings) -> Iterator[Job]:
 def late(settings: Settings) -> Iterator[Job]:
     """Yield the rows of all windows with late labels."""
     for window, scenario in product(WINDOWS, SCENARIOS):
-        problems = partial(late_window, settings, window.start, scenario)
+        problems = partial(changed_window, settings, window.start, scenario, LATE)
         methods = [*policy_methods(), *simple_methods(), *few_of_the_field()]
         yield from jobs_for("late", window.name, scenario, problems, methods)
-
-
-@lru_cache(maxsize=2)
-def late_window(settings: Settings, start: int, scenario: str) -> list[Problem]:
-    """Return a window with late labels."""
-    problems = window_problems(settings, start, scenario)
-    return [with_delays(each, delays_of(LATE, len(each.labels), seed)) for seed, each in enumerate(problems)]
-
-
-@lru_cache(maxsize=2)
-def delayed(settings: Settings, delay: int | str, scenario: str) -> list[Problem]:
-    """Return the paper's window with late labels."""
-    problems = window_problems(settings, MAIN.start, scenario)
-    return [with_delays(each, delays_of(delay, len(each.labels), seed)) for seed, each in enumerate(problems)]
 
 
 def costs(settings: Settings) -> Iterator[Job]:
     """Yield the rows of peers that cost something; to flat arms the functions of other learners cost as much."""
     for cost, scenario in product(PEER_COSTS, SCENARIOS):
-        problems = partial(priced, settings, cost, scenario)
+        problems = partial(changed_window, settings, MAIN.start, scenario, cost=cost)
         methods = [*policy_methods(), *simple_methods(), *bandit_methods(SHARED), *few_of_the_field()]
         yield from jobs_for("costs", f"{cost:g} per call", scenario, problems, methods)
     for window in WINDOWS[1:]:
-        problems = partial(priced, settings, PEER_COSTS[0], "S1", window.start)
+        problems = partial(changed_window, settings, window.start, "S1", cost=PEER_COSTS[0])
         methods = [*policy_methods(), *simple_methods(), *few_of_the_field()]
         yield from jobs_for("costs", f"{PEER_COSTS[0]:g} per call, {window.name}", "S1", problems, methods)
-
-
-@lru_cache(maxsize=2)
-def priced(settings: Settings, cost: float, scenario: str, start: int = MAIN.start) -> list[Problem]:
-    """Return a window with peers that cost something."""
-    return [replace(each, peer_cost=cost) for each in window_problems(settings, start, scenario)]
 
 
 def drift(settings: Settings) -> Iterator[Job]:

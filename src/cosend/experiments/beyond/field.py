@@ -28,18 +28,18 @@ TOLD: Final = ", told"
 SLOW: Final = "mabwiser_ucb1"  # the rule of river's UCB, many times slower: one seed, and the main window only
 
 
-def field_methods(contexts: Sequence[str], most_seeds: int | None = None) -> Iterator[Method]:
+def field_methods(contexts: Sequence[str], seeds_alone: int | None = None) -> Iterator[Method]:
     """Yield the field without votes; with one context alone it may have fewer seeds."""
     for name in FIELD:
         for context in [None] if name in CONTEXT_FREE else contexts:
             run = partial(_play, name, CONTEXTS[context or TOGETHER])
-            alone = most_seeds if context in AXES else None
-            yield _method(name, name, context, run, 1 if name == SLOW else alone)
+            most_seeds = seeds_alone if context in AXES else None
+            yield _method(name, name, context, run, 1 if name == SLOW else most_seeds)
 
 
 def few_of_the_field() -> Iterator[Method]:
     """Yield the field where it is not the main thing: with one context alone, what is not compiled plays one seed."""
-    yield from (method for method in field_methods(SHARED, most_seeds=1) if method.name != SLOW)
+    yield from (method for method in field_methods(SHARED, seeds_alone=1) if method.name != SLOW)
     yield from informed_field()
 
 

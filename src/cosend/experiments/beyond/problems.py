@@ -194,3 +194,14 @@ def window_problems(settings: Settings, start: int, scenario: str) -> list[Probl
     contexts = np.stack([by_name[axis] for axis in AXES], axis=1)
     delays = delays_of(1, data.rows, 0)
     return [Problem(data.labels, kdd99.right(data, each), contexts, delays) for each in outputs]
+
+
+@lru_cache(maxsize=2)
+def changed_window(
+    settings: Settings, start: int, scenario: str, delay: int | str = 1, cost: float = 0.0
+) -> list[Problem]:
+    """Return a window whose labels come so late, and whose peers cost so much."""
+    return [
+        replace(with_delays(each, delays_of(delay, len(each.labels), seed)), peer_cost=cost)
+        for seed, each in enumerate(window_problems(settings, start, scenario))
+    ]

@@ -34,19 +34,17 @@ def unseen(settings: Settings) -> Iterator[Job]:
     """Yield the rows of further windows and of other streams, with labels before the next item and late."""
     for window, scenario, delay in product(UNSEEN, SCENARIOS, (1, LATE)):
         problems = partial(with_features, settings, window.start, scenario, delay)
-        yield from jobs_for("unseen", f"{window.name}, {delay} late", scenario, problems, methods(scenario))
+        yield from jobs_for("unseen", f"{window.name}, {delay} late", scenario, problems, methods())
     for name, delay in product(SETS, (1, LATE)):
         problems = partial(stream_problems, settings, name, delay)
-        yield from jobs_for("unseen", f"{name}, {delay} late", RIVER, problems, methods(RIVER))
+        yield from jobs_for("unseen", f"{name}, {delay} late", RIVER, problems, methods())
 
 
-def methods(scenario: str) -> list[Method]:
+def methods() -> list[Method]:
     """Return what is compared: all axes together, and every feature."""
     ours = policy_methods([policy for policy in POLICIES if policy.name in COMPARED], [TOGETHER])
     field = [method for method in few_of_the_field() if method.context in (None, TOGETHER)]
     field += field_without_context()
-    if scenario == RIVER:  # small enough for all seeds
-        field = [method._replace(most_seeds=None) for method in field]
     return [*ours, WITHOUT_CONTEXT, *simple_methods(), *field]
 
 

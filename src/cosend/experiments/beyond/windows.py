@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 from cosend.core.kernel.ledger import Ints
 from cosend.experiments.beyond.field import few_of_the_field, field_methods, informed_field
@@ -14,6 +14,8 @@ from cosend.experiments.beyond.problems import Outcome, Problem, window_data, wi
 from cosend.experiments.beyond.settings import MAIN, SHARED, UNSEEN, WINDOWS, Settings, Window
 from cosend.experiments.kdd99.run import BOOSTERS, Data, Outputs
 from cosend.experiments.kdd99.settings import SCENARIOS
+
+OF_ALL_WINDOWS: Final = {"windows", "late", "no-context", "costs", "default"}  # parts
 
 
 def windows(settings: Settings) -> Iterator[Job]:
@@ -29,7 +31,7 @@ def windows(settings: Settings) -> Iterator[Job]:
 def described(settings: Settings) -> list[dict[str, Any]]:
     """Return where the windows start, and their shares of attacks and of label switches in %."""
     rows = []
-    windows = WINDOWS if "windows" in settings.parts else WINDOWS[:1]
+    windows = WINDOWS if OF_ALL_WINDOWS & set(settings.parts) else WINDOWS[:1]
     for window in (*windows, *UNSEEN) if "unseen" in settings.parts else windows:
         labels = window_data(settings.data, window.start, settings.rows).labels
         switches = 100 * float((labels[1:] != labels[:-1]).mean())
