@@ -205,7 +205,7 @@ class Rules(ArmChanges, Placing):
         others = [each or None for each in others] if any(others) else ()
         notes = notes_of(labels, items, others)
         waiting = self.learner.still_waiting(ids)
-        if len(waiting) < len(ids) or (not isinstance(ids, range) and len(set(ids)) < len(ids)):
+        if len(waiting) < len(ids) or (len(ids) > 1 and not isinstance(ids, range) and len(set(ids)) < len(ids)):
             return self._complete_some(ids, waiting, dict(zip(ids, notes, strict=True)), bool(items))
         self._begin()
         self.learner.registry.notes.update(zip(ids, notes, strict=True))

@@ -162,7 +162,7 @@ class Transitions:
 
 def notes_of(labels: Sequence[Any], items: Sequence[Any], others: Sequence[Others]) -> Iterable[Any]:
     """Return what is kept beside ids until their true labels come; the same text again and again is kept once."""
-    if items or others or set(map(type, labels)) != {str}:  # 1, 1.0 and True are equal, and not the same label
+    if items or others or len(labels) == 1 or set(map(type, labels)) != {str}:  # 1 and True are equal, not the same
         return zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False)
     notes = {label: (label, None, NOTHING) for label in set(labels)}
     return map(notes.__getitem__, labels)
