@@ -9,7 +9,7 @@ from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
 
-DEFAULT_CELLS: Final = 200_000  # of all views, unless a policy says otherwise: 50 MB with five arms
+DEFAULT_CELLS: Final = 200_000  # of all views, unless a policy says otherwise: 55 MB with five arms
 
 
 def how_to_decide(
