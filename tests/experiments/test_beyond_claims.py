@@ -154,7 +154,7 @@ def test_the_default_errs_little_on_all_windows(kdd99_file: Path, window: str) -
             assert job.work()["error"] <= limit, job.place
 
 
-@pytest.mark.parametrize(("window", "scenario"), product(WITH_EVERY_FEATURE, SCENARIOS))
+@pytest.mark.parametrize(("window", "scenario"), [*product(WITH_EVERY_FEATURE, SCENARIOS)])
 def test_the_default_errs_little_with_every_feature(kdd99_file: Path, window: str, scenario: str) -> None:
     for delay, most in zip((1, 100), WITH_EVERY_FEATURE[window], strict=True):
         (job,) = [
