@@ -45,11 +45,23 @@ def test_a_label_moves_the_forecast_of_the_sum_towards_the_gain_and_no_other_arm
     choice = choose(learner, point)
     learner.learn(choice.id, 1.0, None, {"b" if choice.arm != "b" else "a": 0.0})
     after = sum_of(learner, point)
-    known = 2 * 0.5 * 8 / 9  # a step of 2 times 1 - 0.5, shared by nine rows; that of the pattern is another one now
+    known = 0.5 * 8 / 9  # 1 - 0.5, shared by nine rows; that of the pattern is another one now
     assert after[choice.arm] == pytest.approx(chance_of(known))
     assert after["b" if choice.arm != "b" else "a"] == pytest.approx(chance_of(-known))
     assert sorted(after.values())[1:-1] == [0.5, 0.5]
     assert (chance_of(1e9), chance_of(-1e9)) == (chance_of(30.0), chance_of(-30.0))
+
+
+def test_rows_with_few_labels_take_most_of_a_step() -> None:
+    learner = Learner("here", own={"a": 0.0}, dimensions=3, policy=ADDS_UP, score_local="all")
+    for _ in range(30):
+        learner.learn(choose(learner, (0.1, 0.1, 0.1)).id, 1.0)
+    of_all, begun = learner.ledger.rewards[1, 0, col.EVIDENCE], learner.ledger.site[col.ROWS]
+    learner.learn(choose(learner, (0.9, 0.9, 0.9)).id, 0.0)
+    moved = of_all - learner.ledger.rewards[1, 0, col.EVIDENCE]
+    new = learner.ledger.rewards[begun : learner.ledger.site[col.ROWS], 0, col.EVIDENCE]
+    assert len(new) >= 7
+    assert -new == pytest.approx(31 * moved)  # thirty labels and one, against one
 
 
 def test_the_scratch_is_as_long_as_what_is_in_it() -> None:

@@ -258,9 +258,6 @@ class MixedTwin(Twin):
     def _cells_of(self, rows: list[Key | None]) -> list[TwinCell]:
         return [self.rows[view][key] for view, key in enumerate(rows) if key is not None]
 
-    def _long_cells_of(self, rows: list[Key | None]) -> list[TwinCell]:
-        return self._cells_of([key if view.memory == 1 else None for view, key in zip(self.mixed, rows, strict=False)])
-
     # Forecasts and indices
 
     def _forecasts(self, rows: list[Key | None]) -> list[dict[str, float]]:
@@ -348,14 +345,21 @@ class MixedTwin(Twin):
 
     def _add_evidence(self, rows: list[Key | None], gains: dict[str, float]) -> None:
         """Move what the rows of an item add up to towards the gains."""
-        cells = self._long_cells_of(rows)
-        count = max(1, len(cells))
+        cells = [
+            None if key is None or view.memory < 1 else self.rows[number][key]
+            for number, (view, key) in enumerate(zip(self.mixed, rows, strict=False))
+        ]
         for arm, gain in gains.items():
-            step = (
-                min(2.0, 10.0 / math.sqrt(count)) * (min(max(gain, 0.0), 1.0) - logistic(self._sum(arm, rows))) / count
-            )
-            for cell in cells:
-                cell.arms[arm].evidence += step
+            every = self._settings.scores and arm in self._own
+            counts = [cell and (cell.labels if every else cell.arms[arm].reward_count) for cell in cells]
+            rates = [0.0 if count is None else 1.0 / (count + 1.0) for count in counts]
+            totals = [0.0, 0.0]
+            for number, rate in enumerate(rates):
+                totals[number % 2] += rate
+            missed = min(max(gain, 0.0), 1.0) - logistic(self._sum(arm, rows))
+            for cell, rate in zip(cells, rates, strict=True):
+                if cell is not None:
+                    cell.arms[arm].evidence += missed / (totals[0] + totals[1]) * rate
 
     def _weigh(self, kept: Kept, reward: float, scored: Scores) -> None:
         """Multiply every weight by how likely the view held the gains, about as if there were one of them."""

@@ -18,7 +18,7 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 from cosend.core.kernel.mixed_scratch import Scratch, scratch_of, take_column, weighted_sum
-from cosend.core.kernel.mixed_sum import adds_up, find_steps
+from cosend.core.kernel.mixed_sum import adds_up, find_steps, goes_by_labels
 
 LEAST_CHANCE: Final = 0.01  # a forecast is never taken for surer than this
 LEAST_SPREAD: Final = 0.01  # of the share, when an arm is used that is right as often as a coin
@@ -115,7 +115,8 @@ def learn_mixed(ledger: Ledger, ticket: int, arm: int, kind: int, gain: float, o
     count_label(ledger, arm, kind, kept)
     for scored in range(ledger.site[col.ARM_COUNT]):
         if scratch.counted[scored] > 0.0:
-            enter_gain(ledger, scratch.memories, scored, scratch.gains[scored], scratch.steps[scored], kept)
+            rates = scratch.rates if goes_by_labels(ledger, scored) else scratch.rates_of_used
+            enter_gain(ledger, scratch, scored, rates, kept)
     weigh_views(ledger, arm, gain, others, kept)
     if ticket > ledger.site[col.NEWEST]:
         ledger.site[col.NEWEST] = ticket
@@ -148,16 +149,17 @@ def count_label(ledger: Ledger, arm: int, kind: int, kept: Floats) -> None:
 
 
 @compiled
-def enter_gain(ledger: Ledger, memories: Floats, arm: int, gain: float, step: float, kept: Floats) -> None:
+def enter_gain(ledger: Ledger, scratch: Scratch, arm: int, rates: Floats, kept: Floats) -> None:
     """Add a gain to what the rows that were kept know of an arm; those with a short memory do not add up."""
-    for view in range(memories.shape[0]):
-        row, memory = int(kept[view]), memories[view]
+    gain, step = scratch.gains[arm], scratch.steps[arm]
+    for view in range(ledger.site[col.VIEWS]):
+        row, memory = int(kept[view]), scratch.memories[view]
         if row != EMPTY:
             known = ledger.rewards[max(0, row), arm]  # the compiler need not look whether it is negative
             if memory == 1.0:
                 known[col.REWARD_SUM] += gain
                 known[col.REWARD_COUNT] += 1.0
-                known[col.EVIDENCE] += step
+                known[col.EVIDENCE] += step * rates[view]
             else:
                 known[col.REWARD_SUM] = memory * known[col.REWARD_SUM] + gain
                 known[col.REWARD_COUNT] = memory * known[col.REWARD_COUNT] + 1.0

@@ -15,6 +15,7 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Floats, Ledger
 
 BLOCKS: Final = 2  # numbers for every arm and view
+COLUMNS: Final = 4  # numbers for every view
 LINES: Final = 5  # numbers for every arm
 
 
@@ -25,6 +26,8 @@ class Scratch(NamedTuple):
     bottoms: Floats  # block: by what it is divided
     weights: Floats  # [view]
     memories: Floats  # [view]
+    rates: Floats  # [view]: which part of a step its row takes, for arms that go by all labels
+    rates_of_used: Floats  # [view]: the same for the arm that was used, if it is none of these
     means: Floats  # [arm]: what all views together forecast
     evidence: Floats  # [arm]: what the rows of an item add up to
     gains: Floats  # [arm]: what a label adds to the sum of an arm,
@@ -35,7 +38,7 @@ class Scratch(NamedTuple):
 def with_scratch(ledger: Ledger) -> Ledger:
     """Return the ledger with room to work in for as many views and arms as it has now."""
     views, arms = len(ledger.views), len(ledger.costs)
-    room = np.zeros(BLOCKS * arms * views + 2 * views + LINES * arms)
+    room = np.zeros(BLOCKS * arms * views + COLUMNS * views + LINES * arms)
     return ledger._replace(parameters=np.concatenate([ledger.parameters[: col.PARAMETER_COLUMNS], room]))
 
 
@@ -50,10 +53,12 @@ def scratch_of(ledger: Ledger) -> Scratch:
     """Return the room of a site, divided."""
     views, arms, room = ledger.site[col.VIEWS], ledger.site[col.ARM_COUNT], ledger.parameters
     block, first = arms * views, col.PARAMETER_COLUMNS
-    lines = first + BLOCKS * block + 2 * views
+    lines = first + BLOCKS * block + COLUMNS * views
     return Scratch(
         room[first : first + block],
         room[first + block : first + 2 * block],
+        room[lines - 4 * views : lines - 3 * views],
+        room[lines - 3 * views : lines - 2 * views],
         room[lines - 2 * views : lines - views],
         room[lines - views : lines],
         room[lines : lines + arms],

@@ -1,7 +1,8 @@
 """Mixed views: the view that adds up, unless a policy does without. A mixture chooses among views; here they add up.
 
     p = 1 / (1 + exp(-z))     z the sum of numbers that the rows of an item have for the arm, in views of long memory
-    label                     each of these numbers += step (gain - p) / rows, with p as it is when the label comes
+    label                     all of them together += gain - p, with p as it is when the label comes; a row takes the
+                              more of it the fewer labels it has had, because what is new explains it better
 
 That is a logistic regression over all cells. exactness.md, "Mixed views", the last paragraph.
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import numpy as np
+
 from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
@@ -18,8 +21,7 @@ from cosend.core.kernel.mixed_scratch import Scratch
 
 SUM: Final = 6  # what the cells of this view are: it has none of its own
 SUM_VIEW: Final = 2  # its number
-LARGEST_STEP: Final = 2.0  # by how much a label moves z at most
-STEP_BY_ROOT: Final = 10.0  # divided by the square root of the rows: less than the largest from 26 rows on
+LEAST_RATE: Final = 1e-300  # there may be no row that adds, and then nothing moves
 LARGEST_SUM: Final = 30.0  # beyond this a chance is 0 or 1
 
 
@@ -55,20 +57,48 @@ def add_up(ledger: Ledger, arm: int, kept: Floats) -> float:
 
 
 @compiled
-def count_rows(memories: Floats, kept: Floats) -> int:
-    """Return how many rows of an item have a long memory: the others add nothing."""
-    rows = 0
-    for view in range(memories.shape[0]):
-        rows += int(int(kept[view]) != EMPTY and memories[view] == 1.0)
-    return rows
+def goes_by_labels(ledger: Ledger, arm: int) -> bool:
+    """Tell whether the steps of an arm go by all labels of a row, or by those that came when the arm was used."""
+    return bool(ledger.site[col.SCORES] and arm < ledger.site[col.OWN_COUNT])
 
 
 @compiled
 def find_steps(ledger: Ledger, scratch: Scratch, kept: Floats) -> None:
-    """Find by how much a label moves what each row of an item adds, for every arm that it says something of."""
-    rows = max(1, count_rows(scratch.memories, kept))
-    step = min(LARGEST_STEP, STEP_BY_ROOT / math.sqrt(rows))  # items with many rows share most of them
+    """Find by how much a label moves what the rows of an item add, for every arm that it says something of."""
+    total = find_rates(ledger, scratch, kept)
     for arm in range(ledger.site[col.ARM_COUNT]):
         if scratch.counted[arm] > 0.0:
             gain = min(max(scratch.gains[arm], 0.0), 1.0)
-            scratch.steps[arm] = step * (gain - chance_of(add_up(ledger, arm, kept))) / rows
+            parts = total if goes_by_labels(ledger, arm) else find_rates_of(ledger, scratch, arm, kept)
+            scratch.steps[arm] = (gain - chance_of(add_up(ledger, arm, kept))) / max(LEAST_RATE, parts)
+
+
+@compiled
+def find_rates(ledger: Ledger, scratch: Scratch, kept: Floats) -> float:
+    """Find the part of every row in the steps of arms that go by all labels, and what these parts sum up to."""
+    for view in range(scratch.rates.shape[0]):
+        row = int(kept[view])
+        labels = ledger.cells[max(0, row), col.CELL_LABELS] + 1.0
+        scratch.rates[view] = labels if row != EMPTY and scratch.memories[view] == 1.0 else np.inf
+    np.divide(1.0, scratch.rates, scratch.rates)
+    return sum_of_rates(scratch.rates)
+
+
+@compiled
+def find_rates_of(ledger: Ledger, scratch: Scratch, arm: int, kept: Floats) -> float:
+    """Find the same for another arm; there is one at most, the arm that was used."""
+    for view in range(scratch.rates_of_used.shape[0]):
+        row = int(kept[view])
+        labels = ledger.rewards[max(0, row), arm, col.REWARD_COUNT] + 1.0
+        scratch.rates_of_used[view] = labels if row != EMPTY and scratch.memories[view] == 1.0 else np.inf
+    np.divide(1.0, scratch.rates_of_used, scratch.rates_of_used)
+    return sum_of_rates(scratch.rates_of_used)
+
+
+@compiled
+def sum_of_rates(rates: Floats) -> float:
+    """Return the sum over views of even and that over views of odd numbers, together."""
+    total, other = 0.0, 0.0
+    for view in range(rates.shape[0]):
+        total, other = other + rates[view], total
+    return total + other
