@@ -231,9 +231,9 @@ def test_features_get_axes_while_labels_are_awaited(
         for _ in range(90 if step == 1 else 12):
             choice = choose(learner, _somewhere(learner, draw, codes))
             learner.learn(choice.id, draw.choice([0.0, 1.0]))
-        assert learner.dimensions == given + sum(learner.features)
+        assert learner.dimensions == given + sum(count for count, _, _ in learner.features)
         assert sum(view.share for view in learner.views()) == pytest.approx(1.0)
-    assert learner.features == list(steps)
+    assert learner.features == [(count, 0, 0) for count in steps]
     assert 2**20 in {cell.slices for cell in learner.cells().values()}
     assert everything(Learner.from_state(learner.state())) == everything(learner)
 
@@ -264,6 +264,62 @@ def test_axes_are_added_to_mixed_views_only_and_not_without_end() -> None:
     assert len(small.cells()) == 9
 
 
+@pytest.mark.parametrize("adds_up", [False, True])
+def test_features_that_never_changed_count_as_if_they_had_axes(adds_up: bool) -> None:
+    """Three features are the same for 20 items, of which one changes then; up to rounding it is all the same.
+
+    In the sum not quite: what stands for finer cells adds up from the first label on, these only from the 32nd.
+    """
+    policy = MixedViews(adds_up=adds_up)
+    options: dict[str, Any] = {"own": {"a": 0.0, "b": 0.0}, "dimensions": 0, "policy": policy, "score_local": "all"}
+    lazy, eager = Learner("here", **options), Learner("here", **options)
+    lazy.add_axes(12, same=3)
+    eager.add_axes(15)
+    draw, waiting = random.Random(4), list[int]()
+    for n in range(30):
+        others, value = tuple(draw.random() for _ in range(12)), 0.9 if n > 20 and n % 2 else 0.3
+        if n == 20:
+            assert len(lazy.add_axes(1, places=[0.3]).views) == 3
+            lazy = Learner.from_state(lazy.state())
+        points = (*others, value) if n >= 20 else others, (*others, value, 0.3, 0.3)
+        chosen = [choose(learner, point) for learner, point in zip((lazy, eager), points, strict=True)]
+        assert chosen[0].arm == chosen[1].arm
+        waiting.append(chosen[0].id)
+        while len(waiting) > 3:  # some wait while the axis comes
+            scores = dict(zip("ab", (draw.choice([0.0, 1.0]), draw.random()), strict=True))
+            for learner in (lazy, eager):
+                arm = learner.arms.names[learner.look_up([waiting[0]])[1][0][0]]
+                learner.learn(waiting[0], scores[arm], None, {name: scores[name] for name in scores if name != arm})
+            del waiting[0]
+        assert _mixed(lazy, points[0]) == pytest.approx(_mixed(eager, points[1]), abs=2e-3 if adds_up else 1e-12)
+    assert len(eager.ledger.views) - len(lazy.ledger.views) == 5  # three of each of two features, less the common one
+
+
+def _mixed(learner: Learner, point: tuple[float, ...]) -> list[float]:
+    explained = learner.explain(point)
+    return [sum(each.view.share * each.forecasts[arm] for each in explained) for arm in learner.arms.names]
+
+
+def test_features_that_never_changed_are_found_once_and_must_be_there_to_change() -> None:
+    learner = mixed(dimensions=0)
+    for wrong in ((1, -1), (1, 0, [0.5]), (0, 0), (1, 900)):
+        with pytest.raises(SettingError):
+            learner.add_axes(*wrong)
+    learner.add_axes(0, same=1)
+    for wrong in ((1, 1), (2, 0, [0.5, 0.5])):
+        with pytest.raises(SettingError):
+            learner.add_axes(*wrong)
+    learner.add_axes(1, places=[0.5])  # no item has come yet
+    taught(learner, 40)
+    assert learner.ledger.views[:, col.VIEW_WEIGHT].min() == 0.0  # of the view that stands for none any more
+    assert everything(Learner.from_state(learner.state())) == everything(learner)
+    before = mixed(dimensions=0)
+    before.add_axes(2)
+    state = before.state()
+    state.facts["features"] = [2]  # as it was written before some features got no axes
+    assert everything(Learner.from_state(state)) == everything(before)
+
+
 def test_a_replay_gives_features_axes() -> None:
     draw = random.Random(2)
     items = [{"x": draw.randrange(3), "y": draw.random(), "t": draw.choice("ab")} for _ in range(130)]
@@ -272,4 +328,4 @@ def test_a_replay_gives_features_axes() -> None:
     there = Learner("there", own={"c": 0.0}, peers={"here": 0.0}, dimensions=0, policy=MixedViews())
     slots = [[n, (n + 3) % 130] for n in range(130)]
     replay([one, there], np.zeros((130, 0)), gains, items=slots, delay=3, features=items)
-    assert one.features == there.features == [3]
+    assert one.features == there.features == [(3, 0, 0)]

@@ -98,3 +98,27 @@ def test_core_and_twin_agree_on_single_values_of_features() -> None:
     lockstep.grow(network, 1)
     lockstep.play(network, slots=700, max_delay=2)
     assert {cell.slices for cell in network.learners["site0"].cells().values()} == {1, 4, 16, 2**20}
+
+
+@pytest.mark.parametrize("given", [0, 2])
+@pytest.mark.parametrize(("scores", "adds_up"), [(True, False), (False, False), (True, True), (False, True)])
+@pytest.mark.parametrize("max_cells", [None, 60])
+@pytest.mark.parametrize("same", [4, 14])
+def test_core_and_twin_agree_while_features_change_that_never_did(
+    given: int, scores: bool, adds_up: bool, max_cells: int | None, same: int
+) -> None:
+    """With few features pairs are looked at. Some change before there are labels enough for finer cells, some after."""
+    options = {"adds_up": adds_up, "max_cells": max_cells}
+    network = lockstep.build(random.Random(given), [2, 1], given, options, "MixedViews", scores=scores)
+    network.lacks = 0.2
+    for slot in range(160):
+        if slot == 20:
+            lockstep.grow(network, 2, same)
+        if slot in (26, 100):
+            lockstep.grow(network, 2, places=(0.5,) if slot == 26 else (0.1, 1.0))
+        if slot == 130:
+            lockstep.grow(network, same - 3, places=(0.3,) * (same - 3))
+        lockstep.compare_ledgers(network)
+        lockstep.play_slot(network, slot, max_delay=6, changes=slot % 9 == 0)
+    lockstep.play(network, slots=0, max_delay=170)
+    lockstep.compare_ledgers(network)

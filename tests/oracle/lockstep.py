@@ -53,13 +53,13 @@ def some_context(network: Network) -> tuple[float, ...]:
     )
 
 
-def grow(network: Network, count: int) -> None:
-    """Let so many features get axes, at every site."""
+def grow(network: Network, count: int, same: int = 0, places: tuple[float, ...] = ()) -> None:
+    """Let so many features get axes, at every site; `same` get none yet, `places` are of those that had none."""
     for site, learner in network.learners.items():
         twin = network.twins[site]
         assert isinstance(twin, MixedTwin)
-        learner.add_axes(count)
-        twin.add_axes(count)
+        learner.add_axes(count, same, places)
+        twin.add_axes(count, same, places)
 
 
 def change(network: Network, site: str) -> None:

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -85,9 +86,12 @@ class MixedTwin(Twin):
         self.mixed = views_of(settings)
         self.sum = SUM if settings.adds_up else None
         self.weights = [1 / len(self.mixed) for _ in self.mixed]
+        self.times = [1 for _ in self.mixed]  # for how many views each stands
         self.rows: list[dict[Key, TwinCell]] = [{} for _ in self.mixed]
         self.pattern, self.newest = 0, 0
         self.features = 0  # that have got axes
+        self.unchanged = 0  # that have none because they never changed
+        self.giver = 0  # the view that stands for those of these
         self._kept: dict[int, Kept] = {}
 
     def choose(self, context: Context, ask: Ask, without: Iterable[str] = (), again: int = 0) -> TwinChoice:
@@ -170,24 +174,63 @@ class MixedTwin(Twin):
             for cell in rows.values():
                 del cell.arms[arm]
 
-    def add_axes(self, count: int) -> None:
-        """Add axes of features behind the others: new views, without any row, that forecast as the first one does."""
+    def add_axes(self, count: int, same: int = 0, places: tuple[float, ...] = ()) -> None:
+        """Add axes of features behind the others (exactness: Mixed views, features)."""
         before, first = len(self.mixed), self._settings.dimensions + self.features
-        last = first + count
+        last, stood_for = first + count, sum(self.times)
         self.features += count
+        self.unchanged += same - len(places)
+        if same:
+            self.mixed.append(View())
+            self.giver = before
         for axis in range(first, last):
             self._add_levels((axis,), [4, 16, 2**20])
-            for other in range(axis) if last <= 12 else ():
+            for other in range(axis) if last + self.unchanged <= 12 else ():
                 self._add_levels((other, axis), [4, 16, 64])
-        views = len(self.mixed)
-        self.weights = [weight * (before / views) for weight in self.weights] + [1 / views] * (views - before)
-        self.rows += [{} for _ in range(views - before)]
+        new = range(before, len(self.mixed))
+        heirs = [n for n in new if len(self.mixed[n].axes) == 1 and self.mixed[n].axes[0] >= last - len(places)]
+        self.times += [3 * same if same and n == before else 1 for n in new]
+        self.rows += [{} for _ in new]
+        self.weights += [0.0 for _ in new]
         for kept in self._kept.values():
-            kept.rows = kept.rows + [None] * (views - before)
-            kept.used = kept.used + [kept.used[0]] * (views - before)
-            kept.forecasts = {
-                name: said + [said[0]] * (views - before) if said else said for name, said in kept.forecasts.items()
-            }
+            kept.rows = kept.rows + [None for _ in new]
+            kept.used = kept.used + [kept.used[0] for _ in new]
+            kept.forecasts = {name: said + [said[0] for _ in new] if said else said for name, said in kept.forecasts.items()}
+        self._inherit(heirs, places)
+        total = stood_for + sum(self.times[n] for n in new if n not in heirs)
+        for n in range(len(self.mixed)):
+            known = n < before or n in heirs
+            self.weights[n] = self.weights[n] * (stood_for / total) if known else self.times[n] / total
+
+    def _inherit(self, heirs: list[int], places: tuple[float, ...]) -> None:
+        """Let views of features that change have what the one has that stood for them."""
+        if not heirs:
+            return
+        giver, stood_for = self.giver, self.times[self.giver]
+        part = self.weights[giver] / stood_for
+        self.times[giver] -= len(heirs)
+        self.weights[giver] = part * self.times[giver]
+        parts = {}
+        for cell in self.rows[giver].values():
+            parts = {name: arm.evidence / stood_for for name, arm in cell.arms.items()}
+        for n, heir in enumerate(heirs):
+            self.weights[heir] = part
+            key = self._key(heir, (places[n // 3],) * (self.mixed[heir].axes[0] + 1))
+            given = self.rows[giver].get(())
+            may = given is not None and (given.labels >= 32 or not self.mixed[heir].is_fine)
+            if may and given is not None and key is not None and self._has_room():
+                self.rows[heir][key] = deepcopy(given)
+                for name, arm in self.rows[heir][key].arms.items():
+                    arm.evidence = parts[name]
+            for kept in self._kept.values():
+                kept.rows[heir] = key if kept.rows[giver] is not None and key in self.rows[heir] else None
+                kept.used[heir] = kept.used[giver]
+                for said in kept.forecasts.values():
+                    if said:
+                        said[heir] = said[giver]
+        for cell in self.rows[giver].values():
+            for name, arm in cell.arms.items():
+                arm.evidence = parts[name] * self.times[giver]
 
     def _add_levels(self, axes: tuple[int, ...], levels: list[int]) -> None:
         codes = [axis for axis in axes if axis in self._settings.categories]
@@ -249,11 +292,14 @@ class MixedTwin(Twin):
         if key is None:
             return None
         if key not in self.rows[number]:
-            limit = math.inf if self._settings.max_cells is None else self._settings.max_cells
-            if not begins or sum(map(len, self.rows)) >= limit:
+            if not begins or not self._has_room():
                 return None
             self.rows[number][key] = self._blank()
         return key
+
+    def _has_room(self) -> bool:
+        limit = math.inf if self._settings.max_cells is None else self._settings.max_cells
+        return sum(map(len, self.rows)) < limit
 
     def _cells_of(self, rows: list[Key | None]) -> list[TwinCell]:
         return [self.rows[view][key] for view, key in enumerate(rows) if key is not None]
@@ -352,7 +398,10 @@ class MixedTwin(Twin):
         for arm, gain in gains.items():
             every = self._settings.scores and arm in self._own
             counts = [cell and (cell.labels if every else cell.arms[arm].reward_count) for cell in cells]
-            rates = [0.0 if count is None else 1.0 / (count + 1.0) for count in counts]
+            rates = [
+                0.0 if count is None else times / (count + 1.0)
+                for count, times in zip(counts, self.times, strict=False)
+            ]
             totals = [0.0, 0.0]
             for number, rate in enumerate(rates):
                 totals[number % 2] += rate
@@ -376,7 +425,9 @@ class MixedTwin(Twin):
                 likely, power = math.sqrt(likely), 2 * power
             self.weights[number] *= likely
         total = in_fours(self.weights)
-        self.weights = [(1 - share) * (weight / total) + share / len(self.weights) for weight in self.weights]
+        each = share / sum(self.times)
+        both = zip(self.weights, self.times, strict=True)
+        self.weights = [(1 - share) * (weight / total) + each * times for weight, times in both]
 
     def _enter_label(self, cell: TwinCell, memory: float, waited: Waiting, reward: float, scored: Scores) -> None:
         cell.labels += 1

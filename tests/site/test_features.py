@@ -26,6 +26,8 @@ def some_item(draw: random.Random, n: int) -> dict[str, Any]:
         "kind": draw.choice("aaabbcdefghijklmnopqrstuvwxyz") if n > 150 else draw.choice("abc"),
         "is new": draw.random() < 0.3,
         "same": 3,
+        "first same": 3.0 if n < 200 else draw.choice([3, 4, 5]),
+        "text": "yes" if n < 129 else draw.choice(["yes", "no", np.zeros(2)]),
         "name": str(draw.random()),
         "mixed": draw.choice([1, "one", True, 2.5]),
         "when": datetime(2024, 1, 1),
@@ -36,6 +38,7 @@ def some_item(draw: random.Random, n: int) -> dict[str, Any]:
         item["size"] = draw.choice([None, math.nan, "large", True, 10**30, -(10**30), -0.0, math.inf])
     if n > 130:
         item["late"] = draw.randrange(3)
+        item["late and same"] = True
     return item
 
 
@@ -43,7 +46,7 @@ def placed(watched: Watched, items: list[dict[str, Any]]) -> list[list[float]]:
     """Place items as rules do: in parts that end where axes come."""
     rows, done = list[list[float]](), 0
     while done < len(items):
-        found = watched.found()
+        found = watched.found(items[done])
         if found is not None:
             watched.enter(found)
         count, _ = watched.watch(items[done:])
@@ -61,7 +64,8 @@ def test_features_and_their_slow_twin_agree(seed: int) -> None:
     assert np.array_equal(_padded(placed(watched, items)), _padded(expected), equal_nan=True)
     assert [feature.name for feature in watched.laid] == list(twin.axes)
     assert watched.out == set(twin.out) == {"name", "when"}
-    assert "late" in twin.axes
+    assert watched.same == twin.same == {"same": 3}
+    assert twin.axes.keys() >= {"late", "late and same", "first same", "text"}
     one = Watched()
     assert np.array_equal(_padded([row for item in items for row in placed(one, [item])]), _padded(expected), True)
 
@@ -87,9 +91,10 @@ def test_places_see_quantiles_in_slices_and_single_values_in_all() -> None:
 
 def test_there_are_only_so_many_axes() -> None:
     watched = Watched()
-    items = [{str(n): n for n in range(MOST_FEATURES + 5)}] * (ENOUGH + 1)
-    placed(watched, items)
-    assert len(watched.laid) == MOST_FEATURES
+    names = [str(n) for n in range(MOST_FEATURES + 5)]
+    placed(watched, [{name: n * (name < "5") for name in names} for n in range(ENOUGH + 1)])
+    assert len(watched.laid) + len(watched.same) == MOST_FEATURES
+    assert len(watched.same) > 100
     assert len(watched.out) == 5
 
 

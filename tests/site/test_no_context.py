@@ -36,6 +36,8 @@ def items(count: int, seed: int = 1) -> list[dict[str, Any]]:
             "weight": draw.gauss(70, 10),
             "coin": draw.random() < 0.5,
             "id": str(draw.random()),
+            "country": "here",
+            "ward": 7 if n < 250 else draw.randrange(7, 9),
         }
         if draw.random() < 0.1:
             del item["age"]
@@ -68,7 +70,7 @@ def test_a_site_without_a_context_finds_out_which_features_matter() -> None:
         wrong += n >= 300 and decision.label != truth(item)
         here.learn(decision, truth(item))
     assert wrong < 10
-    assert here.axis_names == ("age", "kind", "weight", "coin", "new")
+    assert here.axis_names == ("age", "kind", "weight", "coin", "ward", "new")
     trusted = here.trust()
     assert sum(view.share for name, view in trusted.items() if "kind" in name) > 0.75
     by_name = dict(here.explain({"kind": "a"}))
@@ -92,7 +94,7 @@ def test_batches_are_as_one_by_one_and_logs_lead_to_the_same_state(size: int, tm
         one.learn_many(single, [truth(item) for item in part])
         many.learn_many(single, [truth(item) for item in part])
     assert everything(one.rules) == everything(many.rules)
-    assert one.learner.features == [4, 1]
+    assert one.learner.features == [(4, 2, 0), (1, 0, 1), (1, 0, 0)]
     read = [decode(encode(event)) for event in log]
     assert everything(fold(read)) == everything(one.rules)
     assert verify(read) == []
@@ -171,8 +173,8 @@ def test_given_axes_and_every_feature_go_together() -> None:
     here = site(context=axes, policy=MixedViews(), score_local="all", journal=(log := list[events.Event]()).append)
     for item in items(300):
         here.learn(here.classify(item), truth(item))
-    assert here.axis_names[2:] == ("age", "kind", "weight", "coin", "new")
-    assert here.learner.dimensions == 7
+    assert here.axis_names[2:] == ("age", "kind", "weight", "coin", "ward", "new")
+    assert here.learner.dimensions == 8
     assert everything(fold(log)) == everything(here.rules)
     assert any("previous" in name.lower() and "kind" in name for name in here.trust())
 

@@ -16,7 +16,8 @@ from cosend.core.kernel.ledger import Floats, Ints, Ledger
 from cosend.core.kernel.mixed_rows import kept_width
 from cosend.core.learner.kept_views import with_more_views
 from cosend.core.learner.learner import Learner
-from cosend.core.policy.mixed import plans_for_features
+from cosend.core.policy.mixed import NewAxes, plans_for_features
+from cosend.core.policy.mixed_features import same_count
 from cosend.errors import NetworkError
 from cosend.simulation.kernel.ledgers import NEVER
 from cosend.simulation.kernel.loop import ARM, Labels
@@ -28,13 +29,13 @@ class Coming:
     """The axes that a learner gets while it is replayed."""
 
     learner: Learner
-    counts: list[tuple[int, int]] = field(default_factory=list)  # (arrivals before, axes), in their order
+    steps: list[tuple[int, NewAxes]] = field(default_factory=list)  # (arrivals before, axes), in their order
     places: Floats | None = None  # [item, axis]: where all items lie on them
 
     @property
     def next_at(self) -> int:
         """With how many arrivals before it an item finds new axes."""
-        return self.counts[0][0] if self.counts else NEVER
+        return self.steps[0][0] if self.steps else NEVER
 
     @property
     def kept_width(self) -> int:
@@ -42,25 +43,25 @@ class Coming:
         learner, views = self.learner, len(self.learner.ledger.views)
         if not learner.policy.mixes:
             return 0
-        dimensions = learner.dimensions
-        for _, count in self.counts:
-            views += len(plans_for_features(dimensions, count, learner.categories, views))
-            dimensions += count
+        dimensions, same = learner.dimensions, same_count(learner.ledger)
+        for _, new in self.steps:
+            views += len(plans_for_features(dimensions, new, learner.categories, views, same))
+            dimensions, same = dimensions + new.count, same + new.same - len(new.places)
         return kept_width(views, len(learner.arms.own))
 
     def come(self, ledger: Ledger, labels: Labels, peer_sites: Ints, site: int) -> Ledger:
         """Add the next axes; returns the ledger with them, and gives what waits as many views."""
         learner, before = self.learner, len(ledger.views)
-        _, count = self.counts.pop(0)
+        _, new = self.steps.pop(0)
         learner.memory.use(ledger)
-        learner.add_axes(count)
+        handed = learner.add_axes(*new)
         views, own = len(learner.ledger.views), len(learner.arms.own)
         width = kept_width(views, own)
-        labels.kept[:, site, 0, :width] = with_more_views(labels.kept[:, site, 0], before, views, own)
+        labels.kept[:, site, 0, :width] = with_more_views(labels.kept[:, site, 0], before, views, own, handed)
         arms = labels.waiting[:, :, ARM]
         asked = np.take_along_axis(peer_sites[None].repeat(len(arms), axis=0), arms[..., None], axis=2)[..., 0] == site
         kept = labels.kept[:, :, 1]
-        kept[asked, :width] = with_more_views(kept[asked], before, views, own)
+        kept[asked, :width] = with_more_views(kept[asked], before, views, own, handed)
         return learner.ledger
 
 
@@ -73,27 +74,29 @@ def foresee(learners: Sequence[Learner], features: Sequence[Mapping[str, Any]], 
     if len(items) and (items[0] < 0).any():
         raise NetworkError("every site must get an item in the first slot, to find out which features there are")
     streams = [items[items[:, n] >= 0, n] for n in range(len(learners))]
-    found = dict[bytes, tuple[list[tuple[int, int]], Floats]]()  # by stream: that of all sites is often the same
+    found = dict[bytes, tuple[list[tuple[int, NewAxes]], Floats]]()  # by stream: that of all sites is often the same
     for stream in streams:
         if stream.tobytes() not in found:
             found[stream.tobytes()] = _foreseen(features, stream.tolist())
     coming = []
     for learner, stream in zip(learners, streams, strict=True):
-        counts, places = found[stream.tobytes()]
-        coming.append(Coming(learner, [(learner.arrivals + before, count) for before, count in counts], places))
+        steps, places = found[stream.tobytes()]
+        coming.append(Coming(learner, [(learner.arrivals + before, new) for before, new in steps], places))
     return coming
 
 
-def _foreseen(features: Sequence[Mapping[str, Any]], items: list[int]) -> tuple[list[tuple[int, int]], Floats]:
-    """Return after how many items of a stream how many axes come, and where all items lie on them."""
-    watched, own, done, counts = Watched(), [features[item] for item in items], 0, list[tuple[int, int]]()
+def _foreseen(features: Sequence[Mapping[str, Any]], items: list[int]) -> tuple[list[tuple[int, NewAxes]], Floats]:
+    """Return after how many items of a stream which axes come, and where all items lie on them."""
+    watched, own, done, steps = Watched(), [features[item] for item in items], 0, list[tuple[int, NewAxes]]()
     while done < len(own):
-        found = watched.found()
+        found = watched.found(own[done])
         if found is not None:
+            places = tuple(watched.places_before(found))
             watched.enter(found)
-            counts += [(done, len(found.laid))] if found.laid else []
+            if found.laid or found.same:
+                steps.append((done, NewAxes(len(found.laid), len(found.same), places)))
         done += watched.watch(own[done:])[0]
-    return counts, watched.place(features)
+    return steps, watched.place(features)
 
 
 def described(contexts: Floats, coming: Sequence[Coming]) -> Floats:

@@ -62,6 +62,7 @@ class Laid:
     repeats: tuple[bool, ...]  # whether its values repeat
     values: tuple[tuple[Any, ...], ...]  # of a text or truth value, whose number is its place here
     out: tuple[str, ...] = ()  # features that get no axis
+    same: tuple[str, ...] = ()  # that get none as long as they do not change
 
 
 @dataclass(frozen=True, slots=True)

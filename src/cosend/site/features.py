@@ -6,6 +6,7 @@ A feature is watched from the first item that has it, for 128 items. What comes 
     text, or a truth value     the same, by how frequent the values are: 0 for the most frequent one, 1 for the next
     texts that hardly repeat   no axis: names and identifiers tell nothing of items to come
     nothing of these           no axis
+    the same for every item    no axis, until the first item that has another value or none
 
 An item may lack a feature, or have one of another kind than before: it then has no place on that axis. Whoever looks at
 4 or 16 slices of an axis sees quantiles, and whoever looks at all of its places sees single values.
@@ -57,6 +58,7 @@ class Findings(NamedTuple):
 
     laid: list[Feature]
     out: list[str]  # that get no axis
+    same: list[str]  # that every item had, all with the same value
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,31 +124,57 @@ class Watched:
     seen: dict[str, list[Any]] = field(default_factory=dict)  # by name: values while it is watched, None if missing
     out: set[str] = field(default_factory=set)  # that get no axis
     laid: list[Feature] = field(default_factory=list)  # in the order of the axes
+    same: dict[str, Any] = field(default_factory=dict)  # by name: the one value of features that never changed
     own: bool = False  # items of the site itself have come; those of peers are no longer watched then
 
     def __post_init__(self) -> None:
         self._prepare()
 
-    def found(self) -> Findings | None:
-        """Return what is known well enough by now; None if that is nothing new. Nothing changes."""
-        if self._oldest < ENOUGH:
+    def found(self, item: Item = NO_FEATURES) -> Findings | None:
+        """Return what is known well enough by now, and before this item comes; None if nothing new. Nothing changes."""
+        changed = self._changed(item) if item else []
+        if self._oldest < ENOUGH and not changed:
             return None
-        laid, out = list[Feature](), list[str]()
+        found = Findings([], [], [])
         for name, values in self.seen.items():
             if len(values) >= ENOUGH:
-                there = [value for value in values if value is not None]
-                is_one = _tells_something(there) and len(self.laid) + len(laid) < MOST_FEATURES
-                laid += [lay(name, there)] if is_one else []
-                out += [] if is_one else [name]
-        return Findings(laid, out)
+                self._judge(name, values, found)
+        found.laid.extend(lay(name, [self.same[name]]) for name in changed)
+        return found
+
+    def _judge(self, name: str, values: Sequence[Any], found: Findings) -> None:
+        """Enter what has come of watching a feature."""
+        there = [value for value in values if value is not None]
+        room = len(self.laid) + len(self.same) + len(found.laid) + len(found.same) < MOST_FEATURES
+        if not _tells_something(there) or not room:
+            found.out.append(name)
+        elif all(value == values[0] for value in values):
+            found.same.append(name)
+        else:
+            found.laid.append(lay(name, there))
+
+    def _changed(self, item: Item) -> list[str]:
+        """Return the features that never changed before this item."""
+        with suppress(ValueError):  # an array is not equal or unequal to a number
+            if self._sames == [*map(item.get, self.same)]:  # mostly, and quick
+                return []
+        return [name for name, value in self.same.items() if known(item.get(name)) != value]
 
     def enter(self, found: Findings) -> None:
         """Take what was found."""
-        for name in (*(feature.name for feature in found.laid), *found.out):
+        self.same.update((name, self.seen[name][0]) for name in found.same)
+        for name in (*(feature.name for feature in found.laid), *found.out, *found.same):
             self.seen.pop(name, None)
+        for feature in found.laid:
+            self.same.pop(feature.name, None)
         self.out.update(found.out)
         self.laid.extend(found.laid)
         self._prepare()
+
+    def places_before(self, found: Findings) -> list[float]:
+        """Return where the values lie that features had which get axes because they change: the last that are laid."""
+        changed = [feature for feature in found.laid if feature.name in self.same]
+        return [Watched(laid=[each]).place([{each.name: self.same[each.name]}])[0, 0] for each in changed]
 
     def watch(self, items: Sequence[Item], *, own: bool = True) -> tuple[int, dict[str, tuple[Any, ...]]]:
         """Watch items up to the first, but for the very first, before which something new is known.
@@ -156,7 +184,7 @@ class Watched:
         self._belongs_to(own)
         before, count = {name: len(values) for name, values in self.seen.items()}, 0
         for item in items:
-            if count and self._oldest >= ENOUGH:
+            if count and (self._oldest >= ENOUGH or (own and self._changed(item))):
                 break
             count += 1
             self._look(item)
@@ -191,9 +219,10 @@ class Watched:
     def _look(self, item: Item) -> None:
         """Remember the features of an item that are watched, or that nobody has seen before."""
         if not self._names.issuperset(item):
+            before = [None] if self._names else []  # what was not there with the first item has changed
             for name in item:
                 if name not in self._names and isinstance(name, str):
-                    self.seen[name] = []
+                    self.seen[name] = before.copy()
                     self._names.add(name)
         for name, values in self.seen.items():
             values.append(known(item.get(name)))
@@ -201,7 +230,8 @@ class Watched:
 
     def _prepare(self) -> None:
         """Note what is looked up for every item."""
-        self._names = {*self.seen, *self.out, *(feature.name for feature in self.laid)}
+        self._names = {*self.seen, *self.out, *self.same, *(feature.name for feature in self.laid)}
+        self._sames = [*self.same.values()]
         self._oldest: int = max(map(len, self.seen.values()), default=0)
         self._codes = [{value: code for code, value in enumerate(feature.values)} for feature in self.laid]
         self._edges = np.array([feature.edges for feature in self.laid])
@@ -291,7 +321,8 @@ def features_state(watched: Watched | None) -> Any:
         return None
     seen = {name: list(values) for name, values in watched.seen.items()}
     laid = [[name, list(edges), repeats, list(values)] for name, edges, repeats, values in watched.laid]
-    return {"seen": seen, "out": sorted(watched.out), "laid": laid, "own": watched.own}
+    same = dict(watched.same)
+    return {"seen": seen, "out": sorted(watched.out), "laid": laid, "same": same, "own": watched.own}
 
 
 def read_features(saved: Any) -> Watched | None:
@@ -305,4 +336,5 @@ def read_features(saved: Any) -> Watched | None:
     if any(len(feature.edges) != SLICES - 1 for feature in laid):
         raise ValueError("it has features with other edges")
     seen = {str(name): list(values) for name, values in saved["seen"].items()}
-    return Watched(seen, set(saved["out"]), laid, bool(saved["own"]))
+    same = {str(name): value for name, value in saved.get("same", {}).items()}
+    return Watched(seen, set(saved["out"]), laid, same, bool(saved["own"]))

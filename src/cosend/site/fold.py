@@ -176,7 +176,7 @@ def _(event: events.Watched, rules: Rules) -> None:
 @apply.register
 def _(event: events.Laid, rules: Rules) -> None:
     columns = event.names, event.edges, event.repeats, event.values
-    rules.lay(Findings([Feature(*each) for each in zip(*columns, strict=True)], list(event.out)))
+    rules.lay(Findings([Feature(*each) for each in zip(*columns, strict=True)], list(event.out), list(event.same)))
 
 
 @apply.register

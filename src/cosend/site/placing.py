@@ -75,11 +75,11 @@ class Placing(Transitions):
         features = self.watched
         if features.own and not own:
             return len(items)
-        found = features.found()
+        found = features.found(items[0]) if own and items else features.found()
         if found is not None:
             self._change(self.lay, found)
             names, edges, repeats, values = zip(*found.laid, strict=True) if found.laid else ((), (), (), ())
-            self._write(events.Laid(names, edges, repeats, values, tuple(found.out)))
+            self._write(events.Laid(names, edges, repeats, values, tuple(found.out), tuple(found.same)))
         is_first = own and not features.own
         count, seen = self._change(features.watch, items, own=own)
         self._write(events.Watched(seen, own) if seen or is_first else None)
@@ -98,10 +98,10 @@ class Placing(Transitions):
         return self.past.features is not None and not self.past.features.own
 
     def lay(self, found: Findings) -> None:
-        """Give axes to features."""
+        """Give axes to features, and note those that never changed."""
         watched = self.watched
-        if found.laid:
-            self.learner.add_axes(len(found.laid))
+        if found.laid or found.same:
+            self.learner.add_axes(len(found.laid), len(found.same), watched.places_before(found))
         watched.enter(found)
 
     def _place_given(self, columns: Sequence[Column]) -> Floats:

@@ -66,6 +66,7 @@ VIEW_SLICES: Final = 2
 VIEW_LOSS: Final = 3  # how badly it foretold the rewards
 VIEW_DECIDED: Final = 4  # items it decided
 # Of views that are mixed:
+VIEW_MORE: Final = 4  # for how many others it stands: those of features that never changed are one
 VIEW_KIND: Final = 5  # what its cells are: the whole, slices of an axis, of two, of all, patterns, or none
 VIEW_FIRST: Final = 6  # the number of its axis, if it has one or two
 VIEW_SECOND: Final = 7

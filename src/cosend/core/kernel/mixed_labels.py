@@ -17,7 +17,7 @@ from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
-from cosend.core.kernel.mixed_scratch import Scratch, scratch_of, take_column, weighted_sum
+from cosend.core.kernel.mixed_scratch import Scratch, scratch_of, take_column, take_times, weighted_sum
 from cosend.core.kernel.mixed_sum import adds_up, find_steps, goes_by_labels
 
 LEAST_CHANCE: Final = 0.01  # a forecast is never taken for surer than this
@@ -74,14 +74,15 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
             hold(likely, held, others[function])
             judges += 1
     take_roots(likely, judges)
-    weights = scratch_of(ledger).weights
+    weights, times = scratch_of(ledger).weights, scratch_of(ledger).times
     take_column(ledger, col.VIEW_WEIGHT, weights)
     share = ledger.parameters[col.SHARE] * part_to_spread(weighted_sum(weights, used))
     total = weighted_sum(weights, likely)
     np.multiply(weights, likely, weights)
     np.divide(weights, total, weights)
+    each = share / times.sum()
     for view in range(count):
-        views[view, col.VIEW_WEIGHT] = (1.0 - share) * weights[view] + share / count
+        views[view, col.VIEW_WEIGHT] = (1.0 - share) * weights[view] + each * times[view]
 
 
 @compiled
@@ -110,6 +111,7 @@ def learn_mixed(ledger: Ledger, ticket: int, arm: int, kind: int, gain: float, o
     scratch = scratch_of(ledger)
     write_gains(scratch, arm, gain, others)
     take_column(ledger, col.VIEW_MEMORY, scratch.memories)
+    take_times(ledger, scratch.times)
     if adds_up(ledger):
         find_steps(ledger, scratch, kept)
     count_label(ledger, arm, kind, kept)

@@ -32,6 +32,7 @@ TWO_AXES: Final = 2
 ALL_AXES: Final = 3
 PATTERNS: Final = 4
 ONE_CODE: Final = 5
+SAME: Final = 7  # one cell, as that of the whole, from when features were found that never changed
 
 ENOUGH_LABELS: Final = 32  # in a row, before finer views have rows there
 MISSING: Final = -1  # the key of an item that lacks a value on an axis

@@ -80,7 +80,7 @@ def find_rates(ledger: Ledger, scratch: Scratch, kept: Floats) -> float:
         row = int(kept[view])
         labels = ledger.cells[max(0, row), col.CELL_LABELS] + 1.0
         scratch.rates[view] = labels if row != EMPTY and scratch.memories[view] == 1.0 else np.inf
-    np.divide(1.0, scratch.rates, scratch.rates)
+    np.divide(scratch.times, scratch.rates, scratch.rates)
     return sum_of_rates(scratch.rates)
 
 
@@ -91,7 +91,7 @@ def find_rates_of(ledger: Ledger, scratch: Scratch, arm: int, kept: Floats) -> f
         row = int(kept[view])
         labels = ledger.rewards[max(0, row), arm, col.REWARD_COUNT] + 1.0
         scratch.rates_of_used[view] = labels if row != EMPTY and scratch.memories[view] == 1.0 else np.inf
-    np.divide(1.0, scratch.rates_of_used, scratch.rates_of_used)
+    np.divide(scratch.times, scratch.rates_of_used, scratch.rates_of_used)
     return sum_of_rates(scratch.rates_of_used)
 
 

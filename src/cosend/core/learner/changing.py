@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
 from typing import Final, Self
 
@@ -14,6 +14,8 @@ from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.registry import Registry
+from cosend.core.policy.mixed import NewAxes
+from cosend.core.policy.mixed_features import Handed, same_count
 from cosend.core.policy.parts import Policy
 from cosend.errors import SettingError
 
@@ -32,7 +34,7 @@ class Changing:
     memory: Memory
     registry: Registry
     dimensions: int
-    features: list[int]
+    features: list[tuple[int, int, int]]  # axes, features that never changed, and that did, whenever some came
     _context: Floats
     _asked: Asked
 
@@ -91,15 +93,30 @@ class Changing:
         arms.paused.discard(arms.names[arms.number(name)])
         self.__dict__ = self._with_costs(arms).__dict__
 
-    def add_axes(self, count: int) -> None:
-        """Add so many axes behind the others, of features that are known now; what is known stays."""
-        check_whole("axes", count)
-        if not self.policy.mixes or sum(self.features) + count > MOST_FEATURES:
-            allowed = f"added to MixedViews, and at most {MOST_FEATURES} in all"
-            raise SettingError("axes", count, allowed)
+    def add_axes(self, count: int, same: int = 0, places: Sequence[float] = ()) -> Handed:
+        """Add so many axes behind the others, of features that are known now; what is known stays.
+
+        `same` features never changed so far: they get none, and are looked at together. The last axes are of such
+        ones that change now, with the `places` where the value lies that they had.
+        """
+        new = NewAxes(count, same, tuple(places))
+        self._check_new(new)
         draft = self._draft(deepcopy(self.arms))
-        draft.memory.add_axes(self.dimensions, count)
-        draft.features.append(count)
+        handed = draft.memory.add_axes(self.dimensions, new)
+        draft.features.append((count, same, len(places)))
         draft.dimensions += count
         draft._context = np.zeros(draft.dimensions)
         self.__dict__ = draft.__dict__
+        return handed
+
+    def _check_new(self, new: NewAxes) -> None:
+        """Raise unless features can get axes, or be looked at together."""
+        check_whole("axes", new.count, least=0 if new.same else 1)
+        check_whole("features that never changed", new.same, least=0)
+        features = sum(count + same - changed for count, same, changed in self.features) + new.count + new.same
+        if not self.policy.mixes or features - len(new.places) > MOST_FEATURES:
+            raise SettingError("axes", new.count, f"added to MixedViews, and at most {MOST_FEATURES} in all")
+        if new.same and any(same for _, same, _ in self.features):
+            raise SettingError("features that never changed", new.same, "found once")
+        if len(new.places) > min(new.count, same_count(self.memory.ledger)):
+            raise SettingError("features that changed", len(new.places), "axes of features that never had")

@@ -12,6 +12,7 @@ from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 from cosend.core.kernel.mixed_rows import PATTERNS, kept_width
 from cosend.core.kernel.mixed_scratch import with_scratch
 from cosend.core.learner.registry import Registry
+from cosend.core.policy.mixed_features import Handed
 
 
 def for_other_arms(ledger: Ledger, registry: Registry, own: int, change: Callable[[Any, int], Any]) -> Ledger:
@@ -23,20 +24,25 @@ def for_other_arms(ledger: Ledger, registry: Registry, own: int, change: Callabl
     return with_scratch(ledger)
 
 
-def for_more_views(registry: Registry, before: int, views: int, own: int) -> None:
+def for_more_views(registry: Registry, before: int, views: int, own: int, handed: Handed) -> None:
     """Give what waits the width that it has with so many views."""
     table = registry.table
-    registry.table = table._replace(contexts=with_more_views(table.contexts, before, views, own))
+    registry.table = table._replace(contexts=with_more_views(table.contexts, before, views, own, handed))
 
 
-def with_more_views(kept: Floats, before: int, views: int, own: int) -> Floats:
+def with_more_views(kept: Floats, before: int, views: int, own: int, handed: Handed) -> Floats:
     """Return what was kept of items as if there had been more views: they had no rows, and forecast as the first does.
 
-    kept  [..., number], with room for `before` views at least
+    kept    [..., number], with room for `before` views at least
+    handed  views to which another one hands what it knows had rows where that one had, and forecast the same
     """
     numbers = kept[..., : kept_width(before, own)].reshape(*kept.shape[:-1], 2 + own, before)
     new = np.repeat(numbers[..., :1], views - before, axis=-1)
     new[..., 0, :] = EMPTY
+    for view, row in zip(handed.views, handed.rows, strict=True):
+        given = numbers[..., handed.giver]
+        new[..., view - before] = given
+        new[..., 0, view - before] = np.where(given[..., 0] == EMPTY, EMPTY, row)
     return np.concatenate([numbers, new], axis=-1).reshape(*kept.shape[:-1], kept_width(views, own))
 
 
@@ -82,6 +88,7 @@ def fits_mixture(views: Floats, ledger: Ledger) -> bool:
     return (
         views.shape == laid.shape
         and np.array_equal(views[:, : col.VIEW_WEIGHT], laid[:, : col.VIEW_WEIGHT])
-        and bool((weights > 0.0).all())
+        and bool((weights[laid[:, col.VIEW_MORE] >= 0.0] > 0.0).all())  # it may stand for none any more
+        and bool((weights >= 0.0).all())
         and abs(float(weights.sum()) - 1.0) < 1e-6
     )

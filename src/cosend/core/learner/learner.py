@@ -96,7 +96,7 @@ class Learner(LateLabels, Inspected, Changing):
         check_kind(f"the patience of site {name!r}", patience, Patience, "a Patience")
         check_dimensions(name, dimensions, policy)
         self.name, self.given, self.dimensions, self.seed = name, dimensions, dimensions, seed
-        self.features: list[int] = []  # how many got axes, each time that some did
+        self.features: list[tuple[int, int, int]] = []
         self.categories, self.score_local = category_bits(categories, dimensions), score_local
         self.policy: Policy = policy
         self.arms = Arms(name, own, {} if peers is None else peers)

@@ -22,7 +22,8 @@ from cosend.core.learner.arms import Arms
 from cosend.core.learner.kept_views import for_more_views, for_other_arms, forget_patterns
 from cosend.core.learner.registry import Patience, Registry
 from cosend.core.policy.epochs import lay_partition, next_epoch
-from cosend.core.policy.mixed import add_views
+from cosend.core.policy.mixed import NewAxes
+from cosend.core.policy.mixed_features import Handed, add_views
 from cosend.core.policy.parts import Policy
 
 
@@ -155,13 +156,14 @@ class Memory:
         self._reshape(lambda array, axis: np.delete(array, number, axis))
         return gone
 
-    def add_axes(self, dimensions: int, count: int) -> None:
-        """Make place for so many features that get axes beside those that there are; what is known stays."""
-        ledger = add_views(self.ledger, dimensions, count)
-        for_more_views(self.registry, len(self.ledger.views), len(ledger.views), len(self.arms.own))
-        self.ledger = ledger
+    def add_axes(self, dimensions: int, new: NewAxes) -> Handed:
+        """Make place for features that are known now beside those that were; what is known stays."""
+        before, own = len(self.ledger.views), len(self.arms.own)
+        self.ledger, handed = add_views(self.ledger, dimensions, new)
+        for_more_views(self.registry, before, len(self.ledger.views), own, handed)
         self._write_settings()
-        self.use(ledger)
+        self.use(self.ledger)
+        return handed
 
     def _reshape(self, change: Callable[[Any, int], Any]) -> None:
         ledger = self.ledger

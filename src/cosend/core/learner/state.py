@@ -59,7 +59,7 @@ def state_of(learner: Learner) -> State:
         "name": learner.name,
         "seed": learner.seed,
         "dimensions": learner.given,
-        "features": list(learner.features),
+        "features": [list(each) for each in learner.features],
         "categories": bits_of(learner.categories),
         "policy": learner.policy.facts(),
         "patience": asdict(learner.patience),
@@ -111,8 +111,9 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
         seed=facts["seed"],
         score_local=facts["score_local"],
     )
-    for count in facts.get("features", ()):
-        learner.add_axes(count)
+    for each in facts.get("features", ()):
+        count, same, changed = (each, 0, 0) if isinstance(each, int) else each  # a number before there were others
+        learner.add_axes(count, same, [0.0] * changed)
     learner.arms.functions.update(facts["functions"])
     for name in facts["paused"]:
         learner.pause(name)

@@ -8,6 +8,7 @@ Which views there are, for d axes of which some are categories:
     the pattern of who was right about the newest labelled item, with short and with long memory
     each feature that has got an axis: in 4, 16 and 2^20 slices, of which every value has one to itself
     with each axis before it, if there are not more than 12 by then: in 4, 16 and 64 slices
+    features that never changed, all together: one view that stands for those that each of them would have
 
 A category has one cell per value in place of slices. With more than 12 axes there are no views of several of them, and
 the finest slices are so fine that every value that repeats has one of its own.
@@ -20,14 +21,11 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Final, NamedTuple, get_args
 
-import numpy as np
-
 from cosend.core.checks import check_between, check_kind, check_number, check_one_of, check_whole, make_plain
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import BY_MIXTURE
-from cosend.core.kernel.ledger import EMPTY, MOST, Floats, Ledger, reindex
-from cosend.core.kernel.mixed_rows import ALL_AXES, ONE_AXIS, ONE_CODE, PATTERNS, TWO_AXES, WHOLE
-from cosend.core.kernel.mixed_scratch import with_scratch
+from cosend.core.kernel.ledger import MOST, Floats, Ledger
+from cosend.core.kernel.mixed_rows import ALL_AXES, ONE_AXIS, ONE_CODE, PATTERNS, SAME, TWO_AXES, WHOLE
 from cosend.core.kernel.mixed_sum import SUM
 from cosend.core.kernel.partition import MOST_CODES
 from cosend.core.policy.parts import MOST_CELLS, Policy, ShareLabels
@@ -73,12 +71,21 @@ def _levels_of(axes: tuple[int, ...], levels: Sequence[int], categories: int, fi
         yield Plan(kind, axes, slices, up=first + level - 1 if level else 0, fine=level > 0)
 
 
-def plans_for_features(dimensions: int, count: int, categories: int, views: int) -> list[Plan]:
-    """Return the views of so many features that get axes beside those that there are, as there are views."""
-    total, plans = dimensions + count, list[Plan]()
+class NewAxes(NamedTuple):
+    """Features that are known now."""
+
+    count: int  # that get axes behind the others
+    same: int = 0  # that never changed so far, and get none; this can happen once
+    places: tuple[float, ...] = ()  # of the last of `count`, which were such ones: where the value lies that they had
+
+
+def plans_for_features(dimensions: int, new: NewAxes, categories: int, views: int, same: int) -> list[Plan]:
+    """Return the views of features beside those that there are, as there are views; `same` never changed before."""
+    total, plans = dimensions + new.count, [Plan(SAME)] if new.same else []
+    together = total + same + new.same - len(new.places) <= MOST_TOGETHER
     for axis in range(dimensions, total):
         plans += _levels_of((axis,), LEVELS_OF_FEATURES, categories, views + len(plans))
-        for other in range(axis) if total <= MOST_TOGETHER else ():
+        for other in range(axis) if together else ():
             plans += _levels_of((other, axis), LEVELS, categories, views + len(plans))
     return plans
 
@@ -188,28 +195,10 @@ class MixedViews(Policy):
 def lay_views(ledger: Ledger, policy: MixedViews) -> None:
     """Lay the views of a site that has seen nothing yet, all with the same weight."""
     plans = plans_for(int(ledger.site[col.DIMENSIONS]), int(ledger.site[col.CATEGORIES]), policy.adds_up)
-    _lay(ledger.views, plans, len(plans))
+    lay_plans(ledger.views, plans, len(plans))
 
 
-def add_views(ledger: Ledger, dimensions: int, count: int) -> Ledger:
-    """Return the ledger with the views of so many more features, which have seen nothing yet.
-
-    Each of them gets as much weight as if all had been there from the start.
-    """
-    before = len(ledger.views)
-    plans = plans_for_features(dimensions, count, int(ledger.site[col.CATEGORIES]), before)
-    new = np.zeros((len(plans), ledger.views.shape[1]))
-    _lay(new, plans, before + len(plans))
-    ledger = with_scratch(ledger._replace(views=np.vstack([ledger.views, new])))
-    ledger.views[:before, col.VIEW_WEIGHT] *= before / len(ledger.views)
-    rows = ledger.cells[: int(ledger.site[col.ROWS]), col.CELL_KEY]
-    rows[:] = rows // before * len(ledger.views) + rows % before
-    ledger.slots[:] = EMPTY
-    reindex(ledger)
-    return ledger
-
-
-def _lay(views: Floats, plans: Sequence[Plan], count: int) -> None:
+def lay_plans(views: Floats, plans: Sequence[Plan], count: int) -> None:
     """Write plans down, for a site that has so many of them."""
     for view, plan in zip(views, plans, strict=True):
         view[col.VIEW_AXES] = sum(1 << axis for axis in plan.axes)
