@@ -1,14 +1,11 @@
 """The slow twin of `MixedViews`, written from SPEC 7 (exactness: Mixed views)."""
 
-import itertools
 import math
 from collections.abc import Iterable
-from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from tests.oracle.chances import chance, logistic, sureness
 from tests.oracle.index_twin import bound
+from tests.oracle.mixed_views import GrowingViews, Kept, Key, View, views_of
 from tests.oracle.twin import Twin
 from tests.oracle.twin_draws import ANSWER_TIE, BEST_TIE, hash_words
 from tests.oracle.twin_values import (
@@ -24,40 +21,7 @@ from tests.oracle.twin_values import (
     Waiting,
 )
 
-Key = tuple[int, ...]
-CODES = 4096
 SUM = 2  # the view that adds up, if there is one
-
-
-class View(NamedTuple):
-    """One way to look at an item."""
-
-    axes: tuple[int, ...] = ()
-    slices: int = 1
-    memory: float = 1.0
-    up: int = 0  # the next coarser view of the same axes
-    is_fine: bool = False
-    is_pattern: bool = False
-
-
-def views_of(settings: TwinSettings) -> list[View]:
-    """Return the views in the order of SPEC 7."""
-    d = settings.dimensions
-    parts: list[tuple[int, ...]] = [(axis,) for axis in range(d)]
-    if 2 < d <= 12:
-        parts += itertools.combinations(range(d), 2)
-    if 1 < d <= 12:
-        parts += [tuple(range(d))]
-    views = [View(memory=0.9), View(), *([View()] if settings.adds_up else [])]
-    for axes in parts:
-        codes = [axis for axis in axes if axis in settings.categories]
-        numbers = len(axes) - len(codes)
-        levels = [1] if not numbers else [4, 16, 64] if d <= 12 else [4, 16, 1024]
-        for level, slices in enumerate(levels):
-            if slices**numbers * CODES ** len(codes) > 2**48:
-                break
-            views.append(View(axes, slices, up=len(views) - 1 if level else 0, is_fine=level > 0))
-    return [*views, View(memory=0.9, is_pattern=True), View(is_pattern=True)]
 
 
 def in_fours(numbers: list[float]) -> float:
@@ -68,16 +32,7 @@ def in_fours(numbers: list[float]) -> float:
     return (sums[0] + sums[1]) + (sums[2] + sums[3])
 
 
-@dataclass
-class Kept:
-    """What is kept with a decision until its label comes."""
-
-    rows: list[Key | None]  # in every view
-    forecasts: dict[str, list[float]] = field(default_factory=dict)  # of own functions
-    used: list[float] = field(default_factory=list)  # of the arm that was used
-
-
-class MixedTwin(Twin):
+class MixedTwin(GrowingViews, Twin):
     """One learner that mixes what all views forecast."""
 
     def __init__(self, settings: TwinSettings) -> None:
@@ -86,12 +41,10 @@ class MixedTwin(Twin):
         self.mixed = views_of(settings)
         self.sum = SUM if settings.adds_up else None
         self.weights = [1 / len(self.mixed) for _ in self.mixed]
-        self.times = [1 for _ in self.mixed]  # for how many views each stands
+        self.times = [1 for _ in self.mixed]
         self.rows: list[dict[Key, TwinCell]] = [{} for _ in self.mixed]
         self.pattern, self.newest = 0, 0
-        self.features = 0  # that have got axes
-        self.unchanged = 0  # that have none because they never changed
-        self.giver = 0  # the view that stands for those of these
+        self.features = self.unchanged = self.giver = 0
         self._kept: dict[int, Kept] = {}
 
     def choose(self, context: Context, ask: Ask, without: Iterable[str] = (), again: int = 0) -> TwinChoice:
@@ -173,70 +126,6 @@ class MixedTwin(Twin):
         for rows in self.rows:
             for cell in rows.values():
                 del cell.arms[arm]
-
-    def add_axes(self, count: int, same: int = 0, places: tuple[float, ...] = ()) -> None:
-        """Add axes of features behind the others (exactness: Mixed views, features)."""
-        before, first = len(self.mixed), self._settings.dimensions + self.features
-        last, stood_for = first + count, sum(self.times)
-        self.features += count
-        self.unchanged += same - len(places)
-        if same:
-            self.mixed.append(View())
-            self.giver = before
-        for axis in range(first, last):
-            self._add_levels((axis,), [4, 16, 2**20])
-            for other in range(axis) if last + self.unchanged <= 12 else ():
-                self._add_levels((other, axis), [4, 16, 64])
-        new = range(before, len(self.mixed))
-        heirs = [n for n in new if len(self.mixed[n].axes) == 1 and self.mixed[n].axes[0] >= last - len(places)]
-        self.times += [3 * same if same and n == before else 1 for n in new]
-        self.rows += [{} for _ in new]
-        self.weights += [0.0 for _ in new]
-        for kept in self._kept.values():
-            kept.rows = kept.rows + [None for _ in new]
-            kept.used = kept.used + [kept.used[0] for _ in new]
-            kept.forecasts = {name: said + [said[0] for _ in new] if said else said for name, said in kept.forecasts.items()}
-        self._inherit(heirs, places)
-        total = stood_for + sum(self.times[n] for n in new if n not in heirs)
-        for n in range(len(self.mixed)):
-            known = n < before or n in heirs
-            self.weights[n] = self.weights[n] * (stood_for / total) if known else self.times[n] / total
-
-    def _inherit(self, heirs: list[int], places: tuple[float, ...]) -> None:
-        """Let views of features that change have what the one has that stood for them."""
-        if not heirs:
-            return
-        giver, stood_for = self.giver, self.times[self.giver]
-        part = self.weights[giver] / stood_for
-        self.times[giver] -= len(heirs)
-        self.weights[giver] = part * self.times[giver]
-        parts = {}
-        for cell in self.rows[giver].values():
-            parts = {name: arm.evidence / stood_for for name, arm in cell.arms.items()}
-        for n, heir in enumerate(heirs):
-            self.weights[heir] = part
-            key = self._key(heir, (places[n // 3],) * (self.mixed[heir].axes[0] + 1))
-            given = self.rows[giver].get(())
-            may = given is not None and (given.labels >= 32 or not self.mixed[heir].is_fine)
-            if may and given is not None and key is not None and self._has_room():
-                self.rows[heir][key] = deepcopy(given)
-                for name, arm in self.rows[heir][key].arms.items():
-                    arm.evidence = parts[name]
-            for kept in self._kept.values():
-                kept.rows[heir] = key if kept.rows[giver] is not None and key in self.rows[heir] else None
-                kept.used[heir] = kept.used[giver]
-                for said in kept.forecasts.values():
-                    if said:
-                        said[heir] = said[giver]
-        for cell in self.rows[giver].values():
-            for name, arm in cell.arms.items():
-                arm.evidence = parts[name] * self.times[giver]
-
-    def _add_levels(self, axes: tuple[int, ...], levels: list[int]) -> None:
-        codes = [axis for axis in axes if axis in self._settings.categories]
-        for level, slices in enumerate(levels):
-            if slices ** (len(axes) - len(codes)) * CODES ** len(codes) <= 2**48:
-                self.mixed.append(View(axes, slices, up=len(self.mixed) - 1 if level else 0, is_fine=level > 0))
 
     def _join(self, group: dict[str, float], name: str, cost: float) -> None:
         super()._join(group, name, cost)
@@ -397,7 +286,7 @@ class MixedTwin(Twin):
         ]
         for arm, gain in gains.items():
             every = self._settings.scores and arm in self._own
-            counts = [cell and (cell.labels if every else cell.arms[arm].reward_count) for cell in cells]
+            counts = [None if cell is None else cell.labels if every else cell.arms[arm].reward_count for cell in cells]
             rates = [
                 0.0 if count is None else times / (count + 1.0)
                 for count, times in zip(counts, self.times, strict=False)

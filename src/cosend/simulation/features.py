@@ -46,7 +46,7 @@ class Coming:
         dimensions, same = learner.dimensions, same_count(learner.ledger)
         for _, new in self.steps:
             views += len(plans_for_features(dimensions, new, learner.categories, views, same))
-            dimensions, same = dimensions + new.count, same + new.same - len(new.places)
+            dimensions, same = dimensions + new.axes, same + new.same - len(new.places)
         return kept_width(views, len(learner.arms.own))
 
     def come(self, ledger: Ledger, labels: Labels, peer_sites: Ints, site: int) -> Ledger:

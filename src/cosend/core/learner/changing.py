@@ -111,12 +111,12 @@ class Changing:
 
     def _check_new(self, new: NewAxes) -> None:
         """Raise unless features can get axes, or be looked at together."""
-        check_whole("axes", new.count, least=0 if new.same else 1)
+        check_whole("axes", new.axes, least=0 if new.same else 1)
         check_whole("features that never changed", new.same, least=0)
-        features = sum(count + same - changed for count, same, changed in self.features) + new.count + new.same
+        features = sum(count + same - changed for count, same, changed in self.features) + new.axes + new.same
         if not self.policy.mixes or features - len(new.places) > MOST_FEATURES:
-            raise SettingError("axes", new.count, f"added to MixedViews, and at most {MOST_FEATURES} in all")
+            raise SettingError("axes", new.axes, f"added to MixedViews, and at most {MOST_FEATURES} in all")
         if new.same and any(same for _, same, _ in self.features):
             raise SettingError("features that never changed", new.same, "found once")
-        if len(new.places) > min(new.count, same_count(self.memory.ledger)):
+        if len(new.places) > min(new.axes, same_count(self.memory.ledger)):
             raise SettingError("features that changed", len(new.places), "axes of features that never had")

@@ -74,14 +74,14 @@ def _levels_of(axes: tuple[int, ...], levels: Sequence[int], categories: int, fi
 class NewAxes(NamedTuple):
     """Features that are known now."""
 
-    count: int  # that get axes behind the others
+    axes: int  # how many get one behind the others
     same: int = 0  # that never changed so far, and get none; this can happen once
-    places: tuple[float, ...] = ()  # of the last of `count`, which were such ones: where the value lies that they had
+    places: tuple[float, ...] = ()  # of the last of these, which were such ones: where the value lies that they had
 
 
 def plans_for_features(dimensions: int, new: NewAxes, categories: int, views: int, same: int) -> list[Plan]:
     """Return the views of features beside those that there are, as there are views; `same` never changed before."""
-    total, plans = dimensions + new.count, [Plan(SAME)] if new.same else []
+    total, plans = dimensions + new.axes, [Plan(SAME)] if new.same else []
     together = total + same + new.same - len(new.places) <= MOST_TOGETHER
     for axis in range(dimensions, total):
         plans += _levels_of((axis,), LEVELS_OF_FEATURES, categories, views + len(plans))

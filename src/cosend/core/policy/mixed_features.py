@@ -48,7 +48,7 @@ def add_views(ledger: Ledger, dimensions: int, new: NewAxes) -> tuple[Ledger, Ha
     """
     before, giver = len(ledger.views), same_view(ledger)
     plans = plans_for_features(dimensions, new, int(ledger.site[col.CATEGORIES]), before, same_count(ledger))
-    first = dimensions + new.count - len(new.places)
+    first = dimensions + new.axes - len(new.places)
     heirs = [before + n for n, plan in enumerate(plans) if len(plan.axes) == 1 and plan.axes[0] >= first]
     laid = np.zeros((len(plans), ledger.views.shape[1]))
     lay_plans(laid, plans, len(plans))
@@ -80,12 +80,10 @@ def _share_weight(views: Floats, before: int, giver: int, heirs: list[int]) -> N
     weight[new] = (1.0 + more[new]) / total
 
 
-def _hand_rows(
-    ledger: Ledger, giver: int, heirs: list[int], places: Sequence[float]
-) -> tuple[Ledger, Handed]:
+def _hand_rows(ledger: Ledger, giver: int, heirs: list[int], places: Sequence[float]) -> tuple[Ledger, Handed]:
     """Let heirs begin with what their giver knows, where the value lies that their features had."""
-    known = np.flatnonzero(ledger.cells[: int(ledger.site[col.ROWS]), col.CELL_KEY] == giver) if heirs else ()
-    if not len(known):
+    known = np.flatnonzero(ledger.cells[: int(ledger.site[col.ROWS]), col.CELL_KEY] == giver)
+    if not heirs or not len(known):
         return ledger, Handed(giver, heirs, [EMPTY] * len(heirs))
     ledger, row = ledger if has_room(ledger) else grown(ledger), int(known[0])
     left = 1.0 + ledger.views[giver, col.VIEW_MORE]
