@@ -306,13 +306,18 @@ def test_features_that_never_changed_are_found_once_and_must_be_there_to_change(
         with pytest.raises(SettingError):
             learner.add_axes(*wrong)
     learner.add_axes(0, same=1)
-    for wrong in ((1, 1), (2, 0, [0.5, 0.5])):
+    for wrong in ((1, 1), (2, 0, [0.5, 0.5]), (1, 0, [-5.0]), (1, 0, [NOTHING])):
         with pytest.raises(SettingError):
             learner.add_axes(*wrong)
     learner.add_axes(1, places=[0.5])  # no item has come yet
     taught(learner, 40)
     assert learner.ledger.views[:, col.VIEW_WEIGHT].min() == 0.0  # of the view that stands for none any more
     assert everything(Learner.from_state(learner.state())) == everything(learner)
+    for features in ([[1, 1, 10**10]], [[0, 1, 0], [1, 0, 2]]):
+        state = learner.state()
+        state.facts["features"] = features
+        with pytest.raises(StateError):
+            Learner.from_state(state)
     before = mixed(dimensions=0)
     before.add_axes(2)
     state = before.state()

@@ -22,22 +22,24 @@ class FeaturesTwin:
 
     def item(self, item: Mapping[str, Any]) -> list[float]:
         """Watch an item, and return where it lies."""
+        is_first = not (self.axes or self.out or self.same)
         for name in [name for name, values in self.seen.items() if len(values) >= 128]:
             watched = self.seen.pop(name)
             values = [value for value in watched if value is not None]
             texts = [value for value in values if isinstance(value, str)]
             if not values or (texts and len(set(values)) > max(16, len(values) // 2)):
                 self.out.append(name)
-            elif all(value == watched[0] for value in watched):
+            elif is_first and all(
+                value == watched[0] for value in (*watched, _known(item.get(name)) if item else watched[0])
+            ):
                 self.same[name] = watched[0]
             else:
                 self.axes[name] = values
-        for name in [name for name, value in self.same.items() if _known(item.get(name)) != value]:
+        for name in [name for name, value in self.same.items() if item and _known(item.get(name)) != value]:
             self.axes[name] = [self.same.pop(name)]
-        is_first = not (self.axes or self.out or self.same or self.seen)
         for name in item:
             if name not in self.axes and name not in self.out and name not in self.same:
-                self.seen.setdefault(name, [] if is_first else [None])
+                self.seen.setdefault(name, [])
         for name, values in self.seen.items():
             values.append(_known(item.get(name)))
         return [_place(values, _known(item.get(name))) for name, values in self.axes.items()]

@@ -12,7 +12,16 @@ import pytest
 
 from cosend.core.learner.changing import MOST_FEATURES
 from cosend.errors import SettingError
-from cosend.site.features import ENOUGH, AllFeatures, Watched, features_state, known, number, read_features
+from cosend.site.features import (
+    ENOUGH,
+    AllFeatures,
+    Findings,
+    Watched,
+    features_state,
+    known,
+    number,
+    read_features,
+)
 from tests.oracle.features_twin import FeaturesTwin
 
 pytestmark = pytest.mark.compiled
@@ -28,6 +37,7 @@ def some_item(draw: random.Random, n: int) -> dict[str, Any]:
         "same": 3,
         "first same": 3.0 if n < 200 else draw.choice([3, 4, 5]),
         "text": "yes" if n < 129 else draw.choice(["yes", "no", np.zeros(2)]),
+        "one": 1 if n < 140 else draw.choice([1, 1.0, True, np.float64(1.0), np.ones(2), np.array(1.0)]),
         "name": str(draw.random()),
         "mixed": draw.choice([1, "one", True, 2.5]),
         "when": datetime(2024, 1, 1),
@@ -58,7 +68,7 @@ def placed(watched: Watched, items: list[dict[str, Any]]) -> list[list[float]]:
 @pytest.mark.parametrize("seed", range(4))
 def test_features_and_their_slow_twin_agree(seed: int) -> None:
     draw = random.Random(seed)
-    items = [some_item(draw, n) for n in range(320)]
+    items = [some_item(draw, n) if n % 30 or n < 129 else {} for n in range(1, 321)]
     twin, watched = FeaturesTwin(), Watched()
     expected = [twin.item(item) for item in items]
     assert np.array_equal(_padded(placed(watched, items)), _padded(expected), equal_nan=True)
@@ -116,6 +126,30 @@ def test_what_is_known_can_be_saved() -> None:
     broken["laid"][0][1] = [0.5]
     with pytest.raises(ValueError, match="other edges"):
         read_features(broken)
+    for same in ({"same": None}, {"same": [1]}, {"size": 3}):
+        with pytest.raises(ValueError, match="never changed"):
+            read_features({**features_state(watched), "same": same})
+
+
+def test_what_a_log_says_never_changed_must_not_have_changed() -> None:
+    for values in ([1, 1, 2], [None, None], [1, None]):
+        watched = Watched()
+        watched.remember({"x": values}, own=True)
+        with pytest.raises(ValueError, match="is said to be the same"):
+            watched.enter(Findings([], [], ["x"]))
+
+
+def test_features_that_come_later_get_axes_at_the_same_item_after_a_restart() -> None:
+    """In the first step some never changed; one that comes later never changes either, and gets an axis."""
+    items = [{"x": n % 7, "same": 1, **({"late": 5} if n >= 200 else {})} for n in range(340)]
+    for stop in (100, 200, 250):
+        live, restarted = Watched(), Watched()
+        before = placed(restarted, items[:stop])
+        again = read_features(features_state(restarted))
+        assert again is not None
+        assert placed(live, items) == [*before, *placed(again, items[stop:])]
+        assert again == live
+        assert ([feature.name for feature in live.laid], live.same) == (["x", "late"], {"same": 1})
 
 
 def test_values_are_text_truth_or_numbers() -> None:

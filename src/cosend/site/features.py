@@ -6,7 +6,8 @@ A feature is watched from the first item that has it, for 128 items. What comes 
     text, or a truth value     the same, by how frequent the values are: 0 for the most frequent one, 1 for the next
     texts that hardly repeat   no axis: names and identifiers tell nothing of items to come
     nothing of these           no axis
-    the same for every item    no axis, until the first item that has another value or none
+    the same for every item    no axis, until the first item that has another value or none; this can come of the
+                               features of the first 128 items only, and those that come later get an axis
 
 An item may lack a feature, or have one of another kind than before: it then has no place on that axis. Whoever looks at
 4 or 16 slices of an axis sees quantiles, and whoever looks at all of its places sees single values.
@@ -36,6 +37,7 @@ FEW: Final = 16  # texts that are never too many
 LARGEST: Final = 2**63 - 1  # whole number that a log can hold
 MANY: Final = 8  # items from which on their numbers are read together
 PLAIN: Final = frozenset((float, int, type(None)))
+COMPARED: Final = frozenset((float, int, str, bool))  # whose values are equal or not, and no more to it
 AT_ONCE: Final = 256  # items whose places are looked up together
 MIXER: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio: neighbours get different places
 
@@ -132,37 +134,40 @@ class Watched:
 
     def found(self, item: Item = NO_FEATURES) -> Findings | None:
         """Return what is known well enough by now, and before this item comes; None if nothing new. Nothing changes."""
-        changed = self._changed(item) if item else []
+        changed = self._changed(item)
         if self._oldest < ENOUGH and not changed:
             return None
         found = Findings([], [], [])
         for name, values in self.seen.items():
             if len(values) >= ENOUGH:
-                self._judge(name, values, found)
+                self._judge(name, values, item, found)
         found.laid.extend(lay(name, [self.same[name]]) for name in changed)
         return found
 
-    def _judge(self, name: str, values: Sequence[Any], found: Findings) -> None:
-        """Enter what has come of watching a feature."""
-        there = [value for value in values if value is not None]
+    def _judge(self, name: str, values: Sequence[Any], item: Item, found: Findings) -> None:
+        """Enter what has come of watching a feature before an item comes."""
+        there, coming = [value for value in values if value is not None], known(item.get(name)) if item else values[0]
         room = len(self.laid) + len(self.same) + len(found.laid) + len(found.same) < MOST_FEATURES
         if not _tells_something(there) or not room:
             found.out.append(name)
-        elif all(value == values[0] for value in values):
+        elif self._is_first and all(value == values[0] for value in (*values, coming)):
             found.same.append(name)
         else:
             found.laid.append(lay(name, there))
 
     def _changed(self, item: Item) -> list[str]:
-        """Return the features that never changed before this item."""
-        with suppress(ValueError):  # an array is not equal or unequal to a number
-            if self._sames == [*map(item.get, self.same)]:  # mostly, and quick
-                return []
+        """Return the features that never changed before this item; one that has no features at all says nothing."""
+        values = [*map(item.get, self.same)]
+        if not item or (COMPARED.issuperset(map(type, values)) and values == self._sames):  # mostly, and quick
+            return []
         return [name for name, value in self.same.items() if known(item.get(name)) != value]
 
     def enter(self, found: Findings) -> None:
         """Take what was found."""
-        self.same.update((name, self.seen[name][0]) for name in found.same)
+        for name in found.same:
+            self.same[name], *others = self.seen[name]
+            if self.same[name] is None or any(other != self.same[name] for other in others):
+                raise ValueError(f"feature {name!r} is said to be the same always, and is not")
         for name in (*(feature.name for feature in found.laid), *found.out, *found.same):
             self.seen.pop(name, None)
         for feature in found.laid:
@@ -219,10 +224,9 @@ class Watched:
     def _look(self, item: Item) -> None:
         """Remember the features of an item that are watched, or that nobody has seen before."""
         if not self._names.issuperset(item):
-            before = [None] if self._names else []  # what was not there with the first item has changed
             for name in item:
                 if name not in self._names and isinstance(name, str):
-                    self.seen[name] = before.copy()
+                    self.seen[name] = []
                     self._names.add(name)
         for name, values in self.seen.items():
             values.append(known(item.get(name)))
@@ -232,6 +236,7 @@ class Watched:
         """Note what is looked up for every item."""
         self._names = {*self.seen, *self.out, *self.same, *(feature.name for feature in self.laid)}
         self._sames = [*self.same.values()]
+        self._is_first = not (self.out or self.same or self.laid)  # nothing was found yet
         self._oldest: int = max(map(len, self.seen.values()), default=0)
         self._codes = [{value: code for code, value in enumerate(feature.values)} for feature in self.laid]
         self._edges = np.array([feature.edges for feature in self.laid])
@@ -337,4 +342,7 @@ def read_features(saved: Any) -> Watched | None:
         raise ValueError("it has features with other edges")
     seen = {str(name): list(values) for name, values in saved["seen"].items()}
     same = {str(name): value for name, value in saved.get("same", {}).items()}
+    otherwise = {*seen, *saved["out"], *(feature.name for feature in laid)}
+    if any(known(value) is None for value in same.values()) or same.keys() & otherwise:
+        raise ValueError("it has features that never changed without a value, or that are known otherwise")
     return Watched(seen, set(saved["out"]), laid, same, bool(saved["own"]))

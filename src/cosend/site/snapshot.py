@@ -80,7 +80,8 @@ def _past(saved: dict[str, Any], axes: int, learner: Learner) -> Past:
     if not all(0 <= axis < axes for axis in (*past.recent, *past.codes)):
         raise ValueError("it has values of an axis that is not there")
     past.features = read_features(saved.get("features"))
-    if len(past.features.laid if past.features is not None else ()) != learner.dimensions - learner.given:
+    laid, same = (past.features.laid, past.features.same) if past.features is not None else ([], {})
+    if len(laid) != learner.dimensions - learner.given or len(same) != learner.unchanged:
         raise ValueError("it has other features than axes")
     return past
 

@@ -15,7 +15,7 @@ from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.registry import Registry
 from cosend.core.policy.mixed import NewAxes
-from cosend.core.policy.mixed_features import Handed, same_count
+from cosend.core.policy.mixed_features import Handed
 from cosend.core.policy.parts import Policy
 from cosend.errors import SettingError
 
@@ -109,14 +109,21 @@ class Changing:
         self.__dict__ = draft.__dict__
         return handed
 
+    @property
+    def unchanged(self) -> int:
+        """How many features have no axis because they never changed."""
+        return sum(same - changed for _, same, changed in self.features)
+
     def _check_new(self, new: NewAxes) -> None:
         """Raise unless features can get axes, or be looked at together."""
         check_whole("axes", new.axes, least=0 if new.same else 1)
         check_whole("features that never changed", new.same, least=0)
-        features = sum(count + same - changed for count, same, changed in self.features) + new.axes + new.same
-        if not self.policy.mixes or features - len(new.places) > MOST_FEATURES:
+        features = sum(count for count, _, _ in self.features) + self.unchanged + new.axes + new.same - len(new.places)
+        if not self.policy.mixes or features > MOST_FEATURES:
             raise SettingError("axes", new.axes, f"added to MixedViews, and at most {MOST_FEATURES} in all")
         if new.same and any(same for _, same, _ in self.features):
             raise SettingError("features that never changed", new.same, "found once")
-        if len(new.places) > min(new.axes, same_count(self.memory.ledger)):
+        if len(new.places) > min(new.axes, self.unchanged):
             raise SettingError("features that changed", len(new.places), "axes of features that never had")
+        if not all(0.0 <= place <= 1.0 for place in new.places):
+            raise SettingError("places", new.places, "within [0, 1]")

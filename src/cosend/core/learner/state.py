@@ -113,7 +113,7 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
     )
     for each in facts.get("features", ()):
         count, same, changed = (each, 0, 0) if isinstance(each, int) else each  # a number before there were others
-        learner.add_axes(count, same, [0.0] * changed)
+        learner.add_axes(count, same, [0.0] * min(changed, count + 1))
     learner.arms.functions.update(facts["functions"])
     for name in facts["paused"]:
         learner.pause(name)
@@ -193,6 +193,7 @@ def _fits_cells(cells: npt.NDArray[Any], ledger: Ledger) -> bool:
     return (
         len(np.unique(keys)) == len(keys)
         and bool((keys >= 0).all())
+        and bool((cells[:, col.CELL_LABELS] >= 0).all())
         and bool(((levels >= -1 - DEEPEST) & (levels <= DEEPEST)).all())
         and (ledger.site[col.ZOOMS] == NEVER or bool((parents < np.arange(len(keys))).all()))
     )

@@ -1,8 +1,9 @@
 """Features that get axes while `MixedViews` runs: their views, and what they know from the start.
 
 A feature that never changed says of an item what is known of all items. It gets no axis: one view stands for the views
-of all such features, with their weight, and its rows add up as often. When one of them changes at last, it gets an axis
-as if it had always had it: its views take their part of that weight, and begin with what the common one knows.
+of all such features, with their weight, and its row adds up as often. When one of them changes it gets an axis. The
+views of that axis alone are as if they had always been there: they take their part of that weight, and begin with what
+the common one knows.
 """
 
 from __future__ import annotations
