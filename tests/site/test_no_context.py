@@ -205,18 +205,22 @@ def test_a_site_that_only_answers_learns_of_features_from_calls() -> None:
     caller.add_peer("south", here)
     caller.pause("never")
     caller.pause("weights")
-    rows = items(230)
+    rows = items(300)  # a ward that never changed does after 250
     for item in rows[:130]:
         caller.learn(caller.classify(item), truth(item))
     made = caller.classify_many(rows[130:])
     caller.learn_many(made, [truth(item) for item in rows[130:]])
-    assert here.axis_names[:4] == ("age", "kind", "weight", "coin")
+    assert here.axis_names[:5] == ("age", "kind", "weight", "coin", "ward")
     assert everything(fold(log)) == everything(here.rules)
     here.classify_many(rows[:3])
     assert here.rules.past.features is not None
     assert here.rules.past.features.own
-    question = Question(10**6, rows[0], (), False, False)
+    question = Question(10**6, {**rows[0], "country": "elsewhere"}, (), False, False)
     assert here.serve(Call("south", "west", [question], None))[0].failed is None
+    assert "country" not in here.axis_names  # now that it has items of its own, only these count
+    here.classify({**rows[0], "country": "elsewhere"})
+    assert "country" in here.axis_names
+    assert everything(fold(log)) == everything(here.rules)
 
 
 def test_a_policy_that_needs_a_context_says_so() -> None:

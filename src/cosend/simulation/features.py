@@ -17,7 +17,6 @@ from cosend.core.kernel.mixed_rows import kept_width
 from cosend.core.learner.kept_views import with_more_views
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.mixed import NewAxes, plans_for_features
-from cosend.core.policy.mixed_features import same_count
 from cosend.errors import NetworkError
 from cosend.simulation.kernel.ledgers import NEVER
 from cosend.simulation.kernel.loop import ARM, Labels
@@ -43,7 +42,7 @@ class Coming:
         learner, views = self.learner, len(self.learner.ledger.views)
         if not learner.policy.mixes:
             return 0
-        dimensions, same = learner.dimensions, same_count(learner.ledger)
+        dimensions, same = learner.dimensions, learner.unchanged
         for _, new in self.steps:
             views += len(plans_for_features(dimensions, new, learner.categories, views, same))
             dimensions, same = dimensions + new.axes, same + new.same - len(new.places)

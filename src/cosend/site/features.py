@@ -189,7 +189,7 @@ class Watched:
         self._belongs_to(own)
         before, count = {name: len(values) for name, values in self.seen.items()}, 0
         for item in items:
-            if count and (self._oldest >= ENOUGH or (own and self._changed(item))):
+            if count and (self._oldest >= ENOUGH or self._changed(item)):
                 break
             count += 1
             self._look(item)

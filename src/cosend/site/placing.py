@@ -75,7 +75,7 @@ class Placing(Transitions):
         features = self.watched
         if features.own and not own:
             return len(items)
-        found = features.found(items[0]) if own and items else features.found()
+        found = features.found(items[0]) if items else features.found()
         if found is not None:
             self._change(self.lay, found)
             names, edges, repeats, values = zip(*found.laid, strict=True) if found.laid else ((), (), (), ())
