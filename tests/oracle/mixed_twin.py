@@ -103,6 +103,9 @@ class MixedTwin(GrowingViews, Twin):
         for view, key in enumerate(kept.rows):
             if key is not None:
                 self._enter_label(self.rows[view][key], self.mixed[view].memory, waited, reward, scored)
+        for name, arm in self.rows[0][()].arms.items():
+            if name != waited.arm and name not in scored:
+                arm.reward_sum, arm.reward_count = 0.9995 * arm.reward_sum, 0.9995 * arm.reward_count
         if id > self.newest:
             self.newest, self.pattern = id, 1 + self._pattern(waited.arm, reward, scored)
 
@@ -288,7 +291,7 @@ class MixedTwin(GrowingViews, Twin):
             every = self._settings.scores and arm in self._own
             counts = [None if cell is None else cell.labels if every else cell.arms[arm].reward_count for cell in cells]
             rates = [
-                0.0 if count is None else times / (count + 1.0)
+                0.0 if count is None else 1.0 / (count + 1.0) * times
                 for count, times in zip(counts, self.times, strict=False)
             ]
             totals = [0.0, 0.0]
@@ -316,7 +319,7 @@ class MixedTwin(GrowingViews, Twin):
         total = in_fours(self.weights)
         each = share / sum(self.times)
         both = zip(self.weights, self.times, strict=True)
-        self.weights = [(1 - share) * (weight / total) + each * times for weight, times in both]
+        self.weights = [(1 - share) * (weight / total) + each + each * (times - 1) for weight, times in both]
 
     def _enter_label(self, cell: TwinCell, memory: float, waited: Waiting, reward: float, scored: Scores) -> None:
         cell.labels += 1

@@ -57,7 +57,8 @@ OVERDUE_GAIN: Final = 11  # what an overdue decision gets in place of its label;
 SHARE: Final = 12  # of the weight that is spread over all views at a label, at most
 BONUS: Final = 13  # how much is hoped of arms that are not scored by every label
 MARGIN: Final = 14  # by how much a peer must be better than a local classifier
-PARAMETER_COLUMNS: Final = 15
+SAME_VIEW: Final = 15  # the number of the view of features that never changed; 0: there is none
+PARAMETER_COLUMNS: Final = 16
 
 # Ledger.views: one row for each way to look at a context.
 VIEW_AXES: Final = 0  # which axes it sees, as bits

@@ -4,6 +4,7 @@ weight      times the root of how likely the view held the gains of all arms tha
             to a power of two, says which root, because square roots are quick; then as shares of one, of which a
             little is spread over all views, the less of it the less sure it was what the used arm gains
 every row   N = g N + 1 and S = g S + gain for each arm that is scored, g the memory of the view
+view 0      N = .9995 N and S = .9995 S for all others
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
-from cosend.core.kernel.mixed_scratch import Scratch, scratch_of, take_column, take_times, weighted_sum
+from cosend.core.kernel.mixed_scratch import Scratch, scratch_of, same_view, take_column, weighted_sum
 from cosend.core.kernel.mixed_sum import adds_up, find_steps, goes_by_labels
 
 LEAST_CHANCE: Final = 0.01  # a forecast is never taken for surer than this
 LEAST_SPREAD: Final = 0.01  # of the share, when an arm is used that is right as often as a coin
 MOST_JUDGES: Final = 128  # local classifiers that weigh views: the product of more chances might be 0
 PATTERN_BITS: Final = 4
+UNUSED_MEMORY: Final = 0.9995  # a label: half of what is known of an arm is forgotten in 1,386 others
 
 
 @compiled
@@ -74,15 +76,17 @@ def weigh_views(ledger: Ledger, arm: int, gain: float, others: Floats, kept: Flo
             hold(likely, held, others[function])
             judges += 1
     take_roots(likely, judges)
-    weights, times = scratch_of(ledger).weights, scratch_of(ledger).times
+    weights, same = scratch_of(ledger).weights, same_view(ledger)
     take_column(ledger, col.VIEW_WEIGHT, weights)
     share = ledger.parameters[col.SHARE] * part_to_spread(weighted_sum(weights, used))
     total = weighted_sum(weights, likely)
     np.multiply(weights, likely, weights)
     np.divide(weights, total, weights)
-    each = share / times.sum()
+    more = views[same, col.VIEW_MORE]
+    each = share / (count + more)
     for view in range(count):
-        views[view, col.VIEW_WEIGHT] = (1.0 - share) * weights[view] + each * times[view]
+        views[view, col.VIEW_WEIGHT] = (1.0 - share) * weights[view] + each
+    views[same, col.VIEW_WEIGHT] += each * more
 
 
 @compiled
@@ -111,7 +115,6 @@ def learn_mixed(ledger: Ledger, ticket: int, arm: int, kind: int, gain: float, o
     scratch = scratch_of(ledger)
     write_gains(scratch, arm, gain, others)
     take_column(ledger, col.VIEW_MEMORY, scratch.memories)
-    take_times(ledger, scratch.times)
     if adds_up(ledger):
         find_steps(ledger, scratch, kept)
     count_label(ledger, arm, kind, kept)
@@ -119,6 +122,8 @@ def learn_mixed(ledger: Ledger, ticket: int, arm: int, kind: int, gain: float, o
         if scratch.counted[scored] > 0.0:
             rates = scratch.rates if goes_by_labels(ledger, scored) else scratch.rates_of_used
             enter_gain(ledger, scratch, scored, rates, kept)
+        else:
+            fade(ledger, scored)
     weigh_views(ledger, arm, gain, others, kept)
     if ticket > ledger.site[col.NEWEST]:
         ledger.site[col.NEWEST] = ticket
@@ -165,6 +170,14 @@ def enter_gain(ledger: Ledger, scratch: Scratch, arm: int, rates: Floats, kept: 
             else:
                 known[col.REWARD_SUM] = memory * known[col.REWARD_SUM] + gain
                 known[col.REWARD_COUNT] = memory * known[col.REWARD_COUNT] + 1.0
+
+
+@compiled
+def fade(ledger: Ledger, arm: int) -> None:
+    """Let the short memory of an arm fade that a label says nothing of: who was bad long ago may be good by now."""
+    known = ledger.rewards[0, arm]  # the first row is of all items, in the first view
+    known[col.REWARD_SUM] *= UNUSED_MEMORY
+    known[col.REWARD_COUNT] *= UNUSED_MEMORY
 
 
 @compiled

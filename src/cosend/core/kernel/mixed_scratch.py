@@ -15,7 +15,7 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Floats, Ledger
 
 BLOCKS: Final = 2  # numbers for every arm and view
-COLUMNS: Final = 5  # numbers for every view
+COLUMNS: Final = 4  # numbers for every view
 LINES: Final = 5  # numbers for every arm
 
 
@@ -26,7 +26,6 @@ class Scratch(NamedTuple):
     bottoms: Floats  # block: by what it is divided
     weights: Floats  # [view]
     memories: Floats  # [view]
-    times: Floats  # [view]: for how many it stands
     rates: Floats  # [view]: which part of a step its row takes, for arms that go by all labels
     rates_of_used: Floats  # [view]: the same for the arm that was used, if it is none of these
     means: Floats  # [arm]: what all views together forecast
@@ -58,7 +57,6 @@ def scratch_of(ledger: Ledger) -> Scratch:
     return Scratch(
         room[first : first + block],
         room[first + block : first + 2 * block],
-        room[lines - 5 * views : lines - 4 * views],
         room[lines - 4 * views : lines - 3 * views],
         room[lines - 3 * views : lines - 2 * views],
         room[lines - 2 * views : lines - views],
@@ -79,10 +77,9 @@ def take_column(ledger: Ledger, column: int, line: Floats) -> None:
 
 
 @compiled
-def take_times(ledger: Ledger, times: Floats) -> None:
-    """Write down for how many each view stands."""
-    for view in range(times.shape[0]):
-        times[view] = 1.0 + ledger.views[view, col.VIEW_MORE]
+def same_view(ledger: Ledger) -> int:
+    """Return the number of the view that stands for more than itself; without one it is the first, which does not."""
+    return int(ledger.parameters[col.SAME_VIEW])
 
 
 @compiled

@@ -17,7 +17,7 @@ import numpy as np
 from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
-from cosend.core.kernel.mixed_scratch import Scratch
+from cosend.core.kernel.mixed_scratch import Scratch, same_view
 
 SUM: Final = 6  # what the cells of this view are: it has none of its own
 SUM_VIEW: Final = 2  # its number
@@ -80,8 +80,7 @@ def find_rates(ledger: Ledger, scratch: Scratch, kept: Floats) -> float:
         row = int(kept[view])
         labels = ledger.cells[max(0, row), col.CELL_LABELS] + 1.0
         scratch.rates[view] = labels if row != EMPTY and scratch.memories[view] == 1.0 else np.inf
-    np.divide(scratch.times, scratch.rates, scratch.rates)
-    return sum_of_rates(scratch.rates)
+    return sum_of_rates(ledger, scratch.rates)
 
 
 @compiled
@@ -91,14 +90,15 @@ def find_rates_of(ledger: Ledger, scratch: Scratch, arm: int, kept: Floats) -> f
         row = int(kept[view])
         labels = ledger.rewards[max(0, row), arm, col.REWARD_COUNT] + 1.0
         scratch.rates_of_used[view] = labels if row != EMPTY and scratch.memories[view] == 1.0 else np.inf
-    np.divide(scratch.times, scratch.rates_of_used, scratch.rates_of_used)
-    return sum_of_rates(scratch.rates_of_used)
+    return sum_of_rates(ledger, scratch.rates_of_used)
 
 
 @compiled
-def sum_of_rates(rates: Floats) -> float:
-    """Return the sum over views of even and that over views of odd numbers, together."""
-    total, other = 0.0, 0.0
+def sum_of_rates(ledger: Ledger, rates: Floats) -> float:
+    """Turn numbers of labels into parts; returns the sum over views of even and that over views of odd numbers."""
+    same, total, other = same_view(ledger), 0.0, 0.0
+    np.divide(1.0, rates, rates)
+    rates[same] *= 1.0 + ledger.views[same, col.VIEW_MORE]
     for view in range(rates.shape[0]):
         total, other = other + rates[view], total
     return total + other

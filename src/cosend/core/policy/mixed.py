@@ -122,9 +122,9 @@ class MixedViews(Policy):
     """
 
     max_cells: int | None = None
-    share: float = 0.03
+    share: float = 0.04
     bonus: float = 0.2
-    home_margin: float = 0.01
+    home_margin: float = 0.02
     share_labels: ShareLabels = "always"
     adds_up: bool = True
 
@@ -181,6 +181,7 @@ class MixedViews(Policy):
         plans = plans_for(dimensions, int(site[col.CATEGORIES]), self.adds_up)
         known[:] = 0.0
         known[col.SHARE], known[col.BONUS], known[col.MARGIN] = self.share, self.bonus, self.home_margin
+        known[col.SAME_VIEW] = next((n for n, view in enumerate(ledger.views) if view[col.VIEW_KIND] == SAME), 0)
         site[col.DIMENSIONS], site[col.MAX_PEER_FUNCTIONS] = dimensions, announced_functions
         site[col.RULE], site[col.KEEPS] = BY_MIXTURE, True
         site[col.VIEWS], site[col.CANDIDATES] = len(ledger.views), len(ledger.views)

@@ -15,8 +15,8 @@ import numpy as np
 
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger, grown, has_room, reindex, row_for
-from cosend.core.kernel.mixed_rows import ENOUGH_LABELS, SAME
-from cosend.core.kernel.mixed_scratch import with_scratch
+from cosend.core.kernel.mixed_rows import ENOUGH_LABELS
+from cosend.core.kernel.mixed_scratch import same_view, with_scratch
 from cosend.core.kernel.partition import slice_of
 from cosend.core.policy.mixed import LEVELS_OF_FEATURES, NewAxes, lay_plans, plans_for_features
 
@@ -31,15 +31,9 @@ class Handed(NamedTuple):
     rows: list[int]  # of these views, EMPTY where there is none
 
 
-def same_view(ledger: Ledger) -> int:
-    """Return the view that stands for features that never changed, or EMPTY."""
-    return int(next(iter(np.flatnonzero(ledger.views[:, col.VIEW_KIND] == SAME)), EMPTY))
-
-
 def same_count(ledger: Ledger) -> int:
     """Return how many features there are that never changed."""
-    view = same_view(ledger)
-    return 0 if view == EMPTY else (1 + int(ledger.views[view, col.VIEW_MORE])) // PER_FEATURE
+    return (1 + int(ledger.views[same_view(ledger), col.VIEW_MORE])) // PER_FEATURE
 
 
 def add_views(ledger: Ledger, dimensions: int, new: NewAxes) -> tuple[Ledger, Handed]:

@@ -172,7 +172,7 @@ class Settings:
     items               the most that a site may see, if the horizons of the problems are too long
     """
 
-    seeds: int = 4
+    seeds: int = 5
     problems: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     items: int | None = None
