@@ -115,9 +115,9 @@ def learn_mixed(ledger: Ledger, ticket: int, arm: int, kind: int, gain: float, o
     scratch = scratch_of(ledger)
     write_gains(scratch, arm, gain, others)
     take_column(ledger, col.VIEW_MEMORY, scratch.memories)
+    count_label(ledger, scratch, arm, kind, kept)
     if adds_up(ledger):
         find_steps(ledger, scratch, kept)
-    count_label(ledger, arm, kind, kept)
     for scored in range(ledger.site[col.ARM_COUNT]):
         if scratch.counted[scored] > 0.0:
             rates = scratch.rates if goes_by_labels(ledger, scored) else scratch.rates_of_used
@@ -143,12 +143,15 @@ def write_gains(scratch: Scratch, arm: int, gain: float, others: Floats) -> None
 
 
 @compiled
-def count_label(ledger: Ledger, arm: int, kind: int, kept: Floats) -> None:
-    """Count a label in the rows that were kept."""
+def count_label(ledger: Ledger, scratch: Scratch, arm: int, kind: int, kept: Floats) -> None:
+    """Count a label in the rows that were kept, and write down how many those that add up have had by now."""
     for view in range(ledger.site[col.VIEWS]):
         row = int(kept[view])
+        scratch.rates[view] = np.inf
         if row != EMPTY:
             ledger.cells[row, col.CELL_LABELS] += 1
+            if scratch.memories[view] == 1.0:
+                scratch.rates[view] = ledger.cells[row, col.CELL_LABELS]
             if kind == TAUGHT:
                 ledger.cells[row, col.CELL_TAUGHT] += 1
             else:

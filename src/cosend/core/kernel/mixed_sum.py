@@ -64,8 +64,11 @@ def goes_by_labels(ledger: Ledger, arm: int) -> bool:
 
 @compiled
 def find_steps(ledger: Ledger, scratch: Scratch, kept: Floats) -> None:
-    """Find by how much a label moves what the rows of an item add, for every arm that it says something of."""
-    total = find_rates(ledger, scratch, kept)
+    """Find by how much a label moves what the rows of an item add, for every arm that it says something of.
+
+    The label is counted by now, and the rates are how many labels each row has had.
+    """
+    total = sum_of_rates(ledger, scratch.rates)
     for arm in range(ledger.site[col.ARM_COUNT]):
         if scratch.counted[arm] > 0.0:
             gain = min(max(scratch.gains[arm], 0.0), 1.0)
@@ -74,18 +77,11 @@ def find_steps(ledger: Ledger, scratch: Scratch, kept: Floats) -> None:
 
 
 @compiled
-def find_rates(ledger: Ledger, scratch: Scratch, kept: Floats) -> float:
-    """Find the part of every row in the steps of arms that go by all labels, and what these parts sum up to."""
-    for view in range(scratch.rates.shape[0]):
-        row = int(kept[view])
-        labels = ledger.cells[max(0, row), col.CELL_LABELS] + 1.0
-        scratch.rates[view] = labels if row != EMPTY and scratch.memories[view] == 1.0 else np.inf
-    return sum_of_rates(ledger, scratch.rates)
-
-
-@compiled
 def find_rates_of(ledger: Ledger, scratch: Scratch, arm: int, kept: Floats) -> float:
-    """Find the same for another arm; there is one at most, the arm that was used."""
+    """Find the part of every row in the step of an arm that goes by its own labels, and what they sum up to.
+
+    There is one such arm at most, the one that was used.
+    """
     for view in range(scratch.rates_of_used.shape[0]):
         row = int(kept[view])
         labels = ledger.rewards[max(0, row), arm, col.REWARD_COUNT] + 1.0
