@@ -18,7 +18,7 @@ from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
-from cosend.core.kernel.mixed_scratch import Scratch, scratch_of, same_view, take_column, weighted_sum
+from cosend.core.kernel.mixed_scratch import Scratch, same_view, scratch_of, take_column, weighted_sum
 from cosend.core.kernel.mixed_sum import adds_up, find_steps, goes_by_labels
 
 LEAST_CHANCE: Final = 0.01  # a forecast is never taken for surer than this

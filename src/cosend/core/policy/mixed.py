@@ -124,7 +124,7 @@ class MixedViews(Policy):
     max_cells: int | None = None
     share: float = 0.04
     bonus: float = 0.2
-    home_margin: float = 0.02
+    home_margin: float = 0.025
     share_labels: ShareLabels = "always"
     adds_up: bool = True
 
