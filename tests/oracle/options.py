@@ -57,9 +57,9 @@ def mixed(draw: st.DrawFn) -> dict[str, Any]:
     chosen["max_cells"] = draw(st.sampled_from([None, None, 1, 7, 60]))
     return {
         **chosen,
-        "share": draw(st.sampled_from([0.04, 0.3])),
+        "share": draw(st.sampled_from([0.035, 0.3])),
         "bonus": draw(st.sampled_from([0.2, 0.0, 2.0])),
-        "home_margin": draw(st.sampled_from([0.025, 0.0, 0.2])),
+        "home_margin": draw(st.sampled_from([0.02, 0.0, 0.2])),
         "adds_up": draw(st.booleans()),
     }
 

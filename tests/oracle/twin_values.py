@@ -47,9 +47,9 @@ class TwinSettings:
     default_reward: float | None = None
     rising: bool = False
     scores: bool = False  # labels say of every own function that costs nothing whether it was right
-    share: float = 0.04  # this and the next three: MixedViews
+    share: float = 0.035  # this and the next three: MixedViews
     bonus: float = 0.2
-    home_margin: float = 0.025
+    home_margin: float = 0.02
     adds_up: bool = True
     all_axes: int | None = None  # that are cut, of all views together, if this is one of several (exactness: Views)
 

@@ -2,7 +2,7 @@
 
     index of a local classifier that every label scores    mu - cost
     of all others                                          kl_upper_bound(mu, .2 ln(seen) / n) - cost, 3 - cost if n = 0
-    of a peer                                              .025 less
+    of a peer                                              .02 less
 
 mu is what all views together forecast, n the rewards that are known or awaited, seen the items that came.
 """

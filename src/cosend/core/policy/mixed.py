@@ -122,9 +122,9 @@ class MixedViews(Policy):
     """
 
     max_cells: int | None = None
-    share: float = 0.04
+    share: float = 0.035
     bonus: float = 0.2
-    home_margin: float = 0.025
+    home_margin: float = 0.02
     share_labels: ShareLabels = "always"
     adds_up: bool = True
 
