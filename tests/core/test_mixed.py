@@ -97,7 +97,7 @@ def test_the_views_are_those_of_the_specification() -> None:
 
 
 def test_less_weight_is_spread_where_it_is_luck_whether_an_arm_is_right() -> None:
-    """The view with a short memory forecasts luck badly; how little it keeps is what a label spreads at least."""
+    """The view with a short memory forecasts luck badly; it would keep 1 at least if a label always spread the share."""
     draw, kept = random.Random(2), {}
     for chance in (0.5, 0.9):
         learner = mixed(dimensions=1)
@@ -105,8 +105,8 @@ def test_less_weight_is_spread_where_it_is_luck_whether_an_arm_is_right() -> Non
             choice = choose(learner, (draw.random(),))
             learner.learn(choice.id, float(draw.random() < chance))
         kept[chance] = min(view.share for view in learner.views()) * len(learner.views()) / MixedViews().share
-    assert 0.01 <= kept[0.5] < 0.1
-    assert kept[0.9] > 0.2
+    assert 0.01 <= kept[0.5] < 0.5
+    assert kept[0.9] > 1.0
 
 
 def test_a_state_comes_back_and_what_was_decided_can_be_entered_again() -> None:
