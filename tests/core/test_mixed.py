@@ -97,7 +97,7 @@ def test_the_views_are_those_of_the_specification() -> None:
 
 
 def test_less_weight_is_spread_where_it_is_luck_whether_an_arm_is_right() -> None:
-    """The view with a short memory forecasts luck badly; it would keep 1 at least if a label always spread the share."""
+    """The view with a short memory forecasts luck badly; it would keep 1 if a label always spread the share."""
     draw, kept = random.Random(2), {}
     for chance in (0.5, 0.9):
         learner = mixed(dimensions=1)
