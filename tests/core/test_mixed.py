@@ -136,6 +136,8 @@ def test_a_state_comes_back_and_what_was_decided_can_be_entered_again() -> None:
     [
         ("views", (0, col.VIEW_WEIGHT), 2.0),
         ("views", (0, col.VIEW_MEMORY), 0.5),
+        ("cells", (0, col.CELL_KEY), 10**6),
+        ("waiting_contexts", (0, 0), 1),
         ("waiting_contexts", (0, 0), 10**6),
         ("waiting_contexts", (0, -1), np.inf),
         ("waiting_contexts", (0, -1), NOTHING),

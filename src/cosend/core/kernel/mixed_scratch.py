@@ -26,7 +26,7 @@ class Scratch(NamedTuple):
     bottoms: Floats  # block: by what it is divided
     weights: Floats  # [view]
     memories: Floats  # [view]
-    rates: Floats  # [view]: which part of a step its row takes, for arms that go by all labels
+    rates: Floats  # [view]: labels of its row, then its part of a step, for arms that go by all labels
     rates_of_used: Floats  # [view]: the same for the arm that was used, if it is none of these
     means: Floats  # [arm]: what all views together forecast
     evidence: Floats  # [arm]: what the rows of an item add up to

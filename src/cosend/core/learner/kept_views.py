@@ -77,6 +77,7 @@ def fits_kept(kept: Floats, ledger: Ledger, rows: int, own: int) -> bool:
     return (
         kept.shape[1] == kept_width(views, own)
         and bool(np.isin(places, np.arange(EMPTY, rows)).all())
+        and not places[:, 0].any()  # the first row is of all items
         and not np.isinf(kept).any()
         and not np.isnan(kept[:, views * (1 + own) :]).any()
     )

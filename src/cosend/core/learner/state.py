@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.core.kernel import columns as col
+from cosend.core.kernel.bookkeeping import BY_MIXTURE
 from cosend.core.kernel.changes import FIRST_LEVEL, PER_LEVEL, SAME_LENGTH
 from cosend.core.kernel.cubes import DEEPEST, NEVER, ROOTS
 from cosend.core.kernel.ledger import Ledger, grown, reindex
@@ -193,6 +194,7 @@ def _fits_cells(cells: npt.NDArray[Any], ledger: Ledger) -> bool:
     return (
         len(np.unique(keys)) == len(keys)
         and bool((keys >= 0).all())
+        and (ledger.site[col.RULE] != BY_MIXTURE or not keys[:1].any())  # the first row is of all items
         and bool((cells[:, col.CELL_LABELS] >= 0).all())
         and bool(((levels >= -1 - DEEPEST) & (levels <= DEEPEST)).all())
         and (ledger.site[col.ZOOMS] == NEVER or bool((parents < np.arange(len(keys))).all()))
