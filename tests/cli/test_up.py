@@ -72,6 +72,15 @@ class Up:
         """Return the one whose command has some words in it."""
         return next(number for number, command in self.children().items() if words in command)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold `cosend up` itself, not its sites: until the block ends, nobody starts again what has ended."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def end(self, how: signal.Signals) -> int:
         """Send a signal and return the exit code."""
         self.process.send_signal(how)

@@ -131,12 +131,14 @@ def test_an_arm_is_paused_and_resumed_and_decisions_only_observed(page: Watched,
 def test_a_peer_that_is_killed_turns_red_and_recovers(page: Watched, network: tuple[Up, Served]) -> None:
     running, north = network
     assert north.ask("/v1/arms/south", {"cost": 0.05})[0] == 200
-    os.kill(running.child("--site south"), signal.SIGKILL)
-    teach(north, 10, first=60)  # whoever asks finds out that nobody answers; the broker does not tell by itself
-    page.page.locator('tr[data-arm="south"][data-state="bad"]').wait_for()
-    red = page.page.locator('tr[data-arm="south"] .state').evaluate("e => getComputedStyle(e).color")
-    assert red == "rgb(179, 38, 30)"
-    assert page.row("south")["state"] == "✕ gone"
+    south = running.child("--site south")
+    with running.held():  # it would be back in two seconds, and a busy browser would never have seen that it was gone
+        os.kill(south, signal.SIGKILL)
+        teach(north, 10, first=60)  # whoever asks finds out that nobody answers; the broker does not tell by itself
+        page.page.locator('tr[data-arm="south"][data-state="bad"]').wait_for()
+        red = page.page.locator('tr[data-arm="south"] .state').evaluate("e => getComputedStyle(e).color")
+        assert red == "rgb(179, 38, 30)"
+        assert page.row("south")["state"] == "✕ gone"
     page.page.locator('tr[data-arm="south"][data-state="good"]').wait_for()
     assert next(arm for arm in north.ask("/v1/arms")[1]["arms"] if arm["name"] == "south")["present"]
 
