@@ -139,9 +139,10 @@ MIXED = {  # by window: S1 and S2, labels before the next item, then 100 items l
     "some switches": ((0.17, 0.16), (3.4, 5.5)),
 }
 WITH_EVERY_FEATURE = {  # the same, and neither the previous label nor the time is given
-    "main": ((0.22, 0.16), (2.0, 2.25)),
+    "main": ((0.22, 0.16), (2.0, 2.2)),
     "many switches": ((0.70, 0.65), (9.3, 8.8)),
 }
+CLOSEST = ("main", "S2", 100)  # 2.19 with thirty seeds and 2.23 with the first five: too few to tell it from 2.2
 
 
 @pytest.mark.parametrize("window", MIXED)
@@ -156,11 +157,12 @@ def test_the_default_errs_little_on_all_windows(kdd99_file: Path, window: str) -
 
 @pytest.mark.parametrize(("window", "scenario"), [*product(WITH_EVERY_FEATURE, SCENARIOS)])
 def test_the_default_errs_little_with_every_feature(kdd99_file: Path, window: str, scenario: str) -> None:
-    """The same with five seeds; main, S2, late, is to be 2.2, which it is only in the mean of many seeds."""
+    """The same with five seeds, and thirty where five are too few."""
     for delay, most in zip((1, 100), WITH_EVERY_FEATURE[window], strict=True):
+        seeds = 30 if (window, scenario, delay) == CLOSEST else 5
         (job,) = [
             job
-            for job in JOBS["no-context"](Settings(data=kdd99_file))
+            for job in JOBS["no-context"](Settings(data=kdd99_file, seeds=seeds))
             if job.place[1:5] == (f"{window}, {delay} late", scenario, EVERY_FEATURE, "MixedViews")
         ]
         assert job.work()["error"] <= most[int(scenario == "S2")], job.place
