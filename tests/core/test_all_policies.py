@@ -11,6 +11,7 @@ import pytest
 
 from cosend import (
     AskPeer,
+    CellThompson,
     Choice,
     ContextSelection,
     CoS,
@@ -238,6 +239,7 @@ DAMAGE: dict[str, list[tuple[str, Any, Any]]] = {
     "fewer rewards than none": [("rewards", (0, 0, col.REWARD_COUNT), -1.0)],
     "a window that holds too much": [("rewards", (0, 0, 8), 3.0), ("rewards", (0, 1, 11), -1.0)],
     "a context that waits outside": [("waiting_contexts", (0, 1), value) for value in (np.nan, 2.0, -0.5)],
+    "less than nothing waits": [("counts", (0, 0, each), -1) for each in (col.WAITING, col.TRAINING_WAITING)],
     "an arm that waits outside": [("waiting", (0, 2), 4), ("waiting", (0, 2), -1)],
 }
 
@@ -259,6 +261,16 @@ def test_a_damaged_state_is_refused(case: str, whole: State) -> None:
         with pytest.raises(StateError, match="damaged"):
             Learner.from_state(damaged(whole, array, place, value))
     Learner.from_state(whole)
+
+
+@pytest.mark.parametrize("answering", [-1, 99])
+def test_answers_that_do_not_wait_are_refused(answering: int) -> None:
+    """Thompson sampling would draw for ever where fewer own items wait than none."""
+    learner, draw = new_learner(CellThompson(slices=2)), random.Random(11)
+    for _ in range(60):
+        step([learner], draw)
+    with pytest.raises(StateError, match="damaged"):
+        Learner.from_state(damaged(learner.state(), "cells", (0, col.CELL_ANSWERING), answering))
 
 
 @pytest.mark.parametrize("array", ["site", "cells", "rewards", "counts", "views", "waiting", "waiting_contexts"])

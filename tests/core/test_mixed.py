@@ -134,6 +134,10 @@ def test_a_state_comes_back_and_what_was_decided_can_be_entered_again() -> None:
 @pytest.mark.parametrize(
     ("name", "place", "value"),
     [
+        ("site", (col.PATTERN,), 17),
+        ("site", (col.PATTERN,), -1),
+        ("site", (col.NEWEST,), 12),
+        ("site", (col.NEWEST,), -1),
         ("views", (0, col.VIEW_WEIGHT), 2.0),
         ("views", (0, col.VIEW_MEMORY), 0.5),
         ("cells", (0, col.CELL_KEY), 10**6),
@@ -143,7 +147,7 @@ def test_a_state_comes_back_and_what_was_decided_can_be_entered_again() -> None:
         ("waiting_contexts", (0, -1), NOTHING),
     ],
 )
-def test_a_damaged_state_is_refused(name: str, place: tuple[int, int], value: float) -> None:
+def test_a_damaged_state_is_refused(name: str, place: tuple[int, ...], value: float) -> None:
     learner = mixed()
     taught(learner, 10)
     choose(learner, (0.1, 0.1, 0.1))

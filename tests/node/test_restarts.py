@@ -20,6 +20,7 @@ from cosend.node.node import Node
 from cosend.node.setup import Setup
 from cosend.site.fold import fold
 from cosend.site.recovery import read_events
+from tests.node.networks import until
 from tests.node.sites import Majority, crash, old, run, running, setup_of, young
 from tests.site.test_fold import everything
 
@@ -112,6 +113,30 @@ def test_snapshots_under_load_and_then_a_kill(tmp_path: Path, monkeypatch: pytes
         assert (everything(node.rules), taught(node)) == (live, lessons)
         assert everything(node.rules) == of_the_whole_log(node)
         await node.stop()
+
+    run(work())
+
+
+def test_whatever_fails_now_and_then_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "TIDY_S", 0.01)
+    monkeypatch.setattr(module, "SNAPSHOT_EVERY", 1)
+
+    async def work() -> None:
+        async with running(setup_of(MODELS), tmp_path) as node:
+            write, ways = node.store.write_snapshot, [KeyError("what nobody thought of")]
+
+            def once(*arguments: Any) -> None:
+                if ways:
+                    raise ways.pop()
+                write(*arguments)
+
+            monkeypatch.setattr(node.store, "write_snapshot", once)
+            await busy(node, 4)
+            await until(lambda: node._snapshots[1] == node.commits.position)
+            assert "tidying up failed" in caplog.text
+            assert ways == []
 
     run(work())
 

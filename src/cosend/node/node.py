@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -45,6 +44,7 @@ from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
 
 LOG: Final = logging.getLogger("cosend.node")
 TICK_S: Final = 0.02
+TIDY_S: Final = 1.0
 SNAPSHOT_EVERY: Final = 20_000  # events: so many are folded in a second or less when the site starts
 SNAPSHOT_EVERY_S: Final = 300.0  # events are removed only behind a snapshot
 PRUNE_EVERY_S: Final = 60.0
@@ -72,7 +72,8 @@ class Node:
         self._not_ready: str | None = "it is starting"
         self._tasks: set[asyncio.Task[Any]] = set()
         self._snapshots = [0, 0]  # the positions of the last two: the older is there if the newer is damaged
-        self._one_snapshot, self._last_snapshot = asyncio.Lock(), time.monotonic()
+        self._one_snapshot = asyncio.Lock()
+        self._last_snapshot = self._last_pruned = time.monotonic()
         if link is not None:
             link.listen(self._heard)
         self._rebuilding = False
@@ -93,8 +94,8 @@ class Node:
         gc.freeze()  # what is here stays: a collection need not look at it again
         self._go_on()
         LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
-        self._do(self._tick())
-        self._do(self._tidy())
+        self._do(self._every(TICK_S, self._give_up_late))
+        self._do(self._every(TIDY_S, self._tidy))
         await self.crew.start()
         if self.link is not None:
             await self._join(self.link)
@@ -287,29 +288,32 @@ class Node:
 
     # Now and then
 
-    async def _tick(self) -> None:
-        """Give up calls of models that take too long."""
+    async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
-            self.lane.look()
-            for worker in self.workers.values():
-                worker.give_up_late()
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except Exception as error:  # whatever it is, the next time may be better
+                LOG.error("tidying up failed", extra={"reason": in_one_line(error)})
+                await asyncio.sleep(TIDY_S)
+
+    async def _give_up_late(self) -> None:
+        """Give up calls of models that take too long."""
+        self.lane.look()
+        for worker in self.workers.values():
+            worker.give_up_late()
 
     async def _tidy(self) -> None:
-        """Leave a snapshot when enough has happened since the last one, and remove what is too old."""
-        pruned = time.monotonic()
-        while True:
-            await asyncio.sleep(1.0)
-            if self.is_ready and self.link is not None:
-                self.link.tell(written(traffic_of(self)))
-            try:
-                if self.is_ready and self._snapshot_is_due():
-                    await self.snapshot()
-                if self.is_ready and time.monotonic() - pruned > PRUNE_EVERY_S:
-                    pruned = time.monotonic()
-                    await self.prune()
-            except (CosendError, sqlite3.Error, OSError) as error:  # the next time may be better
-                LOG.error("tidying up failed", extra={"reason": in_one_line(error)})
+        """Tell peers what happens, leave a snapshot when there is enough for one, and remove what is too old."""
+        if not self.is_ready:
+            return
+        if self.link is not None:
+            self.link.tell(written(traffic_of(self)))
+        if self._snapshot_is_due():
+            await self.snapshot()
+        if time.monotonic() - self._last_pruned > PRUNE_EVERY_S:
+            self._last_pruned = time.monotonic()
+            await self.prune()
 
     def _snapshot_is_due(self) -> bool:
         new = self.commits.position - self._snapshots[1]
@@ -385,7 +389,7 @@ class Node:
                     worker.close()
                 self._begin(recovered)
                 await self.commits.done()
-            except (CosendError, sqlite3.Error, OSError) as error:  # whatever it is, nothing goes on without
+            except Exception as error:  # whatever it is, nothing goes on without
                 LOG.error("the site could not be started again from its log", extra={"reason": in_one_line(error)})
                 continue
             self.counts.rebuilt += 1

@@ -8,7 +8,7 @@
 
 A pattern is which local classifiers were right about the newest labelled item. What a label needs of an item when it
 comes stands in one line of numbers, `kept`: the row in every view, then what all views forecast of the first local
-classifier, of the second, and so on, and of the arm that was used. SPEC 7, "MixedViews", is the source.
+classifier, of the second, and so on, and of the arm that was used. exactness.md, "Mixed views", has the rules.
 """
 
 from __future__ import annotations

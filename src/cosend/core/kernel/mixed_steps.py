@@ -1,10 +1,11 @@
 """Mixed views: which arm an item gets, and how a peer's call is answered.
 
     index of a local classifier that every label scores    mu - cost
-    of all others                                          kl_upper_bound(mu, .2 ln(seen) / n) - cost, 3 - cost if n = 0
-    of a peer                                              .02 less
+    of all others                                          kl_upper_bound(mu, b ln(seen) / n) - cost, 3 - cost if n = 0
+    of a peer                                              h less
 
-mu is what all views together forecast, n the rewards that are known or awaited, seen the items that came.
+mu is what all views together forecast, n the rewards that are known or awaited, seen the items that came, b the
+policy's bonus and h its home margin.
 """
 
 from __future__ import annotations

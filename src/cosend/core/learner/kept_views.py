@@ -9,6 +9,7 @@ import numpy as np
 
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
+from cosend.core.kernel.mixed_labels import PATTERN_BITS
 from cosend.core.kernel.mixed_rows import PATTERNS, kept_width
 from cosend.core.kernel.mixed_scratch import with_scratch
 from cosend.core.learner.registry import Registry
@@ -81,6 +82,11 @@ def fits_kept(kept: Floats, ledger: Ledger, rows: int, own: int) -> bool:
         and not np.isinf(kept).any()
         and not np.isnan(kept[:, views * (1 + own) :]).any()
     )
+
+
+def fits_pattern(pattern: int, arms: int) -> bool:
+    """Tell whether this may be a pattern: 0, bits of local classifiers that were right, or the used arm and how."""
+    return 0 <= pattern <= max(2**PATTERN_BITS, 4 * arms)
 
 
 def fits_mixture(views: Floats, ledger: Ledger) -> bool:

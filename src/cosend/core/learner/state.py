@@ -14,7 +14,7 @@ from cosend.core.kernel.changes import FIRST_LEVEL, PER_LEVEL, SAME_LENGTH
 from cosend.core.kernel.cubes import DEEPEST, NEVER, ROOTS
 from cosend.core.kernel.ledger import Ledger, grown, reindex
 from cosend.core.kernel.partition import bits_of, first_bad_axis
-from cosend.core.learner.kept_views import fits_kept, fits_mixture
+from cosend.core.learner.kept_views import fits_kept, fits_mixture, fits_pattern
 from cosend.core.learner.registry import Patience
 from cosend.core.policy.epochs import cut_for
 from cosend.core.policy.parts import Policy
@@ -152,6 +152,7 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id
         and arrays["rewards"].shape == (rows, *ledger.rewards.shape[1:])
         and _fits_rewards(arrays["rewards"])
         and arrays["counts"].shape == (rows, *ledger.counts.shape[1:])
+        and _fits_counts(arrays["counts"], cells, bool(site[col.ZOOMS]))
         and waiting.dtype == np.int64
         and waiting.shape[1:] == (5,)
         and bool(((waiting[:, 0] >= 1) & (waiting[:, 0] <= last_id) & (np.diff(waiting[:, 0], prepend=0) > 0)).all())
@@ -160,7 +161,8 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id
         and contexts.dtype == np.float64
         and contexts.shape == (len(waiting), learner.memory.late_width)
         and _fits_contexts(contexts, learner, rows)
-        and site[col.PATTERN] >= 0
+        and fits_pattern(site[col.PATTERN], len(ledger.costs))
+        and 0 <= site[col.NEWEST] <= last_id
     )
     if not sound:
         raise StateError("the saved state of a learner is damaged: its arrays do not fit each other")
@@ -198,6 +200,16 @@ def _fits_cells(cells: npt.NDArray[Any], ledger: Ledger) -> bool:
         and bool((cells[:, col.CELL_LABELS] >= 0).all())
         and bool(((levels >= -1 - DEEPEST) & (levels <= DEEPEST)).all())
         and (ledger.site[col.ZOOMS] == NEVER or bool((parents < np.arange(len(keys))).all()))
+    )
+
+
+def _fits_counts(counts: npt.NDArray[Any], cells: npt.NDArray[Any], splits: bool) -> bool:
+    """Tell whether nothing waits less than not at all, and answers are some of what waits; cubes that split forget."""
+    waiting, answering = counts[..., col.WAITING], cells[:, col.CELL_ANSWERING]
+    return bool(
+        (waiting >= 0).all()
+        and (counts[..., col.TRAINING_WAITING] >= 0).all()
+        and (splits or ((answering >= 0) & (answering <= waiting.sum(axis=1))).all())
     )
 
 
