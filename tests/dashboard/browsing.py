@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.cli.serving import Served
+from tests.cli.serving import Served, free_port
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NO_BROWSER = "there is no Chromium on this machine"
@@ -52,6 +52,7 @@ label = "well"
 cost = 0.02
 [[sites]]
 name = "south"
+port = ELSEWHERE
 [[sites.classifiers]]
 name = "expert"
 model = "models:expert"
@@ -98,9 +99,7 @@ class Watched:
     def press(self, name: str) -> None:
         """Press a button with the keyboard."""
         button = self.page.get_by_role("button", name=name, exact=True).last
-        button.wait_for()
-        button.focus()
-        self.page.keyboard.press("Enter")
+        button.press("Enter")  # focus and key at once: a dialog that opens takes the focus
 
     def broken_words(self) -> list[str]:
         """Return the words that are broken in the middle."""
@@ -136,8 +135,9 @@ def looking_at(running: Browser, url: str, width: int = 1280, scheme: Any = "lig
 
 
 def write_files(folder: Path, port: int) -> None:
-    """Write the network file and its models."""
-    (folder / "network.toml").write_text(NETWORK.replace("PORT", str(port)))
+    """Write the network file and its models; no port is one that another test may use too."""
+    text = NETWORK.replace("PORT", str(port)).replace("ELSEWHERE", str(free_port()))
+    (folder / "network.toml").write_text(text)
     (folder / "models.py").write_text(MODELS)
 
 

@@ -1,4 +1,4 @@
-"""What the experiments beyond the paper must show, on the paper's window and with five seeds."""
+"""What the experiments beyond the paper must show; where a test does not say otherwise, with five seeds."""
 
 from __future__ import annotations
 

@@ -210,12 +210,22 @@ def a_call(*items: Any, request: int = 1, context: tuple[Any, ...] = (0.5,)) -> 
     return Call("", "", questions)
 
 
-async def until(true: Callable[[], object], within_s: float = 5.0) -> None:
+async def until(true: Callable[[], object], within_s: float = 30.0) -> None:
     """Wait until something holds."""
     end = time.monotonic() + within_s
     while not true():
         assert time.monotonic() < end, "it takes too long"
         await asyncio.sleep(0.01)
+
+
+async def trouble_of(link: NatsLink) -> str:
+    """Let a link try to connect until it says why it cannot."""
+    await link.start()
+    try:
+        await until(lambda: link.last_error)
+    finally:
+        await link.close()
+    return link.last_error
 
 
 class Ear:

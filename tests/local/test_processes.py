@@ -33,7 +33,7 @@ def is_alive(process: int) -> bool:
         return False
 
 
-def wait_until_gone(processes: list[int], within_s: float) -> None:
+def wait_until_gone(processes: list[int], within_s: float = 20.0) -> None:
     end = time.monotonic() + within_s
     while any(map(is_alive, processes)):
         assert time.monotonic() < end, "some are still there"
@@ -54,7 +54,7 @@ def test_they_are_gone_when_their_parent_was_killed() -> None:
     assert all(map(is_alive, children))
     parent.kill()
     parent.communicate()
-    wait_until_gone(children, 3.0)
+    wait_until_gone(children)
 
 
 def test_they_are_a_group_that_a_terminal_does_not_reach() -> None:
@@ -64,4 +64,4 @@ def test_they_are_a_group_that_a_terminal_does_not_reach() -> None:
     assert os.getpgid(parent.pid) not in groups
     parent.send_signal(signal.SIGINT)  # it leaves the block: also the one that hears nothing is ended, and its own
     parent.communicate(timeout=10)
-    wait_until_gone(children, 1.0)
+    wait_until_gone(children)

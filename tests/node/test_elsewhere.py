@@ -232,7 +232,7 @@ def test_an_item_on_which_the_model_fails_fails_alone(tmp_path: Path) -> None:
             assert said[3:5] == ["old", "old"]
             young_ones = [n for n, each in enumerate(results) if isinstance(each, Decided) and each.arm == "young"]
             assert young_ones
-            assert "not this one" in str(node.counts.last_failures["young"]) or node.counts.failures["young"]
+            assert node.counts.failures["young"] >= 2
 
     run(work())
 

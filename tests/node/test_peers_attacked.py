@@ -297,7 +297,7 @@ def test_one_retry_is_enough_to_do_without_a_peer(tmp_path: Path) -> None:
     hub = Hub()
 
     async def work() -> None:
-        async with two(tmp_path, hub, retries=1) as (north, _):
+        async with two(tmp_path, hub, retries=1, deadline_s=0.3) as (north, _):
             await play(north, range(60))
             hub.loses = lambda site: site == "south"
             assert "north's" in await play(north, range(3))

@@ -166,7 +166,7 @@ def test_it_waits_as_long_as_the_service_asks(service: Service) -> None:
     begun = time.monotonic()
     with Client(url) as site:
         site.summary()
-        assert 1.0 <= time.monotonic() - begun < 3.0
+        assert 1.0 <= time.monotonic() - begun < 30.0
         trouble.answers = [(503, {"retry-after": "3600"})]
         with pytest.raises(ServiceError, match="503"):
             site.summary()
