@@ -280,8 +280,11 @@ def _check_next(rules: Rules, first: int) -> None:
 
 
 def _points(rules: Rules, contexts: Sequence[Sequence[Any]], code: Callable[[Codes, Any], int] = Codes.find) -> Floats:
-    """Return the contexts of an event as points."""
-    return np.array([rules.understand(context, code) for context in contexts], np.float64)
+    """Return the contexts of an event as points; compiled code does not look at their shape."""
+    points = np.array([rules.understand(context, code) for context in contexts], np.float64)
+    if points.shape != (max(1, len(contexts)), rules.learner.dimensions):
+        raise StateError(f"its contexts must be at least one, of {rules.learner.dimensions} numbers each")
+    return points
 
 
 def _heard(told: events.Told) -> dict[str, LabelledData]:

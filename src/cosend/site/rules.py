@@ -328,7 +328,8 @@ class Rules(ArmChanges, Placing):
         What is answered waits for its label if one will follow. If it was answered before, it no longer waits for that:
         a caller that asks again never got the first answer.
         """
-        requests, _, contexts, training, labelled = columns_of(questions, 5)
+        requests, _, spelled, training, labelled = columns_of(questions, 5)
+        contexts = [*map(tuple, spelled)]
         if len({*requests}) < len(requests):
             raise SettingError(f"the requests of caller {caller!r}", [*requests], "all different")
         flags = [*zip(training, labelled, strict=True)]
@@ -343,8 +344,9 @@ class Rules(ArmChanges, Placing):
             if not all(serving.tickets):
                 columns = zip(*[row for row in zip(*columns, strict=True) if row[1]], strict=True)
             numbers, tickets, places, functions, trained = columns
-            told = tuple(map(tuple, places))
-            event = events.Served(caller, numbers, tickets[0], told, tuple(functions), trained, tuple(without))
+            event = events.Served(
+                caller, numbers, tickets[0], tuple(places), tuple(functions), trained, tuple(without)
+            )
         self._write(events.Withdrawn(tuple(before)) if before else None, event)
         return serving
 

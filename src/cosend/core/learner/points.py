@@ -35,7 +35,8 @@ def read_points(
     points = _numbers(contexts)
     if points.ndim == 0:  # one thing, not a sequence of them
         raise ContextError(f"contexts of site {site!r} must be a sequence of contexts, got {shown(contexts)}")
-    if points.dtype.kind not in "biuf" or points.size != len(contexts) * dimensions:
+    shapes = [(len(contexts), dimensions), *([(len(contexts),)] if dimensions == 1 else [])]
+    if points.dtype.kind not in "biuf" or points.shape not in shapes:
         points = np.array([read_point(site, context, dimensions) for context in contexts])  # says which one it is
     points = np.ascontiguousarray(points.astype(np.float64).reshape(len(contexts), dimensions))
     n = first_bad_context(points, categories, may_lack)
