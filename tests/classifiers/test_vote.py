@@ -80,6 +80,18 @@ def test_predicting_changes_nothing_and_what_is_kept_goes_on_to_the_last_bit() -
     assert copies[0].over == ("halves", "ends")
 
 
+def test_what_cannot_be_counted_is_passed_over() -> None:
+    vote, other = Vote(), Vote()
+    for ballot, truth in stream(60, 3):
+        for one in (vote, other):
+            one.learn(ballot, truth)
+        vote.learn(ballot, ["no label"])
+        assert vote.facts() == other.facts()
+        assert vote.predict([{**ballot, "odd": [1], "odder": {}, "none": None}]) == other.predict([ballot])
+    with pytest.raises(ClassifierError, match="none of the classifiers"):
+        say(vote, a=[1], b=None)
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(voting, "MOST_LABELS", 3)
     monkeypatch.setattr(voting, "MOST_BALLOTS", 2)

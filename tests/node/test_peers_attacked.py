@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ import pytest
 from cosend import CoS
 from cosend.classifiers.adapters import as_classifier
 from cosend.core.learner.values import LabelledData
+from cosend.errors import LinkError
 from cosend.links.in_process import Hub
 from cosend.links.link import Announcement, Answered
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
-from cosend.site.messages import Call, Question, Reply
+from cosend.site.messages import Call, Forward, Question, Reply
 from tests.node.networks import until
 from tests.node.sites import run
 from tests.node.test_networks import check_folds
@@ -162,6 +164,39 @@ def test_a_label_that_is_none_is_a_failure(label: Any, tmp_path: Path) -> None:
         await hub.link("south").serve(Announcement("south", CONTEXT, 1), stub)
         assert await play(node, range(20)) == ["north's"] * 20
         await node.stop(0.5)
+
+    run(work())
+
+
+@pytest.mark.parametrize("context", [([0.5],), ((0.5,),), ([[0.5]],), ()])
+def test_a_context_of_another_shape_is_refused_and_the_log_stays_good(context: Any, tmp_path: Path) -> None:
+    hub = Hub()
+
+    async def work() -> None:
+        async with two(tmp_path, hub) as (north, _):
+            questions = [Question(10**6, {"age": 5}, context, False, True)]
+            with suppress(LinkError):  # without any, the context is read off the item
+                await hub.links["south"].call("north", Call("north", "south", questions, CONTEXT), 5.0)
+            await play(north, range(5))
+            await north.commits.done()
+            check_folds(north, AXES)
+
+    run(work())
+
+
+def test_true_labels_that_are_none_are_not_learnt(tmp_path: Path) -> None:
+    hub = Hub()
+
+    async def work() -> None:
+        async with two(tmp_path, hub) as (north, _):
+            questions = [Question(10**6 + n, {"age": 5}, (0.05,), False, True) for n in range(3)]
+            await hub.links["south"].call("north", Call("north", "south", questions, CONTEXT), 5.0)
+            truths = [["ill"], "ill", {"ill": 1}]
+            told = [Forward("north", "south", 10**6 + n, truth) for n, truth in enumerate(truths)]
+            await hub.links["south"].post("north", told, 5.0)
+            assert north.counts.taught["south"] == 1
+            assert not north.rules.open()
+            check_folds(north, AXES)
 
     run(work())
 

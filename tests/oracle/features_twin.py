@@ -38,8 +38,9 @@ class FeaturesTwin:
         for name in [name for name, value in self.same.items() if item and _known(item.get(name)) != value]:
             self.axes[name] = [self.same.pop(name)]
         for name in item:
-            if name not in self.axes and name not in self.out and name not in self.same:
-                self.seen.setdefault(name, [])
+            names = {*self.seen, *self.axes, *self.out, *self.same}
+            if name not in names and len(names) < 2000 and len(self.axes) + len(self.same) < 900:
+                self.seen[name] = []
         for name, values in self.seen.items():
             values.append(_known(item.get(name)))
         return [_place(values, _known(item.get(name))) for name, values in self.axes.items()]

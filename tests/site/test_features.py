@@ -14,6 +14,7 @@ from cosend.core.learner.changing import MOST_FEATURES
 from cosend.errors import SettingError
 from cosend.site.features import (
     ENOUGH,
+    MOST_NAMES,
     AllFeatures,
     Findings,
     Watched,
@@ -106,6 +107,17 @@ def test_there_are_only_so_many_axes() -> None:
     assert len(watched.laid) + len(watched.same) == MOST_FEATURES
     assert len(watched.same) > 100
     assert len(watched.out) == 5
+
+
+def test_names_that_are_new_again_and_again_are_not_watched_for_ever() -> None:
+    watched = Watched()
+    placed(watched, [{f"{n} {k}": k for k in range(60)} for n in range(2 * ENOUGH)])
+    assert len(watched.seen) + len(watched.out) + len(watched.laid) == MOST_NAMES
+    watched = Watched()
+    names = [str(n) for n in range(MOST_FEATURES)]
+    placed(watched, [{name: n for name in names} for n in range(ENOUGH + 1)])
+    watched.watch([{**dict.fromkeys(names, 1), "late": 1}])
+    assert watched.seen == {}  # there is no axis left for it
 
 
 def test_items_of_peers_are_forgotten_when_own_ones_come() -> None:

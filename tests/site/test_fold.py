@@ -164,6 +164,14 @@ def test_a_log_that_is_none_is_refused_with_the_event_that_is_wrong() -> None:
             started,
             events.Chosen(1, ((0.5,),), ("c",), (3,), (1.0,)),
         ],
+        "event 1 of the log, Served, cannot be applied: its contexts must be": [
+            started,
+            events.Served("hq", (1,), 1, (([0.5],),), ("a",), (True,)),
+        ],
+        "Served, cannot be applied: its contexts must be at least one": [
+            started,
+            events.Served("hq", (), 1, (), (), ()),
+        ],
     }
     for sentence, bad in wrong.items():
         with pytest.raises(StateError, match=sentence):
@@ -212,6 +220,8 @@ def test_a_refused_change_is_no_change_and_writes_nothing() -> None:
         lambda: rules.choose(rules.place([[0.5]]), without=["a", "b", "hq"]),
         lambda: rules.serve("hq", [Question(1, None, (0.5,), True, True)] * 2),
         lambda: rules.serve("hq", [Question(1, None, (1.5,), True, True)]),
+        lambda: rules.serve("hq", [Question(1, None, ([0.5],), True, True)]),
+        lambda: rules.serve("hq", [Question(1, None, ((0.5,),), True, True), Question(2, None, (0.5,), True, True)]),
         lambda: rules.serve("hq", [Question(1, None, (0.5,), True, True)], without=["a", "b"]),
     ]
     for change in bad:

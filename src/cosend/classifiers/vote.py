@@ -54,12 +54,13 @@ class Vote:
         return [self._say(ballot) for ballot in items]
 
     def learn(self, item: Ballot, label: Label) -> None:
-        """Learn the true label of an item from its ballot."""
-        self._meet([*item.values(), label])
-        if label not in self._labels:
+        """Learn the true label of an item from its ballot; of one that cannot be counted, there is nothing to learn."""
+        ballot = _counted(item)
+        self._meet(filter(_can_be_counted, [*ballot.values(), label]))
+        if not _can_be_counted(label) or label not in self._labels:
             return
         place = self._labels.index(label)
-        heard = self._heard(item, self._labels)
+        heard = self._heard(ballot, self._labels)
         worth = [
             weight * min(max(forecast[place], LEAST), 1.0 - LEAST)
             for weight, forecast in zip(self._weights, self._forecasts(heard, self._labels), strict=True)
@@ -71,18 +72,19 @@ class Vote:
         for table in self._tables:
             table.learn(heard, label)
 
-    def _say(self, ballot: Ballot) -> Label:
-        labels = [*self._labels]
-        labels += [label for label in dict.fromkeys(ballot.values()) if label is not None and label not in labels]
-        if not any(label is not None for label in ballot.values()):
+    def _say(self, item: Ballot) -> Label:
+        ballot = _counted(item)
+        if not ballot:
             raise ClassifierError("none of the classifiers that it combines has answered")
+        labels = [*self._labels]
+        labels += [label for label in dict.fromkeys(ballot.values()) if label not in labels]
         forecasts = self._forecasts(self._heard(ballot, labels), labels)
         mixed = [_dot(self._weights, column) for column in zip(*forecasts, strict=True)]
         return labels[mixed.index(max(mixed))]
 
     def _meet(self, labels: Iterable[Label]) -> None:
         for label in labels:
-            if label is not None and label not in self._labels and len(self._labels) < MOST_LABELS:
+            if label not in self._labels and len(self._labels) < MOST_LABELS:
                 self._labels.append(label)
 
     @staticmethod
@@ -172,6 +174,19 @@ class _Table:
         for each in row:
             row[each] *= self.memory
         row[label] = row.get(label, 0.0) + 1.0
+
+
+def _counted(ballot: Ballot) -> Ballot:
+    """Return the answers that can be counted: nothing is none, and neither is a list."""
+    return {name: answer for name, answer in ballot.items() if _can_be_counted(answer)}
+
+
+def _can_be_counted(label: Label) -> bool:
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return label is not None
 
 
 def _dot(weights: Sequence[float], numbers: Iterable[float]) -> float:

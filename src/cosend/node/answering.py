@@ -15,7 +15,7 @@ from cosend.core.learner.values import LabelledData
 from cosend.errors import ContextError, CosendError, NoAnswer, Unavailable
 from cosend.links.link import Answered, Context
 from cosend.node.deciding import NONE, copies
-from cosend.node.labels import are_labels, kind_of, replies_of
+from cosend.node.labels import are_labels, is_label, kind_of, replies_of
 from cosend.node.workers import Answers, Replies
 from cosend.site.features import EVERY_FEATURE
 from cosend.site.messages import REPLY, Call, Forward, Question, Reply
@@ -131,7 +131,11 @@ class Answering:
     def _teach(self, caller: str, truths: dict[int, Any]) -> list[int]:
         """Learn labels, by request; returns the tickets of those from which nothing can be learnt."""
         node, tickets = self.node, self.node.rules.served.of(caller)
-        good, gone = truths, list[int]()
+        gone = list[int]()
+        if not are_labels([*truths.values()]):  # a peer may say anything
+            gone += [tickets[request] for request, truth in truths.items() if not is_label(truth)]
+            truths = {request: truth for request, truth in truths.items() if is_label(truth)}
+        good = truths
         try:
             gains, others = self._gains([tickets[request] for request in good], [*good.values()])
         except CosendError:  # one of them is bad: find out which

@@ -34,6 +34,7 @@ ENOUGH: Final = 128  # items after which a feature is known well enough
 SLICES: Final = 64  # that quantiles cut
 WITHIN: Final = EXACT // SLICES  # places in each of them
 FEW: Final = 16  # texts that are never too many
+MOST_NAMES: Final = 2_000  # of features that are ever watched
 LARGEST: Final = 2**63 - 1  # whole number that a log can hold
 MANY: Final = 8  # items from which on their numbers are read together
 PLAIN: Final = frozenset((float, int, type(None)))
@@ -225,12 +226,16 @@ class Watched:
         """Remember the features of an item that are watched, or that nobody has seen before."""
         if not self._names.issuperset(item):
             for name in item:
-                if name not in self._names and isinstance(name, str):
+                if name not in self._names and isinstance(name, str) and self._has_room():
                     self.seen[name] = []
                     self._names.add(name)
         for name, values in self.seen.items():
             values.append(known(item.get(name)))
         self._oldest += bool(self.seen)  # all of them are watched, so it is the first of them that is the oldest
+
+    def _has_room(self) -> bool:
+        """Tell whether one more name may be watched: where names are new again and again, they say nothing."""
+        return len(self._names) < MOST_NAMES and len(self.laid) + len(self.same) < MOST_FEATURES
 
     def _prepare(self) -> None:
         """Note what is looked up for every item."""
