@@ -97,6 +97,23 @@ def test_batches_are_as_one_by_one_and_a_log_leads_to_the_same_vote(tmp_path: Pa
     assert answered[-1].others[0][NEWEST] in ("same", "other")
 
 
+@pytest.mark.filterwarnings("ignore::cosend.errors.LabelWarning")
+def test_a_log_teaches_a_vote_what_came_since_it_joined() -> None:
+    log: list[Any] = []
+    live = site_of(journal=log.append)
+    play(live, rows(60, 5))
+    live.remove("vote")
+    play(live, rows(20, 6))
+    live.add_classifier("vote", Vote())
+    play(live, rows(20, 7))
+    live.add_classifier("other", Vote(over=["x"]))
+    play(live, rows(20, 8))
+    again = site_of(classifiers={**dict.fromkeys("xy", Counting("x")), "vote": Vote(), "other": Vote(over=["x"])})
+    again.recover(log)
+    for name in ("vote", "other"):
+        assert again.votes[name].facts() == live.votes[name].facts()
+
+
 def site_like(site: Site, folder: Path) -> Site:
     site.save(folder / "copy")
     other = site_of(seed=3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cosend.classifiers.adapters import Classifier
 from cosend.classifiers.vote import Vote, votes_among
@@ -11,7 +11,7 @@ from cosend.core.learner.state import State
 from cosend.errors import StateError
 from cosend.site.backoff import Backoff
 from cosend.site.context import Axis
-from cosend.site.events import Event, Journal
+from cosend.site.events import ArmAdded, ArmRemoved, Event, Journal, Started
 from cosend.site.fold import fold
 from cosend.site.lessons import taught_by
 from cosend.site.messages import Forward, Lesson
@@ -82,17 +82,27 @@ class Kept:
     def recover(self, log: Iterable[Event], journal: Journal | None = None) -> None:
         """Go on from the events that a journal got, for a site of the same name, classifiers, peers and context.
 
-        `journal` gets the events from now on. What peers had not been told yet is not in a log.
+        `journal` gets the events from now on. What peers had not been told yet is not in a log, and neither is that a
+        classifier was a vote which is none today: to the votes of today, it was a classifier.
         """
-        votes: dict[str, Classifier] = {name: Vote(over=vote.over) for name, vote in self.votes.items()}
+        votes: dict[str, Classifier] = {}
 
         def teach(lessons: Sequence[Lesson]) -> None:
             for lesson in lessons:
                 for name, seen in taught_by(lesson, votes, "used"):
                     votes[name].learn(seen, lesson.truth)
 
-        rules = fold(log, axes=self.axes, journal=journal, lessons=teach)
+        rules = fold(self._with_votes(log, votes), axes=self.axes, journal=journal, lessons=teach)
         check_fits(rules.learner, self.rules)
         self.rules = rules
         for name, vote in votes_among(votes).items():
             self.votes[name].remember(vote.facts())
+
+    def _with_votes(self, log: Iterable[Event], votes: dict[str, Classifier]) -> Iterator[Event]:
+        """Yield events, and let votes come and go as their arms do: one that joins has learnt nothing yet."""
+        for event in log:
+            if isinstance(event, ArmRemoved):
+                votes.pop(event.arm, None)
+            joined = event.local if isinstance(event, Started) else [event.arm] if isinstance(event, ArmAdded) else ()
+            votes.update({name: Vote(over=self.votes[name].over) for name in joined if name in self.votes})
+            yield event
