@@ -115,7 +115,7 @@ def test_names_that_are_new_again_and_again_are_not_watched_for_ever() -> None:
     assert len(watched.seen) + len(watched.out) + len(watched.laid) == MOST_NAMES
     watched = Watched()
     names = [str(n) for n in range(MOST_FEATURES)]
-    placed(watched, [{name: n for name in names} for n in range(ENOUGH + 1)])
+    placed(watched, [dict.fromkeys(names, n) for n in range(ENOUGH + 1)])
     watched.watch([{**dict.fromkeys(names, 1), "late": 1}])
     assert watched.seen == {}  # there is no axis left for it
 
