@@ -112,7 +112,10 @@ def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"], ids=name_of)
+MORE = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *MORE], ids=name_of)
 def test_a_line_has_one_sentence(page: Path) -> None:
     """Then a change shows as what it is. Cells of tables may have several."""
     lines = [re.sub(r"^\s*\d+\. ", "", line) for line in prose(page).splitlines() if not line.startswith("|")]
