@@ -75,7 +75,7 @@ class Rules(ArmChanges, Placing):
         self.named = tuple(axis.description for axis in self.given)
         categories = [n for n, axis in enumerate(axes) if axis.is_category]
         policy, score_local = how_to_decide(policy, score_local, watches=watches(axes))
-        if watches(axes) and not policy.mixes:
+        if watches(axes) and isinstance(policy, Policy) and not policy.mixes:  # what is none, the learner refuses
             allowed = "MixedViews where every feature is looked at; others need a context, without Context.features()"
             raise SettingError(f"the policy of site {name!r}", policy, allowed)
         self.learner = Learner(
@@ -344,9 +344,7 @@ class Rules(ArmChanges, Placing):
             if not all(serving.tickets):
                 columns = zip(*[row for row in zip(*columns, strict=True) if row[1]], strict=True)
             numbers, tickets, places, functions, trained = columns
-            event = events.Served(
-                caller, numbers, tickets[0], tuple(places), tuple(functions), trained, tuple(without)
-            )
+            event = events.Served(caller, numbers, tickets[0], tuple(places), tuple(functions), trained, tuple(without))
         self._write(events.Withdrawn(tuple(before)) if before else None, event)
         return serving
 

@@ -23,7 +23,7 @@ from cosend.errors import (
 )
 from cosend.site.backoff import Backoff
 from cosend.site.batch import Answering, Deciding
-from cosend.site.checks import check_models
+from cosend.site.checks import check_models, check_vote
 from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
 from cosend.site.items import as_rows
@@ -239,6 +239,7 @@ class Site(Kept, Trusting, Tallied):
     def add_classifier(self, name: str, model: Any, cost: float = 0.0) -> None:
         """Add a local classifier."""
         classifier = as_classifier(model)
+        check_vote(self.name, name, classifier, self.classifiers)
         self.learner.arms.check_new(name, cost)
         self.classifiers[name] = classifier  # first: whatever can be chosen must be there, also after Ctrl-C
         self._look_at_classifiers()
