@@ -314,6 +314,22 @@ def labelled(ids: list[int], *columns: list[Any]) -> list[list[Any]]:
     return [[value for ticket, value in zip(ids, column, strict=False) if ticket] for column in (ids, *columns)]
 
 
+def said_by(site: Site, arm: str, items: Sequence[Any]) -> list[Any]:
+    """Return what a local classifier says of items: nothing is decided, learnt or remembered. A vote hears others."""
+    seen = _ballots(site, arm, items) if arm in site.votes else items
+    return predictions(arm, site.classifiers[arm], seen)
+
+
+def _ballots(site: Site, vote: str, items: Sequence[Any]) -> list[Any]:
+    """Return what a vote sees of items that are not decided for."""
+    said: list[dict[str, Any]] = [{NEWEST: site.rules.past.newest_label} for _ in items]
+    for name in site.run_beside():
+        if name not in site.votes:
+            for row, reply in zip(said, replies_of(name, site.classifiers[name], items), strict=True):
+                row.update({name: reply.label} if reply.failed is None else {})
+    return [ballot_of(site.votes[vote], row, site.votes) for row in said]
+
+
 def replies_of(name: str, classifier: Classifier, items: Sequence[Any]) -> Replies:
     """Return what a classifier says of items; if it fails on all of them together, each gets a chance of its own."""
     try:
