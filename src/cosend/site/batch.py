@@ -91,7 +91,7 @@ class Tries:
                 return
         for place, label in zip(places, labels, strict=True):
             self.said[place][name] = label
-        self.site.arm_worked(name, labels)
+        self.site.arm_worked(name)
 
     def _seen_by(self, arm: str, places: Sequence[int]) -> list[Any]:
         """Return what a classifier sees of items: a vote what the others have said of them."""
@@ -133,7 +133,7 @@ class Tries:
             self.site.rules.complete(*labelled(ids, labels, items, others))
         else:
             self.site.rules.complete(ids, labels, items, others)
-        self.site.arm_worked(arm, labels)
+        self.site.arm_worked(arm)
         self.uses.append((arm, len(labels)))
         for place, label in zip(places, labels, strict=True):
             self.labels[place] = label
