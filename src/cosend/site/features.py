@@ -29,6 +29,7 @@ from cosend.core.checks import check_text
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.changing import MOST_FEATURES
 from cosend.core.policy.mixed import EXACT
+from cosend.errors import ContextError, in_one_line
 
 ENOUGH: Final = 128  # items after which a feature is known well enough
 SLICES: Final = 64  # that quantiles cut
@@ -95,7 +96,7 @@ class AllFeatures:
 
     def read(self, items: Sequence[Any]) -> list[Item]:
         """Return the features of every item; what has none by name has none at all."""
-        rows = [item if isinstance(item, Mapping) else NO_FEATURES for item in items]
+        rows = [item if type(item) is dict else _as_dict(item) for item in items]
         if not self.without:
             return rows
         return [{name: value for name, value in row.items() if name not in self.without} for row in rows]
@@ -106,6 +107,14 @@ class AllFeatures:
 
     def check_labels(self, labels: Iterable[Any]) -> None:
         """Accept any label."""
+
+
+def _as_dict(item: Any) -> Item:
+    """Return an item with its values, or raise: nobody need look into it again, when errors would come too late."""
+    try:
+        return dict(item) if isinstance(item, Mapping) else NO_FEATURES
+    except Exception as error:  # a mapping of the user's may raise anything
+        raise ContextError(f"the features of an item cannot be read: {in_one_line(error)}") from error
 
 
 def watches(axes: Sequence[Any]) -> bool:
@@ -260,9 +269,9 @@ def known(value: Any) -> Any:
         return value
     if kind is int:
         return value if -LARGEST <= value <= LARGEST else _as_float(value)
-    if isinstance(value, np.generic):
-        return known(value.item())  # perhaps a date
-    return None
+    if isinstance(value, np.longdouble):  # which `item` gives back as it is
+        return near if math.isfinite(near := float(value)) else None
+    return known(value.item()) if isinstance(value, np.generic) and not isinstance(value, np.clongdouble) else None
 
 
 def _as_float(value: int) -> float | None:
