@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from cosend import Context, CoS, Learner, MixedViews, Network, Site, ZoomingKLUCB, replay
-from cosend.errors import SettingError, StateError
+from cosend.errors import CosendError, NetworkError, SettingError, StateError
 from cosend.site import events
 from cosend.site.fold import fold, verify
 from cosend.site.messages import Call, Question
@@ -161,11 +161,32 @@ def test_a_replay_says_what_it_cannot_look_at() -> None:
     mixed = Learner("a", own={"x": 0.0}, dimensions=0, policy=MixedViews())
     for learner, few, where, wrong in (
         (Learner("a", own={"x": 0.0}), rows, None, "MixedViews"),
-        (mixed, rows[:2], None, "2 items with features"),
+        (mixed, rows[:2], None, r"one for each item of contexts \(3\), got 'those of 2 items'"),
+        (mixed, [*rows, {}], None, r"one for each item of contexts \(3\), got 'those of 4 items'"),
+        (mixed, ["a"] * 3, None, "the features of an item must be a mapping"),
+        (mixed, [{}, None, {}], None, "the features of an item must be a mapping"),
+        (mixed, (row for row in rows), None, "features must be a list of mappings"),
+        (mixed, 5, None, "features must be a list of mappings"),
+        (mixed, {"a": 1}, None, "features must be a list of mappings"),
+        (mixed, np.zeros((3, 2)), None, "features must be a list of mappings"),
         (mixed, rows, [[-1], [0], [1]], "in the first slot"),
     ):
-        with pytest.raises(Exception, match=wrong):
-            replay([learner], np.zeros((3, learner.dimensions)), gains, items=where, features=few)
+        before, given = learner.arrivals, cast("Any", few)
+        with pytest.raises(CosendError, match=wrong):
+            replay([learner], np.zeros((3, learner.dimensions)), gains, items=where, features=given)
+        assert learner.arrivals == before
+
+
+@pytest.mark.parametrize("count", [20, 200])
+def test_a_second_replay_with_features_is_refused_and_changes_nothing(count: int) -> None:
+    learner = Learner("a", own={"x": 0.0}, dimensions=0, policy=MixedViews())
+    replay([learner], np.zeros((count, 0)), np.zeros((count, 1)), features=items(count))
+    before, contexts = learner.state(), np.zeros((count, learner.dimensions))
+    with pytest.raises(NetworkError, match=f"'a' has seen {count} items, .* replay all items at once with a new one"):
+        replay([learner], contexts, np.zeros((count, 1)), features=items(count))
+    after = learner.state()
+    assert after.facts == before.facts
+    assert all(np.array_equal(after.arrays[name], array) for name, array in before.arrays.items())
 
 
 def test_given_axes_and_every_feature_go_together() -> None:
