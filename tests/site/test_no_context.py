@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, Learner, MixedViews, Network, Site, ZoomingKLUCB, replay
+from cosend import Context, CoS, Learner, MixedViews, Network, Site, Vote, ZoomingKLUCB, replay
 from cosend.errors import CosendError, NetworkError, SettingError, StateError
 from cosend.site import events
 from cosend.site.fold import fold, verify
@@ -120,6 +121,31 @@ def test_a_log_and_a_state_must_fit() -> None:
     state.facts["site"]["past"]["features"]["laid"] = [["x", [0.0] * 63, True, []]]
     with pytest.raises(StateError, match="other features than axes"):
         site().restore(state)
+
+
+TAMPERED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "votes": lambda facts: facts.update(votes=[None]),
+    "items": lambda facts: facts.update(items=math.inf),
+    "id": lambda facts: facts["answers"][0].__setitem__(0, math.inf),
+    "features": lambda facts: facts["past"].update(features=None),
+    "a watched value": lambda facts: facts["past"]["features"]["seen"]["coin"].__setitem__(4, [[]]),
+    "no weights": lambda facts: facts["votes"]["vote"].update(weights=[]),
+    "no weights by name": lambda facts: facts["votes"]["vote"].update(weights={}),
+    "weights of nothing": lambda facts: facts["votes"]["vote"].update(weights=[0.0] * 4),
+    "weights that are none": lambda facts: facts["votes"]["vote"].update(weights=[math.nan] * 4),
+}
+
+
+@pytest.mark.parametrize("tampered", TAMPERED)
+def test_a_state_that_was_tampered_with_is_refused_and_changes_nothing(tampered: str) -> None:
+    saved, other = (Site("a", classifiers={"x": lambda item: 1, "vote": Vote()}) for _ in range(2))
+    saved.classify_many(items(60))
+    state, before = saved.state(), everything(other.rules)
+    TAMPERED[tampered](state.facts["site"])
+    with pytest.raises(StateError, match="the saved state of site 'a' is damaged"):
+        other.restore(state)
+    assert everything(other.rules) == before
+    other.restore(saved.state())()
 
 
 def _fields(event: Any) -> dict[str, Any]:

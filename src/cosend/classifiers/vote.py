@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from cosend.classifiers.adapters import Classifier, Label, check_names
-from cosend.errors import ClassifierError, SettingError
+from cosend.errors import ClassifierError, SettingError, shown
 
 NEWEST: Final = ""  # among what was said of an item: the newest label that was known; no classifier has this name
 MEMORIES: Final = (0.9, 1.0)  # what a label counts for when one more has come
@@ -115,7 +115,12 @@ class Vote:
 
     def remember(self, facts: Mapping[str, Any]) -> None:
         """Go on from what was learnt before."""
-        self._labels, self._weights = [*facts["labels"]], [float(each) for each in facts["weights"]]
+        weights = [*map(float, facts["weights"])]
+        if len(weights) != len(self._weights) or not all(0.0 < weight <= 1.0 for weight in weights):
+            raise ValueError(
+                f"a vote must have {len(self._weights)} weights from 0 to 1, got {shown(facts['weights'])}"
+            )
+        self._labels, self._weights = [*facts["labels"]], weights
         for bayes, (unit, counts) in zip(self._bayes, facts["bayes"], strict=True):
             bayes.unit, bayes.counts = float(unit), {tuple(key): float(count) for *key, count in counts}
         for table, rows in zip(self._tables, facts["tables"], strict=True):

@@ -350,6 +350,8 @@ def read_features(saved: Any) -> Watched | None:
     if any(len(feature.edges) != SLICES - 1 for feature in laid):
         raise ValueError("it has features with other edges")
     seen = {str(name): list(values) for name, values in saved["seen"].items()}
+    if any(value is not None and known(value) is None for values in seen.values() for value in values):
+        raise ValueError("it has watched values that are neither text, truth values nor numbers")
     same = {str(name): value for name, value in saved.get("same", {}).items()}
     otherwise = {*seen, *saved["out"], *(feature.name for feature in laid)}
     if any(known(value) is None for value in same.values()) or same.keys() & otherwise:

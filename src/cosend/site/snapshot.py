@@ -9,7 +9,7 @@ from typing import Any, Final
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.state import State
 from cosend.errors import StateError, shown
-from cosend.site.features import features_state, read_features
+from cosend.site.features import features_state, read_features, watches
 from cosend.site.label_check import kinds_in
 from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
@@ -65,10 +65,12 @@ def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
         served = ServedRequests()
         for ticket, caller, request in saved["served"]:
             served.add(str(caller), [int(request)], [int(ticket)])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise StateError(f"the saved state of site {learner.name!r} is damaged: {error!r}") from error
     check_fits(learner, rules)
     _check_same("context", context, [axis.description for axis in rules.axes])
+    if watches(rules.axes) != (past.features is not None):
+        raise StateError(f"the saved state of site {learner.name!r} is damaged: it lacks what is known of features")
 
     def commit() -> None:
         rules.learner, rules.past, rules.served = learner, past, served
