@@ -332,6 +332,16 @@ class FromFunction(_Axis):
         return float(value)
 
 
+def plain_name(axis: Axis) -> str:
+    """Return what an axis is called: by its feature if it has one. A function has no name but its description."""
+    if isinstance(axis, PreviousLabel):
+        return "previous label"
+    if isinstance(axis, Time):
+        return "time"
+    name: str = getattr(axis, "feature", axis.description)
+    return name
+
+
 def read_columns(axes: Sequence[Axis], items: Sequence[Any]) -> list[Column]:
     """Return what the axes read off items, a column each, or raise."""
     return [axis.read(items) for axis in axes]
