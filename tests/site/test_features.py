@@ -13,7 +13,7 @@ import pytest
 
 from cosend import Site, fold
 from cosend.core.learner.changing import MOST_FEATURES
-from cosend.errors import ContextError, SettingError
+from cosend.errors import ContextError, FeatureWarning, SettingError
 from cosend.site import events
 from cosend.site.features import (
     ENOUGH,
@@ -199,3 +199,12 @@ def test_an_item_that_cannot_be_read_changes_nothing() -> None:
     assert features_state(site.rules.past.features) == before
     site.classify({"x": 2, "y": np.longdouble("inf")})
     assert fold(log).past.features == site.rules.past.features
+
+
+def test_features_whose_names_are_not_text_are_a_warning_at_the_line_of_the_user() -> None:
+    site = Site("edge", classifiers={"a": lambda item: 1})
+    with pytest.warns(FeatureWarning, match="must be text, and others are not looked at: 0, 1$") as caught:
+        site.classify({0: 1.5, 1: 2, "x": 3})
+    assert [warning.filename for warning in caught] == [__file__]
+    assert site.rules.watched.seen == {"x": [3]}
+    site.classify({"x": 4})

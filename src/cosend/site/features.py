@@ -16,6 +16,7 @@ An item may lack a feature, or have one of another kind than before: it then has
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,7 +30,7 @@ from cosend.core.checks import check_text
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.changing import MOST_FEATURES
 from cosend.core.policy.mixed import EXACT
-from cosend.errors import ContextError, in_one_line
+from cosend.errors import ContextError, FeatureWarning, in_one_line, levels_to_the_user, listed
 
 ENOUGH: Final = 128  # items after which a feature is known well enough
 SLICES: Final = 64  # that quantiles cut
@@ -37,6 +38,7 @@ WITHIN: Final = EXACT // SLICES  # places in each of them
 FEW: Final = 16  # texts that are never too many
 LARGEST: Final = 2**63 - 1  # whole number that a log can hold
 MANY: Final = 8  # items from which on their numbers are read together
+TEXT: Final = frozenset((str,))
 PLAIN: Final = frozenset((float, int, type(None)))
 COMPARED: Final = frozenset((float, int, str, bool))  # whose values are equal or not, and no more to it
 AT_ONCE: Final = 256  # items whose places are looked up together
@@ -97,6 +99,8 @@ class AllFeatures:
     def read(self, items: Sequence[Any]) -> list[Item]:
         """Return the features of every item; what has none by name has none at all."""
         rows = [item if type(item) is dict else _as_dict(item) for item in items]
+        if rows and not TEXT.issuperset(map(type, rows[0])):  # one of them is enough: it is only a warning
+            _warn_of_names(rows[0])
         if not self.without:
             return rows
         return [{name: value for name, value in row.items() if name not in self.without} for row in rows]
@@ -115,6 +119,14 @@ def _as_dict(item: Any) -> Item:
         return dict(item) if isinstance(item, Mapping) else NO_FEATURES
     except Exception as error:  # a mapping of the user's may raise anything
         raise ContextError(f"the features of an item cannot be read: {in_one_line(error)}") from error
+
+
+def _warn_of_names(item: Item) -> None:
+    """Warn of features whose names are not text; Python shows that once for each line of the user."""
+    wrong = [name for name in item if not isinstance(name, str)]
+    if wrong:
+        sentence = f"names of features must be text, and others are not looked at: {listed(wrong)}"
+        warnings.warn(sentence, FeatureWarning, stacklevel=levels_to_the_user())
 
 
 def watches(axes: Sequence[Any]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Number
@@ -11,7 +10,7 @@ from typing import Any, Final
 from cosend.classifiers.adapters import Classifier, known_labels
 from cosend.classifiers.vote import NEWEST, Vote
 from cosend.core.checks import check_kind
-from cosend.errors import LabelError, LabelWarning, shown
+from cosend.errors import LabelError, LabelWarning, levels_to_the_user, shown
 
 
 def kind_of(kind: type) -> str:
@@ -71,7 +70,7 @@ class LabelCheck:
         if self.strict:
             raise LabelError(sentence)
         self._warned = True
-        warnings.warn(f"{sentence}; every such item counts as wrong", LabelWarning, stacklevel=_levels_to_the_user())
+        warnings.warn(f"{sentence}; every such item counts as wrong", LabelWarning, stacklevel=levels_to_the_user())
 
 
 def _wrong(truth: Any, known: frozenset[Any] | None, kinds: Collection[str]) -> str | None:
@@ -84,15 +83,3 @@ def _wrong(truth: Any, known: frozenset[Any] | None, kinds: Collection[str]) -> 
     except TypeError:  # one that cannot be hashed is none of those that are
         possible = False
     return None if possible else f"the arms can say {', '.join(sorted(map(repr, known or ())))}"
-
-
-def _levels_to_the_user() -> int:
-    """Return how many calls up the user's own line is, as seen by who calls this: the first outside of the package.
-
-    It is not always the same: `learn` calls `learn_many`, and a network calls both.
-    """
-    package, level = __name__.partition(".")[0], 1
-    frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-        frame, level = frame.f_back, level + 1
-    return level
