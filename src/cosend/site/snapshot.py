@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from cosend.classifiers.adapters import check_names
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.state import State
 from cosend.errors import StateError, shown
@@ -99,7 +100,8 @@ def _kinds(saved: Any, notes: Sequence[Any]) -> set[str]:
     """Return the kinds of labels that arms have given; a state that does not have them has answers that wait."""
     if saved is None:
         return kinds_in([label for label, _, _ in notes], [others for _, _, others in notes])
-    return {str(kind) for kind in [*saved]}
+    check_names("kinds", saved)
+    return set(map(str, saved))
 
 
 def check_survives(site: str, value: Any) -> None:
