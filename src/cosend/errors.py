@@ -30,6 +30,7 @@ value or a list of names is, the sentence stays readable: `shown` and `listed` c
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -173,6 +174,10 @@ class LabelWarning(UserWarning):
     """A true label that no arm could have given, at a site that is not strict about labels."""
 
 
+class FeatureWarning(UserWarning):
+    """Features that are not looked at, because their names are not text."""
+
+
 class ClassifierError(CosendError, RuntimeError):
     """A classifier that failed on an item."""
 
@@ -269,3 +274,15 @@ class Unreachable(ServiceError):
 
     def __init__(self, url: str, detail: str) -> None:
         super().__init__(url, None, detail)
+
+
+def levels_to_the_user() -> int:
+    """Return how many calls up the user's own line is, as seen by who calls this: the first outside of the package.
+
+    It is not always the same: `learn` calls `learn_many`, and a network calls both.
+    """
+    package, level = __name__.partition(".")[0], 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level

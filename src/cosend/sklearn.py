@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from importlib import import_module
 from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from cosend.classifiers.vote import Vote
 from cosend.core.checks import check_kind, check_unit
 from cosend.core.policy.parts import Policy
 from cosend.errors import CosendError
+from cosend.site.batch import said_by
 from cosend.site.context import Axis
 from cosend.site.items import as_rows
 from cosend.site.site import Site
@@ -116,10 +119,15 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
         """Return for every row the label of the model that is the best one there so far."""
         validation.check_is_fitted(self, "site_")
         X = validation.validate_data(self, X, reset=False, skip_check_array=_is_frame(X))
-        arms = np.array(self.site_.best_local(self._rows(X)))
+        rows = self._rows(X)
+        arms = np.array(self.site_.best_local(rows))
         labels = np.empty(len(arms), self.classes_.dtype)
-        for arm in np.unique(arms):
-            labels[arms == arm] = self.models_[arm].predict(_part(X, arms == arm))
+        for arm in np.unique(arms).tolist():
+            mine = arms == arm
+            if arm in self.site_.votes:
+                labels[mine] = said_by(self.site_, arm, [rows[n] for n in np.flatnonzero(mine)])
+            else:
+                labels[mine] = self.models_[arm].predict(_part(X, mine))
         return labels
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -137,6 +145,8 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
         return X, y
 
     def _trained(self, model: Any, X: Any, y: Any, trains: npt.NDArray[np.bool_]) -> Any:
+        if isinstance(model, Vote):  # it learns from the labels of its site, and what was given must stay as it is
+            return Vote(over=model.over) if self.training else deepcopy(model)
         return base.clone(model).fit(_part(X, trains), y[trains]) if self.training else model
 
     def _rows(self, X: Any) -> list[Any]:

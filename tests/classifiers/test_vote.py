@@ -112,3 +112,9 @@ def test_a_ballot_has_no_votes_and_what_the_vote_is_over() -> None:
     assert ballot_of(Vote(over=["b", "v"]), said, ["v", "w"]) == {NEWEST: 1, "b": 1}
     with pytest.raises(SettingError, match="a vote combines"):
         Vote(over="ab")
+
+
+@pytest.mark.parametrize("over", [[["a"]], [None], []])
+def test_a_vote_is_over_at_least_one_name(over: Any) -> None:
+    with pytest.raises(SettingError, match="a vote combines must be a list of at least one name"):
+        Vote(over=over)

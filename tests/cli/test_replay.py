@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cosend import fold
+from cosend import Context, Site, fold
 from cosend.cli.main import app
 from cosend.node.node import Node
 from cosend.node.store import Store
 from cosend.site import events
 from cosend.site.recovery import read_events, snapshot
+from cosend.site.snapshot import rules_state
 from cosend.site.wire import encode
 from cosend.stores.event_log import EventLog, LogReader
+from cosend.stores.snapshots import write_snapshot
 from tests.cli.folders import a_folder, a_killed_folder, a_pruned_folder, a_setup, contents, live
 
 
@@ -114,6 +116,18 @@ def test_a_snapshot_that_is_not_of_these_events_is_found_out(tmp_path: Path, sto
     assert f"DIFFERENT: the snapshot of position {len(log) - 4} is not what the events lead to: " in result.stdout
     assert "DIFFERENT: the site cannot start from its newest snapshot: event" in result.stdout
     assert "every decision would be the same again" in result.stdout
+
+
+def test_a_snapshot_of_before_the_kinds_of_labels_were_kept_is_no_difference(tmp_path: Path) -> None:
+    log: list[events.Event] = []
+    site = Site("north", classifiers={"one": lambda _: 1}, context=Context("x", range=(0, 1)), journal=log.append)
+    site.learn(site.classify({"x": 0.5}), 1)
+    state = rules_state(site.rules)
+    assert state.facts["site"]["past"].pop("kinds") == ["a number"]
+    with EventLog(written(tmp_path, log), site="north") as opened:
+        write_snapshot(opened, state, len(log))
+    result = replay(tmp_path)
+    assert (result.exit_code, "DIFFERENT" in result.stdout) == (0, False), result.output
 
 
 def test_a_damaged_snapshot_is_a_remark_because_the_log_has_everything(tmp_path: Path, stopped: Path) -> None:

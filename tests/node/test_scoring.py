@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from cosend.errors import LabelError
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.site import events
@@ -112,5 +115,18 @@ def test_what_is_said_beside_the_arm_tells_which_labels_are_known(tmp_path: Path
             other = "ill" if made.arm == "number" else 1
             heard = await node.label([Given(made.id, other)])
             assert len(heard.learnt) == 1
+
+    run(work())
+
+
+def test_labels_that_no_arm_could_give_are_refused_after_a_restart_too(tmp_path: Path) -> None:
+    async def work() -> None:
+        setup = setup_of({"young": young, "old": old}, strict_labels=True)
+        async with running(setup, tmp_path) as node:
+            (made,) = await node.classify([{"age": 20.0}])
+            assert isinstance(made, Decided)
+        async with running(setup, tmp_path) as node:
+            with pytest.raises(LabelError, match="it is a number, and the arms say text"):
+                await node.label([Given(made.id, 1)])
 
     run(work())

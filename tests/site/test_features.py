@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cosend import Site, fold
 from cosend.core.learner.changing import MOST_FEATURES
-from cosend.errors import SettingError
+from cosend.errors import ContextError, FeatureWarning, SettingError
+from cosend.site import events
 from cosend.site.features import (
     ENOUGH,
     MOST_NAMES,
@@ -168,6 +171,9 @@ def test_values_are_text_truth_or_numbers() -> None:
     assert known(np.float32(0.5)) == 0.5
     assert known(np.datetime64("2024-01-01")) is None
     assert known([1]) is None
+    assert type(known(np.longdouble(2.5))) is float
+    assert known(np.longdouble(2.5)) == number(np.longdouble(2.5)) == 2.5
+    assert known(np.longdouble("inf")) is known(np.longdouble("nan")) is known(np.clongdouble(1)) is None
     assert known(2**70) == float(2**70)
     assert known(10**400) is None
     assert math.isnan(number("1"))
@@ -178,3 +184,39 @@ def test_values_are_text_truth_or_numbers() -> None:
     assert axis.place([1], None, 0) == [1]
     with pytest.raises(SettingError):
         AllFeatures(("",))
+
+
+class Lazy(Mapping[str, Any]):
+    """A mapping that fails when its second value is wanted."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "y":
+            raise OSError("gone")
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        return iter("xy")
+
+    def __len__(self) -> int:
+        return 2
+
+
+def test_an_item_that_cannot_be_read_changes_nothing() -> None:
+    log: list[events.Event] = []
+    site = Site("edge", classifiers={"a": lambda item: 1}, journal=log.append)
+    site.classify({"x": 1, "y": np.longdouble(2)})
+    before = features_state(site.rules.past.features)
+    with pytest.raises(ContextError, match="features of an item cannot be read: OSError: gone"):
+        site.classify_many([{"x": 1, "y": 2}, Lazy()])
+    assert features_state(site.rules.past.features) == before
+    site.classify({"x": 2, "y": np.longdouble("inf")})
+    assert fold(log).past.features == site.rules.past.features
+
+
+def test_features_whose_names_are_not_text_are_a_warning_at_the_line_of_the_user() -> None:
+    site = Site("edge", classifiers={"a": lambda item: 1})
+    with pytest.warns(FeatureWarning, match="must be text, and others are not looked at: 0, 1$") as caught:
+        site.classify({0: 1.5, 1: 2, "x": 3})
+    assert [warning.filename for warning in caught] == [__file__]
+    assert site.rules.watched.seen == {"x": [3]}
+    site.classify({"x": 4})

@@ -6,6 +6,7 @@ import importlib
 import warnings
 from collections.abc import Callable
 from inspect import getsourcelines
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 
 from cosend import Context, Network, SeesOnly, Site
 from cosend.errors import LabelError, LabelWarning, SettingError
+from cosend.site import events
+from cosend.site.label_check import LabelCheck
 
 UNIT = Context("x", range=(0, 1))
 
@@ -102,3 +105,39 @@ def test_a_label_that_cannot_be_hashed_is_none_of_the_classes() -> None:
     site = a_site(classifiers={"tree": fitted([0, 1])}, strict_labels=True)
     with pytest.raises(LabelError, match="a list"):
         site.learn(site.classify({"x": 0.1}), [1])
+
+
+def test_which_kinds_arms_have_given_is_known_after_a_restart(tmp_path: Path) -> None:
+    log: list[events.Event] = []
+    models = {"text": lambda item: "ill", "number": lambda item: 1}
+    settings: dict[str, Any] = {"classifiers": models, "costs": {"number": 0.9}, "strict_labels": True}
+    journalled, loaded, recovered = a_site(journal=log.append, **settings), a_site(**settings), a_site(**settings)
+    made = journalled.classify({"x": 0.5})
+    while made.arm != "number":
+        journalled.learn(made, "ill")
+        made = journalled.classify({"x": 0.5})
+    journalled.learn(made, 1)  # no number waits any more, and true labels may be some all the same
+    made = journalled.classify({"x": 0.5})
+    journalled.save(tmp_path / "state.npz")
+    loaded.load(tmp_path / "state.npz")
+    recovered.recover(log)
+    for site in (journalled, loaded, recovered):
+        assert site.rules.past.kinds == {"text", "a number"}
+        with pytest.raises(LabelError, match="it is a list, and the arms say a number or text"):
+            site.learn(made, [])
+        site.learn(made, 2)
+
+
+def test_a_state_of_before_tells_kinds_by_the_answers_that_wait() -> None:
+    one, other = (a_site(strict_labels=True) for _ in range(2))
+    made, state = one.classify({"x": 0.5}), one.state()
+    del state.facts["site"]["past"]["kinds"]
+    other.restore(state)()
+    with pytest.raises(LabelError, match="it is text, and the arms say a number"):
+        other.learn(made, "1")
+
+
+def test_a_label_with_something_in_it_that_cannot_be_hashed_is_none_of_those_that_are_known() -> None:
+    strict = LabelCheck("lab", strict=True)
+    with pytest.raises(LabelError, match=r"could have given the true label \(1, \[\]\): the arms can say \(1, 2\)"):
+        strict.check([(1, [])], frozenset({(1, 2)}), {"a tuple"})

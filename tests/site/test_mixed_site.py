@@ -45,6 +45,23 @@ def test_it_finds_the_feature_that_matters_and_says_so() -> None:
     assert next(name for name, view in trusted.items() if view.trusted).count(x) == 1
 
 
+def test_axes_have_the_names_of_their_features_where_these_tell_them_apart() -> None:
+    def names(*axes: Axis) -> tuple[str, ...]:
+        return Site("s", classifiers={"one": lambda _: 1}, context=[*axes]).axis_names
+
+    unit, clock = Context("x", range=(0, 1)), Context.time_of_day("clock")
+    assert names(unit, Context.category("kind"), clock) == ("x", "kind", "clock")
+    assert names(Context.previous_label(0, 1), Context.time(9)) == ("previous label", "time")
+    assert names(Context.function(len, "size")) == ("function 'size'",)
+    assert names(unit, clock, Context("x")) == (unit.description, "clock", Context("x").description)
+    assert names(unit, Context.features()) == ("x",)
+    site = Site("s", classifiers={"one": lambda _: 1}, context=[unit, Context.category("kind")])
+    assert {"x", "kind", "x + kind"} <= site.trust().keys()
+    watching = Site("s", classifiers={"one": lambda _: 1}, context=[unit, Context.features()])
+    watching.classify_many([{"x": n / 200} for n in range(200)])
+    assert watching.axis_names == (unit.description, "x")
+
+
 def test_what_adds_up_is_trusted_for_what_it_adds() -> None:
     """`explain` shows the sum as a view; `trust` gives its weight to the features whose cells make a difference."""
     site = site_of(policy=MixedViews())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, Learner, MixedViews, Network, Site, ZoomingKLUCB, replay
-from cosend.errors import SettingError, StateError
+from cosend import Context, CoS, Learner, MixedViews, Network, Site, Vote, ZoomingKLUCB, replay
+from cosend.errors import CosendError, NetworkError, SettingError, StateError
 from cosend.site import events
 from cosend.site.fold import fold, verify
 from cosend.site.messages import Call, Question
@@ -122,6 +123,31 @@ def test_a_log_and_a_state_must_fit() -> None:
         site().restore(state)
 
 
+TAMPERED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "votes": lambda facts: facts.update(votes=[None]),
+    "items": lambda facts: facts.update(items=math.inf),
+    "id": lambda facts: facts["answers"][0].__setitem__(0, math.inf),
+    "features": lambda facts: facts["past"].update(features=None),
+    "a watched value": lambda facts: facts["past"]["features"]["seen"]["coin"].__setitem__(4, [[]]),
+    "no weights": lambda facts: facts["votes"]["vote"].update(weights=[]),
+    "no weights by name": lambda facts: facts["votes"]["vote"].update(weights={}),
+    "weights of nothing": lambda facts: facts["votes"]["vote"].update(weights=[0.0] * 4),
+    "weights that are none": lambda facts: facts["votes"]["vote"].update(weights=[math.nan] * 4),
+}
+
+
+@pytest.mark.parametrize("tampered", TAMPERED)
+def test_a_state_that_was_tampered_with_is_refused_and_changes_nothing(tampered: str) -> None:
+    saved, other = (Site("a", classifiers={"x": lambda item: 1, "vote": Vote()}) for _ in range(2))
+    saved.classify_many(items(60))
+    state, before = saved.state(), everything(other.rules)
+    TAMPERED[tampered](state.facts["site"])
+    with pytest.raises(StateError, match="the saved state of site 'a' is damaged"):
+        other.restore(state)
+    assert everything(other.rules) == before
+    other.restore(saved.state())()
+
+
 def _fields(event: Any) -> dict[str, Any]:
     return {name: getattr(event, name) for name in type(event).__slots__}
 
@@ -161,11 +187,32 @@ def test_a_replay_says_what_it_cannot_look_at() -> None:
     mixed = Learner("a", own={"x": 0.0}, dimensions=0, policy=MixedViews())
     for learner, few, where, wrong in (
         (Learner("a", own={"x": 0.0}), rows, None, "MixedViews"),
-        (mixed, rows[:2], None, "2 items with features"),
+        (mixed, rows[:2], None, r"one for each item of contexts \(3\), got 'those of 2 items'"),
+        (mixed, [*rows, {}], None, r"one for each item of contexts \(3\), got 'those of 4 items'"),
+        (mixed, ["a"] * 3, None, "the features of an item must be a mapping"),
+        (mixed, [{}, None, {}], None, "the features of an item must be a mapping"),
+        (mixed, (row for row in rows), None, "features must be a list of mappings"),
+        (mixed, 5, None, "features must be a list of mappings"),
+        (mixed, {"a": 1}, None, "features must be a list of mappings"),
+        (mixed, np.zeros((3, 2)), None, "features must be a list of mappings"),
         (mixed, rows, [[-1], [0], [1]], "in the first slot"),
     ):
-        with pytest.raises(Exception, match=wrong):
-            replay([learner], np.zeros((3, learner.dimensions)), gains, items=where, features=few)
+        before, given = learner.arrivals, cast("Any", few)
+        with pytest.raises(CosendError, match=wrong):
+            replay([learner], np.zeros((3, learner.dimensions)), gains, items=where, features=given)
+        assert learner.arrivals == before
+
+
+@pytest.mark.parametrize("count", [20, 200])
+def test_a_second_replay_with_features_is_refused_and_changes_nothing(count: int) -> None:
+    learner = Learner("a", own={"x": 0.0}, dimensions=0, policy=MixedViews())
+    replay([learner], np.zeros((count, 0)), np.zeros((count, 1)), features=items(count))
+    before, contexts = learner.state(), np.zeros((count, learner.dimensions))
+    with pytest.raises(NetworkError, match=f"'a' has seen {count} items, .* replay all items at once with a new one"):
+        replay([learner], contexts, np.zeros((count, 1)), features=items(count))
+    after = learner.state()
+    assert after.facts == before.facts
+    assert all(np.array_equal(after.arrays[name], array) for name, array in before.arrays.items())
 
 
 def test_given_axes_and_every_feature_go_together() -> None:

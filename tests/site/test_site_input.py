@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, Network, Site
+from cosend import Context, CoS, Network, Site, Vote
 from cosend.errors import ContextError, CosendError, NoAnswer, RewardError, SettingError
 from cosend.site.messages import Call, Question
 
@@ -30,6 +30,7 @@ def everything(*sites: Site) -> str:
 
 BUILD: dict[str, tuple[Callable[[], object], list[str]]] = {
     "policy": (lambda: a_site(policy="CoS"), ["policy", "'lab'", "a policy", "'CoS'"]),
+    "policy without a context": (lambda: a_site(policy="CoS", context=None), ["policy", "'lab'", "a policy", "'CoS'"]),
     "patience": (lambda: a_site(patience=5), ["patience", "'lab'", "a Patience", "5"]),
     "reward": (lambda: a_site(reward=1.0), ["reward", "'lab'", "function", "1.0"]),
     "classifiers": (lambda: a_site(classifiers=[len]), ["classifiers", "'lab'", "mapping", "len"]),
@@ -38,6 +39,10 @@ BUILD: dict[str, tuple[Callable[[], object], list[str]]] = {
     "feature of a time": (lambda: NEW_CONTEXT.time_of_day(5), ["feature", "text", "5"]),
     "function": (lambda: NEW_CONTEXT.function(5), ["function", "from an item", "5"]),
     "name of a function": (lambda: NEW_CONTEXT.function(len, 5), ["name", "text", "5"]),
+    "features left out": (lambda: Context.features(without="id"), ["left out", "a list of names", "'id'"]),
+    "no features left out": (lambda: NEW_CONTEXT.features(without=None), ["left out", "a list of names", "None"]),
+    "a number left out": (lambda: NEW_CONTEXT.features(without=5), ["left out", "a list of names", "5"]),
+    "a class": (lambda: a_site(classifiers={"v": Vote}), ["classifier", "a class", "Vote()"]),
     "classes": (lambda: Context.previous_label([1], [2]), ["classes", "hashed", "[1]"]),
 }
 

@@ -160,6 +160,27 @@ def test_a_vote_does_without_those_that_fail_or_are_paused() -> None:
     assert [*site.votes] == ["second"]
 
 
+@pytest.mark.parametrize("name", ["zz", "vote", "second"])
+def test_a_vote_over_what_it_cannot_combine_is_refused_when_it_comes(name: str) -> None:
+    wrong = f"over names {name!r}, and what a vote can combine here is x, y"
+    models = {"x": Counting("x"), "y": Counting("y"), "vote": Vote(over=["x", name]), "second": Vote()}
+    with pytest.raises(ArmError, match=f"vote 'vote' of site 's': {wrong}"):
+        site_of(classifiers=models)
+    site = site_of()
+    with pytest.raises(ArmError, match=f"vote 'second' of site 's': {wrong}"):
+        site.add_classifier("second", Vote(over=["x", name]))
+    assert [*site.classifiers] == [*site.learner.arms.own] == ["x", "y", "vote"]
+
+
+def test_a_vote_goes_on_when_one_that_it_combines_has_left() -> None:
+    models = {"x": Counting("x"), "y": Counting("y"), "vote": Vote(over=["x", "y"])}
+    site, stream = site_of(classifiers=models), rows(20)
+    play(site, stream, late=0)
+    site.remove("y")
+    site.add_classifier("second", Vote(over=["x"]))
+    assert {decision.arm for decision, _ in play(site, stream, late=0)} <= {"x", "vote", "second"}
+
+
 @pytest.mark.filterwarnings("ignore::cosend.errors.LabelWarning")
 def test_only_votes_are_no_site_and_labels_must_survive() -> None:
     with pytest.raises(ArmError, match="no other classifier"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cosend import Context
+from cosend import Context, Vote
 from cosend.river import RoutingClassifier
 
 # Without types, because most of river has none.
@@ -100,6 +100,23 @@ def test_prediction_leaves_no_trace() -> None:
     after = routing.site.state()
     assert before.facts == after.facts
     assert all((array == after.arrays[name]).all() for name, array in before.arrays.items())
+
+
+def test_a_vote_says_what_it_says_at_the_site() -> None:
+    """Each of three models errs on every third person, so that two of them are always right."""
+
+    def errs_on(rest: int) -> Any:
+        return lambda person: (person["n"] % 3 == rest) != (person["age"] < 50)
+
+    models = {str(rest): errs_on(rest) for rest in range(3)}
+    routing, draw = RoutingClassifier({**models, "vote": Vote()}), random.Random(0)
+    items: list[dict[Any, Any]] = [{"n": n, "age": draw.uniform(0, 100)} for n in range(400)]
+    for item in items[:300]:
+        routing.learn_one(item, item["age"] < 50)
+    before = routing.site.state().facts
+    assert [routing.predict_one(item) for item in items[300:]] == [item["age"] < 50 for item in items[300:]]
+    assert routing.site.state().facts == before
+    assert routing.site.best_local(items[300:301]) == ["vote"]
 
 
 def test_a_real_stream_of_river() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context
+from cosend import Context, Vote
 from cosend.sklearn import RoutingClassifier
 
 # Without types, because these libraries have none.
@@ -17,6 +17,7 @@ pandas: Any = import_module("pandas")
 linear_model: Any = import_module("sklearn.linear_model")
 DummyClassifier: Any = import_module("sklearn.dummy").DummyClassifier
 DecisionTreeClassifier: Any = import_module("sklearn.tree").DecisionTreeClassifier
+BASE: Any = import_module("sklearn.base")
 estimator_checks: Any = import_module("sklearn.utils.estimator_checks")
 
 pytestmark = pytest.mark.compiled
@@ -105,3 +106,32 @@ def test_no_context_needs_to_be_chosen() -> None:
     models = {"optimist": always("well"), "pessimist": always("ill")}
     routing = RoutingClassifier(models).fit(*people(2000))
     assert routing.score(*people(500, seed=1)) > 0.9  # each model alone: 0.5
+
+
+class ErrsOnEveryThird(BASE.ClassifierMixin, BASE.BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Is wrong about every third row: of three of them, two are always right."""
+
+    def __init__(self, rest: int = 0) -> None:
+        self.rest = rest
+
+    def fit(self, x: Any, y: Any) -> Any:
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, x: Any) -> Any:
+        number, truth = np.asarray(x).T
+        return np.where(number.astype(int) % 3 == self.rest, 1 - truth, truth).astype(int)
+
+
+@pytest.mark.parametrize("training", [0, 0.5])
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_a_vote_says_what_it_says_at_the_site(training: float, as_frame: bool) -> None:
+    y = np.random.default_rng(0).integers(0, 2, 1200)
+    x: Any = np.array([np.arange(1200), y]).T
+    x = pandas.DataFrame(x, columns=["number", "truth"]) if as_frame else x
+    models = {str(rest): ErrsOnEveryThird(rest).fit(x, y) for rest in range(3)}
+    vote = Vote()
+    routing = RoutingClassifier({**models, "vote": vote}, training=training).fit(x, y)
+    assert set(routing.site_.best_local(routing._rows(x))) == {"vote"}
+    assert routing.score(x, y) == 1.0
+    assert vote.facts() == Vote().facts()  # what was given is as it was

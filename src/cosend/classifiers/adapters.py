@@ -39,6 +39,9 @@ class Classifier(Protocol):
 
 def as_classifier(model: Any) -> Classifier:
     """Return a model as a classifier, by what it can do."""
+    if isinstance(model, type) and (hasattr(model, "predict") or hasattr(model, "predict_one")):
+        allowed = f"a model, and this is a class: what it makes is a model, as {model.__name__}() perhaps"
+        raise SettingError("classifier", model, allowed)
     if all(hasattr(model, name) for name in ("learns", "predict", "learn")):
         classifier: Classifier = model
         return classifier

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from cosend.classifiers.adapters import Classifier, Label, check_names
-from cosend.errors import ClassifierError
+from cosend.errors import ClassifierError, SettingError, shown
 
 NEWEST: Final = ""  # among what was said of an item: the newest label that was known; no classifier has this name
 MEMORIES: Final = (0.9, 1.0)  # what a label counts for when one more has come
@@ -44,6 +44,8 @@ class Vote:
         if over is not None:
             check_names("the classifiers that a vote combines", over)
         self.over = None if over is None else tuple(over)
+        if self.over is not None and not (self.over and all(isinstance(name, str) for name in self.over)):
+            raise SettingError("the classifiers that a vote combines", self.over, "a list of at least one name")
         self._labels: list[Label] = []
         self._bayes = [_Bayes(memory) for memory in MEMORIES]
         self._tables = [_Table(memory) for memory in MEMORIES]
@@ -115,7 +117,12 @@ class Vote:
 
     def remember(self, facts: Mapping[str, Any]) -> None:
         """Go on from what was learnt before."""
-        self._labels, self._weights = [*facts["labels"]], [float(each) for each in facts["weights"]]
+        weights = [*map(float, facts["weights"])]
+        if len(weights) != len(self._weights) or not all(0.0 < weight <= 1.0 for weight in weights):
+            raise ValueError(
+                f"a vote must have {len(self._weights)} weights from 0 to 1, got {shown(facts['weights'])}"
+            )
+        self._labels, self._weights = [*facts["labels"]], weights
         for bayes, (unit, counts) in zip(self._bayes, facts["bayes"], strict=True):
             bayes.unit, bayes.counts = float(unit), {tuple(key): float(count) for *key, count in counts}
         for table, rows in zip(self._tables, facts["tables"], strict=True):

@@ -14,6 +14,7 @@ from cosend.config.parts import Flag, Host, Name, Names, Part, Port, Seconds, Th
 from cosend.core.checks import check_path
 from cosend.core.learner.values import ScoreLocal
 from cosend.errors import shown
+from cosend.site.checks import wrong_voter
 
 COLUMN: Final = "column:"
 FILES: Final = (".skops", ".onnx", *PICKLES)
@@ -121,7 +122,7 @@ class SiteSetting(Part):
         voters = [each.name for each in self.classifiers if each.kind != "vote"]
         if not voters:
             raise ValueError("a vote needs other classifiers to combine, and this site has none")
-        for name in (name for each in self.classifiers for name in each.over or ()):
-            if name not in voters:
-                raise ValueError(f"over names {name!r}, and what a vote can combine here is {', '.join(voters)}")
+        for each in self.classifiers:
+            if wrong := wrong_voter(each.over, voters):
+                raise ValueError(wrong)
         return self

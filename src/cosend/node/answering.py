@@ -266,7 +266,7 @@ class _Answer:
             items = copies([self.items[n] for n in kept]) if self.deciding.keeps(function) else []
             ids = [self.tickets[n] for n in kept]
             self.rules.complete(ids, [self.labels[n] for n in kept], items, self.deciding.beside.said(ids))
-        self.deciding.worked(function, labels)
+        self.deciding.worked(function)
 
     def _take_back(self, function: str, bad: list[int], answers: Answers, *, worked: bool) -> None:
         ids = [self.tickets[place] for place in bad if self.tickets[place]]

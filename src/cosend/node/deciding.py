@@ -279,7 +279,7 @@ class Deciding:
 
     def _complete(self, arm: str, cost: float, flights: Flights, labels: list[Any]) -> None:
         """Enter labels, and answer those who asked."""
-        self.worked(arm, labels)
+        self.worked(arm)
         kept = copies(flights.items) if self.keeps(arm) else []
         late = self.rules.complete(flights.ids, labels, kept, self.beside.said(flights.ids))
         if late:  # nothing waits for their label any more, but what clients are told must not be lost
@@ -292,10 +292,9 @@ class Deciding:
         """Tell whether items are kept until their label comes: for the model that was used, or for all that learn."""
         return arm in self._learning or (bool(self._learning) and self.setup.learns_from == "all")
 
-    def worked(self, arm: str, labels: Sequence[Any]) -> None:
+    def worked(self, arm: str) -> None:
         """Take note that an arm has answered."""
         self.breakers.of(arm).worked()
-        self.labels.gave(labels)
 
     def _failed(self, arm: str, failures: list[tuple[Flight, str]], kind: str, *, worked: bool) -> None:
         """Choose again where an arm has failed; after a peer was late, there is no time for another one."""

@@ -116,7 +116,10 @@ class Replay:
             self._compare(rules, rules_state(recovered), "what the site would start from")
 
     def _compare(self, rules: Rules, kept: State, what: str) -> None:
-        parts = differing(rules_state(rules), kept)
+        state = rules_state(rules)
+        for each in (state, kept):  # a snapshot that was made before kinds were kept lacks some
+            each.facts["site"]["past"].pop("kinds", None)
+        parts = differing(state, kept)
         if parts:
             self.found.wrong.append(f"{what} is not what the events lead to: {', '.join(parts)}")
         else:

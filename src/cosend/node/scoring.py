@@ -21,7 +21,7 @@ from cosend.site.rules import Rules
 
 Heard: TypeAlias = Callable[[int, int, Answers], None]  # the places of the first and after the last, and their answers
 Predict: TypeAlias = Callable[[str, Sequence[Any], Heard], None]
-Worked: TypeAlias = Callable[[str, Sequence[Any]], None]
+Worked: TypeAlias = Callable[[str], None]
 Part: TypeAlias = tuple[int, int, Answers]
 Said: TypeAlias = dict[str, Any]  # of one item, by classifier
 
@@ -135,7 +135,7 @@ class Beside:
             labels = [reply.label for reply in replies]
             self._note(name, kind_of(answers), replies)
         else:
-            self._worked(name, answers)
+            self._worked(name)
         for each, label in zip(said[start:end], labels, strict=True):
             if label is not None:
                 each[name] = label
@@ -147,6 +147,6 @@ class Beside:
         if bad:
             self._counts.failed(name, len(bad), kind, bad[0])
         if len(bad) < len(replies):
-            self._worked(name, [reply.label for reply in replies if reply.failed is None])
+            self._worked(name)
         elif self._breakers.of(name).failed(bad[0]):
             self._counts.opened(name, bad[0])

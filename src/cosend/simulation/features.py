@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from cosend.core.checks import check_kind
 from cosend.core.kernel.ledger import Floats, Ints, Ledger
 from cosend.core.kernel.mixed_rows import kept_width
 from cosend.core.learner.kept_views import with_more_views
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.mixed import NewAxes, plans_for_features
-from cosend.errors import NetworkError
+from cosend.errors import NetworkError, SettingError
 from cosend.simulation.kernel.ledgers import NEVER
 from cosend.simulation.kernel.loop import ARM, Labels
 from cosend.site.features import Watched
@@ -64,12 +65,27 @@ class Coming:
         return learner.ledger
 
 
+def check_features(features: object, count: int) -> None:
+    """Raise unless these are the features of so many items."""
+    allowed = "a list of mappings from names to values, one for each item"
+    if not isinstance(features, Sequence) or isinstance(features, str | bytes):
+        raise SettingError("features", features, allowed)
+    if len(features) != count:
+        raise SettingError("features", f"those of {len(features)} items", f"{allowed} of contexts ({count})")
+    for item in features:
+        check_kind("the features of an item", item, Mapping, "a mapping from names to values")
+
+
 def foresee(learners: Sequence[Learner], features: Sequence[Mapping[str, Any]], items: Ints) -> list[Coming]:
     """Return the axes that learners will get, from the items [slot, site] that come to each."""
     if not all(learner.policy.mixes for learner in learners):
         raise NetworkError("only learners that mix views can look at features: give them MixedViews()")
-    if items.size and items.max() >= len(features):
-        raise NetworkError(f"there are {len(features)} items with features, and item {int(items.max())} is to come")
+    for learner in learners:
+        if learner.arrivals or learner.features:
+            raise NetworkError(
+                f"site {learner.name!r} has seen {learner.arrivals} items, and a learner does not keep what it saw of "
+                f"their features: replay all items at once with a new one, or use a Site, which goes on"
+            )
     if len(items) and (items[0] < 0).any():
         raise NetworkError("every site must get an item in the first slot, to find out which features there are")
     streams = [items[items[:, n] >= 0, n] for n in range(len(learners))]
@@ -80,7 +96,7 @@ def foresee(learners: Sequence[Learner], features: Sequence[Mapping[str, Any]], 
     coming = []
     for learner, stream in zip(learners, streams, strict=True):
         steps, places = found[stream.tobytes()]
-        coming.append(Coming(learner, [(learner.arrivals + before, new) for before, new in steps], places))
+        coming.append(Coming(learner, [*steps], places))
     return coming
 
 

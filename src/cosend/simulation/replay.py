@@ -16,7 +16,7 @@ from cosend.core.kernel.entry_points import EPOCH_OVER, NO_ROOM
 from cosend.core.kernel.ledger import Ints
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.epochs import next_epoch
-from cosend.simulation.features import Coming, described, foresee
+from cosend.simulation.features import Coming, check_features, described, foresee
 from cosend.simulation.inputs import check_inputs, read_arrays, read_delays
 from cosend.simulation.kernel.ledgers import put_together, taken_apart, wire
 from cosend.simulation.kernel.loop import (
@@ -52,7 +52,7 @@ def replay(
     delay     slots until a label is known: 0 is at once, before the next site chooses; 1 before the next slot; an array
               [slot, site] gives every label a delay of its own
     features  the items themselves, by name, if every feature of them is looked at: learners get an axis for each behind
-              those of `contexts` when they have seen enough, as sites do; all of them must mix views
+              those of `contexts` when they have seen enough, as sites do; all of them must mix views and be new
     watch     called now and then with how many slots are done, and the trace so far
 
     >>> from cosend import Learner
@@ -64,7 +64,11 @@ def replay(
     contexts, gains, items = read_arrays(learners, contexts, gains, items)
     delays = read_delays(delay, items.shape)
     check_inputs(learners, contexts, gains, items, int(delays.max(initial=0)))
-    coming = [Coming(learner) for learner in learners] if features is None else foresee(learners, features, items)
+    if features is None:
+        coming = [Coming(learner) for learner in learners]
+    else:
+        check_features(features, len(contexts))
+        coming = foresee(learners, features, items)
     places = described(contexts, coming)
     labels = labels_in_order(delays, items, max(each.kept_width for each in coming))
     items = np.ascontiguousarray(items, np.int32)

@@ -91,7 +91,7 @@ class Tries:
                 return
         for place, label in zip(places, labels, strict=True):
             self.said[place][name] = label
-        self.site.arm_worked(name, labels)
+        self.site.arm_worked(name)
 
     def _seen_by(self, arm: str, places: Sequence[int]) -> list[Any]:
         """Return what a classifier sees of items: a vote what the others have said of them."""
@@ -133,7 +133,7 @@ class Tries:
             self.site.rules.complete(*labelled(ids, labels, items, others))
         else:
             self.site.rules.complete(ids, labels, items, others)
-        self.site.arm_worked(arm, labels)
+        self.site.arm_worked(arm)
         self.uses.append((arm, len(labels)))
         for place, label in zip(places, labels, strict=True):
             self.labels[place] = label
@@ -312,6 +312,22 @@ class Answering(Tries):
 def labelled(ids: list[int], *columns: list[Any]) -> list[list[Any]]:
     """Return ids, and what belongs to them, without those for which no label will follow."""
     return [[value for ticket, value in zip(ids, column, strict=False) if ticket] for column in (ids, *columns)]
+
+
+def said_by(site: Site, arm: str, items: Sequence[Any]) -> list[Any]:
+    """Return what a local classifier says of items: nothing is decided, learnt or remembered. A vote hears others."""
+    seen = _ballots(site, arm, items) if arm in site.votes else items
+    return predictions(arm, site.classifiers[arm], seen)
+
+
+def _ballots(site: Site, vote: str, items: Sequence[Any]) -> list[Any]:
+    """Return what a vote sees of items that are not decided for."""
+    said: list[dict[str, Any]] = [{NEWEST: site.rules.past.newest_label} for _ in items]
+    for name in site.run_beside():
+        if name not in site.votes:
+            for row, reply in zip(said, replies_of(name, site.classifiers[name], items), strict=True):
+                row.update({name: reply.label} if reply.failed is None else {})
+    return [ballot_of(site.votes[vote], row, site.votes) for row in said]
 
 
 def replies_of(name: str, classifier: Classifier, items: Sequence[Any]) -> Replies:

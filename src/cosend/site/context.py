@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from cosend.classifiers.adapters import plain
+from cosend.classifiers.adapters import check_names, plain
 from cosend.core.checks import check_callable, check_kind, check_one_of, check_text, check_whole, is_number
 from cosend.core.kernel.ledger import Floats
 from cosend.errors import ContextError, SettingError, in_one_line, shown
@@ -198,6 +198,7 @@ class Context(_Axis):
     @staticmethod
     def features(*, without: Sequence[str] = ()) -> AllFeatures:
         """Return every feature of an item, but for some, as axes; a site without a context has that."""
+        check_names("the features that are left out", without)
         return AllFeatures(tuple(without))
 
     @staticmethod
@@ -329,6 +330,16 @@ class FromFunction(_Axis):
         if not is_number(value) or not 0.0 <= value <= 1.0:
             raise ContextError(f"context {self.name!r} must be in [0, 1], its function returned {shown(value)}")
         return float(value)
+
+
+def plain_name(axis: Axis) -> str:
+    """Return what an axis is called: by its feature if it has one. A function has no name but its description."""
+    if isinstance(axis, PreviousLabel):
+        return "previous label"
+    if isinstance(axis, Time):
+        return "time"
+    name: str = getattr(axis, "feature", axis.description)
+    return name
 
 
 def read_columns(axes: Sequence[Axis], items: Sequence[Any]) -> list[Column]:

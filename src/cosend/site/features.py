@@ -16,6 +16,7 @@ An item may lack a feature, or have one of another kind than before: it then has
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +30,7 @@ from cosend.core.checks import check_text
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.changing import MOST_FEATURES
 from cosend.core.policy.mixed import EXACT
+from cosend.errors import ContextError, FeatureWarning, in_one_line, levels_to_the_user, listed
 
 ENOUGH: Final = 128  # items after which a feature is known well enough
 SLICES: Final = 64  # that quantiles cut
@@ -37,6 +39,7 @@ FEW: Final = 16  # texts that are never too many
 MOST_NAMES: Final = 2_000  # of features that are ever watched
 LARGEST: Final = 2**63 - 1  # whole number that a log can hold
 MANY: Final = 8  # items from which on their numbers are read together
+TEXT: Final = frozenset((str,))
 PLAIN: Final = frozenset((float, int, type(None)))
 COMPARED: Final = frozenset((float, int, str, bool))  # whose values are equal or not, and no more to it
 AT_ONCE: Final = 256  # items whose places are looked up together
@@ -96,7 +99,9 @@ class AllFeatures:
 
     def read(self, items: Sequence[Any]) -> list[Item]:
         """Return the features of every item; what has none by name has none at all."""
-        rows = [item if isinstance(item, Mapping) else NO_FEATURES for item in items]
+        rows = [item if type(item) is dict else _as_dict(item) for item in items]
+        if rows and not TEXT.issuperset(map(type, rows[0])):  # one of them is enough: it is only a warning
+            _warn_of_names(rows[0])
         if not self.without:
             return rows
         return [{name: value for name, value in row.items() if name not in self.without} for row in rows]
@@ -107,6 +112,22 @@ class AllFeatures:
 
     def check_labels(self, labels: Iterable[Any]) -> None:
         """Accept any label."""
+
+
+def _as_dict(item: Any) -> Item:
+    """Return an item with its values, or raise: nobody need look into it again, when errors would come too late."""
+    try:
+        return dict(item) if isinstance(item, Mapping) else NO_FEATURES
+    except Exception as error:  # a mapping of the user's may raise anything
+        raise ContextError(f"the features of an item cannot be read: {in_one_line(error)}") from error
+
+
+def _warn_of_names(item: Item) -> None:
+    """Warn of features whose names are not text; Python shows that once for each line of the user."""
+    wrong = [name for name in item if not isinstance(name, str)]
+    if wrong:
+        sentence = f"names of features must be text, and others are not looked at: {listed(wrong)}"
+        warnings.warn(sentence, FeatureWarning, stacklevel=levels_to_the_user())
 
 
 def watches(axes: Sequence[Any]) -> bool:
@@ -265,9 +286,9 @@ def known(value: Any) -> Any:
         return value
     if kind is int:
         return value if -LARGEST <= value <= LARGEST else _as_float(value)
-    if isinstance(value, np.generic):
-        return known(value.item())  # perhaps a date
-    return None
+    if isinstance(value, np.longdouble):  # which `item` gives back as it is
+        return near if math.isfinite(near := float(value)) else None
+    return known(value.item()) if isinstance(value, np.generic) and not isinstance(value, np.clongdouble) else None
 
 
 def _as_float(value: int) -> float | None:
@@ -346,6 +367,8 @@ def read_features(saved: Any) -> Watched | None:
     if any(len(feature.edges) != SLICES - 1 for feature in laid):
         raise ValueError("it has features with other edges")
     seen = {str(name): list(values) for name, values in saved["seen"].items()}
+    if any(value is not None and known(value) is None for values in seen.values() for value in values):
+        raise ValueError("it has watched values that are neither text, truth values nor numbers")
     same = {str(name): value for name, value in saved.get("same", {}).items()}
     otherwise = {*seen, *saved["out"], *(feature.name for feature in laid)}
     if any(known(value) is None for value in same.values()) or same.keys() & otherwise:

@@ -57,7 +57,7 @@ class Kept:
             votes = {name: saved.get("votes", {}).get(name, Vote().facts()) for name in self.votes}
             for facts in votes.values():
                 Vote().remember(facts)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateError(f"the saved state of site {self.name!r} is damaged: {error!r}") from error
 
         def commit() -> None:

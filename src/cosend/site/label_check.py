@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Number
-from typing import Any
+from typing import Any, Final
 
 from cosend.classifiers.adapters import Classifier, known_labels
-from cosend.classifiers.vote import Vote
+from cosend.classifiers.vote import NEWEST, Vote
 from cosend.core.checks import check_kind
-from cosend.errors import LabelError, LabelWarning, shown
+from cosend.errors import LabelError, LabelWarning, levels_to_the_user, shown
 
 
 def kind_of(kind: type) -> str:
@@ -19,6 +18,18 @@ def kind_of(kind: type) -> str:
     if issubclass(kind, str):
         return "text"
     return "a number" if issubclass(kind, Number) else f"a {kind.__name__}"
+
+
+def kinds_in(labels: Iterable[Any], others: Iterable[Mapping[str, Any] | None] = ()) -> set[str]:
+    """Return the kinds of labels that arms have given, and classifiers that were run beside them."""
+    types = set(map(type, labels))
+    for said in others:
+        if said:
+            types.update(type(label) for name, label in said.items() if name != NEWEST)
+    return set(map(kind_of, types))
+
+
+NO_LABEL: Final = kind_of(type(None))
 
 
 def all_labels(classifiers: Mapping[str, Classifier]) -> frozenset[Any] | None:
@@ -43,46 +54,32 @@ class LabelCheck:
     def __init__(self, site: str, *, strict: bool) -> None:
         check_kind("strict_labels", strict, bool, "True or False")
         self.site, self.strict = site, strict
-        self._types: set[type] = set()
         self._warned = False
 
-    def gave(self, labels: Iterable[Any]) -> None:
-        """Remember which kinds of labels arms give."""
-        self._types.update(map(type, labels))
-
-    def check(self, truths: Sequence[Any], known: frozenset[Any] | None) -> None:
+    def check(self, truths: Sequence[Any], known: frozenset[Any] | None, kinds: Collection[str]) -> None:
         """Warn or raise if a true label is of a kind that no arm has given, or none of all that they can give."""
         if self._warned and not self.strict:
             return
-        for truth in () if self._types.issuperset(map(type, truths)) and known is None else truths:
-            wrong = self._wrong(truth, known)
+        for truth in () if known is None and kinds_in(truths) <= {*kinds} else truths:
+            wrong = _wrong(truth, known, [kind for kind in kinds if kind != NO_LABEL])
             if wrong is not None:
                 self._complain(truth, wrong)
-
-    def _wrong(self, truth: Any, known: frozenset[Any] | None) -> str | None:
-        given = {kind_of(each) for each in self._types if each is not type(None)}
-        kind = kind_of(type(truth))
-        if given and kind not in given:
-            return f"it is {kind}, and the arms say {' or '.join(sorted(given))}"
-        if known is None or (isinstance(truth, Hashable) and truth in known):
-            return None
-        return f"the arms can say {', '.join(sorted(map(repr, known)))}"
 
     def _complain(self, truth: Any, wrong: str) -> None:
         sentence = f"no arm of site {self.site!r} could have given the true label {shown(truth)}: {wrong}"
         if self.strict:
             raise LabelError(sentence)
         self._warned = True
-        warnings.warn(f"{sentence}; every such item counts as wrong", LabelWarning, stacklevel=_levels_to_the_user())
+        warnings.warn(f"{sentence}; every such item counts as wrong", LabelWarning, stacklevel=levels_to_the_user())
 
 
-def _levels_to_the_user() -> int:
-    """Return how many calls up the user's own line is, as seen by who calls this: the first outside of the package.
-
-    It is not always the same: `learn` calls `learn_many`, and a network calls both.
-    """
-    package, level = __name__.partition(".")[0], 1
-    frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-        frame, level = frame.f_back, level + 1
-    return level
+def _wrong(truth: Any, known: frozenset[Any] | None, kinds: Collection[str]) -> str | None:
+    """Say why no arm could have given a label that is true; None if one could."""
+    kind = kind_of(type(truth))
+    if kinds and kind not in kinds:
+        return f"it is {kind}, and the arms say {' or '.join(sorted(kinds))}"
+    try:
+        possible = known is None or truth in known
+    except TypeError:  # one that cannot be hashed is none of those that are
+        possible = False
+    return None if possible else f"the arms can say {', '.join(sorted(map(repr, known or ())))}"

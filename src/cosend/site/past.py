@@ -1,4 +1,7 @@
-"""What a site remembers to place the next item: the newest label, recent values, and the values of categories."""
+"""What a site remembers to place the next item: the newest label, recent values, and the values of categories.
+
+And the kinds of labels that its arms have given, to tell whether a true label may be one of them.
+"""
 
 from __future__ import annotations
 
@@ -63,13 +66,14 @@ class Codes:
 
 @dataclass(slots=True)
 class Past:
-    """What a site remembers to place the next item."""
+    """What a site remembers of items and labels that have come."""
 
     newest_labelled: int = 0  # id of the newest decision whose label is known
     newest_label: Any = None
     recent: dict[int, RecentValues] = field(default_factory=dict)  # by axis
     codes: dict[int, Codes] = field(default_factory=dict)  # by axis
     features: Watched | None = None  # if every feature is an axis
+    kinds: set[str] = field(default_factory=set)  # of labels that arms have given, in words
 
     def remember_labels(self, tickets: Sequence[int], truths: Sequence[Any]) -> None:
         """Remember the label of the newest decision, now that these are known."""

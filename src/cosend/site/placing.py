@@ -8,6 +8,7 @@ them what it knows, and reads the rest off the item itself.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.values import LabelledData
 from cosend.errors import ContextError, SettingError, StateError
 from cosend.site import events
-from cosend.site.context import Axis, Column, place_columns
+from cosend.site.context import Axis, Column, place_columns, plain_name
 from cosend.site.features import Findings, Item, Watched, features_in
 from cosend.site.messages import QUESTION, Call, Question
 from cosend.site.past import Codes
@@ -32,14 +33,17 @@ class Placing(Transitions):
 
     axes: tuple[Axis, ...]
     given: tuple[Axis, ...]  # those that do not stand for features
-    named: tuple[str, ...]  # these by name
+    named: tuple[str, ...]  # these with their settings, as sites compare them
     _ranked: dict[int, int]
 
     @property
     def axis_names(self) -> tuple[str, ...]:
-        """All axes by name: those that were given, and the features that have got one."""
-        features = self.past.features
-        return (*self.named, *(feature.name for feature in (features.laid if features is not None else ())))
+        """All axes by name: those that were given, with their settings where a name is not enough, and features."""
+        laid = [feature.name for feature in (self.past.features.laid if self.past.features is not None else ())]
+        names = [plain_name(axis) for axis in self.given]
+        twice = {name for name, count in Counter([*names, *laid]).items() if count > 1}
+        both = zip(names, self.named, strict=True)
+        return (*(described if name in twice else name for name, described in both), *laid)
 
     def place(self, columns: Sequence[Column]) -> Floats:
         """Return the contexts of new items, [item, axis], from what the axes have read off them.

@@ -75,7 +75,7 @@ class Rules(ArmChanges, Placing):
         self.named = tuple(axis.description for axis in self.given)
         categories = [n for n, axis in enumerate(axes) if axis.is_category]
         policy, score_local = how_to_decide(policy, score_local, watches=watches(axes))
-        if watches(axes) and not policy.mixes:
+        if watches(axes) and isinstance(policy, Policy) and not policy.mixes:  # what is none, the learner refuses
             allowed = "MixedViews where every feature is looked at; others need a context, without Context.features()"
             raise SettingError(f"the policy of site {name!r}", policy, allowed)
         self.learner = Learner(
@@ -207,8 +207,7 @@ class Rules(ArmChanges, Placing):
         waiting = self.learner.still_waiting(ids)
         if len(waiting) < len(ids) or (len(ids) > 1 and not isinstance(ids, range) and len(set(ids)) < len(ids)):
             return self._complete_some(ids, waiting, dict(zip(ids, notes, strict=True)), bool(items))
-        self._begin()
-        self.learner.registry.notes.update(zip(ids, notes, strict=True))
+        self._keep(zip(ids, notes, strict=True), labels, others)
         event = None
         if self.journal is not None and len(ids):
             event = events.Answered(tuple(ids), tuple(labels), tuple(items), in_event(others))
@@ -220,11 +219,10 @@ class Rules(ArmChanges, Placing):
     ) -> list[int]:
         """Enter the notes of those that still wait, and return the others."""
         answered = {ticket: notes[ticket] for ticket in waiting}
-        self._begin()
-        self.learner.registry.notes.update(answered)
+        labels, items, others = zip(*answered.values(), strict=True) if answered else ((), (), ())
+        self._keep(answered.items(), labels, others)
         event = None
         if self.journal is not None and answered:
-            labels, items, others = zip(*answered.values(), strict=True)
             event = events.Answered(tuple(answered), labels, items if with_items else (), in_event(others))
         self._write(event)
         return [ticket for ticket in ids if ticket not in answered]

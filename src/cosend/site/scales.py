@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.reports.text import round_numbers, short_text
-from cosend.site.context import LOG_RANGE, Axis, Context, FromFunction, PreviousLabel, Time, TimeOfDay
+from cosend.site.context import LOG_RANGE, Axis, Context, FromFunction, PreviousLabel, Time, TimeOfDay, plain_name
 from cosend.site.features import Feature
 
 CLOSEST: Final = 0.09  # of two ticks
@@ -22,11 +22,7 @@ def name_of(axis: AnyAxis) -> str:
     """Return what an axis is called."""
     if isinstance(axis, Feature):
         return axis.name.replace("_", " ")
-    if isinstance(axis, PreviousLabel):
-        return "previous label"
-    if isinstance(axis, Time):
-        return "time"
-    name: str = axis.name if isinstance(axis, FromFunction) else getattr(axis, "feature", axis.description)
+    name = axis.name if isinstance(axis, FromFunction) else plain_name(axis)
     return name.replace("_", " ")
 
 

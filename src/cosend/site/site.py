@@ -23,7 +23,7 @@ from cosend.errors import (
 )
 from cosend.site.backoff import Backoff
 from cosend.site.batch import Answering, Deciding
-from cosend.site.checks import check_models
+from cosend.site.checks import check_models, check_vote
 from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
 from cosend.site.items import as_rows
@@ -218,7 +218,7 @@ class Site(Kept, Trusting, Tallied):
             axis.check_labels(truths)
         gains, others = self._gains(ids, labels, truths)
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
-            self._labels.check(truths, None if self.peers else self._known_labels)
+            self._labels.check(truths, None if self.peers else self._known_labels, self.rules.past.kinds)
         settled = self.rules.settle(ids, truths, gains, costs, others)
         self.tally.learnt(self.learner.arms, settled.found, gains, costs)
         if settled.forwards or settled.lessons:
@@ -239,6 +239,7 @@ class Site(Kept, Trusting, Tallied):
     def add_classifier(self, name: str, model: Any, cost: float = 0.0) -> None:
         """Add a local classifier."""
         classifier = as_classifier(model)
+        check_vote(self.name, name, classifier, self.classifiers)
         self.learner.arms.check_new(name, cost)
         self.classifiers[name] = classifier  # first: whatever can be chosen must be there, also after Ctrl-C
         self._look_at_classifiers()
@@ -346,10 +347,9 @@ class Site(Kept, Trusting, Tallied):
         wanted = [name for name, cost in arms.own.items() if not cost or name in named]
         return [name for name in wanted if name not in resting | arms.paused]
 
-    def arm_worked(self, arm: str, labels: Iterable[Any]) -> None:
+    def arm_worked(self, arm: str) -> None:
         """Take note that an arm has answered."""
         self._backoff.worked(arm)
-        self._labels.gave(labels)
 
     def arm_failed(self, arm: str, reason: str) -> None:
         """Take note that an arm has failed, and why, and leave it alone for a while."""

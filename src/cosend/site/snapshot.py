@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from cosend.classifiers.adapters import check_names
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.state import State
 from cosend.errors import StateError, shown
-from cosend.site.features import features_state, read_features
+from cosend.site.features import features_state, read_features, watches
+from cosend.site.label_check import kinds_in
 from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
 from cosend.site.served import ServedRequests
@@ -35,6 +37,7 @@ def frozen_state(rules: Rules) -> Callable[[], State]:
             "recent": [[axis, recent.window, list(recent.values)] for axis, recent in sorted(past.recent.items())],
             "codes": [[axis, list(codes.values)] for axis, codes in sorted(past.codes.items())],
             "features": features_state(past.features),
+            "kinds": sorted(past.kinds),
         },
         "served": rules.served.rows(),
     }
@@ -59,13 +62,16 @@ def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
         saved = state.facts["site"]
         context, past = saved["context"], _past(saved["past"], len(rules.axes), learner)
         learner.registry.notes.update((int(ticket), _note(*note)) for ticket, *note in saved["answers"])
+        past.kinds = _kinds(saved["past"].get("kinds"), [*learner.registry.notes.values()])
         served = ServedRequests()
         for ticket, caller, request in saved["served"]:
             served.add(str(caller), [int(request)], [int(ticket)])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise StateError(f"the saved state of site {learner.name!r} is damaged: {error!r}") from error
     check_fits(learner, rules)
     _check_same("context", context, [axis.description for axis in rules.axes])
+    if watches(rules.axes) != (past.features is not None):
+        raise StateError(f"the saved state of site {learner.name!r} is damaged: it lacks what is known of features")
 
     def commit() -> None:
         rules.learner, rules.past, rules.served = learner, past, served
@@ -88,6 +94,14 @@ def _past(saved: dict[str, Any], axes: int, learner: Learner) -> Past:
 
 def _note(label: Any, item: Any, others: dict[str, Any]) -> tuple[Any, Any, dict[str, Any] | None]:
     return label, item, dict(others) or None
+
+
+def _kinds(saved: Any, notes: Sequence[Any]) -> set[str]:
+    """Return the kinds of labels that arms have given; a state that does not have them has answers that wait."""
+    if saved is None:
+        return kinds_in([label for label, _, _ in notes], [others for _, _, others in notes])
+    check_names("kinds", saved)
+    return set(map(str, saved))
 
 
 def check_survives(site: str, value: Any) -> None:

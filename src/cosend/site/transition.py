@@ -12,6 +12,7 @@ from cosend.core.learner.arms import Arms
 from cosend.core.learner.learner import Learner
 from cosend.errors import CosendError, StateError
 from cosend.site.events import Event, Journal
+from cosend.site.label_check import kinds_in
 from cosend.site.messages import FORWARD, Forward, Open
 from cosend.site.past import Past
 from cosend.site.rewards import Others
@@ -72,6 +73,12 @@ class Transitions:
         if self.journal is not None:
             self.check_written()
             self._unwritten = True
+
+    def _keep(self, answers: Iterable[tuple[int, Any]], labels: Sequence[Any], others: Sequence[Others]) -> None:
+        """Begin a change and keep what was answered, by id; `labels` and `others` are in these notes too."""
+        self._begin()
+        self.learner.registry.notes.update(answers)
+        self.past.kinds |= kinds_in(labels, others)
 
     def check_written(self) -> None:
         """Raise if the journal is behind the state."""
