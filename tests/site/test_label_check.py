@@ -16,6 +16,7 @@ from cosend import Context, Network, SeesOnly, Site
 from cosend.errors import LabelError, LabelWarning, SettingError
 from cosend.site import events
 from cosend.site.label_check import LabelCheck
+from cosend.site.past import Past
 
 UNIT = Context("x", range=(0, 1))
 
@@ -140,4 +141,4 @@ def test_a_state_of_before_tells_kinds_by_the_answers_that_wait() -> None:
 def test_a_label_with_something_in_it_that_cannot_be_hashed_is_none_of_those_that_are_known() -> None:
     strict = LabelCheck("lab", strict=True)
     with pytest.raises(LabelError, match=r"could have given the true label \(1, \[\]\): the arms can say \(1, 2\)"):
-        strict.check([(1, [])], frozenset({(1, 2)}), {"a tuple"})
+        strict.check([(1, [])], frozenset({(1, 2)}), Past(kinds={"a tuple"}))

@@ -172,7 +172,7 @@ class Labelling:
         others = other_gains(reward, self.rules.others_of(ids), truths, a_label)
         if self.deciding.setup.reward is right_or_wrong:
             local = not self.rules.learner.arms.peers  # else nobody knows what labels there are
-            self.deciding.labels.check(truths, self._known if local else None, self.rules.past.kinds)
+            self.deciding.labels.check(truths, self._known if local else None, self.rules.past)
         settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs, others)
         used = [arm for arm, _, _ in settled.found]
         self.deciding.counts.learnt(gains, self._paid(used, costs), self._local(used, gains, others))

@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from numbers import Number
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from cosend.classifiers.adapters import Classifier, known_labels
-from cosend.classifiers.vote import NEWEST, Vote
+from cosend.classifiers.vote import Vote
 from cosend.core.checks import check_kind
 from cosend.errors import LabelError, LabelWarning, levels_to_the_user, shown
-
-
-def kind_of(kind: type) -> str:
-    """Return in a word what kind of label a type is; 1, 1.0 and True are of one kind, and so are equal labels."""
-    if issubclass(kind, str):
-        return "text"
-    return "a number" if issubclass(kind, Number) else f"a {kind.__name__}"
-
-
-def kinds_in(labels: Iterable[Any], others: Iterable[Mapping[str, Any] | None] = ()) -> set[str]:
-    """Return the kinds of labels that arms have given, and classifiers that were run beside them."""
-    types = set(map(type, labels))
-    for said in others:
-        if said:
-            types.update(type(label) for name, label in said.items() if name != NEWEST)
-    return set(map(kind_of, types))
-
+from cosend.site.past import Past, kind_of
 
 NO_LABEL: Final = kind_of(type(None))
 
@@ -56,12 +39,12 @@ class LabelCheck:
         self.site, self.strict = site, strict
         self._warned = False
 
-    def check(self, truths: Sequence[Any], known: frozenset[Any] | None, kinds: Collection[str]) -> None:
+    def check(self, truths: Sequence[Any], known: frozenset[Any] | None, past: Past) -> None:
         """Warn or raise if a true label is of a kind that no arm has given, or none of all that they can give."""
         if self._warned and not self.strict:
             return
-        for truth in () if known is None and kinds_in(truths) <= {*kinds} else truths:
-            wrong = _wrong(truth, known, [kind for kind in kinds if kind != NO_LABEL])
+        for truth in () if known is None and past.types.issuperset(map(type, truths)) else truths:
+            wrong = _wrong(truth, known, past.kinds - {NO_LABEL})
             if wrong is not None:
                 self._complain(truth, wrong)
 

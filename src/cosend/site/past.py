@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Number
 from typing import Any, Final
 
+from cosend.classifiers.vote import NEWEST
 from cosend.core.kernel.partition import MOST_CODES
 from cosend.site.features import Watched
 
@@ -64,6 +66,13 @@ class Codes:
         return self.values[code] if code < SHARED else None
 
 
+def kind_of(kind: type) -> str:
+    """Return in a word what kind of label a type is; 1, 1.0 and True are of one kind, and so are equal labels."""
+    if issubclass(kind, str):
+        return "text"
+    return "a number" if issubclass(kind, Number) else f"a {kind.__name__}"
+
+
 @dataclass(slots=True)
 class Past:
     """What a site remembers of items and labels that have come."""
@@ -74,6 +83,19 @@ class Past:
     codes: dict[int, Codes] = field(default_factory=dict)  # by axis
     features: Watched | None = None  # if every feature is an axis
     kinds: set[str] = field(default_factory=set)  # of labels that arms have given, in words
+    types: set[type] = field(default_factory=set, repr=False, compare=False)  # some of theirs: these need no look
+
+    def remember_kinds(self, labels: Sequence[Any], others: Iterable[Mapping[str, Any] | None]) -> None:
+        """Remember which kinds of labels arms have given, and classifiers that were run beside them."""
+        if not self.types.issuperset(map(type, labels)):
+            self._meet(labels)
+        for said in others:
+            if said and not self.types.issuperset(map(type, said.values())):
+                self._meet([label for name, label in said.items() if name != NEWEST])
+
+    def _meet(self, labels: Iterable[Any]) -> None:
+        self.types.update(map(type, labels))
+        self.kinds.update(map(kind_of, self.types))
 
     def remember_labels(self, tickets: Sequence[int], truths: Sequence[Any]) -> None:
         """Remember the label of the newest decision, now that these are known."""

@@ -218,7 +218,7 @@ class Site(Kept, Trusting, Tallied):
             axis.check_labels(truths)
         gains, others = self._gains(ids, labels, truths)
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
-            self._labels.check(truths, None if self.peers else self._known_labels, self.rules.past.kinds)
+            self._labels.check(truths, None if self.peers else self._known_labels, self.rules.past)
         settled = self.rules.settle(ids, truths, gains, costs, others)
         self.tally.learnt(self.learner.arms, settled.found, gains, costs)
         if settled.forwards or settled.lessons:

@@ -11,7 +11,6 @@ from cosend.core.learner.learner import Learner
 from cosend.core.learner.state import State
 from cosend.errors import StateError, shown
 from cosend.site.features import features_state, read_features, watches
-from cosend.site.label_check import kinds_in
 from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
 from cosend.site.served import ServedRequests
@@ -62,7 +61,7 @@ def restore_rules(rules: Rules, state: State) -> Callable[[], None]:
         saved = state.facts["site"]
         context, past = saved["context"], _past(saved["past"], len(rules.axes), learner)
         learner.registry.notes.update((int(ticket), _note(*note)) for ticket, *note in saved["answers"])
-        past.kinds = _kinds(saved["past"].get("kinds"), [*learner.registry.notes.values()])
+        _read_kinds(past, saved["past"].get("kinds"), [*learner.registry.notes.values()])
         served = ServedRequests()
         for ticket, caller, request in saved["served"]:
             served.add(str(caller), [int(request)], [int(ticket)])
@@ -96,12 +95,13 @@ def _note(label: Any, item: Any, others: dict[str, Any]) -> tuple[Any, Any, dict
     return label, item, dict(others) or None
 
 
-def _kinds(saved: Any, notes: Sequence[Any]) -> set[str]:
-    """Return the kinds of labels that arms have given; a state that does not have them has answers that wait."""
+def _read_kinds(past: Past, saved: Any, notes: Sequence[Any]) -> None:
+    """Read the kinds of labels that arms have given; a state that does not have them has answers that wait."""
     if saved is None:
-        return kinds_in([label for label, _, _ in notes], [others for _, _, others in notes])
-    check_names("kinds", saved)
-    return set(map(str, saved))
+        past.remember_kinds([label for label, _, _ in notes], [others for _, _, others in notes])
+    else:
+        check_names("kinds", saved)
+        past.kinds.update(map(str, saved))
 
 
 def check_survives(site: str, value: Any) -> None:

@@ -12,7 +12,6 @@ from cosend.core.learner.arms import Arms
 from cosend.core.learner.learner import Learner
 from cosend.errors import CosendError, StateError
 from cosend.site.events import Event, Journal
-from cosend.site.label_check import kinds_in
 from cosend.site.messages import FORWARD, Forward, Open
 from cosend.site.past import Past
 from cosend.site.rewards import Others
@@ -78,7 +77,7 @@ class Transitions:
         """Begin a change and keep what was answered, by id; `labels` and `others` are in these notes too."""
         self._begin()
         self.learner.registry.notes.update(answers)
-        self.past.kinds |= kinds_in(labels, others)
+        self.past.remember_kinds(labels, others)
 
     def check_written(self) -> None:
         """Raise if the journal is behind the state."""
