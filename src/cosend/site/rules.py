@@ -344,9 +344,7 @@ class Rules(ArmChanges, Placing):
             if not all(serving.tickets):
                 columns = zip(*[row for row in zip(*columns, strict=True) if row[1]], strict=True)
             numbers, tickets, places, functions, trained = columns
-            event = events.Served(
-                caller, numbers, tickets[0], tuple(places), tuple(functions), trained, tuple(without)
-            )
+            event = events.Served(caller, numbers, tickets[0], tuple(places), tuple(functions), trained, tuple(without))
         self._write(events.Withdrawn(tuple(before)) if before else None, event)
         return serving
 
