@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
+from cosend.cli.extras import check_installed
 from cosend.cli.show import saying_when_compiling
 from cosend.config.scenario import Scenario
 from cosend.experiments.scenario import run as player
@@ -72,6 +73,8 @@ def play_all(scenarios: Sequence[Scenario], folder: Path, console: Console, live
 
     live  runs the sites of a world elsewhere, for as long as a block takes
     """
+    if len(scenarios) > 1:
+        check_installed("scipy")  # for the intervals
     done: list[dict[str, Any]] = []
     why = ""
     try:
