@@ -8,10 +8,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from cosend.cli import extras
+from cosend.cli.demo import check_all_installed
 from cosend.cli.extras import EXTRAS, SERVER, check_installed, lacking
 from cosend.cli.main import app
 from cosend.errors import CosendError
 from cosend.local import broker
+
+ALWAYS = """
+[[sites]]
+name = "alone"
+[[sites.classifiers]]
+name = "yes"
+model = "always"
+label = 1
+"""
 
 
 def cosend(*arguments: str | Path) -> Result:
@@ -61,3 +72,43 @@ def test_a_long_command_says_it_before_it_works(
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"error: this needs {module}: pip install 'cosend[{extra}]'\n"
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("network", "module", "extra"),
+    [("", "uvicorn", "service"), ('[network]\nservers = ["nats://127.0.0.1:4222"]\n', "nats", "network")],
+)
+def test_a_file_that_cannot_be_served_here_is_not_called_ready(
+    network: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "network.toml"
+    file.write_text(network + ALWAYS)
+    assert "  cosend serve: ready\n" in cosend("validate", file).stdout
+    without(monkeypatch, module)
+    said = cosend("validate", file)
+    assert said.exit_code == 0
+    assert f"  cosend serve: no, this needs {module}: pip install 'cosend[{extra}]'\n" in said.stdout
+
+
+def test_a_file_that_names_no_broker_needs_no_nats(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "network.toml"
+    file.write_text(ALWAYS)
+    without(monkeypatch, "nats")
+    assert "  cosend serve: ready\n" in cosend("validate", file).stdout
+
+
+def test_the_demo_names_all_that_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without(monkeypatch, "fastapi", "nats", "httpx", "sklearn", "nicegui")
+    without_broker(monkeypatch, tmp_path)
+    result = cosend("demo")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "error: this needs fastapi, nats, httpx, sklearn, nats-server, nicegui: "
+        "pip install 'cosend[client,dashboard,local,models,network,service]'\n"
+    )
+
+
+def test_the_demo_does_without_a_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "nicegui")
+    monkeypatch.setattr(extras, "has_server", lambda: True)
+    check_all_installed()
