@@ -102,7 +102,7 @@ def tiles(summary: Summary, per_second: float | None) -> str:
         middle = waiting["middle_s"]
         oldest += "" if middle is None else f", median {_whole(middle)}"
     labels = facts["labels"]
-    late = f"{short_count(labels['expired'])} too late, {short_count(labels['unknown'])} unknown"
+    late = f"since the start; {short_count(labels['expired'])} too late, {short_count(labels['unknown'])} unknown"
     return "".join(
         [
             _tile("reward", "recent_reward", _share(reward), beside),
