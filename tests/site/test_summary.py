@@ -70,6 +70,7 @@ def test_a_network_shows_how_much_its_sites_send() -> None:
     first, second = rows(network._repr_html_())[1:]
     assert first[:5] == ["a", "1", "30", f"{100 * sent / 30:.0f} %", "0"]
     assert second[:4] == ["b", "2", "0", None]
+    assert str(network.summary()) == network.summary().text()
     assert network.summary().text().splitlines()[0] == "network"
 
 
