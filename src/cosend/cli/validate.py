@@ -56,7 +56,7 @@ def looked_at(scenario: Scenario, folder: Path, source: str) -> Found:
     """Make all that a command would make before it starts, or raise with what it would say."""
     if scenario.stream is not None and not scenario.stream.must_be_fetched:
         world = build(scenario, folder)
-        return Found(scenario, world.built.made(), f"{len(world.items):,} items")
+        return Found(scenario, world.built.made(), counted(len(world.items), "item"))
     built = Built(scenario, folder)
     if scenario.stream is not None:
         built.make_untrained()
