@@ -54,6 +54,8 @@ def test_run_a_site(tmp_path: Path) -> None:
     answers = [json.loads(line) for line in re.findall(r'\{"decisions":.*?\}\]\}', seen)]
     assert len(answers) == 2
     assert answers[0] == answers[1]  # after the kill, the same
+    shown = re.findall(r"^```json\n(.*?)^```", (DOCS / "guides/run-a-site.md").read_text(), flags=re.M | re.S)
+    assert answers[0] == json.loads(shown[0])
     assert '{"learnt":["ann"]' in seen
     found = re.search(r"errors: (\d+) in the first 500 visits, (\d+) in the last 500", seen)
     assert found is not None

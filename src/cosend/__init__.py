@@ -14,7 +14,7 @@ which choice is best for which context.
 True
 >>> site.learn(decision, True)  # when the truth is known
 >>> site
-<Site 'clinic': 2 classifiers, 0 peers, 1 items, 0 labels awaited>
+<Site 'clinic': 2 classifiers, 0 peers, 1 item, 0 labels awaited>
 """
 
 from cosend.classifiers.adapters import Classifier, SeesOnly

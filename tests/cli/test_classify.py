@@ -27,6 +27,7 @@ def test_every_line_gets_one_and_a_wrong_one_fails_alone(tmp_path: Path) -> None
         item(20, "a"),
         {"id": "a", "label": "ill"},
         item(500),
+        "",
         "nonsense",
         item(80),
         {"id": "a", "label": "ill"},
@@ -38,7 +39,9 @@ def test_every_line_gets_one_and_a_wrong_one_fails_alone(tmp_path: Path) -> None
     assert [sorted(answer)[0] for answer in answers] == ["arm", "id", "error", "error", "arm", "id", "error"]
     assert answers[0]["id"] == "a"
     assert (answers[1]["result"], answers[5]["result"]) == ("learnt", "duplicate")
-    assert "must be in [0, 100], got 500" in answers[2]["error"]
+    assert answers[2]["error"].startswith("line 3: feature 'age' must be in [0, 100], got 500")
+    assert answers[3]["error"].startswith("line 5: it is not JSON: ")  # an empty line is passed over, and counted
+    assert answers[6]["error"] == "line 8: Expected `str | null`, got `int` - at `$.id`"
 
 
 @pytest.mark.claims

@@ -18,6 +18,15 @@ from cosend.config.policies import build_policy, policy_mistakes
 from cosend.core.policy.policies import POLICIES
 from cosend.errors import CosendError, ScenarioError
 
+ALONE = """
+[[sites]]
+name = "alone"
+[[sites.classifiers]]
+name = "yes"
+model = "always"
+label = 1
+"""
+
 
 @pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])
 def test_a_file_may_write_the_name_of_a_policy_in_any_case(spell: type[str]) -> None:
@@ -100,3 +109,21 @@ def test_help_is_shown_as_it_is_written() -> None:
     ]
     assert len(texts) > 50
     assert [text for text in texts if render(text).plain != text] == []
+
+
+def test_one_decision_is_told_and_exported_in_the_singular(tmp_path: Path) -> None:
+    (tmp_path / "network.toml").write_text(ALONE)
+    runner, store = CliRunner(), tmp_path / "store" / "alone"
+    asked = runner.invoke(app, ["classify", str(tmp_path / "network.toml")], input='{"features": {"x": 1}}\n')
+    assert asked.exit_code == 0, asked.output
+    assert ", 1 item, 0 labels\n" in runner.invoke(app, ["replay", str(store)]).stdout
+    said = runner.invoke(app, ["export", str(store), "--to", str(tmp_path / "all.jsonl")]).stderr
+    assert "1 decision written" in said
+
+
+def test_a_site_with_one_classifier_starts_in_the_singular(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "network.toml").write_text(ALONE)
+    monkeypatch.setattr("cosend.service.server.serve", lambda *_: None)
+    monkeypatch.setattr("cosend.service.logs.set_up_logs", lambda *_: None)
+    said = CliRunner().invoke(app, ["serve", str(tmp_path / "network.toml")]).stderr
+    assert "site alone: 1 classifier, keeps" in said

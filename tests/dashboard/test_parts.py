@@ -28,7 +28,7 @@ def test_tiles_say_how_the_site_is_doing_beside_always_local() -> None:
     assert "error 0.125" in told
     assert "cost per item 0.025" in told
     assert "items 12,345 42 a second, 1 under way, 2 unanswered" in told
-    assert "labels learnt 11,000 4.2k too late, 3 unknown" in told
+    assert "labels learnt 11,000 since the start; 4.2k too late, 3 unknown" in told
     assert "labels awaited 7 oldest 2.2 min, median 4.0 s" in told
 
 

@@ -109,6 +109,8 @@ def test_a_wrong_password_is_in_the_log_and_the_site_goes_on_alone(
             told = "Error: nats: 'Authorization Violation' (wrong user, password, key or credentials)"
             assert told in GUIDE.read_text()
             await until(lambda: told in reasons())
+            (trouble, *_) = [each for each in caplog.records if each.getMessage() == "trouble with the broker"]
+            assert vars(trouble)["broker"] == f"127.0.0.1:{secured.port}"
             await asyncio.sleep(0.6)  # more tries
             assert reasons().count(told) == 1
             (answer,) = await nodes["north"].classify([{"age": 3}])

@@ -66,6 +66,9 @@ model = "models:high"
 cost = 0.01
 """
 
+AGE = '[[context]]\nfeature = "age"\nrange = [0, 100]\n'
+EVERY = '[[context]]\nkind = "features"\n'
+
 
 def visits(folder: Path, count: int = 200) -> Path:
     draw = np.random.default_rng(2)
@@ -239,10 +242,21 @@ def test_patience_and_strict_labels_are_those_of_real_sites(tmp_path: Path) -> N
         run(strict)
 
 
+@pytest.mark.parametrize(("axes", "known"), [("", "the time"), (AGE + EVERY, "the axes that the file names")])
+def test_what_the_others_know_is_noted_beside_a_policy_that_looks_at_every_feature(
+    axes: str, known: str, tmp_path: Path
+) -> None:
+    note, *_ = run(network_of(tmp_path, (AGE, axes))).notes
+    assert note == f"MixedViews looks at every feature; all others, the oracle per cell too, know only {known}"
+
+
 def test_a_classifier_that_speaks_another_language_is_noted(tmp_path: Path) -> None:
     world = network_of(tmp_path, ('"models:high"', '"models:numbers"'))
     (note,) = run(world).notes
-    assert note == "'first' never gives a label that occurs: it says 0, 1, and the labels are 'ill', 'well'"
+    assert note == (
+        "'first' never gives a label that occurs: it says 0, 1, and the labels are 'ill', 'well'; "
+        "let it return one of these, where what stands in quotes is text"
+    )
 
 
 def test_warnings_of_real_sites_about_labels_become_notes(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cosend.cli import playing
+from cosend.cli import run as run_command
 from cosend.cli.playing import play_all
 from cosend.cli.run import changed, with_seeds
 from cosend.cli.show import new_console
@@ -17,7 +19,7 @@ from cosend.experiments.scenario import run as player
 from cosend.experiments.scenario.curves import curves
 from cosend.experiments.scenario.others import Played
 from cosend.experiments.scenario.places import Scale, scale_and_bins
-from cosend.experiments.scenario.report import result
+from cosend.experiments.scenario.report import one_stream, result
 from cosend.experiments.scenario.run import run
 from cosend.experiments.scenario.world import World, build
 from tests.experiments.test_scenario_run import LOG, world_of
@@ -72,6 +74,74 @@ def test_who_stops_later_streams_keeps_those_that_are_done(monkeypatch: pytest.M
     found = play_all(with_seeds(clinics(300), 5), Path(), new_console(stderr=True))
     assert found["stopped"] == "Stopped after 2 of 5 streams: these are the results so far."
     assert found["seeds"] == [0, 1]
+
+
+STOPS: list[tuple[str, int, str, list[int]]] = [
+    ("while what the first gives is put together", 1, "1 of 5 streams", [0]),
+    ("while what the second gives is put together", 2, "1 of 5 streams", [0]),
+    ("while what the last gives is put together", 5, "4 of 5 streams", [0, 1, 2, 3]),
+]
+
+
+@pytest.mark.parametrize(("_when", "stop", "after", "seeds"), STOPS, ids=[stop[0] for stop in STOPS])
+def test_no_stream_that_is_done_is_lost(
+    _when: str, stop: int, after: str, seeds: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called, real = [], one_stream
+
+    def stopped(*given: Any) -> Any:
+        called.append(given)
+        if len(called) == stop:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    monkeypatch.setattr(playing, "one_stream", stopped)
+    found = play_all(with_seeds(clinics(300), 5), Path(), new_console(stderr=True))
+    assert found["stopped"] == f"Stopped after {after}: these are the results so far."
+    assert found["seeds"] == seeds
+
+
+def test_who_stops_after_the_last_stream_has_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(_: playing.Bar, number: int) -> None:
+        if number == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(playing.Bar, "end", end)
+    found = play_all(with_seeds(clinics(300), 2), Path(), new_console(stderr=True))
+    assert found["stopped"] == "Stopped after 2 of 2 streams: these are the results so far."
+    assert found["seeds"] == [0, 1]
+
+
+@pytest.mark.parametrize(("streams", "where"), [(1, ""), (5, " in the first of 5 streams")])
+def test_who_stops_the_first_stream_is_told_how_far_it_was(
+    streams: int, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = player.run
+
+    def stopped(world: World, watch: Any = None, **options: Any) -> Any:
+        if watch is not None:
+            watch(50, 0.0)
+            raise KeyboardInterrupt
+        return real(world, **options)
+
+    monkeypatch.setattr(player, "run", stopped)
+    found = play_all(with_seeds(clinics(300), streams), Path(), new_console(stderr=True))
+    assert found["stopped"] == f"Stopped after 150 of 300 items{where}: these are the results so far."
+
+
+def test_who_stops_while_the_report_is_written_gets_it_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    result: dict[str, Any] = {"seeds": [0]}
+    written: list[dict[str, Any]] = []
+
+    def stopped(given: dict[str, Any], out: Path) -> Path:
+        written.append(dict(given))
+        if len(written) == 1:
+            raise KeyboardInterrupt
+        return out
+
+    monkeypatch.setattr(run_command, "write_report", stopped)
+    assert run_command.written(result, tmp_path) == tmp_path
+    assert written[1]["stopped"] == result["stopped"] == "Stopped when all was played: nothing is missing."
 
 
 def test_ages_are_years(world: World) -> None:

@@ -300,3 +300,11 @@ def test_the_tools_of_nats_see_what_a_site_announces_and_has_answered() -> None:
 def test_options_that_make_no_sense_are_told(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=next(iter(wrong))):
         NatsOptions(**wrong)
+
+
+def test_trouble_is_logged_with_where_the_brokers_are_and_without_passwords(caplog: pytest.LogCaptureFixture) -> None:
+    servers = ("nats://ann:secret@10.0.0.1:4222", "tls://broker.example", "localhost:4223")
+    NatsLink("north", NatsOptions(servers=servers))._note(OSError("no route"))
+    (record,) = caplog.records
+    assert vars(record)["broker"] == "10.0.0.1:4222, broker.example, localhost:4223"
+    assert vars(record)["reason"] == "OSError: no route"

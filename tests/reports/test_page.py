@@ -97,6 +97,13 @@ def test_the_sites_come_below_with_their_best_reward_marked(page: str) -> None:
     assert table.count("best reward") == len(SITES)
 
 
+def test_figures_of_one_stream_among_several_say_so(tmp_path: Path) -> None:
+    """What a policy spends on learning is drawn for one stream; the column beside it is a mean over all."""
+    page = page_of(made_up() | {"seeds": [0, 1, 2]}, tmp_path)
+    spent = page[page.index("spends on learning</h2>") :]
+    assert "in the first stream" in spent[: spent.index("</figcaption>")]
+
+
 def test_what_does_not_apply_is_a_dash(tmp_path: Path) -> None:
     result = made_up(sites=("solo",), policies=("ZoomingKLUCB",))
     result["rows"][0] |= {"regret": None, "training": None}

@@ -64,12 +64,19 @@ def test_an_item_that_no_arm_could_label_is_no_decision() -> None:
     assert (arm.decisions, arm.state) == (0, "resting")
 
 
+def test_one_is_said_in_the_singular() -> None:
+    site = Site("here", classifiers={"one": lambda _: 1}, context=AXIS)
+    site.classify({"x": 0.5})
+    assert repr(site) == "<Site 'here': 1 classifier, 0 peers, 1 item, 1 label awaited>"
+
+
 def test_a_network_shows_how_much_its_sites_send() -> None:
     network = Network([Site("a", classifiers={"wrong": lambda _: 0}, context=AXIS), site_of("b")])
     sent = sum(turn.decision.arm == "b" for turn in network.run({"a": [({"x": 0.5}, 1)] * 30}, label_delay=0))
     first, second = rows(network._repr_html_())[1:]
     assert first[:5] == ["a", "1", "30", f"{100 * sent / 30:.0f} %", "0"]
     assert second[:4] == ["b", "2", "0", None]
+    assert str(network.summary()) == network.summary().text()
     assert network.summary().text().splitlines()[0] == "network"
 
 

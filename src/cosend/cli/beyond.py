@@ -10,6 +10,7 @@ from rich.console import Console
 
 from cosend.cli.completion import in_their_case, names_like
 from cosend.cli.errors import STOPPED, say_errors
+from cosend.cli.extras import check_installed
 from cosend.cli.show import READING, new_console, print_tables, printable, saying_when_compiling, steps_bar
 from cosend.experiments.beyond import report
 from cosend.experiments.beyond import run as experiment
@@ -43,9 +44,13 @@ def beyond(
         typer.Option("--quick", help=f"A first answer: {QUICK.parts[0]}, of {QUICK.rows:,} rows, with 1 seed."),
     ] = False,
 ) -> None:
-    """Measure all policies beside the field: windows, late labels, costs, drift, liars, classifiers that learn."""
+    """Measure all policies beside the field: windows, late labels, costs, drift, liars, classifiers that learn.
+
+    Needs the extras models and reports, and some parts field.
+    """
     console = new_console()
     with say_errors():
+        check_installed("sklearn", "matplotlib")
         few = QUICK if quick else Settings()
         parts = in_their_case(part, PARTS) if part else few.parts
         settings = Settings(data=data, seeds=seeds or few.seeds, rows=rows or few.rows, parts=parts)

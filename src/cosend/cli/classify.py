@@ -25,8 +25,8 @@ def classify(
     """Decide for items that come on standard input, a line each, and write the decisions to standard output.
 
     A line is an item, {"features": {...}} with an "id" if you like, or a true label, {"id": ..., "label": ...}. There
-    is a line of output for each line of input, in their order. A line that is wrong gets its error, and the rest goes
-    on; the exit code is 1 then.
+    is a line of output for each line of input, in their order. A line that is wrong gets its error, with
+    its number, and the rest goes on; the exit code is 1 then.
     """
     console = new_console(stderr=True)
     with say_errors():

@@ -14,7 +14,8 @@ from typing import Annotated
 
 import typer
 
-from cosend.cli.errors import extra, say_errors
+from cosend.cli.errors import say_errors
+from cosend.cli.extras import NETWORK, SERVER, SERVICE, check_installed, lacking
 from cosend.cli.show import new_console
 from cosend.dashboard import is_installed
 
@@ -30,15 +31,17 @@ def demo(
     Every site has a dashboard; the address of the first is printed. The table says for each site how many items it had,
     how many of the last were wrong, and how many it sent to whom. Keys kill a site, start it again, and let the traffic
     drift: see what the others do. Nothing is kept.
+
+    Needs the extras client, local, models, network and service; the dashboard needs dashboard.
     """
     console = new_console()
     with say_errors():
-        with extra("service"):
-            from cosend.local.log import Log
-            from cosend.local.plan import Wishes, make_plan
-            from cosend.local.up import run_plan
-        with extra("client"):
-            from cosend.local.demo import FILE, Demo
+        check_all_installed()
+        from cosend.local.demo import FILE, Demo
+        from cosend.local.log import Log
+        from cosend.local.plan import Wishes, make_plan
+        from cosend.local.up import run_plan
+
         with as_file(FILE) as file, TemporaryDirectory(prefix="cosend-demo-") as folder:
             plan = make_plan(file, Wishes(store=Path(folder), any_ports=True))
             log = Log(console, [site.name for site in plan.sites], "text")
@@ -51,6 +54,13 @@ def demo(
             code = asyncio.run(run_plan(plan, log, Demo(plan.sites, console, seconds, ready).run))
     if code:
         raise typer.Exit(code)
+
+
+def check_all_installed() -> None:
+    """Raise unless all that the sites need is installed; the dashboard is named too then, as it is wanted here."""
+    needed = [*SERVICE, *NETWORK, "httpx", "sklearn", SERVER]
+    if lacking(needed):
+        check_installed(*needed, "nicegui")
 
 
 def open_page(url: str) -> None:

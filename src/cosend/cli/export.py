@@ -15,6 +15,7 @@ import typer
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.show import new_console, printable, steps_bar
 from cosend.errors import SettingError, StateError
+from cosend.reports.text import counted
 from cosend.stores.whole_file import replacing
 
 if TYPE_CHECKING:
@@ -67,13 +68,13 @@ def write(source: Export, file: IO[bytes], *, parquet: bool, events: bool) -> st
 
     if events:
         write_lines(file, source.event_lines())
-        return f"{source.events:,} events"
+        return counted(source.events, "event")
     source.gather()
     if parquet:
         write_parquet(file, source)
     else:
         write_lines(file, row_lines(source.rows()))
-    return f"{source.decisions:,} decisions"
+    return counted(source.decisions, "decision")
 
 
 def check_target(to: Path, *, events: bool, force: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
+from cosend.cli.extras import check_installed
 from cosend.cli.show import saying_when_compiling
 from cosend.config.scenario import Scenario
 from cosend.experiments.scenario import run as player
@@ -21,6 +22,7 @@ from cosend.experiments.scenario.world import World, build
 from cosend.reports.text import counted
 
 Live = Callable[[World], AbstractContextManager[Elsewhere]]
+SO_FAR = "these are the results so far."
 
 
 class Bar:
@@ -71,29 +73,43 @@ def play_all(scenarios: Sequence[Scenario], folder: Path, console: Console, live
 
     live  runs the sites of a world elsewhere, for as long as a block takes
     """
+    if len(scenarios) > 1:
+        check_installed("scipy")  # for the intervals
     done: list[dict[str, Any]] = []
-    with shown(console, len(scenarios)) as bar:
-        for number, scenario in enumerate(scenarios):
-            try:
+    why = ""
+    try:
+        with shown(console, len(scenarios)) as bar:
+            for number, scenario in enumerate(scenarios):
                 bar.begin(number, "reading the stream, training the models")
                 world = build(scenario, folder)
                 bar.begin(number, "classify or send")
-                played, outcome = play(world, bar, live, whole=number > 0)
-            except KeyboardInterrupt:
-                if not done:
-                    raise
-                why = f"Stopped after {number} of {counted(len(scenarios), 'stream')}: these are the results so far."
-                return together(done) | {"stopped": why}
-            done.append(one_stream(played, outcome))
-            if played is not world:
-                why = f"Stopped after {done[0]['items']:,} of {len(world.items):,} items: these are the results so far."
-                return together(done) | {"stopped": why}
-            bar.end(number)
-    return together(done)
+                played, result = play(world, bar, live, whole=number > 0)
+                done.append(result)
+                if played is not world:
+                    why = _stopped_in_the_first(result["items"], world, played, len(scenarios))
+                    break
+                bar.end(number)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        why = why or _stopped_after(len(done), len(scenarios))
+    return together(done) | ({"stopped": why} if why else {})
 
 
-def play(world: World, bar: Bar, live: Live | None = None, *, whole: bool) -> tuple[World, player.Outcome]:
-    """Play one stream; on Ctrl-C, play again only the part that was reached, unless the whole is wanted."""
+def _stopped_after(done: int, streams: int) -> str:
+    return f"Stopped after {done} of {counted(streams, 'stream')}: {SO_FAR}"
+
+
+def _stopped_in_the_first(items: int, world: World, played: World, streams: int) -> str:
+    if streams == 1:
+        return f"Stopped after {items:,} of {len(world.items):,} items: {SO_FAR}"
+    if len(played.arrivals) == len(world.arrivals):
+        return _stopped_after(1, streams)
+    return f"Stopped after {items:,} of {len(world.items):,} items in the first of {streams} streams: {SO_FAR}"
+
+
+def play(world: World, bar: Bar, live: Live | None = None, *, whole: bool) -> tuple[World, dict[str, Any]]:
+    """Play one stream and return what it gives; on Ctrl-C, that of the part reached, unless the whole is wanted."""
     reached = 0
     bar.total(int((world.places >= 0).sum()))
     bar.playing()
@@ -105,12 +121,12 @@ def play(world: World, bar: Bar, live: Live | None = None, *, whole: bool) -> tu
 
     try:
         with nullcontext() if live is None else live(world) as elsewhere:
-            return world, player.run(world, watch, elsewhere=elsewhere)
+            return world, one_stream(world, player.run(world, watch, elsewhere=elsewhere))
     except KeyboardInterrupt:
         if whole:
             raise
-    part = first_slots(world, max(1, reached))
-    return part, player.run(part, others=not part.one_by_one)  # who has stopped it does not want to wait for those
+    part = first_slots(world, max(1, reached))  # played again: who has stopped it does not want to wait for the others
+    return part, one_stream(part, player.run(part, others=not part.one_by_one))
 
 
 def first_slots(world: World, slots: int) -> World:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from cosend.cli.completion import in_their_case, names_like
 from cosend.cli.errors import STOPPED, say_errors
+from cosend.cli.extras import PLOTS, check_installed
 from cosend.cli.show import new_console, printable, saying_when_compiling
 from cosend.experiments.regret import report
 from cosend.experiments.regret.run import Run, decisions_of, runs
@@ -50,9 +51,10 @@ def regret(
         bool, typer.Option("--quick", help=f"A first answer: {QUICK.seeds} seeds and {QUICK.items:,} items.")
     ] = False,
 ) -> None:
-    """Measure the regret of every policy and compare its growth with the theorems."""
+    """Measure the regret of every policy and compare its growth with the theorems. Needs the extra reports."""
     console = new_console()
     with say_errors():
+        check_installed(*PLOTS)
         few = QUICK if quick else Settings()
         settings = Settings(
             seeds=seeds or few.seeds,

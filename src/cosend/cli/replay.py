@@ -10,6 +10,7 @@ from rich.console import Console
 
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.show import new_console, steps_bar
+from cosend.reports.text import counted
 
 if TYPE_CHECKING:
     from cosend.node.replaying import Replayed
@@ -46,7 +47,8 @@ def show(console: Console, found: Replayed) -> None:
     """Print what was found."""
     from cosend.node.replaying import told
 
-    lines = [f"site {found.site}: {found.events:,} events, {found.items:,} items, {found.labels:,} labels"]
+    counts = (counted(found.events, "event"), counted(found.items, "item"), counted(found.labels, "label"))
+    lines = [f"site {found.site}: {', '.join(counts)}"]
     lines += [f"- {remark}" for remark in found.remarks]
     lines += [f"- {sentence}" for sentence in found.checked]
     lines += [f"- DIFFERENT: {sentence}" for sentence in found.wrong]

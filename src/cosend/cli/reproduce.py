@@ -9,6 +9,7 @@ import typer
 
 from cosend.cli import beyond as beyond_command
 from cosend.cli.errors import say_errors
+from cosend.cli.extras import check_installed
 from cosend.cli.show import READING, new_console, print_tables, printable, saying_when_compiling, steps_bar
 from cosend.experiments.kdd99 import report as kdd99_report
 from cosend.experiments.kdd99 import run as kdd99_run
@@ -38,9 +39,13 @@ def kdd99(
     rows: Annotated[int, typer.Option(min=10, help="Length of the window.")] = WINDOW_ROWS,
     quick: Annotated[bool, typer.Option("--quick", help="A first answer: 1 seed.")] = False,
 ) -> None:
-    """Reproduce the paper's tables: two setups, two parameters, three contexts, all orders, and the baselines."""
+    """Reproduce the paper's tables: two setups, two parameters, three contexts, all orders, and the baselines.
+
+    Needs the extras models and reports.
+    """
     console = new_console()
     with say_errors():
+        check_installed("sklearn", "matplotlib")
         settings = Settings(data=data, seeds=seeds or (1 if quick else Settings().seeds), start=start, rows=rows)
         check_ready(out, FILES, "--out")
         with steps_bar(console) as progress, saying_when_compiling(console):

@@ -89,7 +89,7 @@ def run(
         several = SEEDS if seed is None and stream is None and is_built_in(scenario) and not live else 1
         elsewhere = live_sites(scenario, progress, seed or seeds) if live else None
         result = play_all(with_seeds(chosen, several if seeds is None else seeds), folder, progress, elsewhere)
-        page = write_report(result, out)
+        page = written(result, out)
         if as_json:
             typer.echo(json.dumps(result))
         elif as_markdown:
@@ -102,6 +102,15 @@ def run(
     if "stopped" in result:
         console.print(result["stopped"])
         raise typer.Exit(STOPPED)
+
+
+def written(result: dict[str, Any], out: Path) -> Path:
+    """Write the report, and on Ctrl-C once more: what was played is not lost because a figure was being drawn."""
+    try:
+        return write_report(result, out)
+    except KeyboardInterrupt:
+        result.setdefault("stopped", "Stopped when all was played: nothing is missing.")
+        return write_report(result, out)
 
 
 def live_sites(file: Path | None, console: Console, seed: int | None) -> Live:

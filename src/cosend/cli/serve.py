@@ -11,6 +11,7 @@ import typer
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.show import new_console, printable
 from cosend.dashboard import is_installed
+from cosend.reports.text import counted
 
 NetworkFile = Annotated[Path, typer.Argument(help="The network file.")]
 SiteName = Annotated[
@@ -82,7 +83,8 @@ def serve(
         server.check_address(address, allowed, insecure=insecure)
         folder = store_of(file, store, setup.name)
         console.print(
-            f"site {setup.name}: {len(setup.classifiers)} classifiers, keeps what it knows in {printable(folder)}"
+            f"site {setup.name}: {counted(len(setup.classifiers), 'classifier')}, "
+            f"keeps what it knows in {printable(folder)}"
         )
         console.print(f"starting on {address.url} (routes: {address.url}/docs); Ctrl-C stops it")
         if found.link is None and found.others:

@@ -10,6 +10,7 @@ import typer
 
 from cosend.classifiers.adapters import Classifier, RiverModel, SeesAllBut, SeesOnly, SklearnModel
 from cosend.cli.errors import say_errors
+from cosend.cli.extras import NETWORK, SERVICE, lacking
 from cosend.cli.run import LabelColumn, SiteColumn, StreamFile
 from cosend.cli.show import printable
 from cosend.config.build import Built
@@ -55,7 +56,7 @@ def looked_at(scenario: Scenario, folder: Path, source: str) -> Found:
     """Make all that a command would make before it starts, or raise with what it would say."""
     if scenario.stream is not None and not scenario.stream.must_be_fetched:
         world = build(scenario, folder)
-        return Found(scenario, world.built.made(), f"{len(world.items):,} items")
+        return Found(scenario, world.built.made(), counted(len(world.items), "item"))
     built = Built(scenario, folder)
     if scenario.stream is not None:
         built.make_untrained()
@@ -91,5 +92,7 @@ def _kind(setting: ClassifierSetting, model: Classifier | None) -> str:
 def commands(scenario: Scenario) -> Iterator[str]:
     """Yield what can be done with a good file, and what cannot, and why."""
     yield "cosend run: ready" if scenario.stream is not None else "cosend run: ready with --stream FILE --label COLUMN"
-    why = scenario.serving_mistakes()
+    links = NETWORK if scenario.network is not None and scenario.network.servers else ()
+    missing = lacking([*SERVICE, *links])
+    why = [*scenario.serving_mistakes(), *([missing] if missing else [])]
     yield f"cosend serve: {'ready' if not why else 'no, ' + '; '.join(why)}"

@@ -13,7 +13,7 @@ from cosend.dashboard.summary import Local, Summary
 from cosend.dashboard.where import interval
 from cosend.node.flight import PHASE_NAMES
 from cosend.node.recall import Past
-from cosend.reports.text import short_number, short_text
+from cosend.reports.text import counted, short_number, short_text
 
 Numbered: TypeAlias = Sequence[tuple[int, Past]]
 NOTHING: Final = "\N{EN DASH}"
@@ -102,7 +102,7 @@ def tiles(summary: Summary, per_second: float | None) -> str:
         middle = waiting["middle_s"]
         oldest += "" if middle is None else f", median {_whole(middle)}"
     labels = facts["labels"]
-    late = f"{short_count(labels['expired'])} too late, {short_count(labels['unknown'])} unknown"
+    late = f"since the start; {short_count(labels['expired'])} too late, {short_count(labels['unknown'])} unknown"
     return "".join(
         [
             _tile("reward", "recent_reward", _share(reward), beside),
@@ -205,7 +205,7 @@ def _accuracy(arm: Mapping[str, Any]) -> str:
         return f"<span>{NOTHING}</span> <small>no labels</small>"
     mean = min(1.0, max(0.0, arm["mean_gain"]))
     low, high = interval(mean, arm["labels"])
-    labels = f"{arm['labels']:,} labels"
+    labels = counted(arm["labels"], "label")
     return (
         f'<span title="{low:.3f} to {high:.3f}, 95 % interval">{arm["mean_gain"]:.3f}</span>'
         f" <small>\N{PLUS-MINUS SIGN}{(high - low) / 2:.3f} <i>of {labels}</i></small>"

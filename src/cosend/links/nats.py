@@ -192,7 +192,8 @@ class NatsLink(Asking):
         self.last_error = in_one_line(error) + hint
         if self.last_error not in self._logged and len(self._logged) < MOST_LOGGED:
             self._logged.add(self.last_error)
-            LOG.warning("trouble with the broker", extra={"reason": self.last_error})
+            where = {"broker": self.options.addresses}
+            LOG.warning("trouble with the broker", extra={**where, "reason": self.last_error})
 
     async def _on_connect(self) -> None:
         self._ready.set()

@@ -66,6 +66,11 @@ class NatsOptions:
         return self.network if self.workers_of is None else f"{self.network}-workers"
 
     @property
+    def addresses(self) -> str:
+        """Where the brokers are, for a log: a URL may hold a password, and that is left out."""
+        return ", ".join(url.rpartition("@")[2].rpartition("//")[2] for url in self.servers)
+
+    @property
     def subjects(self) -> str:
         """What all subjects begin with."""
         return self.network if self.workers_of is None else f"{self.network}.{token(self.workers_of)}.workers"

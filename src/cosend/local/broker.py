@@ -18,11 +18,20 @@ NEEDED: Final = (
 
 def find_server() -> str:
     """Return where nats-server is: on the PATH, or beside this Python, where its package puts it."""
-    beside = Path(sys.executable).parent / "nats-server"
-    found = shutil.which("nats-server") or (str(beside) if beside.is_file() else None)
+    found = _server()
     if found is None:
         raise CosendError(NEEDED)
     return found
+
+
+def has_server() -> bool:
+    """Tell whether there is a nats-server."""
+    return _server() is not None
+
+
+def _server() -> str | None:
+    beside = Path(sys.executable).parent / "nats-server"
+    return shutil.which("nats-server") or (str(beside) if beside.is_file() else None)
 
 
 def server_command(program: str, port: int) -> list[str]:

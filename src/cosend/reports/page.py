@@ -200,7 +200,8 @@ def _for_policy(result: Result, policy: str, figures: Mapping[str, list[Drawing]
         ),
         "phases": (
             f"What {name} spends on learning",
-            "The share of items used for learning: an arm was tried, or a peer trained, on purpose. "
+            "The share of items used for learning, in the first stream: an arm was tried, or a peer trained, on "
+            "purpose. "
             "A full box is all items.",
         ),
     }

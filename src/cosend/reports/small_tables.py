@@ -14,6 +14,10 @@ class SmallTable(NamedTuple):
     heading: Sequence[str]
     rows: Sequence[Sequence[str]]
 
+    def __str__(self) -> str:
+        """Return what print() shows: the table."""
+        return self.text()
+
     def text(self) -> str:
         """Return the table in columns of the same width."""
         lines = [self.heading, *self.rows]

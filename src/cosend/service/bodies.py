@@ -66,14 +66,14 @@ CLASSIFY: Final = msgspec.json.Decoder(Classify)
 LABELS: Final = msgspec.json.Decoder(Labels)
 
 
-def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """Return what a body says, or refuse it with the place that is wrong."""
+def decoded(decoder: msgspec.json.Decoder[T], body: bytes, name: str = "the body") -> T:
+    """Return what a body, or what else is named, says, or refuse it with the place that is wrong."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise Refused(422, str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, f"the body is not JSON: {error}") from error
+        raise Refused(400, f"{name} is not JSON: {error}") from error
     except RecursionError:
         raise Refused(422, "too many lists and objects within each other") from None
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from queue import Queue
 from time import monotonic
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import msgspec
 
@@ -29,7 +29,14 @@ LONGEST_LINE: Final = 32 * 2**20  # bytes
 LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 ITEM, TRUTH = msgspec.json.Decoder(Item), msgspec.json.Decoder(Truth)
 Watch = Callable[[int, int, float], None]
-Line = Item | Truth | Refused
+ONLY_ITEM: Final = "items.0: "  # how an error begins that is about the item of a line
+
+
+class Line(NamedTuple):
+    """A line of the input, counted from 1, and what it says."""
+
+    number: int
+    said: Any  # an Item, a Truth, or the Refused that it is
 
 
 class Pipe:
@@ -40,7 +47,7 @@ class Pipe:
 
     def __init__(self, node: Node, source: IO[bytes], target: IO[bytes], watch: Watch) -> None:
         self.node, self.source, self.target, self.watch = node, source, target, watch
-        self.lines = self.wrong = 0
+        self.lines = self.wrong = self._number = 0
         self._read: Queue[bytes | None] = Queue(AHEAD)
 
     async def run(self) -> int:
@@ -50,7 +57,7 @@ class Pipe:
         begun = shown = monotonic()
         try:
             while group := await asyncio.to_thread(self._next_lines):
-                for answer in await self._answers([_parsed(line) for line in group]):
+                for answer in await self._answers(group):
                     self.target.write(answer + b"\n")
                 self.target.flush()
                 self.lines += len(group)
@@ -71,45 +78,50 @@ class Pipe:
             self._read.put(line)
         self._read.put(None)
 
-    def _next_lines(self) -> list[bytes]:
+    def _next_lines(self) -> list[Line]:
         """Return the lines that are there, at least one; none at the end."""
-        lines = list[bytes]()
+        lines = list[Line]()
         while not lines or (len(lines) < TOGETHER and not self._read.empty()):
             line = self._read.get()
             if line is None:
                 self._read.put(None)  # it is found again
                 break
+            self._number += 1
             if line.strip():
-                lines.append(line)
+                lines.append(Line(self._number, _parsed(line)))
         return lines
 
     async def _answers(self, lines: list[Line]) -> list[bytes]:
         """Return a line for each: items that follow each other are decided together, and so are labels learnt."""
         answers, start = list[bytes](), 0
         for end in range(1, len(lines) + 1):
-            if end == len(lines) or type(lines[end]) is not type(lines[start]):
+            if end == len(lines) or type(lines[end].said) is not type(lines[start].said):
                 answers += await self._alike(lines[start:end])
                 start = end
         return answers
 
-    async def _alike(self, lines: list[Any]) -> list[bytes]:
-        if isinstance(lines[0], Refused):
-            return [self._refusal(line) for line in lines]
-        work = self._decided if isinstance(lines[0], Item) else self._learnt
+    async def _alike(self, lines: list[Line]) -> list[bytes]:
+        first = lines[0]
+        if isinstance(first.said, Refused):
+            return [self._refusal(line.number, line.said) for line in lines]
+        work = self._decided if isinstance(first.said, Item) else self._learnt
         try:
             return await work(lines)
         except (CosendError, Refused) as error:
             if len(lines) == 1:
-                return [self._refusal(error)]
+                return [self._refusal(first.number, error)]
         return [answer for line in lines for answer in await self._alike([line])]
 
-    async def _decided(self, items: list[Item]) -> list[bytes]:
+    async def _decided(self, lines: list[Line]) -> list[bytes]:
+        items: list[Item] = [line.said for line in lines]
         results = await self.node.classify([item.features for item in items], [item.id for item in items])
         return [
-            self._refusal(result) if isinstance(result, NoAnswer) else msgspec.json.encode(result) for result in results
+            self._refusal(line.number, result) if isinstance(result, NoAnswer) else msgspec.json.encode(result)
+            for line, result in zip(lines, results, strict=True)
         ]
 
-    async def _learnt(self, labels: list[Truth]) -> list[bytes]:
+    async def _learnt(self, lines: list[Line]) -> list[bytes]:
+        labels: list[Truth] = [line.said for line in lines]
         heard = await self.node.label([Given(each.id, each.label, each.cost) for each in labels])
         left = {
             kind: deque(ids) for kind, ids in msgspec.structs.asdict(heard).items()
@@ -121,15 +133,15 @@ class Pipe:
             answers.append(msgspec.json.encode({"id": each.id, "result": kind}))
         return answers
 
-    def _refusal(self, error: Exception) -> bytes:
+    def _refusal(self, number: int, error: Exception) -> bytes:
         self.wrong += 1
-        return msgspec.json.encode({"error": str(error)})
+        return msgspec.json.encode({"error": f"line {number}: {str(error).removeprefix(ONLY_ITEM)}"})
 
 
-def _parsed(line: bytes) -> Line:
+def _parsed(line: bytes) -> Item | Truth | Refused:
     """Return the item or the label that a line holds, or what is wrong with it."""
     try:
-        fields = decoded(LINE, line)
+        fields = decoded(LINE, line, "it")
         return decoded(TRUTH, line) if "label" in fields and "features" not in fields else decoded(ITEM, line)
     except Refused as error:
         return error

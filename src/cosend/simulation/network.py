@@ -86,7 +86,7 @@ class Network:
         return self.summary().html()
 
     def summary(self) -> SmallTable:
-        """Return how its sites have fared since they were built or loaded; `text()` of it can be printed."""
+        """Return how its sites have fared since they were built or loaded, as a table that can be printed."""
         return network_table(self.sites.values())
 
     def add(self, site: Site) -> None:

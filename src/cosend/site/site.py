@@ -35,6 +35,7 @@ from cosend.site.outbox import Outbox
 from cosend.site.rewards import gains_of, other_gains, right_or_wrong
 from cosend.site.rules import Rules
 from cosend.site.summary import Tallied, Tally
+from cosend.site.transition import in_short
 from cosend.site.trusting import Trusting
 
 
@@ -102,8 +103,7 @@ class Site(Kept, Trusting, Tallied):
         self._items = 0  # that came or were answered for peers
 
     def __repr__(self) -> str:
-        arms, learner = f"{len(self.classifiers)} classifiers, {len(self.peers)} peers", self.learner
-        return f"<Site {self.name!r}: {arms}, {learner.arrivals} items, {learner.waiting_count} labels awaited>"
+        return f"<Site {self.name!r}: {in_short(len(self.classifiers), len(self.peers), self.learner)}>"
 
     @property
     def learner(self) -> Learner:

@@ -11,6 +11,7 @@ from cosend.core.kernel.bookkeeping import TAUGHT, TRAIN
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.learner import Learner
 from cosend.errors import CosendError, StateError
+from cosend.reports.text import counted
 from cosend.site.events import Event, Journal
 from cosend.site.messages import FORWARD, Forward, Open
 from cosend.site.past import Past
@@ -33,9 +34,8 @@ class Transitions:
     _unwritten = False
 
     def __repr__(self) -> str:
-        arms, learner = self.learner.arms, self.learner
-        known = f"{len(arms.own)} classifiers, {len(arms.peers)} peers, {learner.arrivals} items"
-        return f"<Rules of site {self.name!r}: {known}, {learner.waiting_count} labels awaited>"
+        arms = self.learner.arms
+        return f"<Rules of site {self.name!r}: {in_short(len(arms.own), len(arms.peers), self.learner)}>"
 
     def _change(self, change: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """Change the state. Whatever interrupts this before the event is written leaves the journal behind the state.
@@ -172,3 +172,9 @@ def notes_of(labels: Sequence[Any], items: Sequence[Any], others: Sequence[Other
         return zip(labels, items or repeat(None), others or repeat(NOTHING), strict=False)
     notes = {label: (label, None, NOTHING) for label in set(labels)}
     return map(notes.__getitem__, labels)
+
+
+def in_short(classifiers: int, peers: int, learner: Learner) -> str:
+    """Return what a site has, for its repr."""
+    arms = f"{counted(classifiers, 'classifier')}, {counted(peers, 'peer')}"
+    return f"{arms}, {counted(learner.arrivals, 'item')}, {counted(learner.waiting_count, 'label')} awaited"

@@ -46,7 +46,8 @@ def all_answers(built: Built, table: Table, classes: Sequence[Any]) -> Answers:
             if (columns[-1] == NO_CLASS).all():
                 notes.append(
                     f"{setting.name!r} never gives a label that occurs: it says {_different(said)}, "
-                    f"and the labels are {listed(classes)}"
+                    f"and the labels are {listed(classes)}; let it return one of these, "
+                    "where what stands in quotes is text"
                 )
     numbers = np.empty((0, len(models)), np.int64) if unknown else np.stack(columns, axis=1)
     return Answers(numbers, unknown, notes)

