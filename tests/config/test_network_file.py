@@ -63,7 +63,7 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "a host with a path": (NORTH, '+host = "a/b"', f"{SITE_1}.host: ", ["pattern"]),
     "a call above 1": (NORTH, "+call_cost = 1.5", f"{SITE_1}.call_cost: ", ["less than or equal to 1"]),
     "learning from some": (NORTH, '+learns_from = "some"', f"{SITE_1}.learns_from: ", ["'used' or 'all'"]),
-    "no model": (YOUNG, "", f"{FIRST}.model: ", ["required"]),
+    "no model": (YOUNG, "", f"{FIRST}.model: ", ["must be there"]),
     "a model of nothing": (YOUNG, 'model = ""', f"{FIRST}.model: ", ["naive_bayes", "module:callable"]),
     "a model with a slip": (YOUNG, 'model = "naive_bays"', f"{FIRST}.model: ", ["did you mean 'naive_bayes'?"]),
     "a model of another type": (OLD, 'model = "old.txt"', f"{SECOND}.model: ", [".skops, .onnx", "'old.txt'"]),

@@ -42,6 +42,11 @@ def mistake_of(error: ErrorDetails, whole: type[Part]) -> str:
     """Return a mistake that pydantic has found, with its key; numbers of a list start at 1, as people count."""
     key = ".".join(str(part + 1) if isinstance(part, int) else part for part in error["loc"])
     message = error["msg"].removeprefix("Value error, ")
+    what, should, allowed = message.partition(" should ")
+    if should and what in ("Input", "String", "List"):
+        message = f"must {allowed}, got {shown(error['input'])}"
+    if error["type"] == "missing":
+        message = "must be there, and is not"
     if error["type"] == "extra_forbidden":
         known = _keys_beside(error["loc"], whole)
         message = f"no such key{perhaps(error['loc'][-1], known)}; allowed are {', '.join(known)}"
