@@ -146,5 +146,16 @@ def test_help_flows_to_the_width_of_the_terminal_and_flags_take_no_value(command
             assert len(f"{line} {following.split()[0]}") > 78, line
 
 
+def test_what_ctrl_c_ends_without_results_says_so_in_its_help(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cosend.experiments.kdd99.run.run", stopped)
+    runner = CliRunner(env={"COLUMNS": "200"})
+    assert runner.invoke(app, ["reproduce", "kdd99", "--out", str(tmp_path / "out")]).exit_code == 130
+    assert not (tmp_path / "out").exists()
+    assert "Ctrl-C ends it, and nothing is written." in runner.invoke(app, ["reproduce", "kdd99", "--help"]).stdout
+
+
 def test_a_paragraph_becomes_one_line() -> None:
     assert in_paragraphs("""First\n    line.\n\n    A second\n    one.""") == "First line.\n\nA second one."

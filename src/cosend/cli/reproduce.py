@@ -44,7 +44,7 @@ def kdd99(
 ) -> None:
     """Reproduce the paper's tables: two setups, two parameters, three contexts, all orders, and the baselines.
 
-    Needs the extras models and reports.
+    Needs the extras models and reports. Its tables need every row: Ctrl-C ends it, and nothing is written.
     """
     console = new_console()
     with say_errors():
