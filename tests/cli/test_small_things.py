@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from cosend.cli import beyond, regret
 from cosend.cli.completion import in_their_case, names_like, scenarios_like
 from cosend.cli.errors import LONGEST_LINE, MOST_LINES, on_a_screen, say_errors
+from cosend.cli.help import in_paragraphs
 from cosend.cli.main import app
 from cosend.config.policies import build_policy, policy_mistakes
 from cosend.core.policy.policies import POLICIES
@@ -127,3 +129,33 @@ def test_a_site_with_one_classifier_starts_in_the_singular(tmp_path: Path, monke
     monkeypatch.setattr("cosend.service.logs.set_up_logs", lambda *_: None)
     said = CliRunner().invoke(app, ["serve", str(tmp_path / "network.toml")]).stderr
     assert "site alone: 1 classifier, keeps" in said
+
+
+COMMANDS = ("run", "validate", "serve", "up", "demo", "worker", "classify", "replay", "export", "regret", "warmup")
+EXPERIMENTS = (["reproduce", "kdd99"], ["reproduce", "beyond"])
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS), *EXPERIMENTS])
+def test_help_flows_to_the_width_of_the_terminal_and_flags_take_no_value(command: list[str]) -> None:
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*command, "--help"]).stdout
+    assert "--help" in shown
+    assert "bool" not in shown
+    prose = [line.strip() for line in shown[: shown.index("\N{BOX DRAWINGS LIGHT ARC DOWN AND RIGHT}")].splitlines()]
+    for line, following in pairwise(prose):
+        if line and following:  # of one paragraph: the next word would not have fitted
+            assert len(f"{line} {following.split()[0]}") > 78, line
+
+
+def test_what_ctrl_c_ends_without_results_says_so_in_its_help(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cosend.experiments.kdd99.run.run", stopped)
+    runner = CliRunner(env={"COLUMNS": "200"})
+    assert runner.invoke(app, ["reproduce", "kdd99", "--out", str(tmp_path / "out")]).exit_code == 130
+    assert not (tmp_path / "out").exists()
+    assert "Ctrl-C ends it, and nothing is written." in runner.invoke(app, ["reproduce", "kdd99", "--help"]).stdout
+
+
+def test_a_paragraph_becomes_one_line() -> None:
+    assert in_paragraphs("""First\n    line.\n\n    A second\n    one.""") == "First line.\n\nA second one."

@@ -19,23 +19,25 @@ from cosend.cli import up as up_command
 from cosend.cli import validate as validate_command
 from cosend.cli import warmup as warmup_command
 from cosend.cli import worker as worker_command
+from cosend.cli.help import Command, Group
 
 app = typer.Typer(
     name="cosend",
     help="Classify or send: sites that learn, for every item, whether to use a local classifier or a peer.",
     no_args_is_help=True,
+    cls=Group,
 )
-app.command("run")(run_command.run)
-app.command("validate")(validate_command.validate)
-app.command("serve")(serve_command.serve)
-app.command("up")(up_command.up)
-app.command("demo")(demo_command.demo)
-app.command("worker")(worker_command.worker)
-app.command("classify")(classify_command.classify)
-app.command("replay")(replay_command.replay)
-app.command("export")(export_command.export)
-app.command("regret")(regret_command.regret)
-app.command("warmup")(warmup_command.warmup)
+app.command("run", cls=Command)(run_command.run)
+app.command("validate", cls=Command)(validate_command.validate)
+app.command("serve", cls=Command)(serve_command.serve)
+app.command("up", cls=Command)(up_command.up)
+app.command("demo", cls=Command)(demo_command.demo)
+app.command("worker", cls=Command)(worker_command.worker)
+app.command("classify", cls=Command)(classify_command.classify)
+app.command("replay", cls=Command)(replay_command.replay)
+app.command("export", cls=Command)(export_command.export)
+app.command("regret", cls=Command)(regret_command.regret)
+app.command("warmup", cls=Command)(warmup_command.warmup)
 app.add_typer(reproduce_command.app, name="reproduce")
 
 

@@ -10,6 +10,7 @@ import typer
 from cosend.cli import beyond as beyond_command
 from cosend.cli.errors import say_errors
 from cosend.cli.extras import check_installed
+from cosend.cli.help import Command, Group
 from cosend.cli.show import READING, new_console, print_tables, printable, saying_when_compiling, steps_bar
 from cosend.experiments.kdd99 import report as kdd99_report
 from cosend.experiments.kdd99 import run as kdd99_run
@@ -17,7 +18,9 @@ from cosend.experiments.kdd99.settings import WINDOW_ROWS, WINDOW_START, Setting
 from cosend.reports.folder import check_ready, writing
 
 FILES = ("results.json", "tables.md", "errors_over_time.png", "phase_shares.png", "error_per_baseline.png")
-app = typer.Typer(help="Run the experiments again and put our numbers beside those of the paper.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run the experiments again and put our numbers beside those of the paper.", no_args_is_help=True, cls=Group
+)
 
 
 @app.callback()
@@ -25,7 +28,7 @@ def reproduce() -> None:
     """Run the experiments again and put our numbers beside those of the paper."""
 
 
-@app.command("kdd99")
+@app.command("kdd99", cls=Command)
 def kdd99(
     data: Annotated[
         Path | None, typer.Option(help="The KDD Cup 99 file, .gz or plain; without it scikit-learn downloads it.")
@@ -41,7 +44,7 @@ def kdd99(
 ) -> None:
     """Reproduce the paper's tables: two setups, two parameters, three contexts, all orders, and the baselines.
 
-    Needs the extras models and reports.
+    Needs the extras models and reports. Its tables need every row: Ctrl-C ends it, and nothing is written.
     """
     console = new_console()
     with say_errors():
@@ -62,4 +65,4 @@ def kdd99(
     console.print(f"written to {printable(out)}: results.json, tables.md and three plots")
 
 
-app.command("beyond")(beyond_command.beyond)
+app.command("beyond", cls=Command)(beyond_command.beyond)
