@@ -218,14 +218,13 @@ async def until(true: Callable[[], object], within_s: float = 30.0) -> None:
         await asyncio.sleep(0.01)
 
 
-async def trouble_of(link: NatsLink) -> str:
-    """Let a link try to connect until it says why it cannot."""
+async def until_it_says(words: str, link: NatsLink) -> None:
+    """Let a link try to connect until it says in these words why it cannot; there may be other reasons in between."""
     await link.start()
     try:
-        await until(lambda: link.last_error)
+        await until(lambda: words in link.last_error.lower())
     finally:
         await link.close()
-    return link.last_error
 
 
 class Ear:
