@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import random
 from typing import Any
@@ -90,6 +91,23 @@ def test_what_cannot_be_counted_is_passed_over() -> None:
         assert vote.predict([{**ballot, "odd": [1], "odder": {}, "none": None}]) == other.predict([ballot])
     with pytest.raises(ClassifierError, match="none of the classifiers"):
         say(vote, a=[1], b=None)
+
+
+@pytest.mark.parametrize("place", ["unit", "bayes", "table", "weights"])
+def test_what_was_never_kept_is_refused(place: str) -> None:
+    vote = Vote()
+    vote.learn({"a": 1}, 1)
+    facts = vote.facts()
+    if place == "unit":
+        facts["bayes"][0][0] = 0.0
+    elif place == "bayes":
+        facts["bayes"][0][1][0][-1] = -1.0
+    elif place == "table":
+        facts["tables"][0][0][1][0][1] = math.inf
+    else:
+        facts["weights"] = [0.0, 0.5, 0.25, 0.25]
+    with pytest.raises(ValueError, match=r"of a vote must be|a vote must have"):
+        Vote().remember(facts)
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

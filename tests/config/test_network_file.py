@@ -113,6 +113,16 @@ def test_a_mistake_is_named_with_its_key(case: str) -> None:
     assert all(word in said for word in words), said
 
 
+def test_a_mistake_says_what_was_given_unless_a_password_may_be_in_it() -> None:
+    text = f'[network]\nservers = "nats://me:secret@north:4222"\n\n{changed(NORTH, "port = 0")}'
+    with pytest.raises(ScenarioError) as raised:
+        parse(text, "network.toml")
+    said = "\n".join(raised.value.mistakes)
+    assert "sites.1.port: must be greater than or equal to 1, got 0" in said
+    assert "network.servers: must be a valid list" in said
+    assert "secret" not in said
+
+
 def test_the_network_of_the_page_says_what_it_says() -> None:
     scenario = network()
     north, south = scenario.sites

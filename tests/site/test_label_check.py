@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cosend import Context, Network, SeesOnly, Site
-from cosend.errors import LabelError, LabelWarning, SettingError
+from cosend.errors import LabelError, LabelWarning, SettingError, StateError
 from cosend.site import events
 from cosend.site.label_check import LabelCheck
 from cosend.site.past import Past
@@ -136,6 +136,27 @@ def test_a_state_of_before_tells_kinds_by_the_answers_that_wait() -> None:
     other.restore(state)()
     with pytest.raises(LabelError, match="it is text, and the arms say a number"):
         other.learn(made, "1")
+
+
+def test_nothing_is_a_label_where_an_arm_has_said_nothing(tmp_path: Path) -> None:
+    models = {"some": lambda item: "ill" if item["x"] < 0.5 else None}
+    sites = [Site("lab", classifiers=models, context=Context("x", range=(0, 1)), strict_labels=True) for _ in range(2)]
+    made = [sites[0].classify({"x": x}) for x in (0.2, 0.7)]
+    sites[0].save(tmp_path / "state")
+    sites[1].load(tmp_path / "state")
+    for site in sites:
+        site.learn(made[0], None)
+        with pytest.raises(LabelError, match="it is a number, and the arms say text"):
+            site.learn(made[1], 1)
+
+
+def test_kinds_that_are_none_are_refused() -> None:
+    site = a_site()
+    for wrong in ("text", [5], {"text": 1}):
+        state = site.state()
+        state.facts["site"]["past"]["kinds"] = wrong
+        with pytest.raises(StateError, match="damaged"):
+            a_site().restore(state)
 
 
 def test_a_label_with_something_in_it_that_cannot_be_hashed_is_none_of_those_that_are_known() -> None:

@@ -102,13 +102,19 @@ def test_a_log_teaches_a_vote_what_came_since_it_joined() -> None:
     log: list[Any] = []
     live = site_of(journal=log.append)
     play(live, rows(60, 5))
+    learnt = live.votes["vote"]
     live.remove("vote")
     play(live, rows(20, 6))
-    live.add_classifier("vote", Vote())
+    live.add_classifier("vote", learnt)  # which it has to learn again
     play(live, rows(20, 7))
-    live.add_classifier("other", Vote(over=["x"]))
+    live.add_classifier("z", Counting("y"))
+    live.add_classifier("other", Vote(over=["x", "z"]))
     play(live, rows(20, 8))
-    again = site_of(classifiers={**dict.fromkeys("xy", Counting("x")), "vote": Vote(), "other": Vote(over=["x"])})
+    live.remove("z")
+    play(live, rows(20, 9))
+    models = {name: Counting("y" if name == "z" else name) for name in "xyz"}
+    again = site_of(classifiers={**models, "vote": Vote(), "other": Vote(over=["x", "z"])})
+    again.remove("z")
     again.recover(log)
     for name in ("vote", "other"):
         assert again.votes[name].facts() == live.votes[name].facts()

@@ -119,6 +119,15 @@ def test_a_vote_says_what_it_says_at_the_site() -> None:
     assert routing.site.best_local(items[300:301]) == ["vote"]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_before_anything_is_learnt_a_vote_says_nothing_as_models_of_river_do(seed: int) -> None:
+    models = {"bayes": naive_bayes.GaussianNB(), "tree": tree.HoeffdingTreeClassifier(), "vote": Vote()}
+    routing = RoutingClassifier(models, seed=seed)
+    assert routing.predict_one({"x": 1.0}) is None
+    routing.learn_one({"x": 1.0}, "a")
+    assert routing.predict_one({"x": 1.0}) == "a"
+
+
 def test_a_real_stream_of_river() -> None:
     models = {"bayes": naive_bayes.GaussianNB(), "tree": tree.HoeffdingTreeClassifier()}
     routing = RoutingClassifier(models, context=Context("age_of_domain"))

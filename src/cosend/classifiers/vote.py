@@ -120,13 +120,13 @@ class Vote:
         weights = [*map(float, facts["weights"])]
         if len(weights) != len(self._weights) or not all(0.0 < weight <= 1.0 for weight in weights):
             raise ValueError(
-                f"a vote must have {len(self._weights)} weights from 0 to 1, got {shown(facts['weights'])}"
+                f"a vote must have {len(self._weights)} weights above 0, up to 1, got {shown(facts['weights'])}"
             )
         self._labels, self._weights = [*facts["labels"]], weights
         for bayes, (unit, counts) in zip(self._bayes, facts["bayes"], strict=True):
-            bayes.unit, bayes.counts = float(unit), {tuple(key): float(count) for *key, count in counts}
+            bayes.unit, bayes.counts = _count(unit, 1.0), {tuple(key): _count(count) for *key, count in counts}
         for table, rows in zip(self._tables, facts["tables"], strict=True):
-            table.rows = {tuple(map(tuple, key)): {label: float(n) for label, n in row} for key, row in rows}
+            table.rows = {tuple(map(tuple, key)): {label: _count(n) for label, n in row} for key, row in rows}
 
 
 class _Bayes:
@@ -194,6 +194,14 @@ def _can_be_counted(label: Label) -> bool:
     except TypeError:
         return False
     return label is not None
+
+
+def _count(value: Any, least: float = 0.0) -> float:
+    """Return a count that was saved, or raise ValueError."""
+    count = float(value)
+    if not least <= count < math.inf:
+        raise ValueError(f"the counts of a vote must be numbers from {least:g} on, got {shown(value)}")
+    return count
 
 
 def _dot(weights: Sequence[float], numbers: Iterable[float]) -> float:

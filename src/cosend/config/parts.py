@@ -44,7 +44,8 @@ def mistake_of(error: ErrorDetails, whole: type[Part]) -> str:
     message = error["msg"].removeprefix("Value error, ")
     what, should, allowed = message.partition(" should ")
     if should and what in ("Input", "String", "List"):
-        message = f"must {allowed}, got {shown(error['input'])}"
+        given = "" if key.startswith("network.") else f", got {shown(error['input'])}"  # a password may be in it
+        message = f"must {allowed.partition(' after validation')[0]}{given}"
     if error["type"] == "missing":
         message = "must be there, and is not"
     if error["type"] == "extra_forbidden":

@@ -304,16 +304,14 @@ class Node:
             worker.give_up_late()
 
     async def _tidy(self) -> None:
-        """Tell peers what happens, leave a snapshot when there is enough for one, and remove what is too old."""
-        if not self.is_ready:
-            return
-        if self.link is not None:
-            self.link.tell(written(traffic_of(self)))
-        if self._snapshot_is_due():
+        """Leave a snapshot when there is enough for one, remove what is too old, and tell peers what happens."""
+        if self.is_ready and self._snapshot_is_due():
             await self.snapshot()
-        if time.monotonic() - self._last_pruned > PRUNE_EVERY_S:
+        if self.is_ready and time.monotonic() - self._last_pruned > PRUNE_EVERY_S:
             self._last_pruned = time.monotonic()
             await self.prune()
+        if self.is_ready and self.link is not None:
+            self.link.tell(written(traffic_of(self)))
 
     def _snapshot_is_due(self) -> bool:
         new = self.commits.position - self._snapshots[1]

@@ -47,7 +47,7 @@ class Pipe:
 
     def __init__(self, node: Node, source: IO[bytes], target: IO[bytes], watch: Watch) -> None:
         self.node, self.source, self.target, self.watch = node, source, target, watch
-        self.lines = self.wrong = self._number = 0
+        self.lines, self.wrong, self._number = 0, 0, 1
         self._read: Queue[bytes | None] = Queue(AHEAD)
 
     async def run(self) -> int:
@@ -86,9 +86,9 @@ class Pipe:
             if line is None:
                 self._read.put(None)  # it is found again
                 break
-            self._number += 1
             if line.strip():
                 lines.append(Line(self._number, _parsed(line)))
+            self._number += line.endswith(b"\n")  # one that is too long comes in parts
         return lines
 
     async def _answers(self, lines: list[Line]) -> list[bytes]:

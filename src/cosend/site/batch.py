@@ -315,9 +315,16 @@ def labelled(ids: list[int], *columns: list[Any]) -> list[list[Any]]:
 
 
 def said_by(site: Site, arm: str, items: Sequence[Any]) -> list[Any]:
-    """Return what a local classifier says of items: nothing is decided, learnt or remembered. A vote hears others."""
-    seen = _ballots(site, arm, items) if arm in site.votes else items
-    return predictions(arm, site.classifiers[arm], seen)
+    """Return what a local classifier says of items: nothing is decided, learnt or remembered.
+
+    A vote hears the others, and says None where nobody has said anything.
+    """
+    if arm not in site.votes:
+        return predictions(arm, site.classifiers[arm], items)
+    return [
+        predictions(arm, site.votes[arm], [ballot])[0] if {*ballot.values()} != {None} else None
+        for ballot in _ballots(site, arm, items)
+    ]
 
 
 def _ballots(site: Site, vote: str, items: Sequence[Any]) -> list[Any]:

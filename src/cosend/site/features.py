@@ -30,7 +30,7 @@ from cosend.core.checks import check_text
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.changing import MOST_FEATURES
 from cosend.core.policy.mixed import EXACT
-from cosend.errors import ContextError, FeatureWarning, in_one_line, levels_to_the_user, listed
+from cosend.errors import ContextError, FeatureWarning, in_one_line, levels_to_the_user
 
 ENOUGH: Final = 128  # items after which a feature is known well enough
 SLICES: Final = 64  # that quantiles cut
@@ -124,9 +124,9 @@ def _as_dict(item: Any) -> Item:
 
 def _warn_of_names(item: Item) -> None:
     """Warn of features whose names are not text; Python shows that once for each line of the user."""
-    wrong = [name for name in item if not isinstance(name, str)]
+    wrong = {type(name).__name__ for name in item if not isinstance(name, str)}
     if wrong:
-        sentence = f"names of features must be text, and others are not looked at: {listed(wrong)}"
+        sentence = f"names of features must be text, and others are not looked at: {', '.join(sorted(wrong))}"
         warnings.warn(sentence, FeatureWarning, stacklevel=levels_to_the_user())
 
 

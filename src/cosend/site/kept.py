@@ -83,7 +83,8 @@ class Kept:
         """Go on from the events that a journal got, for a site of the same name, classifiers, peers and context.
 
         `journal` gets the events from now on. What peers had not been told yet is not in a log, and neither is that a
-        classifier was a vote which is none today: to the votes of today, it was a classifier.
+        classifier was a vote which is none today: to the votes of today, it was a classifier. If a vote is over one
+        that has left, build the site with it and remove it before.
         """
         votes: dict[str, Classifier] = {}
 

@@ -44,7 +44,7 @@ class LabelCheck:
         if self._warned and not self.strict:
             return
         for truth in () if known is None and past.types.issuperset(map(type, truths)) else truths:
-            wrong = _wrong(truth, known, past.kinds - {NO_LABEL})
+            wrong = _wrong(truth, known, past.kinds)
             if wrong is not None:
                 self._complain(truth, wrong)
 
@@ -58,9 +58,9 @@ class LabelCheck:
 
 def _wrong(truth: Any, known: frozenset[Any] | None, kinds: Collection[str]) -> str | None:
     """Say why no arm could have given a label that is true; None if one could."""
-    kind = kind_of(type(truth))
-    if kinds and kind not in kinds:
-        return f"it is {kind}, and the arms say {' or '.join(sorted(kinds))}"
+    kind, given = kind_of(type(truth)), {*kinds} - {NO_LABEL}
+    if given and kind not in kinds:
+        return f"it is {kind}, and the arms say {' or '.join(sorted(given))}"
     try:
         possible = known is None or truth in known
     except TypeError:  # one that cannot be hashed is none of those that are

@@ -237,8 +237,8 @@ class Site(Kept, Trusting, Tallied):
     # Arms that join and leave, pause and resume
 
     def add_classifier(self, name: str, model: Any, cost: float = 0.0) -> None:
-        """Add a local classifier."""
-        classifier = as_classifier(model)
+        """Add a local classifier; a vote begins anew."""
+        classifier = Vote(over=model.over) if isinstance(model, Vote) else as_classifier(model)
         check_vote(self.name, name, classifier, self.classifiers)
         self.learner.arms.check_new(name, cost)
         self.classifiers[name] = classifier  # first: whatever can be chosen must be there, also after Ctrl-C

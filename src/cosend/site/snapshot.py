@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from cosend.classifiers.adapters import check_names
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.state import State
 from cosend.errors import StateError, shown
@@ -100,8 +99,9 @@ def _read_kinds(past: Past, saved: Any, notes: Sequence[Any]) -> None:
     if saved is None:
         past.remember_kinds([label for label, _, _ in notes], [others for _, _, others in notes])
     else:
-        check_names("kinds", saved)
-        past.kinds.update(map(str, saved))
+        if not isinstance(saved, list) or not all(isinstance(kind, str) for kind in saved):
+            raise ValueError(f"kinds of labels must be a list of texts, got {shown(saved)}")
+        past.kinds.update(saved)
 
 
 def check_survives(site: str, value: Any) -> None:
