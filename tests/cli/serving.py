@@ -37,6 +37,14 @@ name = "south"
 name = "any"
 model = "models:any_age"
 """
+ALONE = """
+[[sites]]
+name = "alone"
+[[sites.classifiers]]
+name = "yes"
+model = "always"
+label = 1
+"""
 MODELS = """
 def young(item):
     return "ill" if item["age"] < 30 else "well"

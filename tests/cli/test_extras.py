@@ -14,15 +14,7 @@ from cosend.cli.extras import EXTRAS, SERVER, check_installed, lacking
 from cosend.cli.main import app
 from cosend.errors import CosendError
 from cosend.local import broker
-
-ALWAYS = """
-[[sites]]
-name = "alone"
-[[sites.classifiers]]
-name = "yes"
-model = "always"
-label = 1
-"""
+from tests.cli.serving import ALONE
 
 
 def cosend(*arguments: str | Path) -> Result:
@@ -82,7 +74,7 @@ def test_a_file_that_cannot_be_served_here_is_not_called_ready(
     network: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "network.toml"
-    file.write_text(network + ALWAYS)
+    file.write_text(network + ALONE)
     assert "  cosend serve: ready\n" in cosend("validate", file).stdout
     without(monkeypatch, module)
     said = cosend("validate", file)
@@ -92,7 +84,7 @@ def test_a_file_that_cannot_be_served_here_is_not_called_ready(
 
 def test_a_file_that_names_no_broker_needs_no_nats(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "network.toml"
-    file.write_text(ALWAYS)
+    file.write_text(ALONE)
     without(monkeypatch, "nats")
     assert "  cosend serve: ready\n" in cosend("validate", file).stdout
 

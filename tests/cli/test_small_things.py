@@ -19,15 +19,7 @@ from cosend.cli.main import app
 from cosend.config.policies import build_policy, policy_mistakes
 from cosend.core.policy.policies import POLICIES
 from cosend.errors import CosendError, ScenarioError
-
-ALONE = """
-[[sites]]
-name = "alone"
-[[sites.classifiers]]
-name = "yes"
-model = "always"
-label = 1
-"""
+from tests.cli.serving import ALONE
 
 
 @pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])

@@ -11,6 +11,7 @@ import pytest
 
 from cosend import Context, Vote
 from cosend.river import RoutingClassifier
+from cosend.site.batch import said_by
 
 # Without types, because most of river has none.
 checks: Any = import_module("river.checks")
@@ -126,6 +127,11 @@ def test_before_anything_is_learnt_a_vote_says_nothing_as_models_of_river_do(see
     assert routing.predict_one({"x": 1.0}) is None
     routing.learn_one({"x": 1.0}, "a")
     assert routing.predict_one({"x": 1.0}) == "a"
+
+
+def test_what_is_no_label_is_passed_over_by_a_vote() -> None:
+    routing = RoutingClassifier({"list": lambda _: ["no label"], "a": lambda _: "a", "vote": Vote()})
+    assert said_by(routing.site, "vote", [{"x": 1.0}]) == ["a"]
 
 
 def test_a_real_stream_of_river() -> None:

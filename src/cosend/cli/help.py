@@ -8,33 +8,35 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 
-class _Flowing:
-    """What a command and a group have in common; Typer keeps the line breaks of a docstring, and calls flags bool."""
-
-    help: str | None
+class Command(TyperCommand):
+    """A command."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Show the help."""
         self.help = in_paragraphs(self.help or "")
-        super().format_help(ctx, formatter)  # type: ignore[misc]  # of the class beside this one
+        super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the options and arguments, those of Typer itself too."""
-        found = super().get_params(ctx)  # type: ignore[misc]
-        for each in found:
-            if getattr(each, "is_flag", False) and each.metavar is None:
-                each.metavar = ""
-        return found
+        return without_bool(super().get_params(ctx))
 
 
-class Command(_Flowing, TyperCommand):
-    """A command."""
-
-
-class Group(_Flowing, TyperGroup):
+class Group(TyperGroup):
     """A group of commands."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options and arguments, those of Typer itself too."""
+        return without_bool(super().get_params(ctx))
 
 
 def in_paragraphs(text: str) -> str:
-    """Return a text with each of its paragraphs in one line."""
+    """Return a text with each of its paragraphs in one line: Typer keeps the line breaks of a docstring."""
     return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
+
+
+def without_bool(options: Any) -> Any:
+    """Return options of which flags say nothing of a value: Typer says that they take a truth value."""
+    for each in options:
+        if getattr(each, "is_flag", False) and each.metavar is None:
+            each.metavar = ""
+    return options

@@ -322,7 +322,7 @@ def said_by(site: Site, arm: str, items: Sequence[Any]) -> list[Any]:
     if arm not in site.votes:
         return predictions(arm, site.classifiers[arm], items)
     return [
-        predictions(arm, site.votes[arm], [ballot])[0] if {*ballot.values()} != {None} else None
+        predictions(arm, site.votes[arm], [ballot])[0] if any(said is not None for said in ballot.values()) else None
         for ballot in _ballots(site, arm, items)
     ]
 
