@@ -286,7 +286,8 @@ def test_a_try_of_an_arm_that_a_failed_disk_cuts_short_is_made_again(tmp_path: P
 def test_a_log_that_cannot_be_read_for_a_while_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         async with running(setup_of(), tmp_path) as node:
-            recover, errors = node.store.recover, [sqlite3.OperationalError("disk I/O error"), OSError("no")]
+            recover = node.store.recover
+            errors = [sqlite3.OperationalError("disk I/O error"), OSError("no"), KeyError("what nobody thought of")]
 
             def fails() -> Any:
                 if errors:
