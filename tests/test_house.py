@@ -16,12 +16,6 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
 
-def test_no_source_file_passes_400_lines() -> None:
-    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in SOURCES}
-    assert lengths
-    assert {name: length for name, length in lengths.items() if length > 400} == {}
-
-
 def test_compiled_functions_stand_only_where_a_change_compiles_them_again() -> None:
     package = ROOT / "src" / "cosend"
     decorators = re.compile(r"^@(?:compiled|compiled_apart|entry_point)$", re.MULTILINE)
