@@ -38,8 +38,12 @@ class Answering:
 
     async def call(self, call: Call) -> Answered:
         """Label items with local classifiers."""
-        node = self.node
         self._check()
+        with self.node.deciding.whole_changes():
+            return await self._call(call)
+
+    async def _call(self, call: Call) -> Answered:
+        node = self.node
         questions, unfit = self._described(call)
         answer = _Answer(node, call.caller, questions)
         answer.errors.update(self._withdrawn_before(call) | unfit)
@@ -100,8 +104,13 @@ class Answering:
 
     async def post(self, caller: str, forwards: Sequence[Forward]) -> None:
         """Take labels, or that there will be none; what is not awaited any more was taken before."""
-        node = self.node
         self._check()
+        with self.node.deciding.whole_changes():
+            self._take(caller, forwards)
+        await self.node.commits.done()
+
+    def _take(self, caller: str, forwards: Sequence[Forward]) -> None:
+        node = self.node
         tickets, notes = node.rules.served.of(caller), node.rules.learner.registry.notes
         gone = []
         truths: dict[int, Any] = {}  # by request
@@ -119,7 +128,6 @@ class Answering:
         if gone:
             node.rules.withdraw(list(dict.fromkeys(gone)))
         self._forget_withdrawn()
-        await node.commits.done()
 
     def _forget_withdrawn(self) -> None:
         """Forget what was withdrawn long ago: until then, a call may still come over a connection that was slow."""
@@ -231,10 +239,12 @@ class _Answer:
         def then(start: int, end: int, answers: Answers) -> None:
             nonlocal left
             left -= end - start
-            if self.deciding.is_open and not done.cancelled():
-                self._enter(function, places[start:end], answers)
-            if not left and not done.done():
-                done.set_result(None)
+            try:
+                if self.deciding.is_open and not done.cancelled():
+                    self._enter(function, places[start:end], answers)
+            finally:
+                if not left and not done.done():
+                    done.set_result(None)
 
         ids, items = self.tickets, self.items
         if len(places) < len(items):

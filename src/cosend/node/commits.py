@@ -3,7 +3,7 @@
 While one transaction is being written, in a thread of its own, the events of all that happens meanwhile gather for the
 next. So the busier a site is, the more share a commit. Events that nobody waits for gather too, for a moment: mostly an
 answer follows that somebody does wait for. Once a commit has failed, the state in memory is ahead of the log, and
-nothing here goes on: the site must be made anew from its log.
+nothing here goes on: the site must be rebuilt from its log. An unexpected error anywhere in the site ends the same way.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Commits:
         self._fresh()
         self._busy = self._scheduled = self._lingers = False
         self._error: str | None = None
+        self.written = 0  # transactions that have ended, so that a disk that hangs is noticed
         self._thread = threading.Thread(target=self._write_all, name="commits", daemon=True)
         self._thread.start()
 
@@ -46,6 +47,11 @@ class Commits:
         self._events: list[Event] = []
         self._rows: Rows = {change: [] for change in CHANGES}
         self._waiters: Waiters = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a transaction is being written."""
+        return self._busy
 
     def event(self, event: Event) -> None:
         """Take an event: this is the journal of the rules."""
@@ -118,6 +124,7 @@ class Commits:
 
     def _written(self, waiters: Waiters, error: str | None) -> None:
         self._busy = False
+        self.written += 1
         if error is None:
             _resolve(waiters)
             if self._waiters:
@@ -126,7 +133,12 @@ class Commits:
                 self._linger()
             return
         self.fail(error, waiters)
-        self._broken(error)
+        self._broken(f"its log could not be written ({error})")
+
+    def give_up(self, reason: str) -> None:
+        """Write nothing any more, as after a failed commit: the state in memory cannot be relied on."""
+        self.fail(reason)
+        self._broken(reason)
 
     def fail(self, error: str, waiters: Sequence[tuple[asyncio.Future[Any], Any]] = ()) -> None:
         """Take nothing any more, and tell all who wait that it cannot be known what was written."""

@@ -2,13 +2,16 @@
 
 A cycle takes all items that are there, chooses for them together, and gives them to the models and peers. When one
 answers, its items are done, whatever the others do. An item whose arm has failed is chosen for again without that arm.
+
+Any unexpected error in here ends as a failed commit does: whoever waits is told, and the site is rebuilt from its log.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
 from itertools import chain
@@ -19,7 +22,7 @@ import numpy as np
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY
 from cosend.core.learner.values import AskPeer
-from cosend.errors import CosendError
+from cosend.errors import CosendError, Unavailable, in_one_line
 from cosend.node.arrivals import Arrivals, items_of
 from cosend.node.calls import NO_TIME, Told, why
 from cosend.node.commits import Commits
@@ -39,6 +42,7 @@ from cosend.site.messages import Forward, Lesson, Step
 from cosend.site.past import Codes
 from cosend.site.rules import Rules
 
+LOG: Final = logging.getLogger("cosend.node")
 NONE: Final[frozenset[str]] = frozenset()
 NO_REASONS: Final[dict[str, str]] = {}
 TURNS: Final = 3  # of the loop until the others are chosen for: by then calls to peers have left
@@ -69,6 +73,7 @@ class Deciding:
         self._asks: dict[str, list[tuple[Flight, Told]]] = {}  # by peer: items that need to know what it would tell
         self._told: list[tuple[Flight, Told]] = []  # items of which it is known now
         self._scheduled = self._closed = False
+        self.heard = 0  # answers of models and peers, so that a site that does not move is noticed
         self.beside = Beside(rules, workers, self.breakers, counts, self.predict, self.worked)
         self._models = {arm: worker.classifier for arm, worker in workers.items()}
         self._learning = [arm for arm, model in self._models.items() if model.learns and arm not in self.beside.votes]
@@ -92,8 +97,11 @@ class Deciding:
     def _turn(self, left: int) -> None:
         if left:
             self._loop.call_soon(self._turn, left - 1)
-        else:
+            return
+        try:
             self._cycle()
+        except Exception as error:  # half of it is done, and nobody knows which half
+            self.fail(error)
 
     def _cycle(self) -> None:
         """Choose for all that is there, and let models label it."""
@@ -125,7 +133,8 @@ class Deciding:
         if arm in self.workers:
             self.beside.label(arm, flights.ids, flights.items, then)
         else:
-            self.peers.calls.call(arm, flights, self.beside.when_scored(arm, flights.ids, flights.items, then))
+            scored = self.beside.when_scored(arm, flights.ids, flights.items, then)
+            self.peers.calls.call(arm, flights, partial(self._hear, scored))
 
     def _choose_new(self, requests: list[Request], columns: list[Column], uses: Uses) -> None:
         owners = [request for request in requests for _ in request.items]
@@ -255,10 +264,18 @@ class Deciding:
 
         def done(start: int, end: int, answers: Answers) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                self._loop.call_soon_threadsafe(then, start, end, answers)
+                self._loop.call_soon_threadsafe(self._hear, then, start, end, answers)
 
         # Copies: a model may change what it is given, and others see the same item, after it or beside it.
         self.workers[arm].predict(copies(items), done)
+
+    def _hear(self, then: Callable[[int, int, Answers], None], start: int, end: int, answers: Answers) -> None:
+        """Hear what a model or a peer has said."""
+        self.heard += 1
+        try:
+            then(start, end, answers)
+        except Exception as error:  # half of it is entered, and nobody knows which half
+            self.fail(error)
 
     def _answered(self, arm: str, cost: float, flown: Flights, start: int, end: int, answers: Answers) -> None:
         """Enter what an arm has answered, and choose again where it has failed."""
@@ -345,10 +362,29 @@ class Deciding:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self.counts.failed, arm, 1, "lesson", str(failure))
 
+    # When something goes wrong
+
     @property
     def is_open(self) -> bool:
         """Whether anything may still be entered."""
         return not self._closed
+
+    def fail(self, error: Exception) -> None:
+        """Give up after an unexpected error, as after a failed commit: the state may be ahead of the log."""
+        if self.is_open:
+            LOG.error("an unexpected error", exc_info=error)
+            self.commits.give_up(f"an unexpected error ({in_one_line(error)})")
+
+    @contextmanager
+    def whole_changes(self) -> Iterator[None]:
+        """Give up if an error leaves a change of the state half done; one found by a check, before it, does not."""
+        try:
+            yield
+        except Exception as error:
+            if not self.rules.is_behind:
+                raise
+            self.fail(error)
+            raise Unavailable(f"nothing is promised: an unexpected error ({in_one_line(error)})") from error
 
     def close(self, reason: str) -> None:
         """Take nothing any more, and tell all who wait."""

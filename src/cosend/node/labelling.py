@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from cosend.core.kernel.bookkeeping import TAUGHT
-from cosend.errors import LabelError, Unavailable, shown
+from cosend.errors import LabelError, Unavailable, in_one_line, shown
 from cosend.node.deciding import Deciding
 from cosend.node.labels import LABELS, are_labels, is_label
 from cosend.site.label_check import all_labels
@@ -76,10 +76,15 @@ class Labelling:
 
     def _learn_all(self, requests: list[Request]) -> None:
         """Learn labels together, or each request by itself if there is something wrong with any of them."""
+        before = self.deciding.commits.position
         try:
             self._learn(requests)
-        except Exception as error:  # whatever it is, it is for the one who gave the label
-            if len(requests) > 1:
+        except Exception as error:  # whatever it is, it is for the one who gave the label, unless something has changed
+            if self.rules.is_behind or self.deciding.commits.position != before:
+                self.deciding.fail(error)
+                for request in requests:
+                    _fail(request, Unavailable(f"nothing is promised: an unexpected error ({in_one_line(error)})"))
+            elif len(requests) > 1:
                 for request in requests:
                     self._learn_all([request])
             else:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final
 
+from cosend.errors import CosendError
+
 STALLED_S: Final = 0.01  # of one visit: then another thread goes on with the others
 
 
@@ -24,11 +26,17 @@ class Lane:
         self._thread: threading.Thread | None = None
         self._since = 0.0  # when the visit began that goes on, 0 between visits
 
-    def visit(self, visit: Callable[[], None]) -> None:
-        """Have a visit made soon, in the thread."""
-        if self._thread is None:
-            self._start()
+    def begin(self) -> None:
+        """Start the thread; raises if that is not possible."""
+        if self._thread is None and not self._start():
+            raise CosendError("models cannot be run: the system starts no more threads")
+
+    def visit(self, visit: Callable[[], None]) -> bool:
+        """Have a visit made soon, in the thread; returns whether there is a thread."""
+        if (self._thread is None or not self._thread.is_alive()) and not self._start():
+            return False
         self._visits.put(visit)
+        return True
 
     @property
     def is_stalled(self) -> bool:
@@ -39,12 +47,20 @@ class Lane:
     def look(self) -> None:
         """Let another thread go on if this one does not come back; its last visit ends whenever it does."""
         if self.is_stalled:
-            self._since = 0.0
+            since, self._since = self._since, 0.0
+            if not self._start():
+                self._since = since  # the next time, unless it comes back before
+        elif not self._visits.empty() and self._thread is not None and not self._thread.is_alive():
             self._start()
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Start a thread in place of the one that there is; returns whether the system has let us."""
+        before = self._thread
         self._thread = threading.Thread(target=self._run, name="quick models", daemon=True)
-        self._thread.start()
+        if not started(self._thread):
+            self._thread = before
+            return False
+        return True
 
     def _run(self) -> None:
         while (visit := self._visits.get()) is not None:
@@ -58,3 +74,12 @@ class Lane:
         """Let the thread end when it has nothing left to do."""
         if self._thread is not None:
             self._visits.put(None)
+
+
+def started(thread: threading.Thread) -> bool:
+    """Start a thread; returns whether there is one, because systems have limits."""
+    try:
+        thread.start()
+    except RuntimeError:  # "can't start new thread": later there may be room for it
+        return False
+    return True

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from cosend.classifiers.elsewhere import RunsElsewhere
-from cosend.errors import ArmError, CosendError, Unavailable, in_one_line
+from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
 from cosend.links.link import Announcement, Change, Link
 from cosend.node.answering import Answering
 from cosend.node.breaker import Breakers
@@ -36,6 +36,7 @@ from cosend.node.peers import Peers
 from cosend.node.setup import LIMIT_S, THREADS, Setup
 from cosend.node.store import COSTS, Recovered, Store, pickled
 from cosend.node.traffic import traffic_of, written
+from cosend.node.watchdog import STUCK_S, LoopWatch, Standstill
 from cosend.node.workers import Worker
 from cosend.site.events import ModeChanged
 from cosend.site.recovery import prune
@@ -76,7 +77,9 @@ class Node:
         self._last_snapshot = self._last_pruned = time.monotonic()
         if link is not None:
             link.listen(self._heard)
-        self._rebuilding = False
+        self._rebuilding = self._stopping = False
+        self._loop_watch: LoopWatch | None = None
+        self._decisions, self._writes = Standstill(), Standstill()
 
     # Starting and stopping
 
@@ -94,8 +97,10 @@ class Node:
         gc.freeze()  # what is here stays: a collection need not look at it again
         self._go_on()
         LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
+        self._loop_watch = LoopWatch()
         self._do(self._every(TICK_S, self._give_up_late))
         self._do(self._every(TIDY_S, self._tidy))
+        self._do(self._every(TIDY_S, self._look_for_standstill))
         await self.crew.start()
         if self.link is not None:
             await self._join(self.link)
@@ -115,7 +120,8 @@ class Node:
 
     def _heard(self, change: Change) -> None:
         if self.is_ready:
-            self.peers.heard(change)
+            with self.deciding.whole_changes():
+                self.peers.heard(change)
 
     def _begin(self, recovered: Recovered) -> None:
         """Go on with a site as its folder has it."""
@@ -128,6 +134,9 @@ class Node:
             rules = self.setup.new_rules(self.commits.event)
         self.rules = rules
         self.workers = {arm: self._worker(arm, model) for arm, model in recovered.classifiers.items()}
+        self.lane.begin()
+        for worker in self.workers.values():
+            worker.begin()
         outbox = Outbox(self.setup.name, self.commits, self.store.index.outbox())
         posting = Posting(outbox, self.commits, self.link, self._do)
         calls = Calls(self.setup.name, self.link, self.commits, self._do)
@@ -177,7 +186,7 @@ class Node:
         """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
         if not hasattr(self, "deciding"):  # it never started
             return
-        self._not_ready = "it is stopping"
+        self._not_ready, self._stopping = "it is stopping", True
         until = time.monotonic() + patience_s
         while self.deciding.requests.in_flight and time.monotonic() < until:
             await asyncio.sleep(0.01)
@@ -197,6 +206,8 @@ class Node:
         for worker in self.workers.values():
             worker.close()
         self.lane.close()
+        if self._loop_watch is not None:
+            self._loop_watch.close()
         await asyncio.to_thread(self.commits.close)
         self.store.close()
 
@@ -208,8 +219,8 @@ class Node:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, Unavailable):  # that the disk has failed was said already
-            LOG.error("something failed in the background", extra={"reason": in_one_line(error)})
+        if isinstance(error, Exception) and not isinstance(error, Unavailable):  # else the site has given up already
+            self.deciding.fail(error)
 
     # What clients call
 
@@ -262,10 +273,11 @@ class Node:
         """Change what an arm costs, or whether it may be chosen."""
         self.check_ready()
         self.rules.learner.arms.number(arm)  # raises if there is none
-        if cost is not None:
-            self.rules.set_cost(arm, cost)
-        if paused is not None:
-            (self.rules.pause if paused else self.rules.resume)(arm)
+        with self.deciding.whole_changes():
+            if cost is not None:
+                self.rules.set_cost(arm, cost)
+            if paused is not None:
+                (self.rules.pause if paused else self.rules.resume)(arm)
         await self.commits.done()
 
     async def set_mode(self, mode: Mode, classifier: str = "") -> None:
@@ -299,9 +311,26 @@ class Node:
 
     async def _give_up_late(self) -> None:
         """Give up calls of models that take too long."""
+        if self._loop_watch is not None:
+            self._loop_watch.beat()
         self.lane.look()
         for worker in self.workers.values():
             worker.give_up_late()
+
+    async def _look_for_standstill(self) -> None:
+        """Give up if nothing moves though somebody waits, or if a change was not finished."""
+        if not self.is_ready:
+            return
+        setup, deciding, commits = self.setup, self.deciding, self.commits
+        longest_s = max(setup.deadline_s, LIMIT_S, *setup.limits_s.values())
+        decisions_s = self._decisions.seconds(deciding.heard, awaited=deciding.requests.in_flight > 0)
+        writes_s = self._writes.seconds(commits.written, awaited=commits.is_busy)
+        if self.rules.is_behind:
+            deciding.fail(StateError("a change of the state was not finished"))
+        elif decisions_s > STUCK_S + longest_s:
+            deciding.fail(StateError(f"items wait, and no model or peer has answered for {decisions_s:.0f} s"))
+        elif writes_s > STUCK_S:
+            deciding.fail(StateError(f"the disk has not written a transaction for {writes_s:.0f} s"))
 
     async def _tidy(self) -> None:
         """Leave a snapshot when there is enough for one, remove what is too old, and tell peers what happens."""
@@ -363,14 +392,14 @@ class Node:
         if before > max(1, self.store.log.oldest):
             prune(self.store.log, before)
 
-    # When the disk has failed
+    # When the disk has failed, or something that nobody expected
 
-    def _broken(self, error: str) -> None:
-        """Stop answering: memory is ahead of the log. Start again from the log, as soon as that works."""
-        self._not_ready = f"its log could not be written ({error}); it starts again from there"
-        LOG.error("the log could not be written", extra={"reason": error})
+    def _broken(self, reason: str) -> None:
+        """Stop answering: memory is ahead of the log. Rebuild the site from the log, as soon as that works."""
+        self._not_ready = f"{reason}; it is being rebuilt from its log"
+        LOG.error("the site cannot go on, and is rebuilt from its log", extra={"reason": reason})
         self.deciding.close(self._not_ready)
-        if not self._rebuilding:
+        if not self._rebuilding and not self._stopping:
             self._rebuilding = True
             self._do(self._rebuild())
 
@@ -380,18 +409,19 @@ class Node:
             await asyncio.sleep(rest_s)
             rest_s = min(LONGEST_REST_S, 2 * rest_s)
             try:
-                self.store.log.probe()
+                await asyncio.to_thread(self.commits.close)  # what it is writing belongs to the log
+                await asyncio.to_thread(self.store.log.probe)
                 recovered = await asyncio.to_thread(self.store.recover)
-                await asyncio.to_thread(self.commits.close)
                 for worker in self.workers.values():
                     worker.close()
                 self._begin(recovered)
                 await self.commits.done()
             except Exception as error:  # whatever it is, nothing goes on without
-                LOG.error("the site could not be started again from its log", extra={"reason": in_one_line(error)})
+                LOG.error("the site could not be rebuilt from its log", extra={"reason": in_one_line(error)})
+                self.commits.fail("the site could not be rebuilt")  # what a half rebuilt site says is not written
                 continue
             self.counts.rebuilt += 1
             self._rebuilding = False
             self._go_on()
-            LOG.info("the site has started again from its log")
+            LOG.info("the site is rebuilt from its log")
             return

@@ -3,6 +3,8 @@
 A model that learns has one thread: what it is asked and taught reaches it in the order in which it was written down. A
 model that takes longer than its limit has failed that call. Its thread cannot be ended, so another takes its place, but
 for a model that learns, which nobody else may touch before it is back. Models that are quick share a thread (`Lane`).
+The first thread of a model is there before anything is asked. While the system lets us start no more, what waits is
+done by those there are; if all of them hang, it waits for one as long as a call of the model may take.
 
 Threads are daemons: a model that hangs does not keep the process from ending, as those of `concurrent.futures` would.
 """
@@ -19,7 +21,7 @@ from typing import Any, Final, Literal
 
 from cosend.classifiers.adapters import Classifier, predictions
 from cosend.errors import ClassifierError, CosendError, in_one_line
-from cosend.node.lane import STALLED_S, Lane
+from cosend.node.lane import STALLED_S, Lane, started
 from cosend.node.lessons import taught
 from cosend.site.batch import replies_alone
 from cosend.site.messages import Reply
@@ -86,7 +88,15 @@ class Worker:
     _expected: int = 0  # visits that have not begun
     _started: int = 0
     _stuck: int = 0
+    _missing: int = 0  # threads that were to replace others, and could not be started
+    _threadless_since: float = 0.0  # when a thread could not be started, 0 if the last one could
     _closed: bool = False
+
+    def begin(self) -> None:
+        """Start the first thread; raises if that is not possible."""
+        with self._changed:
+            if self.threads and not self._started and not self._start():
+                raise CosendError(f"classifier {self.name!r} cannot be run: the system starts no more threads")
 
     def predict(self, items: Sequence[Any], done: Callable[[int, int, Answers], None]) -> None:
         """Let the model label items; `done` hears of it for some of them at a time.
@@ -142,11 +152,12 @@ class Worker:
 
     def _wake_any(self) -> None:
         """Have what is done in no time done: by the thread that quick models share, if it does not hang."""
-        if self.lane is None or self.threads < 2 or self.lane.is_stalled:
-            self._wake()
-        else:
+        if self.lane is not None and self.threads > 1 and not self.lane.is_stalled:
             self._expected += 1
-            self.lane.visit(self._visit)
+            if self.lane.visit(self._visit):
+                return
+            self._expected -= 1
+        self._wake()
 
     def _visit(self) -> None:
         """Do all that waits, in a thread that is not the model's own."""
@@ -166,22 +177,30 @@ class Worker:
 
     def _wake(self) -> None:
         """Have one more thread do what waits."""
-        if not self._idle and self._started < self.threads:
-            self._start()
+        if not self._idle and self._started < self.threads + self._missing and self._start():
+            self._missing = max(0, self._missing - 1)
         if self._idle > self._woken:
             self._woken += 1
             self._wakes.put(None)
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Start a thread; returns whether that was possible. If not, `give_up_late` tries it again soon."""
         self._started += 1
-        threading.Thread(target=self._run, name=f"model {self.name}", daemon=True).start()
+        if started(threading.Thread(target=self._run, name=f"model {self.name}", daemon=True)):
+            self._threadless_since = 0.0
+            return True
+        self._started -= 1
+        self._threadless_since = self._threadless_since or time.monotonic()
+        return False
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
             if not self._do(job) and not self._learns:  # the one thread of a model that learns was not replaced
                 with self._changed:
-                    self._started -= 1
-                return
+                    if not self._missing:
+                        self._started -= 1
+                        return
+                    self._missing -= 1  # this one was not replaced either
 
     def _do(self, job: Job) -> bool:
         """Do a job, and tell who waits; returns whether it was not given up meanwhile."""
@@ -247,7 +266,7 @@ class Worker:
 
     def give_up_late(self) -> None:
         """Fail the predictions that take longer than the limit, and what waits behind them if no thread is left."""
-        now, given_up = time.monotonic(), list[Job]()
+        now, given_up, threadless = time.monotonic(), list[Job](), list[Job]()
         with self._changed:
             if self._jobs:  # whoever should have done it in no time hangs
                 self._wake()
@@ -257,13 +276,22 @@ class Worker:
                     given_up.append(job)
                     self._stuck += 1
                     if not self._learns and not job.by_visit and self._stuck <= MOST_STUCK:
-                        self._start()
+                        self._missing += not self._start()
             if self._learns and any(now - job.started > self.limit_s for job in self._running):
                 given_up += self._take_waiting()  # behind a lesson too: it goes on, they do not wait for it
             elif self._stuck > MOST_STUCK:
                 given_up += self._take_waiting()
+            elif self._threadless_since and now - self._threadless_since > self.limit_s and not self._has_threads:
+                threadless = self._take_waiting()
         for job in given_up:
             job.done(TooSlow(f"classifier {self.name!r} took longer than {self.limit_s:g} s"))
+        for job in threadless:
+            job.done(CosendError(f"classifier {self.name!r} could not be asked: no thread can be started"))
+
+    @property
+    def _has_threads(self) -> bool:
+        """Whether any thread of its own does not hang."""
+        return self._started > sum(job.is_over and not job.by_visit for job in self._running)
 
     def _take_waiting(self) -> list[Job]:
         """Take all predictions off the queue; lessons stay, they must not be lost."""

@@ -79,6 +79,11 @@ class Transitions:
         self.learner.registry.notes.update(answers)
         self.past.remember_kinds(labels, others)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the journal is behind the state, because a change was interrupted before it was written."""
+        return self._unwritten
+
     def check_written(self) -> None:
         """Raise if the journal is behind the state."""
         if self._unwritten:
