@@ -10,8 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.classifiers.adapters import Classifier
+from cosend.core.kernel.ledger import grown, row_for
+from cosend.core.kernel.partition import first_bad_axis, slice_of
+from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
-from cosend.core.learner.values import ScoreLocal
+from cosend.core.learner.values import LabelledData, ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.site.context import Axis, Context
 from cosend.site.events import Event
@@ -25,6 +28,7 @@ LIMIT_S: Final = 1.0
 THREADS: Final = 4
 DAY_S: Final = 86_400.0
 PEER: Final = "\0"  # no peer has this name
+MANY: Final = 100  # items: more than what waits has room for at first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +80,10 @@ class Setup:
         return self.peers[arm][0] if arm in self.peers else self.costs.get(arm, 0.0)
 
     def warm_up(self) -> None:
-        """Have everything compiled that decisions, labels and a start after a crash need, so that none waits for it."""
+        """Have everything compiled and loaded that a running site may need, so that nothing is read from a file later.
+
+        A site that has used up its open files must still be able to decide.
+        """
         _try_out(self.new_rules(None))
         log: list[Event] = []
         two = {"a model": 0.0, "another": 0.0}
@@ -98,7 +105,15 @@ class Setup:
 
 
 def _try_out(rules: Rules) -> None:
-    """Let rules do all that they do."""
+    """Let rules do all that they do, often and seldom."""
+    _decide(rules)
+    _grow(rules)
+    _look_inside(rules.learner)
+    _change_arms(rules)
+    _learn_features(rules.learner)
+
+
+def _decide(rules: Rules) -> None:
     own, dimensions = next(iter(rules.learner.arms.own)), rules.learner.dimensions
     for count in (1, 2):
         points = np.zeros((count, dimensions))
@@ -109,6 +124,49 @@ def _try_out(rules: Rules) -> None:
         rules.complete(ids, [None] * len(ids))
         rules.settle(ids, [None] * len(ids), [0.0] * len(ids), others=_all_but(step.arms, rules))
         _answer_a_peer(rules, (0.0,) * dimensions, count)
+
+
+def _grow(rules: Rules) -> None:
+    """Let more wait than there is room for, and let there be more cells."""
+    learner = rules.learner
+    step = rules.choose(np.zeros((MANY, learner.dimensions)))
+    learner.memory.use(grown(learner.ledger))
+    rules.complete([*range(step.first, step.first + MANY)], [None] * MANY)
+    row_for(learner.ledger, slice_of(0.5, 2))
+    learner.registry.may_overflow(MANY, learner.arrivals)
+
+
+def _look_inside(learner: Learner) -> None:
+    """Do what people who look at a site make it do, and a start from a snapshot."""
+    point = np.zeros(learner.dimensions)
+    first_bad_axis(point, learner.categories, learner.policy.mixes)
+    if learner.policy.mixes:
+        learner.explain(point)
+    else:
+        first_bad_axis(point, learner.categories, False)
+    learner.cells()
+    learner.views()
+    learner.last_id in learner.registry  # noqa: B015 - to have it loaded
+    Learner.from_state(learner.state())
+
+
+def _change_arms(rules: Rules) -> None:
+    """Let a peer come, tell what it knows, and go with all that waits for it; the same with a classifier."""
+    point, own = np.zeros((1, rules.learner.dimensions)), [*rules.learner.arms.own]
+    rules.add_peer(PEER, 0.0, 1)
+    rules.choose(point, told={PEER: LabelledData(1, 1)})
+    rules.choose(point, told={PEER: LabelledData(1, 1)}, without=own)
+    rules.remove(PEER)
+    rules.add_local(PEER, 0.0)
+    rules.choose(point, without=own)
+    rules.remove(PEER)
+
+
+def _learn_features(learner: Learner) -> None:
+    """Let features be found, some of which never change and then do."""
+    if learner.policy.mixes:
+        learner.add_axes(0, 2, [])
+        learner.add_axes(2, 0, [0.5])
 
 
 def _all_but(arms: Sequence[str], rules: Rules) -> list[dict[str, float]]:
