@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -103,6 +104,7 @@ def serve(
             pages = Pages(node, allowed)
             console.print(f"dashboard: {address.url}/dashboard/")
         server.serve(node, address, allowed, pages)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: one Ctrl-C more must not end it with a traceback
 
 
 def store_of(file: Path, store: Path | None, site: str) -> Path:

@@ -77,7 +77,7 @@ class Node:
         self._last_snapshot = self._last_pruned = time.monotonic()
         if link is not None:
             link.listen(self._heard)
-        self._rebuilding = self._stopping = False
+        self._rebuilding = self._stopping = self._hurried = False
         self._loop_watch: LoopWatch | None = None
         self._decisions, self._writes = Standstill(), Standstill()
 
@@ -182,13 +182,17 @@ class Node:
         if self.deciding.observer not in setup.classifiers and self.deciding.observer is not None:
             self._set_mode("apply", "")
 
+    def hurry(self) -> None:
+        """Wait for nobody any more when the site stops."""
+        self._hurried = True
+
     async def stop(self, patience_s: float = 5.0) -> None:
         """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
         if not hasattr(self, "deciding"):  # it never started
             return
         self._not_ready, self._stopping = "it is stopping", True
         until = time.monotonic() + patience_s
-        while self.deciding.requests.in_flight and time.monotonic() < until:
+        while self.deciding.requests.in_flight and time.monotonic() < until and not self._hurried:
             await asyncio.sleep(0.01)
         with suppress(CosendError, TimeoutError):  # who is answered waits for the disk
             await asyncio.wait_for(self.commits.done(), patience_s)

@@ -4,6 +4,9 @@ uvicorn waits as long as a client likes for the head of a request, and keeps wha
 connections and says nothing, or half a word, would hold all those there may be; one whose headers never end would fill
 the memory. What comes after the head is limited by `service/bodies.py`.
 
+More clients than there may be are told to come back later, and let go at once: connections that say nothing must not
+use up the files that the process may open.
+
 It also writes the head of a reply alone, which costs as much as writing all of it. Here the head waits for the body.
 """
 
@@ -15,6 +18,11 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_S: Final = 10.0
+FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\n"
+    b"Connection: close\r\nContent-Length: 107\r\n\r\n"
+    b'{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"too many clients are connected"}'
+)
 GO_ON: Final = b"HTTP/1.1 100"  # no reply yet: the client may send its body
 LONGEST_HEAD: Final = 2**16  # bytes of the first line and all headers
 
@@ -29,7 +37,12 @@ class Connection(HttpToolsProtocol):
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Begin to wait for a request."""
+        """Begin to wait for a request, unless too many clients are connected."""
+        if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency - 1:
+            self.transport = transport
+            transport.write(FULL)
+            transport.close()
+            return
         super().connection_made(transport)
         self._patience = self.loop.call_later(HEAD_S, self._give_up)
 

@@ -5,6 +5,7 @@ For a request of one item, these layers cost more than the decision, its log and
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any, Final
@@ -41,10 +42,15 @@ class HotRoutes:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] != "http" or scope["path"] not in self._routes:
-            await self.rest(scope, receive, send)
-            return
+        """Answer a request; one that is cancelled, because the process ends at once, is no error."""
+        is_hot = scope["type"] == "http" and scope["path"] in self._routes
+        try:
+            await (self._answer if is_hot else self.rest)(scope, receive, send)
+        except asyncio.CancelledError:
+            if is_hot:  # nothing of its reply was sent yet
+                await problem(503, "the site is stopping")(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             await problem(405, "this route takes POST", {"Allow": "POST"})(scope, receive, send)
             return

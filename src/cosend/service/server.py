@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 import ipaddress
+import os
+import signal
 import socket
 import ssl
 import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -29,6 +33,8 @@ COLLECT_AFTER: Final = (
 )  # looking at all that waits for its label more often would cost a tenth of the time
 SHUTDOWN_S: Final = 10
 MOST_CONNECTIONS: Final = 4_096
+MOST_FILES: Final = 2**16  # open files that a process asks for: each costs the system something
+SPARE_FILES: Final = 128  # that connections leave to the log, snapshots, models and peers
 LONGEST_WORDS: Final = 2**16  # bytes of a message from a page
 
 
@@ -77,6 +83,7 @@ def is_loopback(host: str) -> bool:
 def serve(node: Node, address: Address, tokens: Tokens, pages: Pages | None = None) -> None:
     """Serve a site until the process is told to stop, with pages for people or without; raises if it cannot start."""
     listener = _bound(address)
+    raise_file_limit()
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(*COLLECT_AFTER)
     errors: list[Exception] = []
@@ -86,15 +93,73 @@ def serve(node: Node, address: Address, tokens: Tokens, pages: Pages | None = No
         server.should_exit = True
 
     app = build_app(node, tokens, failed, pages)
-    server = uvicorn.Server(config_of(app, address, with_pages=pages is not None))
-    with listener, suppress(KeyboardInterrupt):  # Ctrl-C is how a service ends, not a failure
+    server = Server(config_of(app, address, with_pages=pages is not None), node)
+    with listener, suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
     for error in errors:
         raise error
 
 
+class Server(uvicorn.Server):
+    """A server that Ctrl-C ends: that is how a service ends, and no failure.
+
+    Pressed once, it lets requests end first; pressed again, it waits for none, and leaves what the site knows in order
+    all the same; pressed a third time, the process is gone. uvicorn would leave it to whoever cancels its tasks to end
+    the site, and raise every signal once more.
+    """
+
+    def __init__(self, config: uvicorn.Config, node: Node) -> None:
+        super().__init__(config)
+        self._node, self._interrupted = node, 0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end, or go on with it faster."""
+        super().handle_exit(sig, frame)
+        if sig == signal.SIGINT:
+            self._captured_signals.remove(sig)
+            self._interrupted += 1
+        if self.force_exit:
+            self._node.hurry()
+        if self._interrupted > 2:
+            os._exit(130)  # as a shell says it of a process that Ctrl-C has ended
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End: the connections, the requests, and then the site."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            for task in self.server_state.tasks:
+                task.cancel()
+            await self.lifespan.shutdown()
+
+
+def file_limit() -> int:
+    """Return how many files this process may have open at once."""
+    with suppress(ImportError, OSError, ValueError):  # not every system has limits
+        resource: Any = import_module("resource")
+        limit: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return MOST_FILES if limit == resource.RLIM_INFINITY else limit
+    return MOST_FILES
+
+
+def raise_file_limit() -> None:
+    """Let this process have as many files open as it may: every connection is one."""
+    with suppress(ImportError, OSError, ValueError):  # not every system has limits, or lets us change them
+        resource: Any = import_module("resource")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def most_connections(files: int) -> int:
+    """Return how many clients may be connected at once if so many files may be open."""
+    return min(MOST_CONNECTIONS, max(files // 4, files - SPARE_FILES))
+
+
 def config_of(app: ASGIApp, address: Address, *, with_pages: bool = False) -> uvicorn.Config:
     """Return how uvicorn serves a site; only pages need web sockets, and these carry a few words towards the site."""
+    files = file_limit()
+    connections = most_connections(files)
     return uvicorn.Config(
         app,
         http=Connection,
@@ -106,7 +171,8 @@ def config_of(app: ASGIApp, address: Address, *, with_pages: bool = False) -> uv
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
         timeout_graceful_shutdown=SHUTDOWN_S,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=connections + 1,  # `Connection` lets in one less, so that all who are in are served
+        backlog=min(2_048, max(8, (files - connections) // 2)),  # as many may be accepted before any is refused
         server_header=False,
         proxy_headers=False,  # nobody here asks where a request comes from
         lifespan="on",
