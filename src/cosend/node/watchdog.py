@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import threading
@@ -35,7 +36,8 @@ class LoopWatch:
     """
 
     def __init__(self) -> None:
-        self._loop_thread, self._last = threading.get_ident(), time.monotonic()
+        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
+        self._last = time.monotonic()
         self._ended = threading.Event()
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
@@ -49,7 +51,7 @@ class LoopWatch:
 
     def _watch(self) -> None:
         said = 0.0  # the beat after which the loop was held, when that was said
-        while not self._ended.wait(HELD_S / 4):
+        while not self._ended.wait(HELD_S / 4) and not self._loop.is_closed():
             last = self._last
             if said and last != said:
                 LOG.warning("the event loop moves again", extra={"held_s": round(last - said, 1)})

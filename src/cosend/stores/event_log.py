@@ -9,11 +9,13 @@ events. Every event carries a checksum, because SQLite has none. `remove` drops 
 what the log is of.
 
 A log is made under another name and then renamed, so one that is there is always a whole one: nothing that cannot be
-read is ever taken for a new log and written over.
+read is ever taken for a new log and written over. What SQLite would forget of a damaged WAL is found out before
+(`stores/wal.py`).
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sqlite3
@@ -33,8 +35,10 @@ from cosend.core.checks import check_path, check_text, check_whole
 from cosend.errors import StateError
 from cosend.stores.log_index import BY_WIDTH, Change, Statement
 from cosend.stores.log_index import SCHEMA as INDEX
+from cosend.stores.wal import damage_of
 from cosend.stores.whole_file import sync_folder
 
+LOG: Final = logging.getLogger("cosend.stores")
 FILE: Final = "events.sqlite"
 VERSION: Final = 2
 MARK: Final = 0x636F7364  # "cosd": tells our files from other SQLite files
@@ -86,6 +90,7 @@ class EventLog:
         """Open the file for reading first: what is damaged must not be touched, and SQLite tidies up when it writes."""
         with _told(self.file, "cannot be opened"):
             _check_ours(self.file)
+            _check_wal(self.file, durable=self._durable)
             with closing(_connected(self.file, "ro")) as connection:
                 self.identity = _checked_identity(self.file, connection, self.site)[1]
             self._connection = _connected(self.file, "rw")
@@ -93,10 +98,15 @@ class EventLog:
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}")
                 self._connection.execute(f"PRAGMA journal_size_limit = {LONGEST_WAL}")
                 self._connection.executescript(f"DROP INDEX IF EXISTS decided; {BY_WIDTH}")  # logs had another one
+                self._empty_wal()
                 self._find_ends()
             except BaseException:
                 self._connection.close()
                 raise
+
+    def _empty_wal(self) -> None:
+        """Begin with an empty WAL: in one that goes on, what a crash has left could be taken for damage later."""
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _find_ends(self) -> None:
         """Find out which events there are."""
@@ -138,6 +148,8 @@ class EventLog:
         """Raise if nothing can be written now."""
         with self._guard:
             self._write([("UPDATE about SET oldest = oldest", ())])
+            with _told(self.file, "cannot be written"):
+                self._empty_wal()
 
     def reader(self) -> sqlite3.Connection:
         """Return a connection that only reads, and waits for no writer; whoever takes it closes it."""
@@ -244,6 +256,8 @@ class LogReader(EventLog):
     def _open(self) -> None:
         with _told(self.file, "cannot be opened"):
             _check_ours(self.file)
+            if not self.runs:
+                _check_wal(self.file, durable=True)
             self._connection = self._closing.enter_context(closing(_connected(*self._readable())))
             self._connection.execute("BEGIN")  # what is read is of one moment, whatever a site that runs does meanwhile
             self.site, self.identity = _checked_identity(self.file, self._connection, None)
@@ -335,6 +349,27 @@ def _check_ours(file: Path) -> None:
     version = int.from_bytes(head[60:64])
     if version != VERSION:
         raise StateError(f"{file}: has version {version} of the log; this cosend reads version {VERSION}")
+
+
+def _check_wal(file: Path, *, durable: bool) -> None:
+    """Raise if SQLite would forget transactions that were on the disk, because the WAL is damaged before them.
+
+    Where nobody has waited for the disk, a power cut may leave the same, and it is only said.
+    """
+    wal = file.with_name(f"{file.name}-wal")
+    if not wal.exists():
+        return
+    with file.open("rb") as opened:
+        page = int.from_bytes(opened.read(18)[16:])
+    damage = damage_of(wal, 65_536 if page == 1 else page)
+    if damage is None:
+        return
+    where = f"frame {damage.frame}" if damage.frame else "the header"
+    found = f"{wal}: damaged, {where} is not what was written, and {damage.frames} frames behind it would be forgotten"
+    if durable:
+        go_on = f"`truncate -s {damage.whole} {wal}`" if damage.frame else "removing the file"
+        raise StateError(f"{found}; restore the folder from a backup, or go on without them after {go_on}")
+    LOG.warning(found)
 
 
 def _about(site: str, identity: str, oldest: int) -> tuple[str, str, int, bytes]:
