@@ -201,7 +201,10 @@ class Deciding:
         owners, places, items, reasons = flown
         flights = Flights(owners, places, items, ids, *made, reasons)
         for arm, rows in step.uses().items():
-            uses[arm] = uses[arm].with_others(flights.at(rows)) if arm in uses else flights.at(rows)
+            used = flights.at(rows)
+            if self.requests.observed:
+                self.requests.chosen(arm, self.rules.learner.arms.cost(arm), used)
+            uses[arm] = uses[arm].with_others(used) if arm in uses else used
 
     def _without(self, failed: frozenset[str]) -> frozenset[str] | None:
         """Return the arms that may not be chosen after some have failed; None if the item is given up.
@@ -231,7 +234,7 @@ class Deciding:
         owners, places, _, reasons = flown
         for request, place, why_not in zip(owners, places, reasons, strict=True):
             self.requests.given_up(request, place, why_not)
-        self.counts.unanswered += len(places)
+            self.counts.unanswered += request.observer is None
 
     # What peers would tell
 
@@ -318,7 +321,12 @@ class Deciding:
         self.take_back(arm, [flight.id for flight, _ in failures if flight.id], failures[0][1], kind, worked=worked)
         peers = self.rules.learner.arms.peers
         rest = dict.fromkeys(peers, NO_TIME) if kind == "time" and arm in peers else {}
-        self._again += [flight._replace(reasons={**rest, **flight.reasons, arm: why}) for flight, why in failures]
+        failed = [flight._replace(reasons={**rest, **flight.reasons, arm: why}) for flight, why in failures]
+        for flight in failed:
+            if flight.request.results[flight.place] is None:
+                self._again.append(flight)
+            else:  # an observer has answered it
+                self.requests.dropped(flight)
         self._wake()
 
     def take_back(self, arm: str, ids: Sequence[int], reason: str, kind: str, *, worked: bool) -> dict[int, int]:
@@ -338,11 +346,10 @@ class Deciding:
         if self._closed or request.observer is None:
             return
         for place, (label, failed) in enumerate(replies_of(request.observer, answers), start):
-            if failed is None:
-                request.shown[place] = label
-            else:
+            request.shown[place] = label if failed is None else None
+            if failed is not None:
                 self.counts.failed(request.observer, 1, kind_of(answers), failed)
-        self.requests.less(request, end - start)
+        self.requests.look_at(request, range(start, end))
 
     # Labels that come
 

@@ -34,30 +34,39 @@ Result = Decided | NoAnswer
 class Request:
     """Items that came together and are answered together.
 
-    observer  the classifier that answers them while what was decided is only learnt from
+    observer  the classifier that answers them while what was decided is only learnt from; an item is answered when the
+              observer has labelled it and an arm is chosen, whatever becomes of that arm
     """
 
-    __slots__ = ("asking_since", "done", "items", "left", "names", "numbers", "observer", "results", "shown")
+    __slots__ = (
+        "answers",
+        "asking_since",
+        "choices",
+        "done",
+        "items",
+        "left",
+        "names",
+        "numbers",
+        "observer",
+        "results",
+        "shown",
+    )
 
     def __init__(self, items: Sequence[Any], names: Sequence[str | None] | None, observer: str | None) -> None:
         self.items, self.names, self.observer = items, names, observer
-        self.left = len(items) if observer is None else 2 * len(items)  # answers that are still missing
+        self.left = len(items)  # answers that are still missing
         self.results: list[Any] = [None] * len(items)
         is_plain = names is None and observer is None
         self.numbers: list[int] | None = None if is_plain else [0] * len(items)  # of the decisions, where that matters
         self.asking_since = 0.0  # when peers were first asked how much they know, 0 if they were not
-        self.shown: dict[int, Any] = {}  # by place: what the observer says
+        self.shown: dict[int, Any] = {}  # by place: what the observer says, None if it has failed
+        self.choices: dict[int, Decided] = {}  # by place, while there is an observer: what was chosen
+        self.answers: dict[int, Result] = {}  # and what came of it
         self.done: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
 
     def name(self, place: int) -> str | None:
         """Return the client's own id of an item."""
         return None if self.names is None else self.names[place]
-
-    def show(self) -> None:
-        """Let the observer answer what it could label."""
-        for place, label in self.shown.items():
-            if isinstance(self.results[place], Decided):
-                self.results[place].label, self.results[place].answered_by = label, self.observer
 
 
 class Flight(NamedTuple):

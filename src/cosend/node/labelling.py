@@ -59,11 +59,20 @@ class Labelling:
 
     async def take(self, given: Sequence[Given]) -> Heard:
         """Learn labels; a bad one among them raises and changes nothing. Returns when they are on the disk."""
+        if self.deciding.requests.late:
+            await self._answered([each.id for each in given])
         request = Request(given, self._loop.create_future())
         self._new.append(request)
         if len(self._new) == 1:
             self._loop.call_soon(self._cycle)
         return await request.done
+
+    async def _answered(self, names: Sequence[str]) -> None:
+        """Wait for the arms of decisions that an observer has answered before them; their time is limited."""
+        late = self.deciding.requests.late
+        waiting = {late[number] for number in self.find(names).values() if number in late}
+        if waiting:
+            await asyncio.wait(waiting)
 
     def _cycle(self) -> None:
         """Learn all labels that are there, also of those who have gone away meanwhile."""

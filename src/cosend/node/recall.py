@@ -86,11 +86,13 @@ def _chosen(event: Chosen, place: int) -> Past:
 
 
 def _answered(past: Past, row: Row, event: Answered | Shown, place: int) -> None:
-    past.at, past.told, past.shown = row.at, True, event.labels[place]
-    if isinstance(event, Shown) and event.classifier:
-        past.shown_by = event.classifier
+    past.at, past.told = row.at, True
+    if isinstance(event, Shown) and event.classifier:  # before its arm has answered, or after
+        past.shown, past.shown_by = event.labels[place], event.classifier
     else:
         past.label = event.labels[place]
+        if past.shown_by is None:
+            past.shown = past.label
 
 
 def _note_labels(index: LogIndex, found: dict[int, Past]) -> None:
