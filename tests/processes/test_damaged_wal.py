@@ -115,9 +115,9 @@ def test_frames_of_an_earlier_wal_are_not_looked_at(killed: Path, tmp_path: Path
     file, wal = copy_of(killed, tmp_path)
     log = sqlite3.connect(wal.with_name("events.sqlite"), isolation_level=None)
     for _ in range(5):
-        log.execute("UPDATE about SET oldest = oldest")
+        log.execute("UPDATE events SET at = at + 0.001 WHERE number = 0")
     log.execute("PRAGMA wal_checkpoint(RESTART)")
-    log.execute("UPDATE about SET oldest = oldest")
+    log.execute("UPDATE events SET at = at + 0.001 WHERE number = 0")
     data = wal.read_bytes()
     assert data[32 + 8 : 32 + 16] != data[-FRAME + 8 : -FRAME + 16]  # other salts
     shutil.copytree(file.parent, tmp_path / "again")
