@@ -139,7 +139,7 @@ class Node:
         self.labelling = Labelling(self.deciding, self.store.index)
         self.deciding.requests.has_names = self.store.index.has_names()
         self.deciding.requests.has_numbers_as_names = self.store.index.has_numbers_as_names()
-        self.naming = Naming(self.setup, self.deciding, self.store.index)
+        self.naming = Naming(self.setup, self.deciding, self.store)
         self.deciding.requests.is_taken = self.naming.is_taken
         self._snapshots = [0, recovered.covered]
         self._tidy_up_after_the_last_run()
@@ -345,8 +345,7 @@ class Node:
 
     async def prune(self) -> None:
         """Remove events that are too old, and names and labels of decisions that no events are left of."""
-        since = time.time() - self.setup.keep_s
-        await asyncio.to_thread(self._remove_events, since)
+        await asyncio.to_thread(self._remove_events)
         oldest = self.store.index.oldest_decision() or self.rules.learner.last_id + 1
         registry = self.rules.learner.registry  # what waits for its label is still found by its name
         gone = [(number,) for number in self.store.index.names_before(oldest) if number not in registry]
@@ -354,10 +353,10 @@ class Node:
         self.commits.also(FORGET_LABELS, [(oldest,)])
         await self.commits.done()
 
-    def _remove_events(self, since: float) -> None:
-        index = LogIndex(self.store.log.reader())
+    def _remove_events(self) -> None:
+        index, now = LogIndex(self.store.log.reader()), time.time()
         try:
-            before = min(index.first_since(since), self._snapshots[0])
+            before = min(index.first_kept(now - self.setup.keep_s, now), self._snapshots[0])
         finally:
             index.close()
         if before > max(1, self.store.log.oldest):
