@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from cosend.classifiers.elsewhere import RunsElsewhere
+from cosend.core.kernel import columns as col
 from cosend.errors import ArmError, CosendError, Unavailable, in_one_line
 from cosend.links.link import Announcement, Change, Link
 from cosend.node.answering import Answering
@@ -33,13 +34,14 @@ from cosend.node.lane import Lane
 from cosend.node.naming import Naming
 from cosend.node.outbox import Outbox, Posting
 from cosend.node.peers import Peers
+from cosend.node.pulse import Pulse
 from cosend.node.setup import LIMIT_S, THREADS, Setup
 from cosend.node.store import COSTS, Recovered, Store, pickled
 from cosend.node.traffic import traffic_of, written
 from cosend.node.workers import Worker
 from cosend.site.events import ModeChanged
 from cosend.site.recovery import prune
-from cosend.site.snapshot import frozen_state
+from cosend.site.snapshot import Freezing
 from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
 
 LOG: Final = logging.getLogger("cosend.node")
@@ -48,6 +50,7 @@ TIDY_S: Final = 1.0
 SNAPSHOT_EVERY: Final = 20_000  # events: so many are folded in a second or less when the site starts
 SNAPSHOT_EVERY_S: Final = 300.0  # events are removed only behind a snapshot
 PRUNE_EVERY_S: Final = 60.0
+AT_ONCE: Final = 1_000  # names that are forgotten in one commit
 FIRST_REST_S, LONGEST_REST_S = 0.5, 30.0  # between attempts to start again from the log
 Mode = Literal["apply", "observe"]
 
@@ -67,7 +70,7 @@ class Node:
         self.setup, self.folder, self._durable, self.link = setup, folder, durable, link
         self.counts, self.started_at = Counts(), time.time()
         self.breakers = Breakers(time.monotonic)
-        self.lane = Lane()
+        self.lane, self.pulse = Lane(), Pulse()
         self.crew = Crew(setup.name, workers, lambda arm: self.breakers.of(arm).worked())
         self._not_ready: str | None = "it is starting"
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -82,6 +85,7 @@ class Node:
 
     async def start(self) -> None:
         """Start from what is in the folder."""
+        self.pulse.begin()
         self.store = await asyncio.to_thread(Store, self.folder, self.setup, durable=self._durable)
         try:
             await asyncio.to_thread(self.setup.warm_up)
@@ -175,6 +179,7 @@ class Node:
 
     async def stop(self, patience_s: float = 5.0) -> None:
         """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
+        self.pulse.end()
         if not hasattr(self, "deciding"):  # it never started
             return
         self._not_ready = "it is stopping"
@@ -307,7 +312,7 @@ class Node:
         """Leave a snapshot when there is enough for one, remove what is too old, and tell peers what happens."""
         if self.is_ready and self._snapshot_is_due():
             await self.snapshot()
-        if self.is_ready and time.monotonic() - self._last_pruned > PRUNE_EVERY_S:
+        if self.is_ready and time.monotonic() - self._last_pruned > min(PRUNE_EVERY_S, self.setup.keep_s / 4):
             self._last_pruned = time.monotonic()
             await self.prune()
         if self.is_ready and self.link is not None:
@@ -321,14 +326,25 @@ class Node:
     async def snapshot(self) -> None:
         """Leave a snapshot in the folder."""
         async with self._one_snapshot:
-            commits, position = self.commits, self.commits.position
-            finish, node = frozen_state(self.rules), {"observer": self.observer}
+            frozen = await self._frozen()
+            commits, position, node = self.commits, self.commits.position, {"observer": self.observer}
             learning = {arm: worker for arm, worker in self.workers.items() if worker.classifier.learns}
             pickles = [self._pickled(worker) for worker in learning.values()]
             await commits.done()
             models = dict(zip(learning, await asyncio.gather(*pickles), strict=True))
-            await asyncio.to_thread(self.store.write_snapshot, finish, models, node, position)
+            await asyncio.to_thread(self.store.write_snapshot, frozen.finish, models, node, position)
             self._snapshots, self._last_snapshot = [self._snapshots[1], position], time.monotonic()
+
+    async def _frozen(self) -> Freezing:
+        """Return the state of this moment, most of which was copied before it, bit by bit."""
+        while True:
+            rules = self.rules
+            freezing = Freezing(rules)
+            await asyncio.to_thread(freezing.copy_ahead)
+            for _ in freezing.copy_notes():
+                await asyncio.sleep(0)
+            if rules is self.rules and freezing.freeze():
+                return freezing
 
     def _pickled(self, worker: Worker) -> asyncio.Future[bytes]:
         """Let the thread of a model pickle it, after all that it was taught before and nothing later."""
@@ -347,11 +363,15 @@ class Node:
         """Remove events that are too old, and names and labels of decisions that no events are left of."""
         await asyncio.to_thread(self._remove_events)
         oldest = self.store.index.oldest_decision() or self.rules.learner.last_id + 1
-        registry = self.rules.learner.registry  # what waits for its label is still found by its name
-        gone = [(number,) for number in self.store.index.names_before(oldest) if number not in registry]
-        self.commits.also(FORGET_NAMES, gone)
-        self.commits.also(FORGET_LABELS, [(oldest,)])
-        await self.commits.done()
+        # What waits is still found by its name. A copy of it is enough: what has ceased to wait never waits again.
+        waiting = self.rules.learner.registry.table.entries[:, col.WAIT_ID].copy()
+        gone = await self.store.look(LogIndex.names_before, oldest, waiting)
+        for start in range(0, len(gone), AT_ONCE):
+            self.commits.also(FORGET_NAMES, [(number,) for number in gone[start : start + AT_ONCE].tolist()])
+            await self.commits.done()
+        while self.store.index.has_labels_before(oldest):
+            self.commits.also(FORGET_LABELS, [(oldest,)])
+            await self.commits.done()
 
     def _remove_events(self) -> None:
         index, now = LogIndex(self.store.log.reader()), time.time()

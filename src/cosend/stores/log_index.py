@@ -16,6 +16,9 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 # Events by how many numbers they span. Among those that span about as many, few can tell of any one decision, so it is
 # found at once; among all of them, every event that begins before it might reach as far as that.
 WIDTHS: Final = (1, 16, 256, 4_096)
@@ -71,7 +74,7 @@ SET: Final = Change("INSERT OR REPLACE INTO settings VALUES ", "(?,?)")
 POST: Final = Change("INSERT INTO outbox VALUES ", "(?,?,?,?,?)")
 POSTED: Final = Change("DELETE FROM outbox WHERE number IN (VALUES ", "(?)", ")")
 FORGET_NAMES: Final = Change("DELETE FROM names WHERE id IN (VALUES ", "(?)", ")")
-FORGET_LABELS: Final = Change("DELETE FROM labels WHERE id < ", "?")
+FORGET_LABELS: Final = Change("DELETE FROM labels WHERE id IN (SELECT id FROM labels WHERE id < ", "?", " LIMIT 5000)")
 
 
 class Row(NamedTuple):
@@ -145,9 +148,14 @@ class LogIndex:
         found = [self._connection.execute(query, (n,)).fetchone()[0] for n in range(len(WIDTHS) + 1)]
         return min((number for number in found if number is not None), default=None)
 
-    def names_before(self, decision: int) -> list[int]:
-        """Return the numbers of decisions before this one that have names."""
-        return [number for (number,) in self._connection.execute("SELECT id FROM names WHERE id < ?", (decision,))]
+    def names_before(self, decision: int, but: npt.ArrayLike = ()) -> npt.NDArray[np.int64]:
+        """Return the numbers of decisions before this one that have names, but for some."""
+        rows = self._connection.execute("SELECT id FROM names WHERE id < ?", (decision,))
+        return np.setdiff1d(np.fromiter((number for (number,) in rows), np.int64), but)
+
+    def has_labels_before(self, decision: int) -> bool:
+        """Tell whether labels of decisions before this one are remembered."""
+        return self._connection.execute("SELECT 1 FROM labels WHERE id < ? LIMIT 1", (decision,)).fetchone() is not None
 
     def first_kept(self, since: float, now: float) -> int:
         """Return the number of the first event that is kept, if those written before a time are not.

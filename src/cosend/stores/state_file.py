@@ -11,6 +11,7 @@ import math
 import os
 import zipfile
 import zlib
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from cosend.core.checks import check_kind, check_path
-from cosend.core.learner.state import State
+from cosend.core.learner.state import Json, State
 from cosend.errors import StateError
 from cosend.stores.whole_file import replacing
 
@@ -55,13 +56,31 @@ def write_state(state: State, path: str | os.PathLike[str]) -> None:
     check_path("path", path)
     check_kind("state", state, State, "a State, for example from Learner.state()")
     try:
-        facts = np.frombuffer(json.dumps(state.facts).encode(), np.uint8)
+        facts = np.frombuffer(b"".join(_as_json(state.facts)), np.uint8)
         with replacing(Path(path)) as file:
             np.savez(file, allow_pickle=False, **{FACTS: facts}, **state.arrays)
     except OSError as error:
         raise StateError(f"{path}: cannot be written ({error})") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise StateError(f"{path}: the state is not plain data ({error})") from error
+
+
+def _as_json(facts: Any) -> Iterator[bytes]:
+    """Return facts as JSON, piece by piece: what is long would keep all other threads waiting if it were made at once.
+
+    What is JSON already stays as it is.
+    """
+    if isinstance(facts, Json):
+        yield facts
+    elif isinstance(facts, dict) and set(map(type, facts)) == {str}:
+        before = "{"
+        for key, value in facts.items():
+            yield f"{before}{json.dumps(key)}: ".encode()
+            yield from _as_json(value)
+            before = ", "
+        yield b"}"
+    else:
+        yield json.dumps(facts).encode()
 
 
 def read_state(path: str | os.PathLike[str]) -> State:

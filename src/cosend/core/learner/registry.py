@@ -67,6 +67,14 @@ class Waits(NamedTuple):
     context: tuple[float, ...]  # empty if a late label needs none
 
 
+def arrays_of(entries: Ints, contexts: Floats) -> tuple[Ints, Floats]:
+    """Return copies of what stands in a table as numbers and contexts, the oldest first."""
+    slots = np.flatnonzero(entries[:, col.WAIT_ID])
+    slots = slots[np.argsort(entries[slots, col.WAIT_ID])]
+    found = entries[slots]
+    return found[:, : col.WAIT_FACTS].copy(), contexts[found[:, col.WAIT_SPOT]]
+
+
 class Registry:
     """The one place where it stands what waits: a table that the compiled rules keep, and a note beside each id.
 
@@ -112,11 +120,8 @@ class Registry:
         return [entry for entry in self.entries() if entry.arm == arm]
 
     def arrays(self) -> tuple[Ints, Floats]:
-        """Return all that waits as numbers and contexts, the oldest first."""
-        slots = np.flatnonzero(self.table.entries[:, col.WAIT_ID])
-        slots = slots[np.argsort(self.table.entries[slots, col.WAIT_ID])]
-        entries = self.table.entries[slots]
-        return entries[:, : col.WAIT_FACTS], self.table.contexts[entries[:, col.WAIT_SPOT]]
+        """Return copies of all that waits as numbers and contexts, the oldest first."""
+        return arrays_of(self.table.entries, self.table.contexts)
 
     def fill(self, numbers: Ints, contexts: Floats) -> None:
         """Enter what waited when a state was saved; the registry must be empty."""
