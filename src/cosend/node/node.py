@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
+import numpy as np
 
 from cosend.classifiers.elsewhere import RunsElsewhere
 from cosend.core.kernel import columns as col
+from cosend.core.kernel.ledger import Ints
+from cosend.core.learner.registry import Registry
 from cosend.errors import ArmError, CosendError, Unavailable, in_one_line
 from cosend.links.link import Announcement, Change, Link
 from cosend.node.answering import Answering
@@ -40,9 +43,9 @@ from cosend.node.store import COSTS, Recovered, Store, pickled
 from cosend.node.traffic import traffic_of, written
 from cosend.node.workers import Worker
 from cosend.site.events import ModeChanged
-from cosend.site.recovery import prune
 from cosend.site.snapshot import Freezing
 from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
+from cosend.stores.snapshots import check_snapshot
 
 LOG: Final = logging.getLogger("cosend.node")
 TICK_S: Final = 0.02
@@ -99,6 +102,7 @@ class Node:
         self._go_on()
         LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
         self._do(self._every(TICK_S, self._give_up_late))
+        self._do(self._every(TICK_S, self._make_room))
         self._do(self._every(TIDY_S, self._tidy))
         await self.crew.start()
         if self.link is not None:
@@ -308,6 +312,12 @@ class Node:
         for worker in self.workers.values():
             worker.give_up_late()
 
+    async def _make_room(self) -> None:
+        """Have room for more that waits before it is needed: the loop should not wait until there is some."""
+        registry = self.rules.learner.registry
+        if registry.is_filling_up:
+            await asyncio.to_thread(registry.make_room)
+
     async def _tidy(self) -> None:
         """Leave a snapshot when there is enough for one, remove what is too old, and tell peers what happens."""
         if self.is_ready and self._snapshot_is_due():
@@ -339,7 +349,9 @@ class Node:
         """Return the state of this moment, most of which was copied before it, bit by bit."""
         while True:
             rules = self.rules
-            freezing = Freezing(rules)
+            freezing = await asyncio.to_thread(Freezing, rules)
+            if not freezing.begin():
+                continue
             await asyncio.to_thread(freezing.copy_ahead)
             for _ in freezing.copy_notes():
                 await asyncio.sleep(0)
@@ -363,11 +375,11 @@ class Node:
         """Remove events that are too old, and names and labels of decisions that no events are left of."""
         await asyncio.to_thread(self._remove_events)
         oldest = self.store.index.oldest_decision() or self.rules.learner.last_id + 1
-        # What waits is still found by its name. A copy of it is enough: what has ceased to wait never waits again.
-        waiting = self.rules.learner.registry.table.entries[:, col.WAIT_ID].copy()
-        gone = await self.store.look(LogIndex.names_before, oldest, waiting)
+        registry = self.rules.learner.registry  # what waits for its label is still found by its name
+        gone = await self.store.look(_names_to_forget, oldest, registry)
         for start in range(0, len(gone), AT_ONCE):
-            self.commits.also(FORGET_NAMES, [(number,) for number in gone[start : start + AT_ONCE].tolist()])
+            some = gone[start : start + AT_ONCE].tolist()
+            self.commits.also(FORGET_NAMES, [(number,) for number in some if number not in registry])
             await self.commits.done()
         while self.store.index.has_labels_before(oldest):
             self.commits.also(FORGET_LABELS, [(oldest,)])
@@ -380,7 +392,8 @@ class Node:
         finally:
             index.close()
         if before > max(1, self.store.log.oldest):
-            prune(self.store.log, before)
+            check_snapshot(self.store.log, self._snapshots[1])  # this site has written or read it itself
+            self.store.log.remove(before)
 
     # When the disk has failed
 
@@ -414,3 +427,8 @@ class Node:
             self._go_on()
             LOG.info("the site has started again from its log")
             return
+
+
+def _names_to_forget(index: LogIndex, oldest: int, registry: Registry) -> Ints:
+    """Return the numbers of decisions that have names, no events and, as far as another thread can tell, no wait."""
+    return np.setdiff1d(index.names_before(oldest), registry.table.entries[:, col.WAIT_ID])

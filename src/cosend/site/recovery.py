@@ -56,7 +56,8 @@ def prune(log: EventLog, before: int) -> None:
     Only as far back as the events reach can an older snapshot replace a damaged one.
     """
     problems: list[str] = []
-    covered, _ = next(read_snapshots(log, problems), (0, None))
+    newest = next(usable(log, None, problems), None)
+    covered = 0 if newest is None else newest[1]
     if before > covered:
         why = "; ".join(problems) or f"the newest is of position {covered}"
         raise StateError(f"{log.folder}: no snapshot covers the events before number {before}: {why}")

@@ -63,24 +63,36 @@ class Freezing:
     """Takes the state of rules that go on deciding, and never holds them up for long.
 
     What waits for its label can be a million decisions. None of them changes while it waits; they only come and go. So
-    they are copied ahead (`copy_ahead` in another thread, then `copy_notes` a few at a time), and `freeze` adds what
-    has come since, and the rest of the state, all of one moment. `finish`, in another thread, makes plain data of it.
+    they are copied ahead (`begin`, then `copy_ahead` in another thread, then `copy_notes` a few at a time), and
+    `freeze` adds what has come since, and the rest of the state, all of one moment. `finish`, in another thread, makes
+    plain data of it.
     """
 
     def __init__(self, rules: Rules) -> None:
-        self._rules, self._registry = rules, rules.learner.registry
-        self._table, self._last = self._registry.table, rules.learner.last_id
-        self._ids: Ints = self._table.entries[:, col.WAIT_ID].copy()
+        """Make room; another thread should do this, because the first touch of memory takes longer than any other."""
+        self._rules, self._registry, self._table = rules, rules.learner.registry, rules.learner.registry.table
+        self._entries = np.full_like(self._table.entries, 0)
+        self._ids: Ints = np.full(len(self._entries), 0, np.int64)
         self._late: list[int] = []  # decisions that were not answered when their notes were copied
         self._notes: list[Any] = []
         self._askers: list[Any] = []
+
+    def begin(self) -> bool:
+        """Note what waits now; returns whether that was possible: not if the tables have been replaced."""
+        if self._is_replaced():
+            return False
+        self._last = self._rules.learner.last_id
+        np.copyto(self._ids, self._table.entries[:, col.WAIT_ID])
+        return True
+
+    def _is_replaced(self) -> bool:
+        registry = self._rules.learner.registry
+        return registry is not self._registry or registry.table.contexts is not self._table.contexts
 
     def copy_ahead(self) -> None:
         """Copy what waits; rows that are used again meanwhile are copied once more in the end."""
         self._ids = np.sort(self._ids[self._ids > 0])
         self._contexts = self._table.contexts.copy()
-        self._entries = np.empty_like(self._table.entries)
-        self._entries.fill(0)  # now, because the first touch of memory takes longer than any other
 
     def copy_notes(self) -> Iterator[None]:
         """Copy what stands beside the ids, a few at each step."""
@@ -94,9 +106,9 @@ class Freezing:
 
     def freeze(self) -> bool:
         """Take the state of this moment; returns whether that was possible: not if the tables have been replaced."""
-        rules, registry = self._rules, self._rules.learner.registry
+        rules, registry = self._rules, self._registry
         rules.check_written()
-        if registry is not self._registry or registry.table.contexts is not self._table.contexts:
+        if self._is_replaced():
             return False
         np.copyto(self._entries, registry.table.entries)
         new = np.flatnonzero(self._entries[:, col.WAIT_ID] > self._last)

@@ -148,10 +148,10 @@ class LogIndex:
         found = [self._connection.execute(query, (n,)).fetchone()[0] for n in range(len(WIDTHS) + 1)]
         return min((number for number in found if number is not None), default=None)
 
-    def names_before(self, decision: int, but: npt.ArrayLike = ()) -> npt.NDArray[np.int64]:
-        """Return the numbers of decisions before this one that have names, but for some."""
+    def names_before(self, decision: int) -> npt.NDArray[np.int64]:
+        """Return the numbers of decisions before this one that have names."""
         rows = self._connection.execute("SELECT id FROM names WHERE id < ?", (decision,))
-        return np.setdiff1d(np.fromiter((number for (number,) in rows), np.int64), but)
+        return np.fromiter((number for (number,) in rows), np.int64)
 
     def has_labels_before(self, decision: int) -> bool:
         """Tell whether labels of decisions before this one are remembered."""

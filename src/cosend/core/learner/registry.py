@@ -12,6 +12,7 @@ from cosend.core.checks import check_unit, check_whole, make_plain
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.kernel.waiting import (
+    Waiting,
     find_waiting,
     grown_waiting,
     new_waiting,
@@ -53,6 +54,7 @@ class Patience:
             check_unit("overdue", self.overdue, "decisions whose label never comes")
 
 
+LARGE: Final = 2**15  # slots of a table that is not grown in no time
 GONE: Final = -1  # the arm of what became overdue, when that arm has left
 
 
@@ -65,6 +67,14 @@ class Waits(NamedTuple):
     kind: int  # TRAIN, EXPLORE, EXPLOIT, LOOK or TAUGHT
     arrival: int  # the site's arrivals by then
     context: tuple[float, ...]  # empty if a late label needs none
+
+
+class Room(NamedTuple):
+    """Contexts of what waits, copied to where there is room for more of them."""
+
+    of: Floats
+    larger: Floats
+    last: int  # the newest id when the copy was begun
 
 
 def arrays_of(entries: Ints, contexts: Floats) -> tuple[Ints, Floats]:
@@ -87,6 +97,7 @@ class Registry:
         self.table = new_waiting(desk, axes, patience.wait_limit, patience.max_waiting)
         self.notes: dict[int, Any] = {}
         self._overdue: list[tuple[int, int, int]] = []
+        self._room: Room | None = None
 
     def draft(self) -> Registry:
         """Return a copy that can be changed while this one stays as it is."""
@@ -136,6 +147,30 @@ class Registry:
     def has_room(self) -> bool:
         """Tell whether one more can be entered before the table must grow."""
         return bool(2 * self.table.desk[col.WAIT_COUNT] < len(self.table.entries))
+
+    @property
+    def is_filling_up(self) -> bool:
+        """Whether there should be more room soon, in a table that is so large that this takes a while."""
+        slots = len(self.table.entries)
+        is_made = self._room is not None and self._room.of is self.table.contexts
+        return slots >= LARGE and 8 * len(self) > 3 * slots and not is_made
+
+    def make_room(self) -> None:
+        """Copy what is large to where there is more room, before it is needed; another thread may do this."""
+        table, last = self.table, int(self.table.desk[col.TICKETS])
+        larger = np.zeros((len(table.entries) + 1, table.contexts.shape[1]))
+        larger[: len(table.contexts)] = table.contexts
+        self._room = Room(table.contexts, larger, last)
+
+    def grown(self) -> Waiting:
+        """Return the table with twice the room."""
+        room, self._room = self._room, None
+        if room is None or room.of is not self.table.contexts:
+            return grown_waiting(self.table)
+        entries = self.table.entries
+        spots = entries[entries[:, col.WAIT_ID] > room.last, col.WAIT_SPOT]  # rows that were used since
+        room.larger[spots] = room.of[spots]
+        return grown_waiting(self.table, contexts=room.larger)
 
     def take_overdue(self) -> list[tuple[int, int, int]]:
         """Return (id, arm, kind) of what became overdue since the last call."""
