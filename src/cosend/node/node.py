@@ -336,27 +336,27 @@ class Node:
     async def snapshot(self) -> None:
         """Leave a snapshot in the folder."""
         async with self._one_snapshot:
-            frozen = await self._frozen()
-            commits, position, node = self.commits, self.commits.position, {"observer": self.observer}
-            learning = {arm: worker for arm, worker in self.workers.items() if worker.classifier.learns}
-            pickles = [self._pickled(worker) for worker in learning.values()]
-            await commits.done()
-            models = dict(zip(learning, await asyncio.gather(*pickles), strict=True))
-            await asyncio.to_thread(self.store.write_snapshot, frozen.finish, models, node, position)
-            self._snapshots, self._last_snapshot = [self._snapshots[1], position], time.monotonic()
+            while not await self._take_snapshot():
+                pass
 
-    async def _frozen(self) -> Freezing:
-        """Return the state of this moment, most of which was copied before it, bit by bit."""
-        while True:
-            rules = self.rules
-            freezing = await asyncio.to_thread(Freezing, rules)
-            if not freezing.begin():
-                continue
-            await asyncio.to_thread(freezing.copy_ahead)
-            for _ in freezing.copy_notes():
-                await asyncio.sleep(0)
-            if rules is self.rules and freezing.freeze():
-                return freezing
+    async def _take_snapshot(self) -> bool:
+        """Take a snapshot of one moment, for which most was copied before; returns whether nothing got in the way."""
+        rules, commits = self.rules, self.commits
+        freezing = await asyncio.to_thread(Freezing, rules)
+        for _ in freezing.copy_notes():
+            await asyncio.sleep(0)
+        if rules is not self.rules or not freezing.freeze():
+            return False
+        position, node = commits.position, {"observer": self.observer}
+        learning = {arm: worker for arm, worker in self.workers.items() if worker.classifier.learns}
+        pickles = [self._pickled(worker) for worker in learning.values()]
+        is_whole = freezing.add(await asyncio.to_thread(freezing.missing))
+        await commits.done()
+        models = dict(zip(learning, await asyncio.gather(*pickles), strict=True))
+        if is_whole:
+            await asyncio.to_thread(self.store.write_snapshot, freezing.finish, models, node, position)
+            self._snapshots, self._last_snapshot = [self._snapshots[1], position], time.monotonic()
+        return is_whole
 
     def _pickled(self, worker: Worker) -> asyncio.Future[bytes]:
         """Let the thread of a model pickle it, after all that it was taught before and nothing later."""

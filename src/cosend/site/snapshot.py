@@ -11,6 +11,7 @@ import numpy as np
 
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Ints
+from cosend.core.kernel.waiting import find_waiting
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import arrays_of
 from cosend.core.learner.state import Json, State, state_but_waiting
@@ -63,61 +64,64 @@ class Freezing:
     """Takes the state of rules that go on deciding, and never holds them up for long.
 
     What waits for its label can be a million decisions. None of them changes while it waits; they only come and go. So
-    they are copied ahead (`begin`, then `copy_ahead` in another thread, then `copy_notes` a few at a time), and
-    `freeze` adds what has come since, and the rest of the state, all of one moment. `finish`, in another thread, makes
-    plain data of it.
+    they are copied ahead: by another thread, when this is made, and what stands beside their ids by `copy_notes`, a few
+    at a time. Then `freeze` adds what has come since, and the rest of the state, all of one moment. While it was copied
+    by another thread, something may have moved and been overlooked; `missing` tells, and `add` looks it up. Last,
+    `finish` makes plain data of all, in another thread too.
     """
 
     def __init__(self, rules: Rules) -> None:
-        """Make room; another thread should do this, because the first touch of memory takes longer than any other."""
         self._rules, self._registry, self._table = rules, rules.learner.registry, rules.learner.registry.table
-        self._entries = np.full_like(self._table.entries, 0)
-        self._ids: Ints = np.full(len(self._entries), 0, np.int64)
+        self._last = rules.learner.last_id  # before anything is copied: what has come later is copied in the end
+        ids = self._table.entries[:, col.WAIT_ID].copy()
+        self._ids: Ints = np.sort(ids[(ids > 0) & (ids <= self._last)])
+        self._contexts = self._table.contexts.copy()
+        self._entries = np.full_like(self._table.entries, 0)  # the first touch of memory takes longer than any other
         self._late: list[int] = []  # decisions that were not answered when their notes were copied
         self._notes: list[Any] = []
         self._askers: list[Any] = []
-
-    def begin(self) -> bool:
-        """Note what waits now; returns whether that was possible: not if the tables have been replaced."""
-        if self._is_replaced():
-            return False
-        self._last = self._rules.learner.last_id
-        np.copyto(self._ids, self._table.entries[:, col.WAIT_ID])
-        return True
-
-    def _is_replaced(self) -> bool:
-        registry = self._rules.learner.registry
-        return registry is not self._registry or registry.table.contexts is not self._table.contexts
-
-    def copy_ahead(self) -> None:
-        """Copy what waits; rows that are used again meanwhile are copied once more in the end."""
-        self._ids = np.sort(self._ids[self._ids > 0])
-        self._contexts = self._table.contexts.copy()
 
     def copy_notes(self) -> Iterator[None]:
         """Copy what stands beside the ids, a few at each step."""
         for start in range(0, len(self._ids), AT_ONCE):
             ids = self._ids[start : start + AT_ONCE].tolist()
             notes = [*map(self._registry.notes.get, ids)]
-            self._late += [ticket for ticket, note in zip(ids, notes, strict=True) if note is None]
+            if None in notes:
+                self._late += [ticket for ticket, note in zip(ids, notes, strict=True) if note is None]
             self._notes += notes
             self._askers += map(self._rules.served.asker, ids)
             yield
 
     def freeze(self) -> bool:
         """Take the state of this moment; returns whether that was possible: not if the tables have been replaced."""
-        rules, registry = self._rules, self._registry
+        rules, registry = self._rules, self._rules.learner.registry
         rules.check_written()
-        if self._is_replaced():
+        if registry is not self._registry or registry.table.contexts is not self._table.contexts:
             return False
         np.copyto(self._entries, registry.table.entries)
-        new = np.flatnonzero(self._entries[:, col.WAIT_ID] > self._last)
-        spots = self._entries[new, col.WAIT_SPOT]
+        new = range(self._last + 1, rules.learner.last_id + 1)
+        slots = [slot for ticket in new if (slot := find_waiting(self._entries, ticket)) >= 0]
+        spots = self._entries[slots, col.WAIT_SPOT]
         self._contexts[spots] = registry.table.contexts[spots]
-        late = [*self._late, *self._entries[new, col.WAIT_ID].tolist()]
-        self._later = {ticket: (registry.notes.get(ticket), rules.served.asker(ticket)) for ticket in late}
+        self._later: dict[int, tuple[Any, Any]] = {}
+        self._look_up([*self._late, *new])
         self._state, self._facts = state_but_waiting(rules.learner), _facts(rules)
         return True
+
+    def _look_up(self, ids: Iterable[int]) -> None:
+        notes, served = self._registry.notes, self._rules.served
+        self._later.update((ticket, (notes.get(ticket), served.asker(ticket))) for ticket in ids)
+
+    def missing(self) -> list[int]:
+        """Return the ids of what waits and was overlooked by the thread that copied it."""
+        ids = self._entries[:, col.WAIT_ID]
+        missing: list[int] = np.setdiff1d(ids[(ids > 0) & (ids <= self._last)], self._ids).tolist()
+        return missing
+
+    def add(self, ids: Sequence[int]) -> bool:
+        """Look up what stands beside ids; returns whether all of them still wait, as they did when it was frozen."""
+        self._look_up(ids)
+        return all(ticket in self._registry for ticket in ids)
 
     def finish(self) -> State:
         """Return the state as plain data."""
@@ -143,10 +147,11 @@ class Freezing:
 
 def _in_pieces(rows: Iterator[list[Any]]) -> Json:
     """Return rows as JSON; all at once they would keep other threads waiting, and the collector of garbage busy."""
-    pieces = []
+    pieces, before = list[bytes](), "["
     while some := [*islice(rows, AT_ONCE)]:
-        pieces.append(json.dumps(some)[1:-1].encode())
-    return Json(b"[" + b", ".join(pieces) + b"]")
+        pieces.append(f"{before}{json.dumps(some)[1:-1]}".encode())
+        before = ", "
+    return Json((*pieces, b"]" if pieces else b"[]"))
 
 
 def restore_rules(rules: Rules, state: State) -> Callable[[], None]:

@@ -44,19 +44,19 @@ def _empty(slots: int, axes: int, desk: Ints) -> Waiting:
     return Waiting(np.zeros((slots, col.WAIT_COLUMNS), np.int64), np.zeros((slots // 2 + 1, axes)), desk)
 
 
-def grown_waiting(waiting: Waiting, capacity: int = 0, contexts: Floats | None = None) -> Waiting:
-    """Return the same table with twice the room, or with room for `capacity` entries.
-
-    `contexts` are the same in twice the room, if somebody has copied them before.
-    """
+def grown_waiting(waiting: Waiting, capacity: int = 0) -> Waiting:
+    """Return the same table with twice the room, or with room for `capacity` entries."""
     spots, axes = waiting.contexts.shape
     slots = 1 << (max(2 * len(waiting.entries), 2 * capacity, FIRST_CAPACITY) - 1).bit_length()
     larger = _empty(slots, axes, waiting.desk)
+    larger.contexts[:spots] = waiting.contexts
+    return moved_waiting(waiting, larger)
+
+
+def moved_waiting(waiting: Waiting, larger: Waiting) -> Waiting:
+    """Return a larger table, which is empty but for the contexts, with all that waits in another."""
+    spots = len(waiting.contexts)
     larger.entries[:spots, col.WAIT_FREE] = waiting.entries[:spots, col.WAIT_FREE]
-    if contexts is None:
-        larger.contexts[:spots] = waiting.contexts
-    else:
-        larger = larger._replace(contexts=contexts)
     copy_entries(waiting.entries, larger.entries)
     return larger
 

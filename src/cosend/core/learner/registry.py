@@ -15,6 +15,7 @@ from cosend.core.kernel.waiting import (
     Waiting,
     find_waiting,
     grown_waiting,
+    moved_waiting,
     new_waiting,
     oldest_waiting,
     remove_waiting,
@@ -54,7 +55,9 @@ class Patience:
             check_unit("overdue", self.overdue, "decisions whose label never comes")
 
 
+AT_ONCE: Final = 5_000  # rows that are copied in one step
 LARGE: Final = 2**15  # slots of a table that is not grown in no time
+MOST_NEW: Final = 10_000  # ids since what waits was copied; then it is copied again
 GONE: Final = -1  # the arm of what became overdue, when that arm has left
 
 
@@ -70,10 +73,11 @@ class Waits(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Contexts of what waits, copied to where there is room for more of them."""
+    """Room for twice as much that waits, into which the contexts of what waits now were copied."""
 
     of: Floats
-    larger: Floats
+    contexts: Floats
+    entries: Ints  # empty
     last: int  # the newest id when the copy was begun
 
 
@@ -81,8 +85,12 @@ def arrays_of(entries: Ints, contexts: Floats) -> tuple[Ints, Floats]:
     """Return copies of what stands in a table as numbers and contexts, the oldest first."""
     slots = np.flatnonzero(entries[:, col.WAIT_ID])
     slots = slots[np.argsort(entries[slots, col.WAIT_ID])]
-    found = entries[slots]
-    return found[:, : col.WAIT_FACTS].copy(), contexts[found[:, col.WAIT_SPOT]]
+    facts, kept = np.empty((len(slots), col.WAIT_FACTS), np.int64), np.empty((len(slots), contexts.shape[1]))
+    for start in range(0, len(slots), AT_ONCE):  # else all other threads would wait for it
+        some = slice(start, start + AT_ONCE)
+        found = entries[slots[some]]
+        facts[some], kept[some] = found[:, : col.WAIT_FACTS], contexts[found[:, col.WAIT_SPOT]]
+    return facts, kept
 
 
 class Registry:
@@ -150,17 +158,20 @@ class Registry:
 
     @property
     def is_filling_up(self) -> bool:
-        """Whether there should be more room soon, in a table that is so large that this takes a while."""
-        slots = len(self.table.entries)
-        is_made = self._room is not None and self._room.of is self.table.contexts
-        return slots >= LARGE and 8 * len(self) > 3 * slots and not is_made
+        """Whether more room should be made now, in a table that is so large that this takes a while."""
+        slots, room = len(self.table.entries), self._room
+        if slots < LARGE or 8 * len(self) <= 3 * slots or 2 * self.patience.max_waiting <= slots:
+            return False
+        return room is None or room.of is not self.table.contexts or self.table.desk[col.TICKETS] - room.last > MOST_NEW
 
     def make_room(self) -> None:
         """Copy what is large to where there is more room, before it is needed; another thread may do this."""
-        table, last = self.table, int(self.table.desk[col.TICKETS])
-        larger = np.zeros((len(table.entries) + 1, table.contexts.shape[1]))
-        larger[: len(table.contexts)] = table.contexts
-        self._room = Room(table.contexts, larger, last)
+        table, room, last = self.table, self._room, int(self.table.desk[col.TICKETS])
+        if room is None or room.of is not table.contexts:  # the first touch of memory takes longer than any other
+            larger = np.full((len(table.entries) + 1, table.contexts.shape[1]), 0.0)
+            room = Room(table.contexts, larger, np.full((2 * len(table.entries), col.WAIT_COLUMNS), 0, np.int64), last)
+        room.contexts[: len(table.contexts)] = table.contexts
+        self._room = room._replace(last=last)
 
     def grown(self) -> Waiting:
         """Return the table with twice the room."""
@@ -169,8 +180,8 @@ class Registry:
             return grown_waiting(self.table)
         entries = self.table.entries
         spots = entries[entries[:, col.WAIT_ID] > room.last, col.WAIT_SPOT]  # rows that were used since
-        room.larger[spots] = room.of[spots]
-        return grown_waiting(self.table, contexts=room.larger)
+        room.contexts[spots] = room.of[spots]
+        return moved_waiting(self.table, Waiting(room.entries, room.contexts, self.table.desk))
 
     def take_overdue(self) -> list[tuple[int, int, int]]:
         """Return (id, arm, kind) of what became overdue since the last call."""

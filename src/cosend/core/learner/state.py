@@ -43,8 +43,8 @@ COUNTED: Final = (
 )
 
 
-class Json(bytes):
-    """A fact that is JSON already, because it is too long to be made with the others."""
+class Json(tuple[bytes, ...]):
+    """A fact that is JSON already, in pieces, because it is too long to be made with the others."""
 
 
 class State(NamedTuple):
