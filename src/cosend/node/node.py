@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
-import numpy as np
 
 from cosend.classifiers.elsewhere import RunsElsewhere
-from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Ints
-from cosend.core.learner.registry import Registry
+from cosend.core.learner.registry import Registry, ids_among, not_among
 from cosend.errors import ArmError, CosendError, Unavailable, in_one_line
 from cosend.links.link import Announcement, Change, Link
 from cosend.node.answering import Answering
@@ -431,4 +429,4 @@ class Node:
 
 def _names_to_forget(index: LogIndex, oldest: int, registry: Registry) -> Ints:
     """Return the numbers of decisions that have names, no events and, as far as another thread can tell, no wait."""
-    return np.setdiff1d(index.names_before(oldest), registry.table.entries[:, col.WAIT_ID])
+    return not_among(index.names_before(oldest), ids_among(registry.table.entries, oldest))

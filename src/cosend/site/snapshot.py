@@ -13,7 +13,7 @@ from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Ints
 from cosend.core.kernel.waiting import find_waiting
 from cosend.core.learner.learner import Learner
-from cosend.core.learner.registry import arrays_of
+from cosend.core.learner.registry import arrays_of, ids_among, not_among
 from cosend.core.learner.state import Json, State, state_but_waiting
 from cosend.errors import StateError, shown
 from cosend.site.features import features_state, read_features, watches
@@ -73,24 +73,39 @@ class Freezing:
     def __init__(self, rules: Rules) -> None:
         self._rules, self._registry, self._table = rules, rules.learner.registry, rules.learner.registry.table
         self._last = rules.learner.last_id  # before anything is copied: what has come later is copied in the end
-        ids = self._table.entries[:, col.WAIT_ID].copy()
-        self._ids: Ints = np.sort(ids[(ids > 0) & (ids <= self._last)])
+        self._ids = ids_among(self._table.entries, self._last)
         self._contexts = self._table.contexts.copy()
         self._entries = np.full_like(self._table.entries, 0)  # the first touch of memory takes longer than any other
         self._late: list[int] = []  # decisions that were not answered when their notes were copied
+        self._new: list[Ints] = []
         self._notes: list[Any] = []
         self._askers: list[Any] = []
 
     def copy_notes(self) -> Iterator[None]:
-        """Copy what stands beside the ids, a few at each step."""
+        """Copy what stands beside the ids, a few at each step, and what has come since as well if that is much."""
         for start in range(0, len(self._ids), AT_ONCE):
-            ids = self._ids[start : start + AT_ONCE].tolist()
-            notes = [*map(self._registry.notes.get, ids)]
-            if None in notes:
-                self._late += [ticket for ticket, note in zip(ids, notes, strict=True) if note is None]
-            self._notes += notes
-            self._askers += map(self._rules.served.asker, ids)
+            self._copy_beside(self._ids[start : start + AT_ONCE].tolist())
             yield
+        while self._rules.learner.last_id > self._last + AT_ONCE:
+            self._copy_new(self._last + AT_ONCE)
+            yield
+
+    def _copy_beside(self, ids: list[int]) -> None:
+        notes = [*map(self._registry.notes.get, ids)]
+        if None in notes:
+            self._late += [ticket for ticket, note in zip(ids, notes, strict=True) if note is None]
+        self._notes += notes
+        self._askers += map(self._rules.served.asker, ids)
+
+    def _copy_new(self, last: int) -> None:
+        """Copy what has come since the others were copied, up to an id."""
+        entries, contexts, _ = self._table
+        slots = [find_waiting(entries, ticket) for ticket in range(self._last + 1, last + 1)]
+        new = entries[[slot for slot in slots if slot >= 0]]
+        self._contexts[new[:, col.WAIT_SPOT]] = contexts[new[:, col.WAIT_SPOT]]
+        self._new.append(new[:, col.WAIT_ID])
+        self._copy_beside(new[:, col.WAIT_ID].tolist())
+        self._last = last
 
     def freeze(self) -> bool:
         """Take the state of this moment; returns whether that was possible: not if the tables have been replaced."""
@@ -98,13 +113,11 @@ class Freezing:
         rules.check_written()
         if registry is not self._registry or registry.table.contexts is not self._table.contexts:
             return False
-        np.copyto(self._entries, registry.table.entries)
-        new = range(self._last + 1, rules.learner.last_id + 1)
-        slots = [slot for ticket in new if (slot := find_waiting(self._entries, ticket)) >= 0]
-        spots = self._entries[slots, col.WAIT_SPOT]
-        self._contexts[spots] = registry.table.contexts[spots]
+        np.copyto(self._entries, self._table.entries)
+        self._copy_new(rules.learner.last_id)
+        self._ids = np.concatenate([self._ids, *self._new])
         self._later: dict[int, tuple[Any, Any]] = {}
-        self._look_up([*self._late, *new])
+        self._look_up(self._late)
         self._state, self._facts = state_but_waiting(rules.learner), _facts(rules)
         return True
 
@@ -114,8 +127,7 @@ class Freezing:
 
     def missing(self) -> list[int]:
         """Return the ids of what waits and was overlooked by the thread that copied it."""
-        ids = self._entries[:, col.WAIT_ID]
-        missing: list[int] = np.setdiff1d(ids[(ids > 0) & (ids <= self._last)], self._ids).tolist()
+        missing: list[int] = not_among(ids_among(self._entries, self._last), self._ids).tolist()
         return missing
 
     def add(self, ids: Sequence[int]) -> bool:

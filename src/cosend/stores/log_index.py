@@ -149,8 +149,8 @@ class LogIndex:
         return min((number for number in found if number is not None), default=None)
 
     def names_before(self, decision: int) -> npt.NDArray[np.int64]:
-        """Return the numbers of decisions before this one that have names."""
-        rows = self._connection.execute("SELECT id FROM names WHERE id < ?", (decision,))
+        """Return the numbers of decisions before this one that have names, in their order."""
+        rows = self._connection.execute("SELECT id FROM names WHERE id < ? ORDER BY id", (decision,))
         return np.fromiter((number for (number,) in rows), np.int64)
 
     def has_labels_before(self, decision: int) -> bool:

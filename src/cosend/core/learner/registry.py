@@ -93,6 +93,21 @@ def arrays_of(entries: Ints, contexts: Floats) -> tuple[Ints, Floats]:
     return facts, kept
 
 
+def ids_among(entries: Ints, last: int) -> Ints:
+    """Return the ids in a table up to one, in their order."""
+    ids = entries[:, col.WAIT_ID].copy()
+    return np.sort(ids[(ids > 0) & (ids <= last)])
+
+
+def not_among(ids: Ints, others: Ints) -> Ints:
+    """Return those ids that are not among others, both in their order; other threads can go on meanwhile."""
+    if not len(others):
+        return ids
+    places = np.minimum(np.searchsorted(others, ids), len(others) - 1)
+    found: Ints = ids[others[places] != ids]
+    return found
+
+
 class Registry:
     """The one place where it stands what waits: a table that the compiled rules keep, and a note beside each id.
 
@@ -160,7 +175,7 @@ class Registry:
     def is_filling_up(self) -> bool:
         """Whether more room should be made now, in a table that is so large that this takes a while."""
         slots, room = len(self.table.entries), self._room
-        if slots < LARGE or 8 * len(self) <= 3 * slots or 2 * self.patience.max_waiting <= slots:
+        if slots < LARGE or 4 * len(self) <= slots or 2 * self.patience.max_waiting <= slots:
             return False
         return room is None or room.of is not self.table.contexts or self.table.desk[col.TICKETS] - room.last > MOST_NEW
 
