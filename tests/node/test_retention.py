@@ -38,7 +38,7 @@ def test_old_events_and_decisions_go_and_the_state_stays(tmp_path: Path) -> None
             await asyncio.sleep(0.01)
             await node.prune()
             assert node.store.log.oldest > 1
-            assert node.store.index.names_before(100) == [4]
+            assert [*node.store.index.names_before(100)] == [4]
             heard = await node.label([Given(name, "well") for name in [*done, *waits, "99"]])
             assert heard.learnt == waits
             assert heard.expired == ["2"]  # its number was given out once

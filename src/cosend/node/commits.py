@@ -40,11 +40,13 @@ class Commits:
         self._busy = self._scheduled = self._lingers = False
         self._error: str | None = None
         self.written = 0  # transactions that have ended, so that a disk that hangs is noticed
+        self._unfit: str | None = None  # what is wrong with an event that cannot be written
         self._thread = threading.Thread(target=self._write_all, name="commits", daemon=True)
         self._thread.start()
 
     def _fresh(self) -> None:
-        self._events: list[Event] = []
+        self._events: list[bytes] = []
+        self._spans: list[Span] = []
         self._rows: Rows = {change: [] for change in CHANGES}
         self._waiters: Waiters = []
 
@@ -55,7 +57,11 @@ class Commits:
 
     def event(self, event: Event) -> None:
         """Take an event: this is the journal of the rules."""
-        self._events.append(event)
+        try:  # now, and not all together; here, and not in the thread, which would have to wait for Python's lock
+            self._events.append(encode(event))
+            self._spans.append(span(event))
+        except Exception as failure:  # the log would be behind
+            self._unfit = self._unfit or in_one_line(failure)
         self.position += 1
         self._linger()
 
@@ -97,19 +103,16 @@ class Commits:
         self._scheduled = False
         if self._busy or self._error is not None:
             return
-        events, rows, waiters = self._events, self._rows, self._waiters
+        events, spans, rows, waiters = self._events, self._spans, self._rows, self._waiters
         self._fresh()
-        if not events and not any(rows.values()):
+        if self._unfit is not None:
+            self._written(waiters, self._unfit)
+        elif not events and not any(rows.values()):
             _resolve(waiters)
-            return
-        self._busy = True
-        try:  # here, and not in the thread, which would have to wait for Python's lock
-            also = [made for change, changed in rows.items() if changed for made in change.statements(changed)]
-            together = [encode(event) for event in events], [span(event) for event in events], also, waiters
-        except Exception as failure:  # the log would be behind
-            self._written(waiters, in_one_line(failure))
         else:
-            self._queue.put(together)
+            self._busy = True
+            also = [made for change, changed in rows.items() if changed for made in change.statements(changed)]
+            self._queue.put((events, spans, also, waiters))
 
     def _write_all(self) -> None:
         while (together := self._queue.get()) is not None:

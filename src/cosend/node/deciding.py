@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +23,7 @@ from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import NOBODY
 from cosend.core.learner.values import AskPeer
 from cosend.errors import CosendError, Unavailable, in_one_line
-from cosend.node.arrivals import Arrivals, items_of
+from cosend.node.arrivals import Arrivals, Part
 from cosend.node.calls import NO_TIME, Told, why
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
@@ -34,7 +34,6 @@ from cosend.node.requests import Requests
 from cosend.node.scoring import Beside
 from cosend.node.setup import Setup
 from cosend.node.workers import Answers, Replies, Worker, teach_all
-from cosend.site.context import Column
 from cosend.site.events import Shown
 from cosend.site.label_check import LabelCheck
 from cosend.site.lessons import taught_by
@@ -108,15 +107,15 @@ class Deciding:
         self._scheduled = False
         if self._closed:
             return
-        new, columns = self._arrivals.take(all_at_once=not self.rules.learner.arms.peers)
+        new = self._arrivals.take(all_at_once=not self.rules.learner.arms.peers)
         again, told, self._again, self._told = self._again, self._told, [], []
         if self._arrivals:
             self._wake(turns=TURNS)
         uses: Uses = {}
         for flight, reports in told:
             self._choose_again([flight], frozenset(flight.reasons), uses, reports)
-        if new:
-            self._choose_new(new, columns, uses)
+        if new.items:
+            self._choose_new(new, uses)
         for failed, flights in _by_failures(again).items():
             self._choose_again(flights, failed, uses)
         for arm, used in uses.items():
@@ -136,18 +135,17 @@ class Deciding:
             scored = self.beside.when_scored(arm, flights.ids, flights.items, then)
             self.peers.calls.call(arm, flights, partial(self._hear, scored))
 
-    def _choose_new(self, requests: list[Request], columns: list[Column], uses: Uses) -> None:
-        owners = [request for request in requests for _ in request.items]
-        places = [*chain.from_iterable(range(len(request.items)) for request in requests)]
-        items = items_of(requests)
+    def _choose_new(self, new: Part, uses: Uses) -> None:
+        owners, places, items, columns = new
         for start, points in self.rules.placed(columns, len(items)):
             part = slice(start, start + len(points))
             flown = owners[part], places[part], items[part], [NO_REASONS] * len(points)
             self._choose(points, flown, NONE, (), uses)
-        for request in requests:
+        for request, count in Counter(owners).items():
             if request.observer is not None:
-                nobody = [0] * len(request.items)
-                self.beside.label(request.observer, nobody, request.items, partial(self._observed, request))
+                first = places[owners.index(request)]
+                some = request.items[first : first + count]
+                self.beside.label(request.observer, [0] * count, some, partial(self._observed, request, first))
 
     def _choose_again(self, flights: list[Flight], failed: frozenset[str], uses: Uses, told: Told = NOBODY) -> None:
         points = np.array([self.rules.understand(flight.context, Codes.find) for flight in flights])
@@ -341,15 +339,15 @@ class Deciding:
         self.post(forwards)
         return again
 
-    def _observed(self, request: Request, start: int, end: int, answers: Answers) -> None:
+    def _observed(self, request: Request, first: int, start: int, end: int, answers: Answers) -> None:
         """Take what the classifier says that answers in place of the arms; if it fails, theirs is better than none."""
         if self._closed or request.observer is None:
             return
-        for place, (label, failed) in enumerate(replies_of(request.observer, answers), start):
+        for place, (label, failed) in enumerate(replies_of(request.observer, answers), first + start):
             request.shown[place] = label if failed is None else None
             if failed is not None:
                 self.counts.failed(request.observer, 1, kind_of(answers), failed)
-        self.requests.look_at(request, range(start, end))
+        self.requests.look_at(request, range(first + start, first + end))
 
     # Labels that come
 

@@ -14,7 +14,7 @@ from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.core.learner.inspection import look_at, look_inside
 from cosend.core.learner.values import Cell
 from cosend.errors import DecisionError
-from cosend.node.recall import Past, recall
+from cosend.node.recall import Past, recall, recall_all
 from cosend.site.events import Event
 from cosend.site.past import Codes
 from cosend.site.trusting import trusted_views
@@ -147,32 +147,29 @@ class Inspection:
 
     def last_decisions(self, count: int, newest: int | None = None) -> list[tuple[int, Past]]:
         """Return some decisions that were told to somebody, the newest first, with their numbers; up to a number."""
-        node, found = self.node, list[tuple[int, Past]]()
+        node = self.node
         newest = node.rules.learner.last_id if newest is None else newest
-        for number in range(newest, max(0, newest - 4 * count), -1):  # answers for peers have numbers too
-            past = recall(node.store.index, number, node.setup.most_flights)
-            if past is not None:
-                found.append((number, past))
-            if len(found) == count:
-                break
-        return found
+        some = range(max(0, newest - 4 * count) + 1, newest + 1)  # answers for peers have numbers too
+        found = recall_all(node.store.index, some, node.setup.most_flights)
+        return sorted(found.items(), reverse=True)[:count]
 
     def waiting(self) -> Facts:
         """Return how many decisions, and answers for peers, wait for their label, and since how many seconds."""
         node = self.node
         entries = node.rules.learner.registry.table.entries
         is_own = (entries[:, col.WAIT_ID] > 0) & (entries[:, col.WAIT_KIND] != TAUGHT)
-        own, now = np.sort(entries[is_own, col.WAIT_ID]), time.time()
+        own, now = entries[is_own, col.WAIT_ID], time.time()
+        middle = len(own) // 2
         return {
             "decisions": len(own),
             "for_peers": node.rules.learner.waiting_count - len(own),
-            "oldest_s": self._age(own[:1], now),
-            "middle_s": self._age(own[len(own) // 2 : len(own) // 2 + 1], now),
+            "oldest_s": self._age(int(own.min()), now) if len(own) else None,
+            "middle_s": self._age(int(np.partition(own, middle)[middle]), now) if len(own) else None,
         }
 
-    def _age(self, numbers: Any, now: float) -> float | None:
+    def _age(self, number: int, now: float) -> float | None:
         """Return how old a decision is; it may just be on its way to the disk."""
-        past = recall(self.node.store.index, int(numbers[0]), self.node.setup.most_flights) if len(numbers) else None
+        past = recall(self.node.store.index, number, self.node.setup.most_flights)
         return None if past is None else max(0.0, now - past.at)
 
     def forecasts(self, context: Sequence[Any]) -> dict[str, float] | None:

@@ -20,6 +20,7 @@ from cosend.site.label_check import all_labels
 from cosend.site.rewards import a_label, gains_of, other_gains, right_or_wrong
 from cosend.stores.log_index import LABEL, LogIndex
 
+MOST_IN_A_TURN: Final = 1_000  # labels that are learnt in one turn of the loop
 LONGEST_NUMBER: Final = 18  # digits that fit into 64 bits whatever they are
 
 
@@ -61,11 +62,22 @@ class Labelling:
         """Learn labels; a bad one among them raises and changes nothing. Returns when they are on the disk."""
         if self.deciding.requests.late:
             await self._answered([each.id for each in given])
+        if len(given) <= MOST_IN_A_TURN:
+            return await self._put(given)
+        parts = [given[start : start + MOST_IN_A_TURN] for start in range(0, len(given), MOST_IN_A_TURN)]
+        for part in parts:
+            self._check_learnable(part)
+            await asyncio.sleep(0)
+        heard = await asyncio.gather(*map(self._put, parts))
+        told = [[*chain.from_iterable(getattr(each, kind) for each in heard)] for kind in Heard.__struct_fields__]
+        return Heard(*told)
+
+    def _put(self, given: Sequence[Given]) -> asyncio.Future[Heard]:
         request = Request(given, self._loop.create_future())
         self._new.append(request)
         if len(self._new) == 1:
             self._loop.call_soon(self._cycle)
-        return await request.done
+        return request.done
 
     async def _answered(self, names: Sequence[str]) -> None:
         """Wait for the arms of decisions that an observer has answered before them; their time is limited."""
@@ -75,8 +87,14 @@ class Labelling:
             await asyncio.wait(waiting)
 
     def _cycle(self) -> None:
-        """Learn all labels that are there, also of those who have gone away meanwhile."""
-        new, self._new = self._new, []
+        """Learn labels that are there, also of those who have gone away meanwhile; very many in several turns."""
+        count = labels = 0
+        while count < len(self._new) and labels < MOST_IN_A_TURN:
+            labels += len(self._new[count].given)
+            count += 1
+        new, self._new = self._new[:count], self._new[count:]
+        if self._new:
+            self._loop.call_soon(self._cycle)
         if self.deciding.is_open:
             self._learn_all(new)
             return
@@ -98,6 +116,11 @@ class Labelling:
                     self._learn_all([request])
             else:
                 _fail(requests[0], error)
+
+    def _check_learnable(self, given: Sequence[Given]) -> None:
+        """Raise if there is something wrong with labels that are learnt in several turns; nothing changes."""
+        _, fresh = self._sorted([given])
+        self._gains([*fresh], [each.label for each in fresh.values()])
 
     def _learn(self, requests: list[Request]) -> None:
         heard, fresh = self._sorted([request.given for request in requests])
@@ -179,6 +202,17 @@ class Labelling:
         return {name: number for name, number in numbers.items() if number <= last and number not in named} | found
 
     def _settle(self, ids: list[int], truths: list[Any], costs: list[float | None]) -> None:
+        gains, others = self._gains(ids, truths)
+        settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs, others)
+        used = [arm for arm, _, _ in settled.found]
+        self.deciding.counts.learnt(gains, self._paid(used, costs), self._local(used, gains, others))
+        event = self.deciding.commits.position - 1  # that of `settle`
+        self.deciding.commits.also(LABEL, [(number, event) for number in ids])
+        self.deciding.post(settled.forwards)
+        self.deciding.teach(settled.lessons)
+
+    def _gains(self, ids: list[int], truths: list[Any]) -> tuple[list[float], Sequence[Mapping[str, float]]]:
+        """Return what decisions gain by their labels, and what others would have; raises if a label is a bad one."""
         answers = self.rules.labels_of(ids)
         self._check(truths)
         reward = self.deciding.setup.reward
@@ -187,13 +221,7 @@ class Labelling:
         if self.deciding.setup.reward is right_or_wrong:
             local = not self.rules.learner.arms.peers  # else nobody knows what labels there are
             self.deciding.labels.check(truths, self._known if local else None, self.rules.past)
-        settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs, others)
-        used = [arm for arm, _, _ in settled.found]
-        self.deciding.counts.learnt(gains, self._paid(used, costs), self._local(used, gains, others))
-        event = self.deciding.commits.position - 1  # that of `settle`
-        self.deciding.commits.also(LABEL, [(number, event) for number in ids])
-        self.deciding.post(settled.forwards)
-        self.deciding.teach(settled.lessons)
+        return gains, others
 
     def _check(self, truths: list[Any]) -> None:
         if not are_labels(truths):

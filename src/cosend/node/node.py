@@ -18,6 +18,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from cosend.classifiers.elsewhere import RunsElsewhere
+from cosend.core.kernel.ledger import Ints
+from cosend.core.learner.registry import Registry, ids_among, not_among
 from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
 from cosend.links.link import Announcement, Change, Link
 from cosend.node.answering import Answering
@@ -33,15 +35,16 @@ from cosend.node.lane import Lane
 from cosend.node.naming import Naming
 from cosend.node.outbox import Outbox, Posting
 from cosend.node.peers import Peers
+from cosend.node.pulse import Pulse
 from cosend.node.setup import LIMIT_S, THREADS, Setup
 from cosend.node.store import COSTS, Recovered, Store, pickled
 from cosend.node.traffic import traffic_of, written
 from cosend.node.watchdog import STUCK_S, LoopWatch, Standstill
 from cosend.node.workers import Worker
 from cosend.site.events import ModeChanged
-from cosend.site.recovery import prune
-from cosend.site.snapshot import frozen_state
+from cosend.site.snapshot import Freezing
 from cosend.stores.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
+from cosend.stores.snapshots import check_snapshot
 
 LOG: Final = logging.getLogger("cosend.node")
 TICK_S: Final = 0.02
@@ -49,6 +52,7 @@ TIDY_S: Final = 1.0
 SNAPSHOT_EVERY: Final = 20_000  # events: so many are folded in a second or less when the site starts
 SNAPSHOT_EVERY_S: Final = 300.0  # events are removed only behind a snapshot
 PRUNE_EVERY_S: Final = 60.0
+AT_ONCE: Final = 1_000  # names that are forgotten in one commit
 FIRST_REST_S, LONGEST_REST_S = 0.5, 30.0  # between attempts to start again from the log
 Mode = Literal["apply", "observe"]
 
@@ -68,7 +72,7 @@ class Node:
         self.setup, self.folder, self._durable, self.link = setup, folder, durable, link
         self.counts, self.started_at = Counts(), time.time()
         self.breakers = Breakers(time.monotonic)
-        self.lane = Lane()
+        self.lane, self.pulse = Lane(), Pulse()
         self.crew = Crew(setup.name, workers, lambda arm: self.breakers.of(arm).worked())
         self._not_ready: str | None = "it is starting"
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -85,6 +89,7 @@ class Node:
 
     async def start(self) -> None:
         """Start from what is in the folder."""
+        self.pulse.begin()
         self.store = await asyncio.to_thread(Store, self.folder, self.setup, durable=self._durable)
         try:
             await asyncio.to_thread(self.setup.warm_up)
@@ -99,6 +104,7 @@ class Node:
         LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
         self._loop_watch = LoopWatch()
         self._do(self._every(TICK_S, self._give_up_late))
+        self._do(self._every(TICK_S, self._make_room))
         self._do(self._every(TIDY_S, self._tidy))
         self._do(self._every(TIDY_S, self._look_for_standstill))
         await self.crew.start()
@@ -148,7 +154,7 @@ class Node:
         self.labelling = Labelling(self.deciding, self.store.index)
         self.deciding.requests.has_names = self.store.index.has_names()
         self.deciding.requests.has_numbers_as_names = self.store.index.has_numbers_as_names()
-        self.naming = Naming(self.setup, self.deciding, self.store.index)
+        self.naming = Naming(self.setup, self.deciding, self.store)
         self.deciding.requests.is_taken = self.naming.is_taken
         self._snapshots = [0, recovered.covered]
         self._tidy_up_after_the_last_run()
@@ -188,6 +194,7 @@ class Node:
 
     async def stop(self, patience_s: float = 5.0) -> None:
         """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
+        self.pulse.end()
         if not hasattr(self, "deciding"):  # it never started
             return
         self._not_ready, self._stopping = "it is stopping", True
@@ -336,11 +343,17 @@ class Node:
         elif writes_s > STUCK_S:
             deciding.fail(StateError(f"the disk has not written a transaction for {writes_s:.0f} s"))
 
+    async def _make_room(self) -> None:
+        """Have room for more that waits before it is needed: the loop should not wait until there is some."""
+        registry = self.rules.learner.registry
+        if registry.is_filling_up:
+            await asyncio.to_thread(registry.make_room)
+
     async def _tidy(self) -> None:
         """Leave a snapshot when there is enough for one, remove what is too old, and tell peers what happens."""
         if self.is_ready and self._snapshot_is_due():
             await self.snapshot()
-        if self.is_ready and time.monotonic() - self._last_pruned > PRUNE_EVERY_S:
+        if self.is_ready and time.monotonic() - self._last_pruned > min(PRUNE_EVERY_S, self.setup.keep_s / 4):
             self._last_pruned = time.monotonic()
             await self.prune()
         if self.is_ready and self.link is not None:
@@ -354,14 +367,27 @@ class Node:
     async def snapshot(self) -> None:
         """Leave a snapshot in the folder."""
         async with self._one_snapshot:
-            commits, position = self.commits, self.commits.position
-            finish, node = frozen_state(self.rules), {"observer": self.observer}
-            learning = {arm: worker for arm, worker in self.workers.items() if worker.classifier.learns}
-            pickles = [self._pickled(worker) for worker in learning.values()]
-            await commits.done()
-            models = dict(zip(learning, await asyncio.gather(*pickles), strict=True))
-            await asyncio.to_thread(self.store.write_snapshot, finish, models, node, position)
+            while not await self._take_snapshot():
+                pass
+
+    async def _take_snapshot(self) -> bool:
+        """Take a snapshot of one moment, for which most was copied before; returns whether nothing got in the way."""
+        rules, commits = self.rules, self.commits
+        freezing = await asyncio.to_thread(Freezing, rules)
+        for _ in freezing.copy_notes():
+            await asyncio.sleep(0)
+        if rules is not self.rules or not freezing.freeze():
+            return False
+        position, node = commits.position, {"observer": self.observer}
+        learning = {arm: worker for arm, worker in self.workers.items() if worker.classifier.learns}
+        pickles = [self._pickled(worker) for worker in learning.values()]
+        is_whole = freezing.add(await asyncio.to_thread(freezing.missing))
+        await commits.done()
+        models = dict(zip(learning, await asyncio.gather(*pickles), strict=True))
+        if is_whole:
+            await asyncio.to_thread(self.store.write_snapshot, freezing.finish, models, node, position)
             self._snapshots, self._last_snapshot = [self._snapshots[1], position], time.monotonic()
+        return is_whole
 
     def _pickled(self, worker: Worker) -> asyncio.Future[bytes]:
         """Let the thread of a model pickle it, after all that it was taught before and nothing later."""
@@ -378,23 +404,27 @@ class Node:
 
     async def prune(self) -> None:
         """Remove events that are too old, and names and labels of decisions that no events are left of."""
-        since = time.time() - self.setup.keep_s
-        await asyncio.to_thread(self._remove_events, since)
+        await asyncio.to_thread(self._remove_events)
         oldest = self.store.index.oldest_decision() or self.rules.learner.last_id + 1
         registry = self.rules.learner.registry  # what waits for its label is still found by its name
-        gone = [(number,) for number in self.store.index.names_before(oldest) if number not in registry]
-        self.commits.also(FORGET_NAMES, gone)
-        self.commits.also(FORGET_LABELS, [(oldest,)])
-        await self.commits.done()
+        gone = await self.store.look(_names_to_forget, oldest, registry)
+        for start in range(0, len(gone), AT_ONCE):
+            some = gone[start : start + AT_ONCE].tolist()
+            self.commits.also(FORGET_NAMES, [(number,) for number in some if number not in registry])
+            await self.commits.done()
+        while self.store.index.has_labels_before(oldest):
+            self.commits.also(FORGET_LABELS, [(oldest,)])
+            await self.commits.done()
 
-    def _remove_events(self, since: float) -> None:
-        index = LogIndex(self.store.log.reader())
+    def _remove_events(self) -> None:
+        index, now = LogIndex(self.store.log.reader()), time.time()
         try:
-            before = min(index.first_since(since), self._snapshots[0])
+            before = min(index.first_kept(now - self.setup.keep_s, now), self._snapshots[0])
         finally:
             index.close()
         if before > max(1, self.store.log.oldest):
-            prune(self.store.log, before)
+            check_snapshot(self.store.log, self._snapshots[1])  # this site has written or read it itself
+            self.store.log.remove(before)
 
     # When the disk has failed, or something that nobody expected
 
@@ -429,3 +459,8 @@ class Node:
             self._go_on()
             LOG.info("the site is rebuilt from its log")
             return
+
+
+def _names_to_forget(index: LogIndex, oldest: int, registry: Registry) -> Ints:
+    """Return the numbers of decisions that have names, no events and, as far as another thread can tell, no wait."""
+    return not_among(index.names_before(oldest), ids_among(registry.table.entries, oldest))

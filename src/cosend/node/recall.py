@@ -47,22 +47,23 @@ def recall(index: LogIndex, number: int, widest: int) -> Past | None:
 def recall_all(index: LogIndex, numbers: Iterable[int], widest: int) -> dict[int, Past]:
     """Return decisions by their numbers, those that somebody was told of and whose events are left.
 
-    Each event is read once, however many of the decisions it tells of: a client that has lost the reply to many items
-    asks for all of them again. No event may tell of decisions whose numbers are further apart than `widest`.
+    Every event is read once and in the order of the log, however many of the decisions it tells of: a client that has
+    lost the reply to many items asks for all of them again, and what it was told is what the last event says. No event
+    may tell of decisions whose numbers are further apart than `widest`.
     """
     wanted = sorted({number for number in numbers if number > 0})
+    places = {place for lowest, highest in _runs(wanted) for place in index.events_of(lowest, highest, widest)}
     found: dict[int, Past] = {}
-    for lowest, highest in _runs(wanted):
-        for row in index.events_of(lowest, highest, widest):
-            event = decode(row.event)
-            if isinstance(event, Chosen):
-                last = event.first + len(event.arms) - 1
-                for number in wanted[bisect_left(wanted, event.first) : bisect_right(wanted, last)]:
-                    found.setdefault(number, _chosen(event, number - event.first))
-            elif isinstance(event, Answered | Shown):
-                for place, number in enumerate(event.ids):
-                    if number in found:
-                        _answered(found[number], row, event, place)
+    for row in index.rows(sorted(places)):
+        event = decode(row.event)
+        if isinstance(event, Chosen):
+            last = event.first + len(event.arms) - 1
+            for number in wanted[bisect_left(wanted, event.first) : bisect_right(wanted, last)]:
+                found.setdefault(number, _chosen(event, number - event.first))
+        elif isinstance(event, Answered | Shown):
+            for place, number in enumerate(event.ids):
+                if number in found:
+                    _answered(found[number], row, event, place)
     found = {number: past for number, past in found.items() if past.told}
     _note_labels(index, found)
     return found
@@ -100,9 +101,8 @@ def _note_labels(index: LogIndex, found: dict[int, Past]) -> None:
     labelled = index.labelled(found) if found else {}
     for number in labelled:
         found[number].labelled = True
-    for event_number in {*labelled.values()}:
-        for row in index.events(event_number, 1):
-            event = decode(row.event)
-            for number, truth in zip(event.ids, event.truths, strict=True) if isinstance(event, Labelled) else ():
-                if number in found:
-                    found[number].truth = truth
+    for row in index.rows(sorted({*labelled.values()})):
+        event = decode(row.event)
+        for number, truth in zip(event.ids, event.truths, strict=True) if isinstance(event, Labelled) else ():
+            if number in found:
+                found[number].truth = truth

@@ -11,12 +11,16 @@ it would be if the site had never stopped.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,6 +41,8 @@ from cosend.stores.event_log import EventLog
 from cosend.stores.log_index import LogIndex
 from cosend.stores.snapshots import write_snapshot
 
+P = ParamSpec("P")
+T = TypeVar("T")
 LOG: Final = logging.getLogger("cosend.node")
 MODEL: Final = "model."  # before the name of a model, among the arrays of a snapshot
 NODE: Final = "node"  # the facts of a snapshot that are not the rules'
@@ -59,14 +65,23 @@ class Store:
     def __init__(self, folder: Path, setup: Setup, *, durable: bool = True) -> None:
         self.setup = setup
         self.log = EventLog(folder, site=setup.name, durable=durable)
-        try:
+        with ExitStack() as on_error:
+            on_error.callback(self.log.close)
             self.index = LogIndex(self.log.reader())
-        except BaseException:
-            self.log.close()
-            raise
+            on_error.callback(self.index.close)
+            self._far = LogIndex(self.log.reader())
+            on_error.pop_all()
+        self._looking = ThreadPoolExecutor(1, "looks into the log")
+
+    async def look(self, work: Callable[Concatenate[LogIndex, P], T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Let another thread read what takes longer than the loop may wait; one does this for all who ask."""
+        call = partial(work, self._far, *arguments, **options)
+        return await asyncio.get_running_loop().run_in_executor(self._looking, call)
 
     def close(self) -> None:
         """Let go of the folder."""
+        self._looking.shutdown()
+        self._far.close()
         self.index.close()
         self.log.close()
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from cosend.node.node import Node
+from cosend.node.pulse import LIMITS_S
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 POSITIONS: Final = {"closed": 0, "half open": 1, "open": 2}
@@ -50,8 +52,15 @@ class _NodeCollector(Collector):
         yield from (decisions, labels, failures)
         yield CounterMetricFamily("cosend_unanswered", "items that no arm could label", counts.unanswered)
         yield CounterMetricFamily("cosend_rebuilds", "times the site was rebuilt from its log", counts.rebuilt)
+        yield self._stalls()
         if self._node.is_ready:
             yield from self._gauges()
+
+    def _stalls(self) -> Metric:
+        pulse, limits = self._node.pulse, [*map(str, LIMITS_S), "+Inf"]
+        buckets = [*zip(limits, accumulate(pulse.counts), strict=True)]
+        about = "how long the event loop was held, looked at a hundred times a second"
+        return HistogramMetricFamily("cosend_loop_stall_seconds", about, buckets, pulse.sum_s)
 
     def _gauges(self) -> Iterator[Metric]:
         node = self._node

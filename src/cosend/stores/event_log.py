@@ -203,14 +203,20 @@ class EventLog:
         raise StateError(f"{self.file}: damaged, event {number} is not what was written")
 
     def remove(self, before: int) -> None:
-        """Remove the events before a number, except the first; whoever calls it has a state that covers them."""
+        """Remove the events before a number, except the first; whoever calls it has a state that covers them.
+
+        Many go a part at a time, so that whoever appends never waits long.
+        """
         check_whole("before", before, least=0, most=self.position)
-        with self._guard:
-            oldest = max(self.oldest, before)
-            about = _about(self.site, self.identity, oldest)
-            delete = "DELETE FROM events WHERE number > 0 AND number < ?", (oldest,)
-            self._write([delete, ("UPDATE about SET site = ?, identity = ?, oldest = ?, checksum = ?", about)])
-            self.oldest = oldest
+        while True:
+            with self._guard:
+                oldest = max(self.oldest, min(before, self.oldest + CHUNK))
+                about = _about(self.site, self.identity, oldest)
+                delete = "DELETE FROM events WHERE number > 0 AND number < ?", (oldest,)
+                self._write([delete, ("UPDATE about SET site = ?, identity = ?, oldest = ?, checksum = ?", about)])
+                self.oldest = oldest
+            if oldest >= before:
+                return
 
     def _write(self, statements: Sequence[Statement]) -> None:
         """Execute statements, all of them or none; afterwards the ends of the log are known either way.

@@ -12,9 +12,12 @@ without reading the log.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 # Events by how many numbers they span. Among those that span about as many, few can tell of any one decision, so it is
 # found at once; among all of them, every event that begins before it might reach as far as that.
@@ -37,6 +40,8 @@ CREATE TABLE outbox (
 Statement: TypeAlias = tuple[str, Sequence[Any]]  # and what it is executed with
 TOGETHER: Final = (256, 32)  # rows of one statement; what is left is one more
 CHECKSUM: Final = 4  # bytes behind every event
+AT_ONCE: Final = 32  # events that are in memory together when many are looked up
+EVENT: Final = "SELECT number, at, event FROM events"
 
 
 class Change(NamedTuple):
@@ -69,7 +74,7 @@ SET: Final = Change("INSERT OR REPLACE INTO settings VALUES ", "(?,?)")
 POST: Final = Change("INSERT INTO outbox VALUES ", "(?,?,?,?,?)")
 POSTED: Final = Change("DELETE FROM outbox WHERE number IN (VALUES ", "(?)", ")")
 FORGET_NAMES: Final = Change("DELETE FROM names WHERE id IN (VALUES ", "(?)", ")")
-FORGET_LABELS: Final = Change("DELETE FROM labels WHERE id < ", "?")
+FORGET_LABELS: Final = Change("DELETE FROM labels WHERE id IN (SELECT id FROM labels WHERE id < ", "?", " LIMIT 5000)")
 
 
 class Row(NamedTuple):
@@ -115,18 +120,23 @@ class LogIndex:
         query = "SELECT 1 FROM names WHERE name NOT GLOB '*[^0-9]*' LIMIT 1"
         return self._connection.execute(query).fetchone() is not None
 
-    def events_of(self, lowest: int, highest: int, widest: int) -> list[Row]:
-        """Return the events that may tell of decisions between two numbers; none spans more numbers than `widest`."""
-        one = f"SELECT number, at, event FROM events WHERE first IS NOT NULL AND {WIDTH} = ?"  # noqa: S608 - ours
+    def events_of(self, lowest: int, highest: int, widest: int) -> list[int]:
+        """Return the numbers of the events that may tell of decisions between two; none spans more than `widest`."""
+        one = f"SELECT number FROM events WHERE first IS NOT NULL AND {WIDTH} = ?"  # noqa: S608 - ours
         query = " UNION ALL ".join([f"{one} AND first BETWEEN ? AND ? AND last >= ?"] * (len(WIDTHS) + 1))
         values = [(n, lowest - width, highest, lowest) for n, width in enumerate((*WIDTHS, widest))]
-        return self._rows(f"{query} ORDER BY number", [*chain.from_iterable(values)])
+        rows = self._connection.execute(f"{query} ORDER BY number", [*chain.from_iterable(values)])
+        return [number for (number,) in rows]
+
+    def rows(self, numbers: Sequence[int]) -> Iterator[Row]:
+        """Read events by their numbers, a few at a time, in the order of the log; those that were removed are not."""
+        for start in range(0, len(numbers), AT_ONCE):
+            some = numbers[start : start + AT_ONCE]
+            yield from self._rows(f"{EVENT} WHERE number IN ({','.join('?' * len(some))}) ORDER BY number", some)
 
     def events(self, start: int, count: int) -> list[Row]:
         """Return so many events from a number on."""
-        return self._rows(
-            "SELECT number, at, event FROM events WHERE number >= ? ORDER BY number LIMIT ?", (start, count)
-        )
+        return self._rows(f"{EVENT} WHERE number >= ? ORDER BY number LIMIT ?", (start, count))
 
     def _rows(self, query: str, values: Sequence[int]) -> list[Row]:
         rows = self._connection.execute(query, values)
@@ -138,19 +148,26 @@ class LogIndex:
         found = [self._connection.execute(query, (n,)).fetchone()[0] for n in range(len(WIDTHS) + 1)]
         return min((number for number in found if number is not None), default=None)
 
-    def names_before(self, decision: int) -> list[int]:
-        """Return the numbers of decisions before this one that have names."""
-        return [number for (number,) in self._connection.execute("SELECT id FROM names WHERE id < ?", (decision,))]
+    def names_before(self, decision: int) -> npt.NDArray[np.int64]:
+        """Return the numbers of decisions before this one that have names, in their order."""
+        rows = self._connection.execute("SELECT id FROM names WHERE id < ? ORDER BY id", (decision,))
+        return np.fromiter((number for (number,) in rows), np.int64)
 
-    def first_since(self, at: float) -> int:
-        """Return the number of the first event that is not older than this.
+    def has_labels_before(self, decision: int) -> bool:
+        """Tell whether labels of decisions before this one are remembered."""
+        return self._connection.execute("SELECT 1 FROM labels WHERE id < ? LIMIT 1", (decision,)).fetchone() is not None
 
-        All before it are older, whatever the clock has done: it reads no further than that, and these are removed.
+    def first_kept(self, since: float, now: float) -> int:
+        """Return the number of the first event that is kept, if those written before a time are not.
+
+        A clock can be wrong for a while, so a date alone proves little. What is dated ahead of now may be of any age:
+        it is as old as what was written after it. And nothing goes that comes after an event which is not old.
         """
-        query = "SELECT number FROM events WHERE number > 0 AND at >= ? ORDER BY number LIMIT 1"
-        found = self._connection.execute(query, (at,)).fetchone()
-        found = found or self._connection.execute("SELECT MAX(number) + 1 FROM events").fetchone()
-        return int(found[0] or 0)
+        query = "SELECT number FROM events WHERE number > 0 AND at BETWEEN ? AND ? ORDER BY number LIMIT 1"
+        recent = self._connection.execute(query, (since, now)).fetchone() or (2**62,)
+        query = "SELECT number + 1 FROM events WHERE number < ? AND at < ? ORDER BY number DESC LIMIT 1"
+        kept = self._connection.execute(query, (*recent, since)).fetchone() or (0,)
+        return int(kept[0])
 
     def setting(self, key: str) -> bytes | None:
         """Return what was set under a key."""

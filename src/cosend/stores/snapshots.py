@@ -8,6 +8,7 @@ newest two are kept: if one is damaged, the other is there.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,12 +27,24 @@ def write_snapshot(log: EventLog, state: State, position: int) -> Path:
     """Write the state that the events before a position lead to; older ones than the last before it are removed."""
     if not 0 < position <= log.position:
         raise StateError(f"{log.folder}: no snapshot of position {position} of a log that is at {log.position}")
-    path = log.folder / f"state-{position:012}.npz"
+    path = _path(log, position)
     write_state(State({**state.facts, LOG: [log.identity, position]}, state.arrays), path)
     for old in _files(log.folder)[KEPT:]:
         with suppress(OSError):  # it is only in the way
             old.unlink()
     return path
+
+
+def check_snapshot(log: EventLog, position: int) -> None:
+    """Raise unless the snapshot of a position is there as it was written; whoever asks has written or read it."""
+    path = _path(log, position)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except (OSError, zipfile.BadZipFile) as error:
+        raise StateError(f"{path}: cannot be read ({error})") from error
+    if damaged is not None:
+        raise StateError(f"{path}: damaged, {damaged} is not what was written")
 
 
 def read_snapshots(log: EventLog, problems: list[str]) -> Iterator[tuple[int, State]]:
@@ -49,6 +62,10 @@ def _snapshot(log: EventLog, path: Path) -> tuple[int, State]:
         case [log.identity, int(position)]:
             return position, state
     raise StateError(f"{path}: not a snapshot of the log beside it")
+
+
+def _path(log: EventLog, position: int) -> Path:
+    return log.folder / f"state-{position:012}.npz"
 
 
 def _files(folder: Path) -> list[Path]:

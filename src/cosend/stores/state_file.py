@@ -11,6 +11,7 @@ import math
 import os
 import zipfile
 import zlib
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final
@@ -20,11 +21,12 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from cosend.core.checks import check_kind, check_path
-from cosend.core.learner.state import State
+from cosend.core.learner.state import Json, State
 from cosend.errors import StateError
 from cosend.stores.whole_file import replacing
 
 FACTS: Final = "facts_json"
+PIECE: Final = 2**15  # numbers that are written at once
 
 # What numpy and zipfile raise for bytes that are no archive, a cut or damaged one, or one that claims odd things.
 UNREADABLE: Final = (
@@ -55,13 +57,53 @@ def write_state(state: State, path: str | os.PathLike[str]) -> None:
     check_path("path", path)
     check_kind("state", state, State, "a State, for example from Learner.state()")
     try:
-        facts = np.frombuffer(json.dumps(state.facts).encode(), np.uint8)
-        with replacing(Path(path)) as file:
-            np.savez(file, allow_pickle=False, **{FACTS: facts}, **state.arrays)
+        facts = [*_as_json(state.facts)]
+        with replacing(Path(path)) as file, zipfile.ZipFile(file, "w") as archive:
+            _write(archive, FACTS, (sum(map(len, facts)),), np.dtype(np.uint8), facts)
+            for name, array in state.arrays.items():
+                plain = np.asarray(array, order="C")
+                _write(archive, name, plain.shape, plain.dtype, _pieces(plain))
     except OSError as error:
         raise StateError(f"{path}: cannot be written ({error})") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise StateError(f"{path}: the state is not plain data ({error})") from error
+
+
+def _write(
+    archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], pieces: Iterable[bytes]
+) -> None:
+    """Write an array into an archive as numpy.savez does, but in pieces so small that no other thread waits for one."""
+    header = {"shape": shape, "fortran_order": False, "descr": npy.dtype_to_descr(dtype)}
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        npy.write_array_header_1_0(member, header)
+        for piece in pieces:
+            member.write(piece)
+
+
+def _pieces(array: npt.NDArray[Any]) -> Iterator[bytes]:
+    if array.dtype.hasobject:
+        raise ValueError("an array of objects cannot be saved")
+    flat = array.reshape(-1)
+    for start in range(0, len(flat), PIECE):
+        yield flat[start : start + PIECE].tobytes()
+
+
+def _as_json(facts: Any) -> Iterator[bytes]:
+    """Return facts as JSON, piece by piece: what is long would keep all other threads waiting if it were made at once.
+
+    What is JSON already stays as it is.
+    """
+    if isinstance(facts, Json):
+        yield from facts
+    elif isinstance(facts, dict) and set(map(type, facts)) == {str}:
+        before = "{"
+        for key, value in facts.items():
+            yield f"{before}{json.dumps(key)}: ".encode()
+            yield from _as_json(value)
+            before = ", "
+        yield b"}"
+    else:
+        yield json.dumps(facts).encode()
 
 
 def read_state(path: str | os.PathLike[str]) -> State:

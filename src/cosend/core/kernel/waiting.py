@@ -49,8 +49,14 @@ def grown_waiting(waiting: Waiting, capacity: int = 0) -> Waiting:
     spots, axes = waiting.contexts.shape
     slots = 1 << (max(2 * len(waiting.entries), 2 * capacity, FIRST_CAPACITY) - 1).bit_length()
     larger = _empty(slots, axes, waiting.desk)
-    larger.entries[:spots, col.WAIT_FREE] = waiting.entries[:spots, col.WAIT_FREE]
     larger.contexts[:spots] = waiting.contexts
+    return moved_waiting(waiting, larger)
+
+
+def moved_waiting(waiting: Waiting, larger: Waiting) -> Waiting:
+    """Return a larger table, which is empty but for the contexts, with all that waits in another."""
+    spots = len(waiting.contexts)
+    larger.entries[:spots, col.WAIT_FREE] = waiting.entries[:spots, col.WAIT_FREE]
     copy_entries(waiting.entries, larger.entries)
     return larger
 

@@ -17,7 +17,7 @@ from cosend.core.kernel.draws import caller_word, site_words
 from cosend.core.kernel.ledger import Floats, Ledger, grown, has_room, new_ledger
 from cosend.core.kernel.mixed_rows import kept_width
 from cosend.core.kernel.mixed_scratch import with_scratch
-from cosend.core.kernel.waiting import Waiting, grown_waiting
+from cosend.core.kernel.waiting import Waiting
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.kept_views import for_more_views, for_other_arms, forget_patterns
 from cosend.core.learner.registry import Patience, Registry
@@ -135,7 +135,7 @@ class Memory:
         self.registry.collect_overdue()
         ledger = self.ledger if has_room(self.ledger) else grown(self.ledger)
         table = self.registry.table
-        self.use(ledger, table if self.registry.has_room() else grown_waiting(table))
+        self.use(ledger, table if self.registry.has_room() else self.registry.grown())
 
     def insert(self, number: int) -> None:
         """Make a place for an arm; what is known of the others stays."""

@@ -12,8 +12,10 @@ from cosend.core.checks import check_unit, check_whole, make_plain
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.kernel.waiting import (
+    Waiting,
     find_waiting,
     grown_waiting,
+    moved_waiting,
     new_waiting,
     oldest_waiting,
     remove_waiting,
@@ -53,6 +55,9 @@ class Patience:
             check_unit("overdue", self.overdue, "decisions whose label never comes")
 
 
+AT_ONCE: Final = 5_000  # rows that are copied in one step
+LARGE: Final = 2**15  # slots of a table that is not grown in no time
+MOST_NEW: Final = 10_000  # ids since what waits was copied; then it is copied again
 GONE: Final = -1  # the arm of what became overdue, when that arm has left
 
 
@@ -67,6 +72,42 @@ class Waits(NamedTuple):
     context: tuple[float, ...]  # empty if a late label needs none
 
 
+class Room(NamedTuple):
+    """Room for twice as much that waits, into which the contexts of what waits now were copied."""
+
+    of: Floats
+    contexts: Floats
+    entries: Ints  # empty
+    last: int  # the newest id when the copy was begun
+
+
+def arrays_of(entries: Ints, contexts: Floats) -> tuple[Ints, Floats]:
+    """Return copies of what stands in a table as numbers and contexts, the oldest first."""
+    slots = np.flatnonzero(entries[:, col.WAIT_ID])
+    slots = slots[np.argsort(entries[slots, col.WAIT_ID])]
+    facts, kept = np.empty((len(slots), col.WAIT_FACTS), np.int64), np.empty((len(slots), contexts.shape[1]))
+    for start in range(0, len(slots), AT_ONCE):  # else all other threads would wait for it
+        some = slice(start, start + AT_ONCE)
+        found = entries[slots[some]]
+        facts[some], kept[some] = found[:, : col.WAIT_FACTS], contexts[found[:, col.WAIT_SPOT]]
+    return facts, kept
+
+
+def ids_among(entries: Ints, last: int) -> Ints:
+    """Return the ids in a table up to one, in their order."""
+    ids = entries[:, col.WAIT_ID].copy()
+    return np.sort(ids[(ids > 0) & (ids <= last)])
+
+
+def not_among(ids: Ints, others: Ints) -> Ints:
+    """Return those ids that are not among others, both in their order; other threads can go on meanwhile."""
+    if not len(others):
+        return ids
+    places = np.minimum(np.searchsorted(others, ids), len(others) - 1)
+    found: Ints = ids[others[places] != ids]
+    return found
+
+
 class Registry:
     """The one place where it stands what waits: a table that the compiled rules keep, and a note beside each id.
 
@@ -79,6 +120,7 @@ class Registry:
         self.table = new_waiting(desk, axes, patience.wait_limit, patience.max_waiting)
         self.notes: dict[int, Any] = {}
         self._overdue: list[tuple[int, int, int]] = []
+        self._room: Room | None = None
 
     def draft(self) -> Registry:
         """Return a copy that can be changed while this one stays as it is."""
@@ -112,11 +154,8 @@ class Registry:
         return [entry for entry in self.entries() if entry.arm == arm]
 
     def arrays(self) -> tuple[Ints, Floats]:
-        """Return all that waits as numbers and contexts, the oldest first."""
-        slots = np.flatnonzero(self.table.entries[:, col.WAIT_ID])
-        slots = slots[np.argsort(self.table.entries[slots, col.WAIT_ID])]
-        entries = self.table.entries[slots]
-        return entries[:, : col.WAIT_FACTS], self.table.contexts[entries[:, col.WAIT_SPOT]]
+        """Return copies of all that waits as numbers and contexts, the oldest first."""
+        return arrays_of(self.table.entries, self.table.contexts)
 
     def fill(self, numbers: Ints, contexts: Floats) -> None:
         """Enter what waited when a state was saved; the registry must be empty."""
@@ -131,6 +170,33 @@ class Registry:
     def has_room(self) -> bool:
         """Tell whether one more can be entered before the table must grow."""
         return bool(2 * self.table.desk[col.WAIT_COUNT] < len(self.table.entries))
+
+    @property
+    def is_filling_up(self) -> bool:
+        """Whether more room should be made now, in a table that is so large that this takes a while."""
+        slots, room = len(self.table.entries), self._room
+        if slots < LARGE or 4 * len(self) <= slots or 2 * self.patience.max_waiting <= slots:
+            return False
+        return room is None or room.of is not self.table.contexts or self.table.desk[col.TICKETS] - room.last > MOST_NEW
+
+    def make_room(self) -> None:
+        """Copy what is large to where there is more room, before it is needed; another thread may do this."""
+        table, room, last = self.table, self._room, int(self.table.desk[col.TICKETS])
+        if room is None or room.of is not table.contexts:  # the first touch of memory takes longer than any other
+            larger = np.full((len(table.entries) + 1, table.contexts.shape[1]), 0.0)
+            room = Room(table.contexts, larger, np.full((2 * len(table.entries), col.WAIT_COLUMNS), 0, np.int64), last)
+        room.contexts[: len(table.contexts)] = table.contexts
+        self._room = room._replace(last=last)
+
+    def grown(self) -> Waiting:
+        """Return the table with twice the room."""
+        room, self._room = self._room, None
+        if room is None or room.of is not self.table.contexts:
+            return grown_waiting(self.table)
+        entries = self.table.entries
+        spots = entries[entries[:, col.WAIT_ID] > room.last, col.WAIT_SPOT]  # rows that were used since
+        room.contexts[spots] = room.of[spots]
+        return moved_waiting(self.table, Waiting(room.entries, room.contexts, self.table.desk))
 
     def take_overdue(self) -> list[tuple[int, int, int]]:
         """Return (id, arm, kind) of what became overdue since the last call."""

@@ -43,6 +43,10 @@ COUNTED: Final = (
 )
 
 
+class Json(tuple[bytes, ...]):
+    """A fact that is JSON already, in pieces, because it is too long to be made with the others."""
+
+
 class State(NamedTuple):
     """A saved state: `facts` are JSON values, `arrays` numbers."""
 
@@ -52,9 +56,15 @@ class State(NamedTuple):
 
 def state_of(learner: Learner) -> State:
     """Return everything a learner needs to go on as if it had never stopped."""
+    state = state_but_waiting(learner)
+    state.arrays["waiting"], state.arrays["waiting_contexts"] = learner.registry.arrays()
+    return state
+
+
+def state_but_waiting(learner: Learner) -> State:
+    """Return all of a state but what waits, which can be larger than all the rest."""
     ledger, arms = learner.ledger, learner.arms
     rows = int(ledger.site[col.ROWS])
-    waiting, waiting_contexts = learner.registry.arrays()
     facts = {
         "version": VERSION,
         "name": learner.name,
@@ -77,8 +87,6 @@ def state_of(learner: Learner) -> State:
         "rewards": ledger.rewards[:rows],
         "counts": ledger.counts[:rows],
         "views": ledger.views,
-        "waiting": waiting,
-        "waiting_contexts": waiting_contexts,
     }
     return State(facts, {name: array.copy() for name, array in arrays.items()})
 
