@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from cosend.dashboard import mount
-from cosend.dashboard.mount import Pages, same_origin
+from cosend.dashboard.mount import Pages
 from cosend.node.node import Node
 from cosend.service.app import build_app
 from cosend.service.server import Address, config_of
@@ -81,21 +81,6 @@ def test_there_are_only_so_many_pages_at_once(url: str, monkeypatch: pytest.Monk
     refused = httpx.get(f"{url}/dashboard/")
     assert refused.status_code == 503
     assert "close one" in refused.json()["detail"]
-
-
-@pytest.mark.parametrize(
-    ("origin", "host", "is_same"),
-    [
-        (None, b"127.0.0.1:8800", True),
-        (b"http://127.0.0.1:8800", b"127.0.0.1:8800", True),
-        (b"https://Site.example", b"site.example", True),
-        (b"http://127.0.0.1:8801", b"127.0.0.1:8800", False),
-        (b"null", b"127.0.0.1:8800", False),
-        (b"http://evil.example", None, False),
-    ],
-)
-def test_the_origin_is_compared_with_the_host(origin: bytes | None, host: bytes | None, is_same: bool) -> None:
-    assert same_origin(origin, host) is is_same
 
 
 def test_nothing_of_nicegui_is_loaded_before_somebody_looks() -> None:

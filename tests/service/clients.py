@@ -28,7 +28,7 @@ async def called(
     """Give a client of the service of a site, without a network between them, and the site."""
     async with running(setup, folder) as node:
         transport = httpx.ASGITransport(app=build_app(node, tokens), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://site", headers=headers) as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
             yield client, node
 
 

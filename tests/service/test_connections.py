@@ -13,7 +13,7 @@ from tests.node.sites import run, setup_of
 from tests.service.clients import listening
 
 BODY = b'{"items":[{"features":{"age":5}}]}'
-HEAD = b"POST /v1/classify HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 WHOLE = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
 PATIENCE_S = 0.4
 

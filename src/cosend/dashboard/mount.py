@@ -1,7 +1,7 @@
 """The pages as a part of the service: loaded when somebody opens them, and no more open to others than the service is.
 
-Browsers are told to load nothing from elsewhere. A page that comes from elsewhere cannot talk to these ones, and there
-are only so many of them at once.
+Browsers are told to load nothing from elsewhere. Pages that come from elsewhere cannot talk to these ones (see
+`service/visitors.py`), and there are only so many of them at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -42,14 +41,10 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        headers = dict(scope.get("headers", ()))
-        if not same_origin(headers.get(b"origin"), headers.get(b"host")):
-            await _refused(403, "a page from elsewhere may not use this one", scope, receive, send)
-            return
         app = self._app or await self._load()
         is_page = scope["type"] == "http" and scope["path"].rstrip("/") == scope.get("root_path", "").rstrip("/")
         if is_page and len(self._clients) >= MOST_PAGES:
-            await _refused(503, f"{MOST_PAGES} pages are open; close one", scope, receive, send)
+            await problem(503, f"{MOST_PAGES} pages are open; close one")(scope, receive, send)
             return
 
         async def guarded(message: Message) -> None:
@@ -80,18 +75,3 @@ def _loaded(board: Board, tokens: Tokens) -> tuple[dict[str, Any], Any]:
     from cosend.dashboard.pages import build_pages
 
     return Client.instances, build_pages(board, tokens)
-
-
-def same_origin(origin: bytes | None, host: bytes | None) -> bool:
-    """Tell whether a request comes from a page of this service, or from no page at all."""
-    return (
-        origin is None or urlsplit(origin.decode("latin-1")).netloc.lower() == (host or b"").decode("latin-1").lower()
-    )
-
-
-async def _refused(status: int, why: str, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": 1008, "reason": why})
-    else:
-        await problem(status, why)(scope, receive, send)

@@ -18,18 +18,18 @@ from starlette.types import Scope as Asked
 from cosend.node.inspection import MOST_EVENTS, Inspection
 from cosend.node.node import Node
 from cosend.service import views
-from cosend.service.bodies import SmallBodies
+from cosend.service.bodies import SmallBodies, check_json
 from cosend.service.description import described
 from cosend.service.hot import HotRoutes
 from cosend.service.metrics import Metrics
 from cosend.service.problems import handle_problems, problem
 from cosend.service.tokens import Scope, Tokens
+from cosend.service.visitors import PAGES, Visitors
 from cosend.version import VERSION
 
 Start = Annotated[int, Query(ge=0, le=2**53)]
 Count = Annotated[int, Query(ge=1, le=1000)]
 Name = Annotated[str, Path(min_length=1, max_length=200)]
-PAGES: Final = "/dashboard"
 
 
 class AnyText(PathConvertor):
@@ -54,12 +54,16 @@ class Pages(Protocol):
 
 
 def build_app(
-    node: Node, tokens: Tokens, failed: Callable[[Exception], None] | None = None, pages: Pages | None = None
+    node: Node,
+    tokens: Tokens,
+    failed: Callable[[Exception], None] | None = None,
+    pages: Pages | None = None,
+    host: str = "127.0.0.1",
 ) -> HotRoutes:
     """Return the service of a site that has not been started; it starts and stops with the app.
 
     With `failed`, requests are answered while the site starts, and `failed` hears of it if it cannot. With `pages`,
-    people can look at the site at /dashboard/.
+    people can look at the site at /dashboard/. `host` is where the service listens.
     """
 
     async def start() -> None:
@@ -84,9 +88,7 @@ def build_app(
             await node.stop()
 
     title = f"cosend site {node.setup.name}"
-    app: FastAPI = FastAPIOffline(
-        title=title, version=VERSION, lifespan=lifespan, redoc_url=None, strict_content_type=False
-    )
+    app: FastAPI = FastAPIOffline(title=title, version=VERSION, lifespan=lifespan, redoc_url=None)
     handle_problems(app)
     metrics = Metrics(node)
     _add_looking(app, node, tokens)
@@ -102,7 +104,7 @@ def build_app(
         return app.openapi_schema
 
     setattr(app, "openapi", openapi)  # noqa: B010 - FastAPI's own way to say more than its routes do
-    return HotRoutes(SmallBodies(app), node, tokens, metrics, openapi)
+    return HotRoutes(SmallBodies(app), node, tokens, Visitors(host, is_open=not tokens), metrics, openapi)
 
 
 def _allowed(tokens: Tokens, scope: Scope) -> Any:
@@ -110,6 +112,10 @@ def _allowed(tokens: Tokens, scope: Scope) -> Any:
         tokens.check(request.headers.get("authorization"), scope)
 
     return Depends(check)
+
+
+async def _in_json(request: Request) -> None:
+    check_json(request.headers.get("content-type", "").encode("latin-1"))
 
 
 def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
@@ -160,7 +166,7 @@ _LINES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
-    may_change = [_allowed(tokens, "admin")]
+    may_change = [_allowed(tokens, "admin"), Depends(_in_json)]
 
     @app.post("/v1/arms/{name:any}", dependencies=may_change)
     async def change_arm(name: Name, change: views.ArmChange) -> views.Arm:

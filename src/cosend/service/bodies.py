@@ -14,6 +14,7 @@ from cosend.service.problems import Refused, problem_of
 MOST_BYTES: Final = 32 * 2**20  # of a body
 MOST_SMALL_BYTES: Final = 2**16  # of a body on the other routes
 BODY_S: Final = 30.0  # to send it
+JSON: Final = b"application/json"
 CLOSE: Final = {"Connection": "close"}
 MOST_ITEMS: Final = 10_000
 MOST_FEATURES: Final = 2_000
@@ -76,6 +77,15 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes, name: str = "the body
         raise Refused(400, f"{name} is not JSON: {error}") from error
     except RecursionError:
         raise Refused(422, "too many lists and objects within each other") from None
+
+
+def check_json(content_type: bytes | None) -> None:
+    """Raise unless a body says that it is JSON, which no form of a web page can say."""
+    if content_type == JSON:
+        return
+    kind = (content_type or b"").partition(b";")[0].strip().lower()
+    if kind != JSON and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
+        raise Refused(415, "the body must be JSON, and say so: Content-Type: application/json")
 
 
 async def read_body(headers: Headers, receive: Receive, most_bytes: int = MOST_BYTES) -> bytes:

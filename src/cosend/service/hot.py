@@ -16,10 +16,11 @@ from cosend.errors import NoAnswer
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
-from cosend.service.bodies import CLASSIFY, LABELS, Headers, decoded, read_body
+from cosend.service.bodies import CLASSIFY, LABELS, Headers, check_json, decoded, read_body
 from cosend.service.metrics import Metrics
-from cosend.service.problems import problem, problem_of
+from cosend.service.problems import Refused, problem, problem_of
 from cosend.service.tokens import Tokens
+from cosend.service.visitors import Visitors, refuse
 
 ENCODE: Final = msgspec.json.Encoder().encode
 Route = Callable[[Headers, Receive], Awaitable[bytes]]
@@ -28,13 +29,20 @@ Route = Callable[[Headers, Receive], Awaitable[bytes]]
 class HotRoutes:
     """An ASGI app that answers POST /v1/classify and POST /v1/labels, and leaves the rest to another one.
 
+    visitors     who is let in, whatever is asked for
     description  what gives the OpenAPI description of all routes
     """
 
     def __init__(
-        self, rest: ASGIApp, node: Node, tokens: Tokens, metrics: Metrics, description: Callable[[], dict[str, Any]]
+        self,
+        rest: ASGIApp,
+        node: Node,
+        tokens: Tokens,
+        visitors: Visitors,
+        metrics: Metrics,
+        description: Callable[[], dict[str, Any]],
     ) -> None:
-        self.rest, self.node, self.tokens, self.description = rest, node, tokens, description
+        self.rest, self.node, self.tokens, self.visitors, self.description = rest, node, tokens, visitors, description
         self._routes: dict[str, tuple[Route, Any]] = {
             "/v1/classify": (self._classify, metrics.classify),
             "/v1/labels": (self._labels, metrics.labels),
@@ -42,6 +50,15 @@ class HotRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        if scope["type"] == "lifespan":
+            await self.rest(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        try:
+            self.visitors.check(headers, scope["path"])
+        except Refused as refused:
+            await refuse(refused, scope, receive, send)
+            return
         if scope["type"] != "http" or scope["path"] not in self._routes:
             await self.rest(scope, receive, send)
             return
@@ -51,7 +68,7 @@ class HotRoutes:
         route, latency = self._routes[scope["path"]]
         begun = perf_counter()
         try:
-            body = await route(dict(scope["headers"]), receive)
+            body = await route(headers, receive)
         except Exception as error:  # every error is a problem for its client, and for nobody else
             await problem_of(error)(scope, receive, send)
         else:
@@ -63,6 +80,7 @@ class HotRoutes:
 
     async def _classify(self, headers: Headers, receive: Receive) -> bytes:
         self.tokens.check(headers.get(b"authorization", b"").decode("latin-1"), "classify")
+        check_json(headers.get(b"content-type"))
         self.node.check_ready()
         items = decoded(CLASSIFY, await read_body(headers, receive)).items
         names = [item.id for item in items]
@@ -73,6 +91,7 @@ class HotRoutes:
 
     async def _labels(self, headers: Headers, receive: Receive) -> bytes:
         self.tokens.check(headers.get(b"authorization", b"").decode("latin-1"), "label")
+        check_json(headers.get(b"content-type"))
         self.node.check_ready()
         body = decoded(LABELS, await read_body(headers, receive))
         given = [Given(each.id, each.label, each.cost) for each in body.labels]

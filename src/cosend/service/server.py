@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import ipaddress
 import socket
 import ssl
 import sys
@@ -20,6 +19,7 @@ from cosend.node.node import Node
 from cosend.service.app import Pages, build_app
 from cosend.service.connections import Connection
 from cosend.service.tokens import Tokens
+from cosend.service.visitors import is_loopback
 
 SWITCH_S: Final = 0.0005  # how long one thread may keep Python before another gets it; ten times less than usual
 COLLECT_AFTER: Final = (
@@ -66,14 +66,6 @@ def check_address(address: Address, tokens: Tokens, *, insecure: bool) -> None:
             raise SettingError("--certificate and --key", f"{address.certificate}, {address.key}", allowed) from error
 
 
-def is_loopback(host: str) -> bool:
-    """Tell whether an address can be reached from this machine only."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def serve(node: Node, address: Address, tokens: Tokens, pages: Pages | None = None) -> None:
     """Serve a site until the process is told to stop, with pages for people or without; raises if it cannot start."""
     listener = _bound(address)
@@ -85,7 +77,7 @@ def serve(node: Node, address: Address, tokens: Tokens, pages: Pages | None = No
         errors.append(error)
         server.should_exit = True
 
-    app = build_app(node, tokens, failed, pages)
+    app = build_app(node, tokens, failed, pages, address.host)
     server = uvicorn.Server(config_of(app, address, with_pages=pages is not None))
     with listener, suppress(KeyboardInterrupt):  # Ctrl-C is how a service ends, not a failure
         server.run(sockets=[listener])
