@@ -36,6 +36,7 @@ async def called(
 async def listening(setup: Setup, folder: Path, tokens: Tokens = NOBODY) -> AsyncIterator[int]:
     """Serve a site as a process would, and give the port."""
     with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**15)  # what the system keeps of a reply
         listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(
             config_of(build_app(Node(setup, folder), tokens), Address(port=listener.getsockname()[1]))

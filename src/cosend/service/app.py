@@ -15,7 +15,7 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.types import Receive, Send
 from starlette.types import Scope as Asked
 
-from cosend.node.inspection import MOST_EVENTS, Inspection
+from cosend.node.inspection import Inspection
 from cosend.node.node import Node
 from cosend.service import views
 from cosend.service.bodies import SmallBodies, check_json
@@ -29,6 +29,7 @@ from cosend.version import VERSION
 
 Start = Annotated[int, Query(ge=0, le=2**53)]
 Count = Annotated[int, Query(ge=1, le=1000)]
+MOST_EVENTS: Final = 10_000
 Name = Annotated[str, Path(min_length=1, max_length=200)]
 
 
@@ -156,8 +157,16 @@ def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
     async def events(start: Start = 0, count: Annotated[int, Query(ge=1, le=MOST_EVENTS)] = 1000) -> Response:
         """Return the events of the log from a number on, as lines of JSON."""
         node.check_started()
-        lines = await asyncio.to_thread(inspection.events, start, count)
-        return Response(b"".join(line + b"\n" for line in lines), media_type="application/x-ndjson")
+        begun = await asyncio.to_thread(inspection.events, start, count)  # if that fails, it is not too late to say so
+
+        async def pages(lines: list[bytes], following: int) -> AsyncIterator[bytes]:
+            left = count
+            while lines:
+                yield b"\n".join([*lines, b""])
+                left -= len(lines)
+                lines, following = await asyncio.to_thread(inspection.events, following, left)
+
+        return StreamingResponse(pages(*begun), media_type="application/x-ndjson")
 
 
 _LINES: Final[dict[int | str, dict[str, Any]]] = {

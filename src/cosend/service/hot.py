@@ -16,7 +16,7 @@ from cosend.errors import NoAnswer
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
-from cosend.service.bodies import CLASSIFY, LABELS, Headers, check_json, decoded, read_body
+from cosend.service.bodies import CLASSIFY, LABELS, Headers, Room, check_json, decoded, read_body
 from cosend.service.metrics import Metrics
 from cosend.service.problems import Refused, problem, problem_of
 from cosend.service.tokens import Tokens
@@ -43,6 +43,7 @@ class HotRoutes:
         description: Callable[[], dict[str, Any]],
     ) -> None:
         self.rest, self.node, self.tokens, self.visitors, self.description = rest, node, tokens, visitors, description
+        self._room = Room()
         self._routes: dict[str, tuple[Route, Any]] = {
             "/v1/classify": (self._classify, metrics.classify),
             "/v1/labels": (self._labels, metrics.labels),
@@ -73,8 +74,8 @@ class HotRoutes:
             await problem_of(error)(scope, receive, send)
         else:
             length = str(len(body)).encode()
-            headers = [(b"content-type", b"application/json"), (b"content-length", length)]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            told = [(b"content-type", b"application/json"), (b"content-length", length)]
+            await send({"type": "http.response.start", "status": 200, "headers": told})
             await send({"type": "http.response.body", "body": body})
         latency.observe(perf_counter() - begun)
 
@@ -82,7 +83,7 @@ class HotRoutes:
         self.tokens.check(headers.get(b"authorization", b"").decode("latin-1"), "classify")
         check_json(headers.get(b"content-type"))
         self.node.check_ready()
-        items = decoded(CLASSIFY, await read_body(headers, receive)).items
+        items = decoded(CLASSIFY, await read_body(headers, receive, self._room)).items
         names = [item.id for item in items]
         results = await self.node.classify([item.features for item in items], names)
         if NoAnswer in map(type, results):
@@ -93,7 +94,7 @@ class HotRoutes:
         self.tokens.check(headers.get(b"authorization", b"").decode("latin-1"), "label")
         check_json(headers.get(b"content-type"))
         self.node.check_ready()
-        body = decoded(LABELS, await read_body(headers, receive))
+        body = decoded(LABELS, await read_body(headers, receive, self._room))
         given = [Given(each.id, each.label, each.cost) for each in body.labels]
         return ENCODE(await self.node.label(given, wait_for_peers=body.wait_for_peers))
 
