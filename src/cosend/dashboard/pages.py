@@ -165,8 +165,7 @@ class SitePage:
             ui.html(f"<h2>Decision {facts['number']:,}</h2>", sanitize=False)
             ui.html(told, sanitize=False).classes("full-width")
             ui.button("Close", on_click=dialog.close).props("no-caps flat autofocus")
-        await dialog
-        dialog.delete()
+        await _answered(dialog)
 
     # What an operator changes
 
@@ -183,9 +182,7 @@ class SitePage:
                 other = "Resume" if arm["paused"] else "Pause"
                 ui.button(other, on_click=lambda: dialog.submit(other)).props("no-caps outline")
                 ui.button("Cancel", on_click=dialog.close).props("no-caps flat")
-        answer = await dialog
-        value = cost.value
-        dialog.delete()
+        answer, value = await _answered(dialog), cost.value
         if answer == "cost" and isinstance(value, int | float):
             sentence = f"{name} costs {arm['cost']:.3g} now. From now on it costs {value:.3g}."
             await self._confirmed(sentence, "Set cost", lambda: self._node.change_arm(name, cost=float(value)))
@@ -212,8 +209,7 @@ class SitePage:
             with ui.row():
                 ui.button("Only observe", on_click=lambda: dialog.submit("yes")).props("no-caps")
                 ui.button("Cancel", on_click=dialog.close).props("no-caps flat")
-        answer, model = await dialog, str(chosen.value)
-        dialog.delete()
+        answer, model = await _answered(dialog), str(chosen.value)
         if answer == "yes":
             sentence = f"Clients get what {model} says, whatever the policy decides."
             await self._confirmed(sentence, "Only observe", lambda: node.set_mode("observe", model))
@@ -227,8 +223,7 @@ class SitePage:
             with ui.row():
                 ui.button(f"Yes, {verb[0].lower()}{verb[1:]}", on_click=lambda: dialog.submit("yes")).props("no-caps")
                 ui.button("Cancel", on_click=dialog.close).props("no-caps flat autofocus")
-        answer, token = await dialog, self._token if given is None else str(given.value or "")
-        dialog.delete()
+        answer, token = await _answered(dialog), self._token if given is None else str(given.value or "")
         if answer != "yes":
             return
         refusal = self._refusal("admin", token)
@@ -238,3 +233,11 @@ class SitePage:
         await work()
         self._board.tick()
         ui.notify(f"Done: {sentence} It is in the log.", type="positive", position="top")
+
+
+async def _answered(dialog: ui.dialog) -> Any:
+    """Wait for what somebody answers, None if they close the dialog; a tab that is closed takes its dialogs with it."""
+    answer = await dialog
+    if not dialog.is_deleted:
+        dialog.delete()
+    return answer
