@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,26 @@ def test_who_has_no_token_sees_nothing_and_changes_need_an_admin(chromium: Any, 
             watched.page.locator('tr[data-arm="young"][data-state="off"]').wait_for()
             watched.page.reload()  # the tab remembers who it is
             watched.wait_for_value("items", "30")
+        assert north.end(signal.SIGTERM) in STOPPED
+
+
+def test_pages_that_others_ask_for_without_a_token_shut_nobody_out(chromium: Any, tmp_path: Path) -> None:
+    write_files(tmp_path, free_port())
+    reader = "reader-0123456789"
+    with served(tmp_path, "--site", "north", "--no-durable", COSEND_TOKENS=f"{reader} read") as north:
+        north.wait_until_ready()
+        with looking_at(chromium, f"{north.url}/dashboard/") as watched:
+            watched.page.get_by_label("token").wait_for()  # which somebody is about to type
+            host, _, port = north.url.partition("//")[2].partition(":")
+            for _ in range(150):
+                other = HTTPConnection(host, int(port), timeout=60, source_address=("127.0.0.2", 0))
+                other.request("GET", "/dashboard/")
+                assert other.getresponse().read()
+                other.close()
+            enter(watched, reader)
+            watched.wait_for_value("items", "0")
+            watched.page.reload()
+            watched.wait_for_value("items", "0")
         assert north.end(signal.SIGTERM) in STOPPED
 
 

@@ -22,6 +22,7 @@ from cosend.service.app import build_app
 from cosend.service.server import Address, config_of
 from cosend.service.tokens import Tokens
 from tests.cli.serving import free_port
+from tests.dashboard.browsing import CHROMIUM, NO_BROWSER, browser, looking_at
 from tests.service.live import a_setup
 
 TOKEN = "reader-0123456789"  # noqa: S105 - of a test
@@ -75,12 +76,29 @@ def test_web_sockets_lead_to_pages_only_and_not_from_elsewhere(url: str) -> None
             connect(f"{socket}{path}?EIO=4&transport=websocket", origin=Origin(origin)).close()
 
 
+@pytest.mark.claims
+@pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 def test_there_are_only_so_many_pages_at_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mount, "MOST_PAGES", 3)
+    for _ in range(5):  # nobody has opened them
+        assert httpx.get(f"{url}/dashboard/", timeout=60.0).status_code == 200
+    monkeypatch.setattr(mount, "MOST_PAGES", 2)
+    with browser() as chromium, looking_at(chromium, f"{url}/dashboard/") as watched:
+        watched.page.get_by_label("token").fill(TOKEN)
+        watched.page.keyboard.press("Enter")
+        watched.wait_for_value("items", "0")
+        assert httpx.get(f"{url}/dashboard/", timeout=60.0).status_code == 200
+        monkeypatch.setattr(mount, "MOST_PAGES", 1)
+        refused = httpx.get(f"{url}/dashboard/")
+        assert refused.status_code == 503
+        assert "close one" in refused.json()["detail"]
+
+
+def test_pages_that_somebody_asks_for_without_end_shut_nobody_out(url: str) -> None:
+    with httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), timeout=60.0) as elsewhere:
+        asked = [elsewhere.get(f"{url}/dashboard/").status_code for _ in range(110)]
+    assert set(asked) == {200}
     assert httpx.get(f"{url}/dashboard/", timeout=60.0).status_code == 200
-    monkeypatch.setattr(mount, "MOST_PAGES", 1)
-    refused = httpx.get(f"{url}/dashboard/")
-    assert refused.status_code == 503
-    assert "close one" in refused.json()["detail"]
 
 
 def test_nothing_of_nicegui_is_loaded_before_somebody_looks() -> None:

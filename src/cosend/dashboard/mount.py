@@ -7,7 +7,9 @@ Browsers are told to load nothing from elsewhere. Pages that come from elsewhere
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,13 +39,13 @@ class Pages:
         self._tokens, self.board = tokens, Board(node)
         self._app: ASGIApp | None = None
         self._loading, self._running = asyncio.Lock(), AsyncExitStack()
-        self._clients: dict[str, Any] = {}  # all that are open, as NiceGUI knows them
+        self._make_room: Callable[[int], bool]  # among the pages that there are
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         app = self._app or await self._load()
         is_page = scope["type"] == "http" and scope["path"].rstrip("/") == scope.get("root_path", "").rstrip("/")
-        if is_page and len(self._clients) >= MOST_PAGES:
+        if is_page and not self._make_room(MOST_PAGES):
             await problem(503, f"{MOST_PAGES} pages are open; close one")(scope, receive, send)
             return
 
@@ -57,7 +59,7 @@ class Pages:
     async def _load(self) -> ASGIApp:
         async with self._loading:
             if self._app is None:
-                self._clients, app = await asyncio.to_thread(_loaded, self.board, self._tokens)
+                self._make_room, app = await asyncio.to_thread(_loaded, self.board, self._tokens)
                 await self._running.enter_async_context(app.router.lifespan_context(app))
                 self._app = app
         return self._app
@@ -68,10 +70,8 @@ class Pages:
         await self._running.aclose()
 
 
-def _loaded(board: Board, tokens: Tokens) -> tuple[dict[str, Any], Any]:
-    """Import NiceGUI, which takes a while, and make the pages."""
-    from nicegui import Client
+def _loaded(board: Board, tokens: Tokens) -> tuple[Callable[[int], bool], Any]:
+    """Import NiceGUI, which takes a while, and make the pages; returns what makes room for one more, and their app."""
+    from cosend.dashboard.pages import build_pages, make_room
 
-    from cosend.dashboard.pages import build_pages
-
-    return Client.instances, build_pages(board, tokens)
+    return partial(make_room, board), build_pages(board, tokens)
