@@ -54,7 +54,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, Serv
 
 @pytest.fixture
 def page(chromium: Any, network: tuple[Up, Served]) -> Iterator[Watched]:
-    with looking_at(chromium, f"{network[1].url}/") as watched:
+    with looking_at(chromium, f"{network[1].url}/dashboard/") as watched:
         watched.wait_for_value("items", f"{network[1].ask('/v1/summary')[1]['items']:,}")
         yield watched
 

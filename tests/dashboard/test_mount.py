@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -45,9 +46,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     thread.join()
 
 
-def test_the_root_leads_to_the_page_and_unknown_routes_are_problems_as_ever(url: str) -> None:
-    moved = httpx.get(f"{url}/")
-    assert (moved.status_code, moved.headers["location"]) == (307, "/dashboard/")
+def test_the_root_leads_to_dashboard_and_description_and_unknown_routes_are_problems_as_ever(url: str) -> None:
+    start = httpx.get(f"{url}/")
+    assert start.status_code == 200
+    links = re.findall(r'href="([^"]+)"', start.text)
+    assert links == ["/dashboard/", "/docs", "/openapi.json"]
+    assert [httpx.get(f"{url}{link}", timeout=60.0).status_code for link in links] == [200, 200, 200]
     assert httpx.get(f"{url}/v1/nothing").headers["content-type"] == "application/problem+json"
     assert httpx.get(f"{url}/v1/summary").status_code == 401
 

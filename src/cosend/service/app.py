@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from html import escape
 from typing import Annotated, Any, Final, Protocol
 
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import RedirectResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from fastapi_offline import FastAPIOffline
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.types import Receive, Send
@@ -95,8 +96,7 @@ def build_app(
     _add_looking(app, node, tokens)
     _add_operating(app, node, tokens)
     _add_health(app, node, tokens, metrics)
-    if pages is not None:
-        _add_pages(app, pages)
+    _add_pages(app, node.setup.name, pages)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -191,12 +191,22 @@ def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
         return views.Summary(**Inspection(node).summary())
 
 
-def _add_pages(app: FastAPI, pages: Pages) -> None:
-    app.mount(PAGES, pages)
+def _add_pages(app: FastAPI, site: str, pages: Pages | None) -> None:
+    links = {"/docs": "what can be asked of it", "/openapi.json": "the same for programs (OpenAPI)"}
+    if pages is not None:
+        links = {f"{PAGES}/": "how the site is doing", **links}
+        app.mount(PAGES, pages)
+    rows = "".join(f'<li><a href="{path}">{path}</a>: {what}</li>\n' for path, what in links.items())
+    name = escape(site)
+    page = (
+        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        f"<title>{name} \N{MIDDLE DOT} cosend</title>\n<h1>{name}</h1>\n<ul>\n{rows}</ul>\n</html>\n"
+    )
 
     @app.get("/", include_in_schema=False)
-    async def to_pages() -> Response:
-        return RedirectResponse(f"{PAGES}/")
+    async def start() -> HTMLResponse:
+        return HTMLResponse(page)
 
 
 def _add_health(app: FastAPI, node: Node, tokens: Tokens, metrics: Metrics) -> None:

@@ -6,6 +6,7 @@ import gc
 import socket
 import ssl
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,8 +67,31 @@ def check_address(address: Address, tokens: Tokens, *, insecure: bool) -> None:
             raise SettingError("--certificate and --key", f"{address.certificate}, {address.key}", allowed) from error
 
 
-def serve(node: Node, address: Address, tokens: Tokens, pages: Pages | None = None) -> None:
-    """Serve a site until the process is told to stop, with pages for people or without; raises if it cannot start."""
+class Server(uvicorn.Server):
+    """A server that says when it can be reached."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.started:
+            self._listening()
+
+
+def serve(
+    node: Node,
+    address: Address,
+    tokens: Tokens,
+    pages: Pages | None = None,
+    listening: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve a site until the process is told to stop, with pages for people or without; raises if it cannot start.
+
+    listening  is called when clients can reach the address, which is before the site is ready
+    """
     listener = _bound(address)
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(*COLLECT_AFTER)
@@ -78,7 +102,7 @@ def serve(node: Node, address: Address, tokens: Tokens, pages: Pages | None = No
         server.should_exit = True
 
     app = build_app(node, tokens, failed, pages, address.host)
-    server = uvicorn.Server(config_of(app, address, with_pages=pages is not None))
+    server = Server(config_of(app, address, with_pages=pages is not None), listening)
     with listener, suppress(KeyboardInterrupt):  # Ctrl-C is how a service ends, not a failure
         server.run(sockets=[listener])
     for error in errors:
