@@ -136,8 +136,9 @@ class Connection(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self._cancel()
-        self.transport.close()  # which waits until the client has read what was written
-        self._watch_reading()
+        if not self.transport.is_closing():
+            self.transport.close()  # which waits until the client has read what was written
+            self._watch_reading()
 
 
 class WholeReplies:
