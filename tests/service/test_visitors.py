@@ -161,7 +161,6 @@ def test_the_names_of_a_site_by_its_address(host: str, named: str, is_ours: bool
 @pytest.mark.parametrize(
     ("origin", "host", "is_same"),
     [
-        (None, b"127.0.0.1:8800", True),
         (b"http://127.0.0.1:8800", b"127.0.0.1:8800", True),
         (b"https://Site.example", b"site.example", True),
         (b"http://127.0.0.1:8801", b"127.0.0.1:8800", False),
@@ -169,5 +168,5 @@ def test_the_names_of_a_site_by_its_address(host: str, named: str, is_ours: bool
         (b"http://evil.example", None, False),
     ],
 )
-def test_the_origin_is_compared_with_the_host(origin: bytes | None, host: bytes | None, is_same: bool) -> None:
+def test_the_origin_is_compared_with_the_host(origin: bytes, host: bytes | None, is_same: bool) -> None:
     assert same_origin(origin, host) is is_same

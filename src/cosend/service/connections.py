@@ -29,7 +29,6 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._in_head = True
-        self._is_whole = False  # the body of the newest request is there
         self._head_length = 0
         self._patience: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None  # until it is looked whether the client reads its reply
@@ -48,7 +47,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Begin with a head."""
-        self._in_head, self._is_whole, self._head_length = True, False, 0
+        self._in_head, self._head_length = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -57,11 +56,6 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         if self.cycle is not before and self.scope["method"] == "POST":  # others may have replies without a body
             self.cycle.transport = WholeReplies(self.transport)  # type: ignore[assignment]  # all that a cycle uses of it
-
-    def on_message_complete(self) -> None:
-        """End a body."""
-        self._is_whole = True
-        super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
         """Read on; time and length are limited while it is not known what is asked for, and after that was answered."""
@@ -83,7 +77,7 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch_reading()
-        elif not self._is_whole and self._patience is None and self.cycle.response_complete:
+        elif self.cycle.more_body and self.cycle.response_complete and self._patience is None:
             self._patience = self.loop.call_later(HEAD_S, self._give_up)
 
     def timeout_keep_alive_handler(self) -> None:

@@ -42,7 +42,8 @@ class Visitors:
         host = headers.get(b"host")
         if self._is_open and host is not None and not self._is_ours(host):
             raise Refused(403, f"{_text(host)} is not a name of this site; without tokens it answers to {self._names}")
-        if headers.get(b"sec-fetch-site") == b"cross-site" or not same_origin(headers.get(b"origin"), host):
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+        if site == b"cross-site" or (origin is not None and not same_origin(origin, host)):
             raise Refused(403, "a web page from elsewhere may not use this site")
 
     @property
@@ -66,10 +67,10 @@ class Visitors:
         return not is_loopback(self._host) and _is_address(name)
 
 
-def same_origin(origin: bytes | None, host: bytes | None) -> bool:
-    """Tell whether a request comes from a page of this service, or from no page at all."""
+def same_origin(origin: bytes, host: bytes | None) -> bool:
+    """Tell whether a request comes from a page of this service."""
     try:
-        return origin is None or urlsplit(_text(origin)).netloc.lower() == _text(host or b"").lower()
+        return urlsplit(_text(origin)).netloc.lower() == _text(host or b"").lower()
     except ValueError:
         return False
 
