@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import ssl
 import subprocess
@@ -39,6 +40,17 @@ def test_a_site_serves_learns_and_goes_on_after_being_killed(tmp_path: Path) -> 
         assert again.ask("/v1/summary")[1]["items"] == 2
         assert again.end(signal.SIGINT) == 0
     assert (tmp_path / "store" / "north" / "events.sqlite").is_file()
+
+
+def test_an_address_is_printed_once_something_listens_there(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    with served(tmp_path, "--site", "north", "--no-durable") as site:
+        assert site.process.stderr is not None
+        told = next(line for line in site.process.stderr if site.url in line)
+        assert site.ask("/health/live")[0] == 200  # at once: nobody has waited
+        for path in re.findall(rf"{re.escape(site.url)}(/[\w/]+)", told):
+            assert isinstance(site.ask(path)[1], str)  # a page
+        assert f"dashboard: {site.url}/dashboard/" in told
 
 
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,9 @@ def asked(site: Served, count: int) -> dict[str, int]:
 def test_sites_ask_each_other_come_back_when_killed_and_all_stop_together(tmp_path: Path) -> None:
     write_network(tmp_path)
     with up(tmp_path, "--no-durable") as network:
-        urls = dict(network.wait_for(r"(north|south) +\| (http://127\.0\.0\.1:\d+) \(routes", 2))
+        first = network.wait_for(r"(http://127\.0\.0\.1:\d+)")[0]
+        assert Served(network.process, int(first.rpartition(":")[2])).ask("/health/live")[0] == 200  # it is there
+        urls = dict(network.wait_for(r"(north|south) +\| listening on (http://127\.0\.0\.1:\d+) \(routes", 2))
         network.wait_for("info +peer appeared", 2)
         north = Served(network.process, int(urls["north"].rpartition(":")[2]))
         assert asked(north, 60)["south"] > 0
@@ -144,7 +146,7 @@ def test_sites_ask_each_other_come_back_when_killed_and_all_stop_together(tmp_pa
 def test_nothing_is_left_of_it_when_it_is_killed(tmp_path: Path) -> None:
     write_network(tmp_path)
     with up(tmp_path) as network:
-        network.wait_for("starting on", 2)
+        network.wait_for("listening on", 2)
         children = list(network.children())
         assert network.end(signal.SIGKILL) == -signal.SIGKILL
         wait_until_gone(children)
@@ -154,7 +156,7 @@ def test_nothing_is_left_of_it_when_it_is_killed(tmp_path: Path) -> None:
 def test_a_second_order_to_stop_ends_it_at_once(tmp_path: Path) -> None:
     write_network(tmp_path)
     with up(tmp_path) as network:
-        network.wait_for("starting on", 2)
+        network.wait_for("listening on", 2)
         children = list(network.children())
         os.kill(network.child("--site south"), signal.SIGSTOP)  # so that it does not stop when it is told to
         network.process.send_signal(signal.SIGINT)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
 import signal
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
+from nats.aio.client import Client as NatsClient
 
+from cosend.links.link import Announcement
+from cosend.links.messages import NEWS, announcement_texts
 from tests.cli.serving import Served, free_port, served
 from tests.cli.test_up import Up, up
 from tests.dashboard.browsing import CHROMIUM, NO_BROWSER, Watched, browser, events_of, looking_at, teach, write_files
@@ -45,7 +54,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, Serv
 
 @pytest.fixture
 def page(chromium: Any, network: tuple[Up, Served]) -> Iterator[Watched]:
-    with looking_at(chromium, f"{network[1].url}/") as watched:
+    with looking_at(chromium, f"{network[1].url}/dashboard/") as watched:
         watched.wait_for_value("items", f"{network[1].ask('/v1/summary')[1]['items']:,}")
         yield watched
 
@@ -81,6 +90,68 @@ def test_why_a_decision_was_made_is_what_the_api_says(page: Watched, network: tu
         assert f"{estimate['reward_count']:,}" in told
     page.page.keyboard.press("Escape")
     dialog.wait_for(state="hidden")
+
+
+@pytest.mark.parametrize("button", ["why decision", "Change", "Only observe"])
+def test_a_tab_that_is_closed_with_a_dialog_open_leaves_no_traceback(
+    chromium: Any, tmp_path: Path, button: str
+) -> None:
+    write_files(tmp_path, free_port())
+    with served(tmp_path, "--site", "north", "--no-durable") as north:
+        north.wait_until_ready()
+        teach(north, 3)
+        with looking_at(chromium, f"{north.url}/dashboard/") as watched:
+            watched.page.get_by_role("button", name=re.compile(button)).first.press("Enter")
+            watched.page.get_by_role("dialog").wait_for()
+        time.sleep(5.0)  # after three, the site no longer expects the tab back
+        assert north.end(signal.SIGTERM) in STOPPED
+        assert north.process.stderr is not None
+        said = north.process.stderr.read()
+        assert "Traceback" not in said
+        assert "error" not in said
+
+
+def test_news_of_a_peer_that_nobody_can_count_stop_no_dashboard(page: Watched, network: tuple[Up, Served]) -> None:
+    running, north = network
+    (url,) = set(re.findall(r"through (nats://\S+?),? ", running.said))
+    with lying_peer(url):
+        teach(north, 3, first=100)
+        page.wait_for_value("items", f"{north.ask('/v1/summary')[1]['items']:,}")
+        page.page.locator('[data-part="network"] td', has_text="liar").wait_for()  # what it told before it lied
+        running.wait_for("the news of a peer cannot be read, and are not shown peer=liar")
+        teach(north, 3, first=110)
+        page.wait_for_value("items", f"{north.ask('/v1/summary')[1]['items']:,}")
+    assert len(running.wait_for("the news of a peer cannot be read")) == 1
+
+
+@contextmanager
+def lying_peer(url: str) -> Iterator[None]:
+    """Let a peer appear at a broker, whose second news have a number of 400 digits."""
+    done, asked = threading.Event(), 0
+
+    async def answer(message: Any) -> None:
+        nonlocal asked
+        asked += 1
+        kept = 10**400 if asked > 4 else 7
+        told = {**announcement_texts(Announcement("liar", ("age",), 1)), NEWS: json.dumps([1.0, kept, {}, None, None])}
+        known = {"name": "cosend", "id": "LIAR", "version": "0.1.0", "metadata": told, "endpoints": []}
+        await message.respond(json.dumps({**known, "type": "io.nats.micro.v1.info_response"}).encode())
+
+    async def work() -> None:
+        client = NatsClient()
+        await client.connect(url)
+        await client.subscribe("$SRV.INFO.cosend", cb=answer)
+        await client.publish("cosend.liar.here")
+        await asyncio.to_thread(done.wait)
+        await client.close()
+
+    thread = threading.Thread(target=asyncio.run, args=(work(),))
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_axes_can_be_chosen(page: Watched) -> None:
@@ -174,6 +245,26 @@ def test_who_has_no_token_sees_nothing_and_changes_need_an_admin(chromium: Any, 
             watched.page.locator('tr[data-arm="young"][data-state="off"]').wait_for()
             watched.page.reload()  # the tab remembers who it is
             watched.wait_for_value("items", "30")
+        assert north.end(signal.SIGTERM) in STOPPED
+
+
+def test_pages_that_others_ask_for_without_a_token_shut_nobody_out(chromium: Any, tmp_path: Path) -> None:
+    write_files(tmp_path, free_port())
+    reader = "reader-0123456789"
+    with served(tmp_path, "--site", "north", "--no-durable", COSEND_TOKENS=f"{reader} read") as north:
+        north.wait_until_ready()
+        with looking_at(chromium, f"{north.url}/dashboard/") as watched:
+            watched.page.get_by_label("token").wait_for()  # which somebody is about to type
+            host, _, port = north.url.partition("//")[2].partition(":")
+            for _ in range(150):
+                other = HTTPConnection(host, int(port), timeout=60, source_address=("127.0.0.2", 0))
+                other.request("GET", "/dashboard/")
+                assert other.getresponse().read()
+                other.close()
+            enter(watched, reader)
+            watched.wait_for_value("items", "0")
+            watched.page.reload()
+            watched.wait_for_value("items", "0")
         assert north.end(signal.SIGTERM) in STOPPED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -16,12 +17,13 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from cosend.dashboard import mount
-from cosend.dashboard.mount import Pages, same_origin
+from cosend.dashboard.mount import Pages
 from cosend.node.node import Node
 from cosend.service.app import build_app
 from cosend.service.server import Address, config_of
 from cosend.service.tokens import Tokens
 from tests.cli.serving import free_port
+from tests.dashboard.browsing import CHROMIUM, NO_BROWSER, browser, looking_at
 from tests.service.live import a_setup
 
 TOKEN = "reader-0123456789"  # noqa: S105 - of a test
@@ -44,9 +46,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     thread.join()
 
 
-def test_the_root_leads_to_the_page_and_unknown_routes_are_problems_as_ever(url: str) -> None:
-    moved = httpx.get(f"{url}/")
-    assert (moved.status_code, moved.headers["location"]) == (307, "/dashboard/")
+def test_the_root_leads_to_dashboard_and_description_and_unknown_routes_are_problems_as_ever(url: str) -> None:
+    start = httpx.get(f"{url}/")
+    assert start.status_code == 200
+    links = re.findall(r'href="([^"]+)"', start.text)
+    assert links == ["/dashboard/", "/docs", "/openapi.json"]
+    assert [httpx.get(f"{url}{link}", timeout=60.0).status_code for link in links] == [200, 200, 200]
     assert httpx.get(f"{url}/v1/nothing").headers["content-type"] == "application/problem+json"
     assert httpx.get(f"{url}/v1/summary").status_code == 401
 
@@ -75,27 +80,29 @@ def test_web_sockets_lead_to_pages_only_and_not_from_elsewhere(url: str) -> None
             connect(f"{socket}{path}?EIO=4&transport=websocket", origin=Origin(origin)).close()
 
 
+@pytest.mark.claims
+@pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 def test_there_are_only_so_many_pages_at_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mount, "MOST_PAGES", 3)
+    for _ in range(5):  # nobody has opened them
+        assert httpx.get(f"{url}/dashboard/", timeout=60.0).status_code == 200
+    monkeypatch.setattr(mount, "MOST_PAGES", 2)
+    with browser() as chromium, looking_at(chromium, f"{url}/dashboard/") as watched:
+        watched.page.get_by_label("token").fill(TOKEN)
+        watched.page.keyboard.press("Enter")
+        watched.wait_for_value("items", "0")
+        assert httpx.get(f"{url}/dashboard/", timeout=60.0).status_code == 200
+        monkeypatch.setattr(mount, "MOST_PAGES", 1)
+        refused = httpx.get(f"{url}/dashboard/")
+        assert refused.status_code == 503
+        assert "close one" in refused.json()["detail"]
+
+
+def test_pages_that_somebody_asks_for_without_end_shut_nobody_out(url: str) -> None:
+    with httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), timeout=60.0) as elsewhere:
+        asked = [elsewhere.get(f"{url}/dashboard/").status_code for _ in range(110)]
+    assert set(asked) == {200}
     assert httpx.get(f"{url}/dashboard/", timeout=60.0).status_code == 200
-    monkeypatch.setattr(mount, "MOST_PAGES", 1)
-    refused = httpx.get(f"{url}/dashboard/")
-    assert refused.status_code == 503
-    assert "close one" in refused.json()["detail"]
-
-
-@pytest.mark.parametrize(
-    ("origin", "host", "is_same"),
-    [
-        (None, b"127.0.0.1:8800", True),
-        (b"http://127.0.0.1:8800", b"127.0.0.1:8800", True),
-        (b"https://Site.example", b"site.example", True),
-        (b"http://127.0.0.1:8801", b"127.0.0.1:8800", False),
-        (b"null", b"127.0.0.1:8800", False),
-        (b"http://evil.example", None, False),
-    ],
-)
-def test_the_origin_is_compared_with_the_host(origin: bytes | None, host: bytes | None, is_same: bool) -> None:
-    assert same_origin(origin, host) is is_same
 
 
 def test_nothing_of_nicegui_is_loaded_before_somebody_looks() -> None:

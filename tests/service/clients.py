@@ -28,7 +28,7 @@ async def called(
     """Give a client of the service of a site, without a network between them, and the site."""
     async with running(setup, folder) as node:
         transport = httpx.ASGITransport(app=build_app(node, tokens), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://site", headers=headers) as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
             yield client, node
 
 
@@ -36,6 +36,7 @@ async def called(
 async def listening(setup: Setup, folder: Path, tokens: Tokens = NOBODY) -> AsyncIterator[int]:
     """Serve a site as a process would, and give the port."""
     with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**15)  # what the system keeps of a reply
         listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(
             config_of(build_app(Node(setup, folder), tokens), Address(port=listener.getsockname()[1]))

@@ -15,6 +15,7 @@ from cosend.service.tokens import Tokens
 from tests.node.sites import run, setup_of
 from tests.service.clients import called
 
+JSON = {"content-type": "application/json"}
 GOOD = {"items": [{"features": {"age": 5}}]}
 
 
@@ -99,7 +100,7 @@ def test_bodies_of_every_kind(tmp_path: Path) -> None:
             assert (await client.post("/v1/classify", json=GOOD)).json()["decisions"][0]["id"] == "1"
             for cases, path in ((CLASSIFY, "/v1/classify"), (LABELS, "/v1/labels")):
                 for body, status in cases.values():
-                    check_problem(await client.post(path, content=body), status)
+                    check_problem(await client.post(path, content=body, headers=JSON), status)
             decided = sum(status == 200 for _, status in CLASSIFY.values())
             assert node.rules.learner.arrivals == 1 + decided  # what was refused has changed nothing
             assert node.rules.learner.waiting_count == 1 + decided
@@ -116,11 +117,11 @@ def test_lengths_that_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         async with called(setup_of(), tmp_path) as (client, _):
             for path in ("/v1/classify", "/v1/arms/old"):
                 for told, status in (("x", 400), ("-1", 400), ("1e3", 400), ("9" * 30, 413), ("99999999999", 413)):
-                    response = await client.post(path, content=b"{}", headers={"content-length": told})
+                    response = await client.post(path, content=b"{}", headers={**JSON, "content-length": told})
                     check_problem(response, status)
             monkeypatch.setattr(bodies, "MOST_SMALL_BYTES", 5000)
-            check_problem(await client.post("/v1/arms/old", content=parts(6)), 413)
-            check_problem(await client.post("/v1/mode", content=parts(4)), 422)
+            check_problem(await client.post("/v1/arms/old", content=parts(6), headers=JSON), 413)
+            check_problem(await client.post("/v1/mode", content=parts(4), headers=JSON), 422)
 
     run(work())
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from cosend.service import bodies, connections
+from cosend.service.tokens import Tokens
 from tests.node.sites import run, setup_of
 from tests.service.clients import listening
 
 BODY = b'{"items":[{"features":{"age":5}}]}'
-HEAD = b"POST /v1/classify HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 WHOLE = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
 PATIENCE_S = 0.4
+TOKEN = "admin-0123456789"  # noqa: S105 - of a test
+TOKENS = Tokens({TOKEN: frozenset({"admin"})})
 
 
 async def sent(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -140,6 +146,120 @@ def test_who_asks_first_whether_to_send_a_body_is_told_before_and_then_served(tm
             assert (await reader.readuntil(b"}]}")).startswith(b"HTTP/1.1 200")
             assert (await reader.readuntil(b"}]}")).startswith(b"HTTP/1.1 200")
             writer.close()
+
+    run(work())
+
+
+REFUSED = {
+    "a token is missing": (b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\n", b"401"),
+    "a route that takes POST only": (b"PUT /v1/labels HTTP/1.1\r\nHost: localhost\r\n", b"405"),
+}
+
+
+@pytest.mark.parametrize(("head", "status"), REFUSED.values(), ids=REFUSED)
+def test_a_body_that_drips_on_after_its_request_was_refused_is_cut_off(
+    head: bytes, status: bytes, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        async with listening(setup_of(), tmp_path, TOKENS) as port:
+            others = [await sent(port, head + b"Content-Length: 10000000\r\n\r\n") for _ in range(10)]
+            for reader, _ in others:
+                assert status in await reader.readline()
+            end = time.monotonic() + 20 * PATIENCE_S
+            while time.monotonic() < end and not all(reader.at_eof() for reader, _ in others):
+                for reader, writer in others:
+                    if not reader.at_eof():
+                        writer.write(b"x")
+                    with suppress(asyncio.TimeoutError, ConnectionError):
+                        await asyncio.wait_for(reader.read(2**16), 0.005)
+            assert all(reader.at_eof() or reader.exception() for reader, _ in others)
+            for _, writer in others:
+                writer.close()
+
+    run(work())
+
+
+def test_who_ends_the_body_of_a_refused_request_may_go_on(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with listening(setup_of(), tmp_path, TOKENS) as port:
+            reader, writer = await sent(port, HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY))
+            assert b"401" in await reader.readuntil(b"}")
+            writer.write(BODY)
+            await asyncio.sleep(PATIENCE_S / 4)
+            token = b"Authorization: Bearer %b\r\n" % TOKEN.encode()
+            writer.write(HEAD + token + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY)
+            assert b"200" in await reader.readuntil(b"}]}")
+            writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY))
+            assert b"401" in await reader.readuntil(b"}")
+            writer.write(BODY)
+            begun = time.monotonic()
+            assert await reader.read() == b""  # and is not waited for without end either
+            assert time.monotonic() - begun < 20 * PATIENCE_S
+            writer.close()
+
+    run(work())
+
+
+ITEMS = ",".join(f'{{"id":"{n:0200}","features":{{"age":5}}}}' for n in range(2_000))
+LONG = f'{{"items":[{ITEMS}]}}'.encode()
+ASK_LONG = HEAD + b"Content-Length: %d\r\n\r\n" % len(LONG) + LONG
+
+
+async def unread(port: int) -> socket.socket:
+    """Return a connection with a long reply that nobody reads."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(client, ("127.0.0.1", port))
+    await loop.sock_sendall(client, ASK_LONG)
+    while not select.select([client], [], [], 0)[0]:  # until it begins
+        await asyncio.sleep(0.01)
+    return client
+
+
+async def all_of(client: socket.socket, pause_s: float = 0.0) -> int:
+    """Read what a connection has, and return how many bytes it was."""
+    count, loop = 0, asyncio.get_running_loop()
+    with suppress(ConnectionError, asyncio.TimeoutError):
+        while data := await asyncio.wait_for(loop.sock_recv(client, 2**17), 2.0):
+            count += len(data)
+            await asyncio.sleep(pause_s)
+    client.close()
+    return count
+
+
+def test_a_client_that_does_not_read_its_reply_is_cut_off_and_a_slow_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "READ_S", PATIENCE_S, raising=False)
+
+    async def work() -> None:
+        async with listening(setup_of(), tmp_path) as port:
+            await all_of(await unread(port))  # the next one asks for decisions that are there
+            whole = await all_of(await unread(port), pause_s=0.01)
+            assert whole > 500_000
+            silent = await unread(port)
+            await asyncio.sleep(4 * PATIENCE_S)
+            assert await all_of(silent) < whole
+            assert await status_of(port, WHOLE) == 200
+
+    run(work())
+
+
+def test_of_many_clients_that_do_not_read_the_first_ones_are_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MOST_UNREAD", 1_000_000, raising=False)
+
+    async def work() -> None:
+        async with listening(setup_of(), tmp_path) as port:
+            whole = await all_of(await unread(port))
+            silent = [await unread(port) for _ in range(8)]
+            assert await status_of(port, WHOLE) == 200
+            read = [await all_of(each) for each in silent]
+            assert read[0] < whole
+            assert read[-1] == whole
 
     run(work())
 

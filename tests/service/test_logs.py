@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
+import socket
 import sys
+import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cosend.errors import LabelWarning
+from cosend.service import logs
 from cosend.service.logs import Lines, Text, set_up_logs
+from tests.cli.serving import served, write_network
 
 
 def record(message: str, *values: Any, error: BaseException | None = None, **facts: Any) -> logging.LogRecord:
@@ -78,3 +84,41 @@ def test_all_logs_go_to_standard_error(
     assert len(told.err.splitlines()) == 3
     assert "LabelWarning: that is odd" in told.err
     assert sys.stderr is not None
+
+
+def test_whoever_has_no_token_writes_few_lines_into_the_log(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    options = ("--site", "north", "--no-durable", "--log", "json")
+    with served(tmp_path, *options, COSEND_TOKENS="admin-0123456789 admin") as site:
+        site.wait_until_ready()
+        address = ("127.0.0.1", int(site.url.rpartition(":")[2]))
+        for n in range(100):
+            for wish in (
+                b"nonsense\r\n\r\n",
+                b"GET /v1/summary HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+                b"GET /dashboard/%d%b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % (n, b"x" * 5_000),
+            ):
+                with socket.create_connection(address, timeout=60) as client:
+                    client.sendall(wish)
+                    assert client.recv(100).startswith(b"HTTP/1.1 4")
+        site.end(signal.SIGTERM)
+        assert site.process.stderr is not None
+        lines = site.process.stderr.read().splitlines()
+    assert 20 <= len(lines) < 60
+    assert sum("such lines are left out" in line for line in lines) >= 2
+    assert max(map(len, lines)) < 4_000
+
+
+def test_what_was_left_out_is_counted_and_what_the_site_says_never_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    limited, now = logs.Limited(), 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def others() -> logging.LogRecord:
+        return logging.LogRecord("uvicorn.error", logging.WARNING, "impl.py", 7, "no %s", ("HTTP",), None)
+
+    assert [limited.filter(others()) for _ in range(25)] == [True] * 10 + [False] * 15
+    assert all(limited.filter(record("arm failed")) for _ in range(25))
+    now = 61.0
+    later = others()
+    assert limited.filter(later)
+    assert Text().format(later).endswith("no HTTP left_out=15")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,17 @@ from tests.node.sites import old, run, running, setup_of
 from tests.service.clients import called
 
 ITEM = {"age": 50.0}
+
+
+def test_without_a_dashboard_the_root_leads_to_the_description(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with called(replace(setup_of(), name="<north>"), tmp_path) as (client, _):
+            start = await client.get("/")
+            assert start.headers["content-type"].startswith("text/html")
+            assert re.findall(r'href="([^"]+)"', start.text) == ["/docs", "/openapi.json"]
+            assert "<h1>&lt;north&gt;</h1>" in start.text
+
+    run(work())
 
 
 def test_the_page_of_the_api_needs_nobody_else_s_server(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class Service(RuleBasedStateMachine):
         self.node = Node(setup, self.folder)
         self.wait(self.node.start())
         transport = httpx.ASGITransport(app=build_app(self.node, Tokens({})), raise_app_exceptions=True)
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://site")
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
     def teardown(self) -> None:
         self.wait(self.node.stop())

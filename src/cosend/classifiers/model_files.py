@@ -7,11 +7,15 @@ from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
+from zipfile import ZipFile
 
 from cosend.classifiers.modules import first_on_the_path
 from cosend.errors import ModelError, in_one_line, listed
 
 PICKLES: Final = (".joblib", ".pkl", ".pickle")
+MOST_UNPACKED: Final = 2**28  # bytes of a skops file, once it is unpacked, however small it is;
+MOST_TIMES: Final = 20  # a larger one may be so many times as large as the file
+MOST_SCHEMA: Final = 2**25  # bytes that say what is in it: these are read before anything is known of the file
 TO_SKOPS: Final = "skops.io.dump(fitted, 'file.skops') writes a file that runs nothing"
 
 
@@ -45,9 +49,12 @@ def from_skops(model: str, path: Path, trusted: bool) -> Any:
     data = contents(model, path)
     skops = needed(model, "skops.io", "models")
     try:
+        _check_unpacked(model, path, data)
         unknown = skops.get_untrusted_types(data=data)
         with first_on_the_path(path.parent):  # of the user's own classes
             fitted = skops.loads(data, trusted=unknown) if trusted is True or not unknown else None
+    except ModelError:
+        raise
     except Exception as error:  # a file that anyone may have written: whatever does not fit in it raises anything
         raise ModelError(model, f"{path} is not a readable skops file ({in_one_line(error)})") from error
     if unknown and trusted is not True:
@@ -59,6 +66,18 @@ def from_skops(model: str, path: Path, trusted: bool) -> Any:
             f"with {load} and name that, as in model = 'models:old'",
         )
     return fitted
+
+
+def _check_unpacked(model: str, path: Path, data: bytes) -> None:
+    """Raise if a zip file would fill the memory: a few bytes can be packed that unpack into as many as one likes."""
+    with ZipFile(BytesIO(data)) as packed:  # which never unpacks more than it says here
+        sizes = {each.filename: each.file_size for each in packed.infolist()}
+    if sum(sizes.values()) > max(MOST_UNPACKED, MOST_TIMES * len(data)) or sizes.get("schema.json", 0) > MOST_SCHEMA:
+        raise ModelError(
+            model,
+            f"{path} has {len(data):,} bytes and would unpack into {sum(sizes.values()):,}",
+            "skops.io.dump(fitted, 'file.skops') without compression writes a file that can be loaded",
+        )
 
 
 def from_pickle(model: str, path: Path, trusted: bool) -> Any:

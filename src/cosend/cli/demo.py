@@ -47,8 +47,6 @@ def demo(
             log = Log(console, [site.name for site in plan.sites], "text")
             log.say(f"{plan.in_words}; Ctrl-C stops all of it")
             pages = {site.name: f"{site.url}/dashboard/" for site in plan.sites} if is_installed() else {}
-            for name, page in pages.items():
-                log.line(name, f"dashboard: {page}")
             first = next(iter(pages.values()), "") if browser else ""
             ready = (lambda: open_page(first)) if first else (lambda: None)
             code = asyncio.run(run_plan(plan, log, Demo(plan.sites, console, seconds, ready).run))

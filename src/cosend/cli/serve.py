@@ -61,8 +61,8 @@ def serve(
 ) -> None:
     """Run one site of a network file as an HTTP service: it decides, learns, and survives being killed.
 
-    Items go to POST /v1/classify, true labels to POST /v1/labels; /docs shows all routes, /dashboard/ how the site
-    is doing. Stop it with Ctrl-C.
+    Items go to POST /v1/classify, true labels to POST /v1/labels, as JSON; /docs shows all routes, /dashboard/ how the
+    site is doing. The address is printed once something listens there. Stop it with Ctrl-C.
     """
     console = new_console(stderr=True)
     with say_errors():
@@ -87,7 +87,6 @@ def serve(
             f"site {setup.name}: {counted(len(setup.classifiers), 'classifier')}, "
             f"keeps what it knows in {printable(folder)}"
         )
-        console.print(f"starting on {address.url} (routes: {address.url}/docs); Ctrl-C stops it")
         if found.link is None and found.others:
             console.print(
                 f"no peers: {', '.join(found.others)} cannot be asked, as the file names no servers in [network]; "
@@ -102,8 +101,9 @@ def serve(
             from cosend.dashboard.mount import Pages
 
             pages = Pages(node, allowed)
-            console.print(f"dashboard: {address.url}/dashboard/")
-        server.serve(node, address, allowed, pages)
+        shown = f", dashboard: {address.url}/dashboard/" if pages is not None else ""
+        words = f"listening on {address.url} (routes: {address.url}/docs{shown}); Ctrl-C stops it"
+        server.serve(node, address, allowed, pages, lambda: console.print(words, soft_wrap=True))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: one Ctrl-C more must not end it with a traceback
 
 

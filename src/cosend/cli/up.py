@@ -11,7 +11,6 @@ import typer
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.serve import NetworkFile
 from cosend.cli.show import new_console, printable
-from cosend.dashboard import is_installed
 
 
 def up(
@@ -32,7 +31,8 @@ def up(
     """Run all sites of a network file on this machine, each as a process of its own, with one log.
 
     A nats-server is started too if the file names no servers. All of it can be reached from this machine only, by
-    everybody on it. A site that ends is started again. Ctrl-C stops everything; a second Ctrl-C does so at once.
+    everybody on it; each site prints its address once it listens there. A site that ends is started again. Ctrl-C stops
+    everything; a second Ctrl-C does so at once.
     """
     with say_errors():
         with extra("service"):
@@ -42,9 +42,6 @@ def up(
         plan = make_plan(file, Wishes(servers=nats, store=store, durable=durable, log=log))
         lines = Log(new_console(), [site.name for site in plan.sites], log)
         lines.say(f"{printable(file)}: {plan.in_words}; Ctrl-C stops all of it")
-        for site in plan.sites:
-            pages = f", dashboard: {site.url}/dashboard/" if is_installed() else ""
-            lines.line(site.name, f"{site.url} (routes: {site.url}/docs{pages})")
         code = asyncio.run(run_plan(plan, lines))
     if code:
         raise typer.Exit(code)

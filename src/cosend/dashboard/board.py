@@ -30,6 +30,7 @@ LOG: Final = logging.getLogger("cosend.dashboard")
 TICK_S: Final = 0.5
 SLOW_TICKS: Final = 4  # figures are drawn once in so many
 REST: Final = 40  # a tick is followed by a rest of so many times its length at least
+MOST_SAID: Final = 100  # different things that go wrong
 MOST_PAIRED: Final = 6  # axes: the pairs of more would be a long list
 Choice = tuple[int, ...]  # one or two axes, none where there are none yet
 
@@ -52,6 +53,7 @@ class Board:
         self.pages: set[Page] = set()
         self.parts: dict[str, str] = {}
         self.ticks = 0
+        self._said: set[str] = set()  # in the log: once is enough
         self._where: dict[Choice, dict[str, str]] = {}  # the figure, and the menu of the axes
         self._window, self._items = Window(), Speed()
         self._summary: Summary | None = None
@@ -88,32 +90,42 @@ class Board:
         began = self._clock()
         is_slow = self.ticks % SLOW_TICKS == 0 or not self.pages
         self.ticks += 1
-        made = self._made(with_figures=is_slow)
+        try:
+            self._show(self._made(with_figures=is_slow))
+            if is_slow:
+                self._draw_where()
+        except Exception as error:  # whatever is wrong now, the next moment may be better
+            self._say_once("the dashboard could not look at the site", reason=in_one_line(error), error=error)
+            name = escape(self.node.setup.name)
+            self._show({"head": f"<h1>{name}</h1> <p>It cannot be shown now: {escape(in_one_line(error))}</p>"})
+        return self._clock() - began
+
+    def _show(self, made: dict[str, str]) -> None:
+        """Show on all pages what has changed."""
         changed = {name: html for name, html in made.items() if self.parts.get(name) != html}
         self.parts.update(changed)
         if changed:
             code = _code(changed)
             for page in self.pages:
                 page.show(code)
-        if is_slow:
-            self._draw_where()
-        return self._clock() - began
+
+    def _say_once(self, what: str, error: Exception | None = None, **facts: str) -> None:
+        key = f"{what} {facts}"
+        if key not in self._said and len(self._said) < MOST_SAID:
+            self._said.add(key)
+            is_known = error is None or isinstance(error, CosendError | sqlite3.Error | OSError)
+            LOG.warning(what, extra=facts, exc_info=None if is_known else error)
 
     def _made(self, *, with_figures: bool) -> dict[str, str]:
         node = self.node
         if not hasattr(node, "rules"):
             return {"head": f"<h1>{escape(node.setup.name)}</h1> <p>It is starting.</p>"}
-        try:
-            self._window.add(self._clock(), network_of(node))
-            before = self._summary if self.ticks % 2 else None
-            summary = look(node, self._window.newest, self._window.flows(), self._window.seconds, before)
-        except (
-            CosendError,
-            sqlite3.Error,
-            OSError,
-        ) as error:  # the disk may have failed; the next moment may be better
-            LOG.warning("the dashboard could not look at the site", extra={"reason": in_one_line(error)})
-            return {"head": f"<h1>{escape(node.setup.name)}</h1> <p>{escape(in_one_line(error))}</p>"}
+        told, unread = network_of(node)
+        for site in unread:
+            self._say_once("the news of a peer cannot be read, and are not shown", peer=site)
+        self._window.add(self._clock(), told)
+        before = self._summary if self.ticks % 2 else None
+        summary = look(node, self._window.newest, self._window.flows(), self._window.seconds, before)
         self._summary = summary
         made = parts.parts(summary, self._items.per_second(self._clock(), summary.facts["decisions"]))
         return made | (parts.drawn(summary) if with_figures else {})

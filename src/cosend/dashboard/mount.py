@@ -1,15 +1,16 @@
 """The pages as a part of the service: loaded when somebody opens them, and no more open to others than the service is.
 
-Browsers are told to load nothing from elsewhere. A page that comes from elsewhere cannot talk to these ones, and there
-are only so many of them at once.
+Browsers are told to load nothing from elsewhere. Pages that come from elsewhere cannot talk to these ones (see
+`service/visitors.py`), and there are only so many of them at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,18 +39,14 @@ class Pages:
         self._tokens, self.board = tokens, Board(node)
         self._app: ASGIApp | None = None
         self._loading, self._running = asyncio.Lock(), AsyncExitStack()
-        self._clients: dict[str, Any] = {}  # all that are open, as NiceGUI knows them
+        self._make_room: Callable[[int], bool]  # among the pages that there are
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        headers = dict(scope.get("headers", ()))
-        if not same_origin(headers.get(b"origin"), headers.get(b"host")):
-            await _refused(403, "a page from elsewhere may not use this one", scope, receive, send)
-            return
         app = self._app or await self._load()
         is_page = scope["type"] == "http" and scope["path"].rstrip("/") == scope.get("root_path", "").rstrip("/")
-        if is_page and len(self._clients) >= MOST_PAGES:
-            await _refused(503, f"{MOST_PAGES} pages are open; close one", scope, receive, send)
+        if is_page and not self._make_room(MOST_PAGES):
+            await problem(503, f"{MOST_PAGES} pages are open; close one")(scope, receive, send)
             return
 
         async def guarded(message: Message) -> None:
@@ -62,7 +59,7 @@ class Pages:
     async def _load(self) -> ASGIApp:
         async with self._loading:
             if self._app is None:
-                self._clients, app = await asyncio.to_thread(_loaded, self.board, self._tokens)
+                self._make_room, app = await asyncio.to_thread(_loaded, self.board, self._tokens)
                 await self._running.enter_async_context(app.router.lifespan_context(app))
                 self._app = app
         return self._app
@@ -73,25 +70,8 @@ class Pages:
         await self._running.aclose()
 
 
-def _loaded(board: Board, tokens: Tokens) -> tuple[dict[str, Any], Any]:
-    """Import NiceGUI, which takes a while, and make the pages."""
-    from nicegui import Client
+def _loaded(board: Board, tokens: Tokens) -> tuple[Callable[[int], bool], Any]:
+    """Import NiceGUI, which takes a while, and make the pages; returns what makes room for one more, and their app."""
+    from cosend.dashboard.pages import build_pages, make_room
 
-    from cosend.dashboard.pages import build_pages
-
-    return Client.instances, build_pages(board, tokens)
-
-
-def same_origin(origin: bytes | None, host: bytes | None) -> bool:
-    """Tell whether a request comes from a page of this service, or from no page at all."""
-    return (
-        origin is None or urlsplit(origin.decode("latin-1")).netloc.lower() == (host or b"").decode("latin-1").lower()
-    )
-
-
-async def _refused(status: int, why: str, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": 1008, "reason": why})
-    else:
-        await problem(status, why)(scope, receive, send)
+    return partial(make_room, board), build_pages(board, tokens)

@@ -6,6 +6,7 @@ Nothing else imports this module before somebody opens the page: a site that nob
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from html import escape
 from importlib.resources import files
 from typing import Any, Final
@@ -58,11 +59,25 @@ def build_pages(board: Board, tokens: Tokens) -> FastAPI:
     return around
 
 
+def make_room(board: Board, most: int) -> bool:
+    """Let there be room for one more page than there are, and tell whether there is.
+
+    Pages that show the site stay. Of those that wait for a token, or for their browser to come back, the oldest one of
+    the address that has most of them goes: whoever asks for pages without end takes them from nobody else.
+    """
+    shown = {page.client for page in board.pages if isinstance(page, SitePage)}
+    waiting = [client for client in Client.instances.values() if client not in shown]
+    if waiting and len(Client.instances) >= most > len(shown):
+        ((address, _),) = Counter(client.ip for client in waiting).most_common(1)
+        next(client for client in waiting if client.ip == address).delete()
+    return len(shown) < most
+
+
 class SitePage:
     """One page that somebody has opened."""
 
     def __init__(self, client: Client, board: Board, tokens: Tokens) -> None:
-        self._client, self._board, self._tokens = client, board, tokens
+        self.client, self._board, self._tokens = client, board, tokens
         self._token = ""
         self.choice: Choice = first_choice(board.node)
 
@@ -72,8 +87,8 @@ class SitePage:
 
     def show(self, code: str) -> None:
         """Run some JavaScript in the browser."""
-        if not self._client.is_deleted:
-            self._client.run_javascript(code)
+        if not self.client.is_deleted:
+            self.client.run_javascript(code)
 
     # Who may look, and change
 
@@ -81,7 +96,9 @@ class SitePage:
         """Show the site, or ask for a token first."""
         with ui.element("div") as self._place:
             pass
-        await self._client.connected(timeout=30.0)
+        await self.client.connected(timeout=30.0)
+        if self.client.is_deleted:
+            return
         self._token = app.storage.tab.get("token", "")  # in the memory of this process, for as long as the tab is open
         if self._refusal("read", self._token) is None:
             self._open()
@@ -129,9 +146,9 @@ class SitePage:
             shown = ui.html(html, sanitize=False)
             shown.on("click", self._clicked, js_handler=CLICKED)
             shown.on("change", self._clicked, js_handler=CHANGED)
-        self._client.on_delete(lambda: self._board.close(self))
-        self._client.on_disconnect(lambda: self._board.close(self))
-        self._client.on_connect(lambda: self._board.open(self))
+        self.client.on_delete(lambda: self._board.close(self))
+        self.client.on_disconnect(lambda: self._board.close(self))
+        self.client.on_connect(lambda: self._board.open(self))
         self._board.open(self)
 
     async def _clicked(self, event: GenericEventArguments) -> None:
@@ -165,8 +182,7 @@ class SitePage:
             ui.html(f"<h2>Decision {facts['number']:,}</h2>", sanitize=False)
             ui.html(told, sanitize=False).classes("full-width")
             ui.button("Close", on_click=dialog.close).props("no-caps flat autofocus")
-        await dialog
-        dialog.delete()
+        await _answered(dialog)
 
     # What an operator changes
 
@@ -183,9 +199,7 @@ class SitePage:
                 other = "Resume" if arm["paused"] else "Pause"
                 ui.button(other, on_click=lambda: dialog.submit(other)).props("no-caps outline")
                 ui.button("Cancel", on_click=dialog.close).props("no-caps flat")
-        answer = await dialog
-        value = cost.value
-        dialog.delete()
+        answer, value = await _answered(dialog), cost.value
         if answer == "cost" and isinstance(value, int | float):
             sentence = f"{name} costs {arm['cost']:.3g} now. From now on it costs {value:.3g}."
             await self._confirmed(sentence, "Set cost", lambda: self._node.change_arm(name, cost=float(value)))
@@ -212,8 +226,7 @@ class SitePage:
             with ui.row():
                 ui.button("Only observe", on_click=lambda: dialog.submit("yes")).props("no-caps")
                 ui.button("Cancel", on_click=dialog.close).props("no-caps flat")
-        answer, model = await dialog, str(chosen.value)
-        dialog.delete()
+        answer, model = await _answered(dialog), str(chosen.value)
         if answer == "yes":
             sentence = f"Clients get what {model} says, whatever the policy decides."
             await self._confirmed(sentence, "Only observe", lambda: node.set_mode("observe", model))
@@ -227,8 +240,7 @@ class SitePage:
             with ui.row():
                 ui.button(f"Yes, {verb[0].lower()}{verb[1:]}", on_click=lambda: dialog.submit("yes")).props("no-caps")
                 ui.button("Cancel", on_click=dialog.close).props("no-caps flat autofocus")
-        answer, token = await dialog, self._token if given is None else str(given.value or "")
-        dialog.delete()
+        answer, token = await _answered(dialog), self._token if given is None else str(given.value or "")
         if answer != "yes":
             return
         refusal = self._refusal("admin", token)
@@ -238,3 +250,11 @@ class SitePage:
         await work()
         self._board.tick()
         ui.notify(f"Done: {sentence} It is in the log.", type="positive", position="top")
+
+
+async def _answered(dialog: ui.dialog) -> Any:
+    """Wait for what somebody answers, None if they close the dialog; a tab that is closed takes its dialogs with it."""
+    answer = await dialog
+    if not dialog.is_deleted:
+        dialog.delete()
+    return answer

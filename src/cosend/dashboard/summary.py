@@ -110,11 +110,12 @@ def estimated_local(means: Sequence[tuple[float, float]], arms: Sequence[Facts])
     return max(found, key=lambda each: each.reward) if found else None
 
 
-def network_of(node: Node) -> dict[str, Traffic]:
-    """Return what all sites that are there tell of their traffic, this one included."""
+def network_of(node: Node) -> tuple[dict[str, Traffic], list[str]]:
+    """Return what all sites that are there tell of their traffic, this one included; and who cannot be understood."""
     news = {} if node.link is None else node.link.news()
-    told = {site: traffic for site, text in news.items() if (traffic := read(text)) is not None}
-    return {**told, node.setup.name: traffic_of(node)}
+    read_news = {site: read(text) for site, text in news.items()}
+    told = {site: traffic for site, traffic in read_news.items() if traffic is not None}
+    return {**told, node.setup.name: traffic_of(node)}, [site for site in read_news if site not in told]
 
 
 def local_of(node: Node, arms: Sequence[Facts]) -> Local | None:

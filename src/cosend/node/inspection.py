@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cosend.node.node import Node
 
 Facts = dict[str, Any]
-MOST_EVENTS: Final = 10_000
+ENOUGH_BYTES: Final = 2**18  # of events that are read at once
 MOST_TRUSTED: Final = 10  # parts of the context that are named
 LONG_MEMORY: Final = 1  # of mixed views, the one of no context that forgets nothing
 
@@ -183,14 +183,19 @@ class Inspection:
                 found[arm] += each.view.share * forecast
         return found
 
-    def events(self, start: int, count: int) -> list[bytes]:
-        """Return events from a number on as lines of JSON; another thread may do this."""
-        index = LogIndex(self.node.store.log.reader())
+    def events(self, start: int, count: int) -> tuple[list[bytes], int]:
+        """Return events from a number on as lines of JSON, and the number to go on with; another thread may do this.
+
+        They are no more than `count`, and no more than fit into some memory: an event may tell of thousands of items.
+        """
+        index, lines, size = LogIndex(self.node.store.log.reader()), list[bytes](), 0
         try:
-            rows = index.events(start, min(count, MOST_EVENTS))
+            while len(lines) < count and size < ENOUGH_BYTES and (rows := index.events(start, 1)):
+                lines.append(event_line(rows[0].number, rows[0].at, decode(rows[0].event)))
+                start, size = rows[0].number + 1, size + len(lines[-1])
         finally:
             index.close()
-        return [event_line(row.number, row.at, decode(row.event)) for row in rows]
+        return lines, start
 
 
 def event_line(number: int, at: float, event: Event) -> bytes:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cosend.node.node import Node
 
 MOST_PEERS: Final = 32  # that are named, those that are asked most
-Count = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]  # peers may tell anything: numbers are those that can be counted with
 Name = Annotated[str, Meta(max_length=200)]
 
 
@@ -22,7 +22,7 @@ class Traffic(msgspec.Struct, frozen=True, array_like=True):
     kept: Count  # decisions of its own classifiers
     sent: dict[Name, Count]  # of peers, by name
     error: Annotated[float, Meta(ge=0, le=1)] | None = None  # of late
-    reward: float | None = None
+    reward: Annotated[float, Meta(ge=-1, le=1)] | None = None
 
 
 def traffic_of(node: Node) -> Traffic:

@@ -5,31 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from html import escape
 from typing import Annotated, Any, Final, Protocol
 
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import RedirectResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from fastapi_offline import FastAPIOffline
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.types import Receive, Send
 from starlette.types import Scope as Asked
 
-from cosend.node.inspection import MOST_EVENTS, Inspection
+from cosend.node.inspection import Inspection
 from cosend.node.node import Node
 from cosend.service import views
-from cosend.service.bodies import SmallBodies
+from cosend.service.bodies import SmallBodies, check_json
 from cosend.service.description import described
 from cosend.service.hot import HotRoutes
 from cosend.service.metrics import Metrics
 from cosend.service.problems import handle_problems, problem
 from cosend.service.tokens import Scope, Tokens
+from cosend.service.visitors import PAGES, Visitors
 from cosend.version import VERSION
 
 Start = Annotated[int, Query(ge=0, le=2**53)]
 Count = Annotated[int, Query(ge=1, le=1000)]
+MOST_EVENTS: Final = 10_000
 Name = Annotated[str, Path(min_length=1, max_length=200)]
-PAGES: Final = "/dashboard"
 
 
 class AnyText(PathConvertor):
@@ -54,12 +56,16 @@ class Pages(Protocol):
 
 
 def build_app(
-    node: Node, tokens: Tokens, failed: Callable[[Exception], None] | None = None, pages: Pages | None = None
+    node: Node,
+    tokens: Tokens,
+    failed: Callable[[Exception], None] | None = None,
+    pages: Pages | None = None,
+    host: str = "127.0.0.1",
 ) -> HotRoutes:
     """Return the service of a site that has not been started; it starts and stops with the app.
 
     With `failed`, requests are answered while the site starts, and `failed` hears of it if it cannot. With `pages`,
-    people can look at the site at /dashboard/.
+    people can look at the site at /dashboard/. `host` is where the service listens.
     """
 
     async def start() -> None:
@@ -84,16 +90,13 @@ def build_app(
             await node.stop()
 
     title = f"cosend site {node.setup.name}"
-    app: FastAPI = FastAPIOffline(
-        title=title, version=VERSION, lifespan=lifespan, redoc_url=None, strict_content_type=False
-    )
+    app: FastAPI = FastAPIOffline(title=title, version=VERSION, lifespan=lifespan, redoc_url=None)
     handle_problems(app)
     metrics = Metrics(node)
     _add_looking(app, node, tokens)
     _add_operating(app, node, tokens)
     _add_health(app, node, tokens, metrics)
-    if pages is not None:
-        _add_pages(app, pages)
+    _add_pages(app, node.setup.name, pages)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -102,7 +105,7 @@ def build_app(
         return app.openapi_schema
 
     setattr(app, "openapi", openapi)  # noqa: B010 - FastAPI's own way to say more than its routes do
-    return HotRoutes(SmallBodies(app), node, tokens, metrics, openapi)
+    return HotRoutes(SmallBodies(app), node, tokens, Visitors(host, is_open=not tokens), metrics, openapi)
 
 
 def _allowed(tokens: Tokens, scope: Scope) -> Any:
@@ -110,6 +113,10 @@ def _allowed(tokens: Tokens, scope: Scope) -> Any:
         tokens.check(request.headers.get("authorization"), scope)
 
     return Depends(check)
+
+
+async def _in_json(request: Request) -> None:
+    check_json(request.headers.get("content-type", "").encode("latin-1"))
 
 
 def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
@@ -150,8 +157,16 @@ def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
     async def events(start: Start = 0, count: Annotated[int, Query(ge=1, le=MOST_EVENTS)] = 1000) -> Response:
         """Return the events of the log from a number on, as lines of JSON."""
         node.check_started()
-        lines = await asyncio.to_thread(inspection.events, start, count)
-        return Response(b"".join(line + b"\n" for line in lines), media_type="application/x-ndjson")
+        begun = await asyncio.to_thread(inspection.events, start, count)  # if that fails, it is not too late to say so
+
+        async def pages(lines: list[bytes], following: int) -> AsyncIterator[bytes]:
+            left = count
+            while lines:
+                yield b"\n".join([*lines, b""])
+                left -= len(lines)
+                lines, following = await asyncio.to_thread(inspection.events, following, left)
+
+        return StreamingResponse(pages(*begun), media_type="application/x-ndjson")
 
 
 _LINES: Final[dict[int | str, dict[str, Any]]] = {
@@ -160,7 +175,7 @@ _LINES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
-    may_change = [_allowed(tokens, "admin")]
+    may_change = [_allowed(tokens, "admin"), Depends(_in_json)]
 
     @app.post("/v1/arms/{name:any}", dependencies=may_change)
     async def change_arm(name: Name, change: views.ArmChange) -> views.Arm:
@@ -176,12 +191,22 @@ def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
         return views.Summary(**Inspection(node).summary())
 
 
-def _add_pages(app: FastAPI, pages: Pages) -> None:
-    app.mount(PAGES, pages)
+def _add_pages(app: FastAPI, site: str, pages: Pages | None) -> None:
+    links = {"/docs": "what can be asked of it", "/openapi.json": "the same for programs (OpenAPI)"}
+    if pages is not None:
+        links = {f"{PAGES}/": "how the site is doing", **links}
+        app.mount(PAGES, pages)
+    rows = "".join(f'<li><a href="{path}">{path}</a>: {what}</li>\n' for path, what in links.items())
+    name = escape(site)
+    page = (
+        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
+        f"<title>{name} \N{MIDDLE DOT} cosend</title>\n<h1>{name}</h1>\n<ul>\n{rows}</ul>\n</html>\n"
+    )
 
     @app.get("/", include_in_schema=False)
-    async def to_pages() -> Response:
-        return RedirectResponse(f"{PAGES}/")
+    async def start() -> HTMLResponse:
+        return HTMLResponse(page)
 
 
 def _add_health(app: FastAPI, node: Node, tokens: Tokens, metrics: Metrics) -> None:

@@ -13,7 +13,9 @@ from cosend.service.problems import Refused, problem_of
 
 MOST_BYTES: Final = 32 * 2**20  # of a body
 MOST_SMALL_BYTES: Final = 2**16  # of a body on the other routes
+MOST_TOGETHER: Final = 2**27  # of all bodies that are being read; those that are small are not counted
 BODY_S: Final = 30.0  # to send it
+JSON: Final = b"application/json"
 CLOSE: Final = {"Connection": "close"}
 MOST_ITEMS: Final = 10_000
 MOST_FEATURES: Final = 2_000
@@ -78,25 +80,63 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes, name: str = "the body
         raise Refused(422, "too many lists and objects within each other") from None
 
 
-async def read_body(headers: Headers, receive: Receive, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the body of a request; one that is too long or too slow is refused."""
+def check_json(content_type: bytes | None) -> None:
+    """Raise unless a body says that it is JSON, which no form of a web page can say."""
+    if content_type == JSON:
+        return
+    kind = (content_type or b"").partition(b";")[0].strip().lower()
+    if kind != JSON and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
+        raise Refused(415, "the body must be JSON, and say so: Content-Type: application/json")
+
+
+class Room:
+    """The memory for bodies that are being read, of all clients together.
+
+    Clients that send half of a long body, and then nothing, take no more than this. Small bodies always have room, so
+    that such clients shut nobody out.
+    """
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    def take(self, count: int) -> None:
+        """Take some bytes, or refuse the body that they belong to."""
+        if self._taken + count > MOST_TOGETHER:
+            detail = f"clients are sending more than {MOST_TOGETHER:,} bytes at once: try again later"
+            raise Refused(503, detail, {"Retry-After": "1"})
+        self._taken += count
+
+    def give_back(self, count: int) -> None:
+        """Give bytes back."""
+        self._taken -= count
+
+
+async def read_body(headers: Headers, receive: Receive, room: Room | None, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the body of a request; one that is too long or too slow, or finds no room, is refused."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():
         raise Refused(400, "the length of the body is not a number", CLOSE)
     if len(length) > 18 or int(length) > most_bytes:
         raise Refused(413, f"the body has more than {most_bytes:,} bytes", CLOSE)
-    count = 0
+    count = taken = 0
     parts: list[bytes] = []
     message: Message = {"more_body": True}
-    with _InTime():
-        while message.get("more_body"):
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Refused(400, "the connection was closed before the body was there")
-            parts.append(message.get("body", b""))
-            count += len(parts[-1])
-            if count > most_bytes:
-                raise Refused(413, f"the body has more than {most_bytes:,} bytes", CLOSE)
+    try:
+        with _InTime():
+            while message.get("more_body"):
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(400, "the connection was closed before the body was there")
+                parts.append(message.get("body", b""))
+                count += len(parts[-1])
+                if count > most_bytes:
+                    raise Refused(413, f"the body has more than {most_bytes:,} bytes", CLOSE)
+                if count > MOST_SMALL_BYTES and room is not None:
+                    room.take(count - taken)
+                    taken = count
+    finally:
+        if taken and room is not None:
+            room.give_back(taken)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -133,7 +173,7 @@ class SmallBodies:
             await self._app(scope, receive, send)
             return
         try:
-            body: bytes | None = await read_body(dict(scope["headers"]), receive, MOST_SMALL_BYTES)
+            body: bytes | None = await read_body(dict(scope["headers"]), receive, None, MOST_SMALL_BYTES)
         except Refused as refused:
             await problem_of(refused)(scope, receive, send)
             return

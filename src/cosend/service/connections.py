@@ -1,8 +1,9 @@
-"""Connections that must say what they want: within some seconds, and without going on for ever.
+"""Connections that must say what they want, and read what they get: within some seconds, without going on for ever.
 
 uvicorn waits as long as a client likes for the head of a request, and keeps whatever comes. A client that opens
 connections and says nothing, or half a word, would hold all those there may be; one whose headers never end would fill
-the memory. What comes after the head is limited by `service/bodies.py`.
+the memory. So would those that do not read their replies. A body that is read is limited by `service/bodies.py`; one
+that goes on after its request was answered, because that was refused, is limited here.
 
 More clients than there may be are told to come back later, and let go at once: connections that say nothing must not
 use up the files that the process may open.
@@ -25,6 +26,9 @@ FULL: Final = (
 )
 GO_ON: Final = b"HTTP/1.1 100"  # no reply yet: the client may send its body
 LONGEST_HEAD: Final = 2**16  # bytes of the first line and all headers
+READ_S: Final = 30.0  # within which a client must have read something of its reply,
+LEAST_READ: Final = 2**16  # bytes, or all that is left
+MOST_UNREAD: Final = 2**27  # bytes of replies that clients have not read yet, all of them together
 
 
 class Connection(HttpToolsProtocol):
@@ -35,6 +39,8 @@ class Connection(HttpToolsProtocol):
         self._in_head = True
         self._head_length = 0
         self._patience: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None  # until it is looked whether the client reads its reply
+        self._unread_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to wait for a request, unless too many clients are connected."""
@@ -49,6 +55,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._cancel()
+        self._watch_no_longer()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -64,16 +71,70 @@ class Connection(HttpToolsProtocol):
             self.cycle.transport = WholeReplies(self.transport)  # type: ignore[assignment]  # all that a cycle uses of it
 
     def data_received(self, data: bytes) -> None:
-        """Read on; while it is not known what is asked for, time and length are limited."""
+        """Read on; time and length are limited while it is not known what is asked for, and after that was answered."""
         super().data_received(data)
-        if not self._in_head:
+        if not self._in_head and (self.cycle is None or not self.cycle.response_complete):
             self._cancel()
             return
-        self._head_length += len(data)
+        if self._in_head:
+            self._head_length += len(data)
         if self._head_length > LONGEST_HEAD:
             self._give_up()
         elif self._patience is None:
             self._patience = self.loop.call_later(HEAD_S, self._give_up)
+
+    # Replies
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request; the rest of a body that nobody wants, and the client's reading, must end."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._watch_reading()
+        elif self.cycle.more_body and self.cycle.response_complete and self._patience is None:
+            self._patience = self.loop.call_later(HEAD_S, self._give_up)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """End a connection that rests."""
+        self._give_up()
+
+    def pause_writing(self) -> None:
+        """Wait until the client has read; if all of them together have too much to read, the slowest one goes."""
+        super().pause_writing()
+        self._unread_since = self.loop.time()
+        self._watch_reading()
+        self.loop.call_soon(self._make_room)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read nearly all of it."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._watch_no_longer()
+
+    def _make_room(self) -> None:
+        slow = [each for each in self.connections if isinstance(each, Connection) and each.flow.write_paused]
+        unread = sum(each.transport.get_write_buffer_size() for each in slow)
+        for each in sorted(slow, key=lambda each: each._unread_since):
+            if unread <= MOST_UNREAD:
+                break
+            unread -= each.transport.get_write_buffer_size()
+            each.transport.abort()
+
+    def _watch_reading(self) -> None:
+        """Look now and then whether the client reads; until it has, or all is over, nothing more is written."""
+        if self._reading is None:
+            self._reading = self.loop.call_later(READ_S, self._check_reading, self.transport.get_write_buffer_size())
+
+    def _check_reading(self, before: int) -> None:
+        self._reading = None
+        if self.transport.get_write_buffer_size() > before - LEAST_READ:
+            self.transport.abort()
+        else:
+            self._watch_reading()
+
+    def _watch_no_longer(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
     def _cancel(self) -> None:
         if self._patience is not None:
@@ -82,7 +143,9 @@ class Connection(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self._cancel()
-        self.transport.close()
+        if not self.transport.is_closing():
+            self.transport.close()  # which waits until the client has read what was written
+            self._watch_reading()
 
 
 class WholeReplies:

@@ -23,6 +23,7 @@ PROBLEMS: Final = {
     404: "no such thing",
     408: "too slow",
     413: "too long",
+    415: "a body that does not say that it is JSON",
     422: "not allowed here",
     503: "cannot answer now",
 }

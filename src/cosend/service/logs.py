@@ -9,6 +9,11 @@ import time
 import warnings
 from typing import Any, Final, Literal
 
+from cosend.errors import cut
+
+MOST_LINES: Final = 10  # from one place in the code,
+WITHIN_S: Final = 60.0  # in so many seconds
+LONGEST: Final = 2_000  # characters of what others put into a line
 PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
 
@@ -43,6 +48,34 @@ class Text(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
+class Limited(logging.Filter):
+    """Lets only so many lines through that anybody can cause who reaches the site, without a token too.
+
+    These are the lines of the libraries that speak HTTP, and of requests that have failed. What the site says of itself
+    is never left out.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[tuple[str, int], tuple[float, int]] = {}  # by place: since when, and how many
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a line is written; the last one of many says that more are left out, the next one how many."""
+        if record.name == "py.warnings" or (record.name.startswith("cosend.") and record.name != "cosend.service"):
+            return True
+        record.msg, record.args = cut(record.getMessage(), LONGEST), ()
+        place, now = (record.pathname, record.lineno), time.monotonic()
+        since, count = self._seen.get(place, (now, 0))
+        if now - since >= WITHIN_S:
+            if count > MOST_LINES:
+                record.left_out = count - MOST_LINES
+            since, count = now, 0
+        self._seen[place] = since, count + 1
+        if count + 1 == MOST_LINES:
+            record.more = f"such lines are left out for {WITHIN_S:g} s"
+        return count < MOST_LINES
+
+
 def _without_source(message: Warning | str, category: type[Warning], *_: Any) -> str:
     """Return a warning as a line: where in the server it came up says nothing to those who read logs."""
     return f"{category.__name__}: {message}"
@@ -60,6 +93,7 @@ def set_up_logs(site: str, form: Literal["json", "text"]) -> None:
     """Let all logs of the process go to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines(site) if form == "json" else Text())
+    handler.addFilter(Limited())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

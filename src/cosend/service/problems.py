@@ -67,10 +67,7 @@ def problem_of(error: Exception) -> Response:
 def handle_problems(app: FastAPI) -> None:
     """Let an app answer every error with a problem."""
 
-    async def answer(request: Request, error: Exception) -> Response:
-        says_json = "json" in request.headers.get("content-type", "json")
-        if isinstance(error, RequestValidationError) and request.method == "POST" and not says_json:
-            return problem(422, "the body must be JSON, and say so: Content-Type: application/json")
+    async def answer(_: Request, error: Exception) -> Response:
         return problem_of(error)
 
     for kind in (CosendError, Refused, HTTPException, RequestValidationError, Exception):

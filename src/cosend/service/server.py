@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import ipaddress
 import os
 import signal
 import socket
 import ssl
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +24,7 @@ from cosend.node.node import Node
 from cosend.service.app import Pages, build_app
 from cosend.service.connections import Connection
 from cosend.service.tokens import Tokens
+from cosend.service.visitors import is_loopback
 
 SWITCH_S: Final = 0.0005  # how long one thread may keep Python before another gets it; ten times less than usual
 COLLECT_AFTER: Final = (
@@ -72,16 +73,17 @@ def check_address(address: Address, tokens: Tokens, *, insecure: bool) -> None:
             raise SettingError("--certificate and --key", f"{address.certificate}, {address.key}", allowed) from error
 
 
-def is_loopback(host: str) -> bool:
-    """Tell whether an address can be reached from this machine only."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def serve(
+    node: Node,
+    address: Address,
+    tokens: Tokens,
+    pages: Pages | None = None,
+    listening: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve a site until the process is told to stop, with pages for people or without; raises if it cannot start.
 
-
-def serve(node: Node, address: Address, tokens: Tokens, pages: Pages | None = None) -> None:
-    """Serve a site until the process is told to stop, with pages for people or without; raises if it cannot start."""
+    listening  is called when clients can reach the address, which is before the site is ready
+    """
     listener = _bound(address)
     raise_file_limit()
     sys.setswitchinterval(SWITCH_S)
@@ -92,8 +94,8 @@ def serve(node: Node, address: Address, tokens: Tokens, pages: Pages | None = No
         errors.append(error)
         server.should_exit = True
 
-    app = build_app(node, tokens, failed, pages)
-    server = Server(config_of(app, address, with_pages=pages is not None), node)
+    app = build_app(node, tokens, failed, pages, address.host)
+    server = Server(config_of(app, address, with_pages=pages is not None), node, listening)
     with listener, suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
     for error in errors:
@@ -101,16 +103,22 @@ def serve(node: Node, address: Address, tokens: Tokens, pages: Pages | None = No
 
 
 class Server(uvicorn.Server):
-    """A server that Ctrl-C ends: that is how a service ends, and no failure.
+    """A server that says when it can be reached, and that Ctrl-C ends: that is how a service ends, and no failure.
 
     Pressed once, it lets requests end first; pressed again, it waits for none, and leaves what the site knows in order
     all the same; pressed a third time, the process is gone. uvicorn would leave it to whoever cancels its tasks to end
     the site, and raise every signal once more.
     """
 
-    def __init__(self, config: uvicorn.Config, node: Node) -> None:
+    def __init__(self, config: uvicorn.Config, node: Node, listening: Callable[[], None]) -> None:
         super().__init__(config)
-        self._node, self._interrupted = node, 0
+        self._node, self._listening, self._interrupted = node, listening, 0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.started:
+            self._listening()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end, or go on with it faster."""
