@@ -47,9 +47,12 @@ def one_at_a_time(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenat
     @wraps(method)
     def guarded(self: G, /, *arguments: P.args, **options: P.kwargs) -> T:
         alone = self.alone
-        with alone.lock:
+        alone.lock.acquire()  # quicker than a with statement
+        try:
             if alone is self.alone:
                 return method(self, *arguments, **options)
+        finally:
+            alone.lock.release()
         return guarded(self, *arguments, **options)  # it has got peers while this thread waited, and another lock
 
     return guarded

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias, get_args
 
 import numpy as np
@@ -51,6 +52,7 @@ from cosend.core.policy.parts import Policy
 from cosend.errors import ArmError
 
 Made: TypeAlias = tuple[list[int], list[int], list[int], list[int]]  # phases, arms, cells and candidates of choices
+CHOICE: Final = partial(tuple.__new__, Choice)  # twice as fast as by calling the class
 NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
 
@@ -145,27 +147,29 @@ class Learner(LateLabels, Inspected, Changing):
         `without` are arms that may not be chosen this time. `again` is for an item whose arm has failed, as `fail`
         returns it: the item is not counted once more.
         """
-        with self.alone.lock:  # not by the decorator, which would cost as much as the lock itself
+        lock = self.alone.lock
+        lock.acquire()  # quicker than a with statement, and much quicker than the decorator
+        try:
             if type(context) is float and self.dimensions == 1:
                 self._context[0] = context
             else:
                 self._context[:] = read_point(self.name, context, self.dimensions)
             out = self._numbers_out(without) if without or self.arms.paused else ()
-            try:
-                if told:
-                    self._hear(told, again)
+            if told:
+                self._hear(told, again)
+            made = self._choose_for(self.memory.without(out), self._context, self._asked, again)
+            while made[0] < ASK:
+                self._make_way(made[0], made[1])
                 made = self._choose_for(self.memory.without(out), self._context, self._asked, again)
-                while made[0] < ASK:
-                    self._make_way(made[0], made[1])
-                    made = self._choose_for(self.memory.without(out), self._context, self._asked, again)
-            finally:
-                if told:
-                    self._asked[:] = False
             phase, arm, cell, candidates, ticket = made
             name = self.arms.names[arm]
             if phase == ASK:
                 return AskPeer(name, tuple(self._context.tolist()), cell)
-            return Choice(ticket, PHASES[phase], name, cell, 1.0 / candidates if candidates else math.nan)
+        finally:
+            if told:
+                self._asked[:] = False
+            lock.release()
+        return CHOICE((ticket, PHASES[phase], name, cell, 1.0 / candidates if candidates else math.nan))
 
     @one_at_a_time
     def choose_many(
