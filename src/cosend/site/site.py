@@ -27,7 +27,8 @@ from cosend.site.batch import Answering, Deciding
 from cosend.site.checks import check_models, check_vote
 from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
-from cosend.site.items import as_rows
+from cosend.site.features import features_in, warn_of_no_names, watches
+from cosend.site.items import as_rows, check_one
 from cosend.site.kept import Kept
 from cosend.site.label_check import LabelCheck, all_labels
 from cosend.site.lessons import LearnsFrom, taught_by
@@ -105,6 +106,7 @@ class Site(Kept, Trusting, Tallied):
         self._look_at_classifiers()
         self._backoff = Backoff()
         self.tally = Tally()
+        self._warns_of_no_names = watches(self.axes)
         self._items = 0  # that came or were answered for peers
 
     def __repr__(self) -> str:
@@ -135,8 +137,14 @@ class Site(Kept, Trusting, Tallied):
 
     @one_at_a_time
     def classify(self, item: Any) -> Decision:
-        """Label an item with a local classifier or by a peer."""
-        (batch,) = self._decided([item], read_columns(self.axes, [item]))
+        """Label an item with a local classifier or by a peer.
+
+        Its features are read by name: of a mapping, a row of pandas, a named tuple, a dataclass, or a row of a NumPy
+        array with named fields. A function that is a classifier gets the item as it is.
+        """
+        if type(item) is not dict:
+            check_one(item)
+        (batch,) = self._decided([item], self._read([item]))
         if batch.errors:
             raise batch.errors[0]
         return batch.decision(0)
@@ -149,7 +157,7 @@ class Site(Kept, Trusting, Tallied):
         `SomeUnanswered` is raised when all others have their decisions, and has these.
         """
         rows = as_rows(f"the items for site {self.name!r}", items)
-        columns = read_columns(self.axes, rows)
+        columns = self._read(rows)
         if not rows:
             return []
         if len(rows) > 1 and any(
@@ -168,6 +176,13 @@ class Site(Kept, Trusting, Tallied):
         if not any(batch.errors for batch in batches):
             return [decision for batch in batches for decision in batch.decisions()]
         raise self._some_unanswered(batches)
+
+    def _read(self, items: Sequence[Any]) -> list[Column]:
+        """Return what the axes read off items; if every feature is looked at, say once that an item has none."""
+        columns = read_columns(self.axes, items)
+        if self._warns_of_no_names and warn_of_no_names(self.name, items, features_in(columns)):
+            self._warns_of_no_names = False
+        return columns
 
     def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> list[Deciding]:
         """Decide for items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
