@@ -10,10 +10,10 @@ from cosend.errors import shown
 from cosend.node.workers import Answers, Replies
 from cosend.site.messages import Reply
 
-KINDS: Final = frozenset((str, int, float, bool, type(None)))
+KINDS: Final = frozenset((str, int, float, bool))
 SMALLEST: Final = -(2**63)
 LARGEST: Final = 2**64 - 1
-LABELS: Final = "a label is text, a truth value, nothing, or a number that 64 bits hold"
+LABELS: Final = "a label is text, a truth value, or a number that 64 bits hold"
 
 
 def is_label(label: Any) -> bool:
@@ -23,7 +23,7 @@ def is_label(label: Any) -> bool:
         return label.isascii() or _is_utf8(label)
     if kind is float:
         return math.isfinite(label)
-    return kind is bool or label is None or (kind is int and SMALLEST <= label <= LARGEST)
+    return kind is bool or (kind is int and SMALLEST <= label <= LARGEST)
 
 
 def are_labels(labels: Sequence[Any]) -> bool:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
+from cosend.classifiers.missing import any_missing, is_missing
 from cosend.classifiers.vote import Vote, votes_among
 from cosend.core.checks import as_list, check_callable, check_one_of, check_whole
 from cosend.core.learner.alone import NETWORK, one_at_a_time
@@ -217,7 +218,10 @@ class Site(Kept, Trusting, Tallied):
         return SomeUnanswered(self.name, decisions, dict(sorted(errors.items())))
 
     def learn(self, decision: int | Decision, truth: Any, cost: float | None = None) -> None:
-        """Learn the true label of an item; `cost` is what the decision really cost, if that was not known before."""
+        """Learn the true label of an item; `cost` is what the decision really cost, if that was not known before.
+
+        None, NaN, NaT and `pd.NA` are no label: it is missing, and the decision goes on waiting.
+        """
         self.learn_many([decision], [truth], None if cost is None else [cost])
 
     @one_at_a_time
@@ -226,10 +230,11 @@ class Site(Kept, Trusting, Tallied):
         decisions: Iterable[int | Decision],
         truths: Iterable[Any],
         costs: Iterable[float | None] | None = None,
-    ) -> None:
+    ) -> int:
         """Learn many true labels at once, with the same result as one by one; decisions by themselves or by id.
 
-        If a model fails to learn, all labels are settled and passed on before the first failure is raised.
+        Returns how many of them are missing, as `learn` has it: these decisions go on waiting. If a model fails to
+        learn, all labels are settled and passed on before the first failure is raised.
         """
         given = as_list("decisions", decisions, "a list of ids")
         ids = [each.id if isinstance(each, Decision) else each for each in given]
@@ -238,6 +243,15 @@ class Site(Kept, Trusting, Tallied):
         if len(truths) != len(ids):
             raise SettingError("truths", len(truths), f"as many as decisions ({len(ids)})")
         labels = self.rules.labels_of(ids)
+        missing = [*map(is_missing, truths)] if any_missing(truths) else []
+        if missing:
+            if costs is not None and len(costs) != len(ids):
+                raise SettingError("costs", len(costs), f"as many as decisions ({len(ids)})")
+            known = [n for n, is_out in enumerate(missing) if not is_out]
+            ids, labels, truths = [[column[n] for n in known] for column in (ids, labels, truths)]
+            costs = None if costs is None else [costs[n] for n in known]
+            if not known:
+                return len(missing)
         for axis in self.axes:
             axis.check_labels(truths)
         gains, others = self._gains(ids, labels, truths)
@@ -249,6 +263,7 @@ class Site(Kept, Trusting, Tallied):
             self.outbox.add(settled.forwards)  # so that they are not lost if Ctrl-C comes while a model learns
             for error in [*self._let_models_learn(settled.lessons), *self.post(())]:
                 raise error
+        return sum(missing)
 
     @one_at_a_time
     def may_drop(self, items: int) -> bool:
@@ -343,7 +358,7 @@ class Site(Kept, Trusting, Tallied):
         if ticket is None:
             return
         note = self.learner.registry.notes.get(ticket)
-        if forward.withdrawn or note is None:  # without an answer there is nothing to learn from
+        if forward.withdrawn or note is None or is_missing(forward.truth):  # there is nothing to learn from
             self.rules.withdraw([ticket])
             return
         try:
