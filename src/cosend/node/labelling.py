@@ -204,7 +204,7 @@ class Labelling:
         said = others or [{}] * len(used)  # nobody was run beside the arm that was used
         for arm, gain, beside in zip(used, gains, said, strict=True):
             for name, other in {**beside, arms.names[arm]: gain}.items():
-                if name in found:
+                if name in found and other == other:  # else it had no answer
                     found[name].append(other)
         return found
 

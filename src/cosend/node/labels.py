@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cosend.errors import shown
 from cosend.node.workers import Answers, Replies
-from cosend.site.messages import Reply
+from cosend.site.messages import Reply, heard
 
 KINDS: Final = frozenset((str, int, float, bool))
 SMALLEST: Final = -(2**63)
@@ -45,8 +45,8 @@ def kind_of(answers: Answers) -> str:
 
 
 def replies_of(arm: str, answers: Answers) -> Iterator[Reply]:
-    """Yield the answers of an arm one by one: a label that cannot be one is a failure too."""
-    for answer in answers if isinstance(answers, Replies) else map(Reply, answers):
+    """Yield the answers of an arm one by one: a label that cannot be one is a failure, and one that is missing none."""
+    for answer in map(heard, answers if isinstance(answers, Replies) else map(Reply, answers)):
         if answer.failed is None and not is_label(answer.label):
             yield Reply(None, f"{arm!r} returned {shown(answer.label)}; {LABELS}")
         else:

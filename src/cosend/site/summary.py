@@ -35,6 +35,8 @@ class Tally:
     ) -> None:
         """Count labels by the arms that they are for; what a decision cost is told with its label, or known."""
         for n, ((number, _, _), gain) in enumerate(zip(found, gains, strict=True)):
+            if gain != gain:  # nobody had an answer
+                continue
             arm, cost = arms.names[number], None if costs is None else costs[n]
             self.labels[arm] += 1
             self.rewards[arm] += gain - (arms.costs[number] if cost is None else cost)
