@@ -6,6 +6,8 @@ A feature is watched from the first item that has it, for 128 items. What comes 
     text, or a truth value     the same, by how frequent the values are: 0 for the most frequent one, 1 for the next
     texts that hardly repeat   no axis: names and identifiers tell nothing of items to come
     nothing of these           no axis
+    in fewer than 4 items      no axis: names that are new with every item tell nothing, and each axis is work for all
+                               items to come
     the same for every item    no axis, until the first item that has another value or none; this can come of the
                                features of the first 128 items only, and those that come later get an axis
 
@@ -36,6 +38,7 @@ from cosend.errors import ContextError, FeatureWarning, in_one_line, levels_to_t
 ENOUGH: Final = 128  # items after which a feature is known well enough
 SLICES: Final = 64  # that quantiles cut
 WITHIN: Final = EXACT // SLICES  # places in each of them
+RARE: Final = 4  # items that must have a feature, of those it was watched for
 FEW: Final = 16  # texts that are never too many
 MOST_NAMES: Final = 2_000  # of features that are ever watched
 LARGEST: Final = 2**63 - 1  # whole number that a log can hold
@@ -356,10 +359,10 @@ def lay(name: str, values: Sequence[Any]) -> Feature:
 
 
 def _tells_something(values: Sequence[Any]) -> bool:
-    """Tell whether there are values, and not nearly all of them different texts."""
+    """Tell whether enough items had a value, and not nearly all of them different texts."""
     different = set(values)
     has_text = any(isinstance(value, str) for value in different)
-    return bool(values) and not (has_text and len(different) > max(FEW, len(values) // 2))
+    return len(values) >= RARE and not (has_text and len(different) > max(FEW, len(values) // 2))
 
 
 def features_state(watched: Watched | None) -> Any:
