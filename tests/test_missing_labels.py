@@ -57,7 +57,7 @@ def test_a_site_goes_on_waiting_and_says_how_many(kind: str, reward: Any) -> Non
 
 
 def test_other_axes_and_strict_labels_do_not_mind() -> None:
-    axes = [AGE, Context.previous_label("no", "yes")]
+    axes: list[Any] = [AGE, Context.previous_label("no", "yes")]
     site = Site("here", classifiers={"yes": lambda _: "yes"}, context=axes, strict_labels=True)
     site.learn(site.classify({"age": 1}), None)
     assert site.summary().waiting == 1

@@ -39,7 +39,7 @@ class Heard(msgspec.Struct):
     duplicate: list[str]  # it has a label already
     unknown: list[str]  # no such decision, or it is still being made
     expired: list[str]  # the site no longer waits for it
-    missing: list[str]  # the label is not known yet (null): the decision goes on waiting
+    missing: list[str] = msgspec.field(default_factory=list)  # the label is null: the decision goes on waiting
 
 
 class Request(NamedTuple):
@@ -116,13 +116,13 @@ class Labelling:
         are_known = not any_missing([each.label for given in requests for each in given])
         numbers = self._all_fresh(names) if are_known else None
         if numbers is not None:  # mostly
-            each_heard = [Heard([each.id for each in given], [], [], [], []) for given in requests]
+            each_heard = [Heard([each.id for each in given], [], [], []) for given in requests]
             return each_heard, dict(zip(numbers, chain.from_iterable(requests), strict=True))
         found = self.find(names)
         waiting, flying = self._waiting({*found.values()})
         others = [number for number in found.values() if number not in waiting]
         labelled = self.index.labelled(others) if others else {}
-        heard, fresh = [Heard([], [], [], [], []) for _ in requests], dict[int, Given]()
+        heard, fresh = [Heard([], [], [], []) for _ in requests], dict[int, Given]()
         for told, given in zip(heard, requests, strict=True):
             for each in given:
                 number = found.get(each.id, 0)
