@@ -101,7 +101,7 @@ class SklearnModel:
 def _in_order(item: Mapping[Any, Any], order: Sequence[Any]) -> list[Any]:
     """Return the values of an item by the names of the first one, or raise if its names are others."""
     if not isinstance(item, Mapping):
-        raise ClassifierError(f"an item must be a mapping from feature to value, got {shown(item)}")
+        raise ClassifierError(f"an item must have names for its features ({NAMED}), got {shown(item)}")
     if len(item) == len(order) and all(name in item for name in order):
         return [item[name] for name in order]
     wrong = [f"has no feature {name!r}" for name in order if name not in item]
