@@ -15,6 +15,7 @@ from copy import deepcopy
 from importlib import import_module
 from typing import Any, Literal
 
+from cosend.classifiers.missing import is_missing
 from cosend.core.policy.parts import Policy
 from cosend.errors import CosendError
 from cosend.site.batch import said_by
@@ -83,7 +84,9 @@ class RoutingClassifier(base.Classifier):
         return label  # type: ignore[no-any-return]  # whatever the model says
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget) -> None:
-        """Let the site decide for the item, and tell it the label."""
+        """Let the site decide for the item, and tell it the label; without one there is nothing to learn."""
+        if is_missing(y):
+            return
         self.site.learn(self.site.classify(x), y)
 
     @property

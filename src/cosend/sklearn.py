@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from cosend.classifiers.missing import any_missing, is_missing
 from cosend.classifiers.vote import Vote
 from cosend.core.checks import check_kind, check_unit
 from cosend.core.policy.parts import Policy
@@ -80,7 +81,11 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train the models on a part of the rows, and learn from the others which one to use where."""
+        """Train the models on a part of the rows, and learn from the others which one to use where.
+
+        Rows whose label is missing (None, NaN, NaT or `pd.NA`) are left out, here and by `partial_fit`; `missing_` is
+        how many these were.
+        """
         check_kind("classifiers", self.classifiers, Mapping, "a mapping from names to models")
         check_unit("training", self.training, "the share of rows that train the models")
         X, y = self._checked(X, y)
@@ -137,7 +142,8 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
             self.site_.restore(self.site_.state())()
 
     def _checked(self, X: Any, y: Any, reset: bool = True) -> Any:
-        """Return rows and labels as scikit-learn checks them."""
+        """Return rows and labels as scikit-learn checks them, without rows whose label is missing."""
+        X, y, self.missing_ = _labelled(X, y)
         X, y = validation.validate_data(self, X, y, reset=reset, skip_check_array=_is_frame(X) and y is not None)
         y = validation.column_or_1d(y, warn=True)
         validation.check_consistent_length(X, y)
@@ -175,6 +181,20 @@ def _training_rows(y: npt.NDArray[Any], share: float, seed: int) -> npt.NDArray[
 def _by_class(order: npt.NDArray[np.int64], y: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.int64]]:
     for label in np.unique(y):
         yield order[y[order] == label]
+
+
+def _labelled(X: Any, y: Any) -> tuple[Any, Any, int]:
+    """Return rows and their labels without those whose label is missing, and how many these are."""
+    labels = y.tolist() if hasattr(y, "tolist") else y
+    if not isinstance(labels, list | tuple) or not any_missing(labels):
+        return X, y, 0
+    known = np.array([not is_missing(label) for label in labels])
+    if isinstance(X, list | tuple):
+        X = [row for row, is_known in zip(X, known, strict=True) if is_known]
+    else:
+        validation.check_consistent_length(X, labels)
+        X = _part(X, known)
+    return X, [label for label in labels if not is_missing(label)], int((~known).sum())
 
 
 def _is_frame(X: Any) -> bool:

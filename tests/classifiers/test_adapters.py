@@ -240,9 +240,9 @@ def fails(_: Any) -> Any:
             ROWS,
             "an item has no feature 'colour'; it has 'size', 'noise'",
         ),
-        (SeesOnly(fitted_on_array(), ["size", "noise"]), [None], "an item must be a mapping"),
-        (SeesAllBut(fitted_on_array(), ["id"]), [None], "an item must be a mapping"),
-        (fitted_on_array(), [ROWS[0], None], "an item must be a mapping"),
+        (SeesOnly(fitted_on_array(), ["size", "noise"]), [None], "an item must have names"),
+        (SeesAllBut(fitted_on_array(), ["id"]), [None], "an item must have names"),
+        (fitted_on_array(), [ROWS[0], None], "an item must have names"),
         (river_linear.LogisticRegression(), ["no mapping"], "Error"),
     ],
 )

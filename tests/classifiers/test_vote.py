@@ -13,7 +13,7 @@ import pytest
 from cosend import Vote
 from cosend.classifiers import vote as voting
 from cosend.classifiers.vote import NEWEST, ballot_of
-from cosend.errors import ClassifierError, SettingError
+from cosend.errors import SettingError
 
 FRUIT = ("apple", "pear", "plum", "quince")
 
@@ -27,8 +27,7 @@ def test_before_anything_is_learnt_the_majority_wins() -> None:
     assert say(vote, a="pear", b="apple", c="pear") == "pear"
     assert vote.predict([{"a": "apple"}, {"a": None, "b": "plum"}]) == ["apple", "plum"]
     for nothing in (dict[str, Any](), {"a": None, NEWEST: None}):
-        with pytest.raises(ClassifierError, match="has answered"):
-            vote.predict([nothing])
+        assert vote.predict([nothing]) == [None]
 
 
 def stream(count: int, seed: int = 0) -> list[tuple[dict[str, Any], str]]:
@@ -89,8 +88,7 @@ def test_what_cannot_be_counted_is_passed_over() -> None:
         vote.learn(ballot, ["no label"])
         assert vote.facts() == other.facts()
         assert vote.predict([{**ballot, "odd": [1], "odder": {}, "none": None}]) == other.predict([ballot])
-    with pytest.raises(ClassifierError, match="none of the classifiers"):
-        say(vote, a=[1], b=None)
+    assert say(vote, a=[1], b=None) is None
 
 
 @pytest.mark.parametrize("place", ["unit", "bayes", "table", "weights"])

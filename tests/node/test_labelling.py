@@ -59,7 +59,7 @@ def test_a_bad_label_fails_alone(tmp_path: Path) -> None:
         async with running(setup_of(), tmp_path) as node:
             one, two, three = await decide(node, 3)
             good, bad, other = await at_once(
-                node, [Given(one, "well")], [Given(two, float("nan"))], [Given(three, "well")]
+                node, [Given(one, "well")], [Given(two, float("inf"))], [Given(three, "well")]
             )
             assert (good.learnt, other.learnt) == ([one], [three])
             assert isinstance(bad, LabelError)

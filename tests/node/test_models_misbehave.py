@@ -62,7 +62,6 @@ def clears(item: Any) -> Any:
 
 
 NONSENSE: dict[str, Callable[[Any], Any]] = {
-    "nan": gives(float("nan")),
     "infinity": gives(float("inf")),
     "array": gives(np.arange(3)),
     "bytes": gives(b"ill"),

@@ -27,7 +27,7 @@ class FeaturesTwin:
             watched = self.seen.pop(name)
             values = [value for value in watched if value is not None]
             texts = [value for value in values if isinstance(value, str)]
-            if not values or (texts and len(set(values)) > max(16, len(values) // 2)):
+            if len(values) < 4 or (texts and len(set(values)) > max(16, len(values) // 2)):
                 self.out.append(name)
             elif is_first and all(
                 value == watched[0] for value in (*watched, _known(item.get(name)) if item else watched[0])

@@ -302,7 +302,7 @@ def test_what_cannot_be_sent_is_refused_before_it_is_sent() -> None:
             site.classify({"age": 1})
         with pytest.raises(SettingError, match="a label"):
             site.label_many([("a",)])
-        for label, cost in ((float("nan"), None), (np.float32("inf"), None), ("ill", float("nan"))):
+        for label, cost in ((float("-inf"), None), (np.float32("inf"), None), ("ill", float("nan"))):
             with pytest.raises(SettingError, match="a label"):
                 site.label("a", label, cost=cost)
         with pytest.raises(SettingError, match="id"):

@@ -84,7 +84,7 @@ def test_a_peer_that_dies_comes_back_by_itself_and_is_used_again_with_what_was_k
     policy: Policy | None,
 ) -> None:
     lab, _, line = wired(policy)
-    lab.add_classifier("never", always(None))
+    lab.add_classifier("never", always(2))
     lab.remove("one")
     lab.remove("zero")
     for item in items(200):

@@ -173,7 +173,8 @@ def refusing_model() -> Any:
     def learn_one(*_: Any) -> None:
         raise ValueError("no label will do")
 
-    return type("Refuses", (river_bayes.GaussianNB,), {"learn_one": learn_one})()
+    verbs = {"learn_one": learn_one, "predict_one": lambda *_: 0}
+    return type("Refuses", (river_bayes.GaussianNB,), verbs)()
 
 
 def test_an_online_model_that_fails_to_learn_is_named_and_nothing_leaks() -> None:

@@ -1,8 +1,8 @@
 """Every kind of model behind the same two verbs: `predict` for many items, `learn` from one.
 
     scikit-learn    anything with `predict`; items are rows of features in the order the model was fitted with
-    river           anything with `predict_one`; learns online if it has `learn_one`
-    plain callable  item -> label
+    river           anything with `predict_one`; learns online if it has `learn_one`; it gets items as mappings
+    plain callable  item -> label; it gets the item as it came
 
 A label leaves here as a plain Python value, so that labels compare, travel and save alike whatever made them.
 """
@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
+from cosend.classifiers.named import NAMED, by_names, named
 from cosend.errors import ClassifierError, SettingError, in_one_line, listed, shown
 
 PLAIN: Final = frozenset((str, int, float, bool, type(None)))  # labels that need not be looked at one by one
@@ -75,7 +76,7 @@ class SklearnModel:
         """Return a label for every item, in one call of the model."""
         if not len(items):
             return []
-        order = self.order
+        items, order = by_names(items), self.order
         if order is None and self.features is None and isinstance(items[0], Mapping):
             order = list(items[0])
         labels: list[Label] = np.asarray(self.model.predict(self._table(items, order))).tolist()
@@ -100,7 +101,7 @@ class SklearnModel:
 def _in_order(item: Mapping[Any, Any], order: Sequence[Any]) -> list[Any]:
     """Return the values of an item by the names of the first one, or raise if its names are others."""
     if not isinstance(item, Mapping):
-        raise ClassifierError(f"an item must be a mapping from feature to value, got {shown(item)}")
+        raise ClassifierError(f"an item must have names for its features ({NAMED}), got {shown(item)}")
     if len(item) == len(order) and all(name in item for name in order):
         return [item[name] for name in order]
     wrong = [f"has no feature {name!r}" for name in order if name not in item]
@@ -110,13 +111,15 @@ def _in_order(item: Mapping[Any, Any], order: Sequence[Any]) -> list[Any]:
 
 def by_name(item: Item, names: Sequence[str]) -> list[Any]:
     """Return the values of an item by their names, or raise with the one that it has not."""
+    if type(item) is not dict:
+        (item,) = by_names([item])
     try:
         return [item[name] for name in names]
     except KeyError as error:
         has = f"; it has {listed(item)}" if isinstance(item, Mapping) else ""
         raise ClassifierError(f"an item has no feature {error.args[0]!r}{has}") from error
-    except TypeError as error:
-        raise ClassifierError(f"an item must be a mapping from feature to value, got {shown(item)}") from error
+    except (TypeError, IndexError) as error:
+        raise ClassifierError(f"an item must have names for its features ({NAMED}), got {shown(item)}") from error
 
 
 class RiverModel:
@@ -128,11 +131,11 @@ class RiverModel:
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
         """Return a label for every item; None while the model has seen nothing."""
-        return [plain(self.model.predict_one(item)) for item in items]
+        return [plain(self.model.predict_one(item)) for item in by_names(items)]
 
     def learn(self, item: Item, label: Label) -> None:
         """Learn online."""
-        self.model.learn_one(item, label)
+        self.model.learn_one(*by_names([item]), label)
 
 
 class Function:
@@ -197,9 +200,10 @@ class SeesAllBut(SeesPart):
         self.hidden = frozenset(hidden)
 
     def _view(self, item: Item) -> Item:
-        if not isinstance(item, Mapping):
-            raise ClassifierError(f"an item must be a mapping from feature to value, got {shown(item)}")
-        return {name: value for name, value in item.items() if name not in self.hidden}
+        features = named(item)
+        if features is None:
+            raise ClassifierError(f"an item must have names for its features ({NAMED}), got {shown(item)}")
+        return {name: value for name, value in features.items() if name not in self.hidden}
 
 
 def check_names(setting: str, names: object) -> None:

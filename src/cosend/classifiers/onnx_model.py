@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from cosend.classifiers.adapters import Classifier, Item, Label, SklearnModel, by_name
 from cosend.classifiers.model_files import contents, needed
+from cosend.classifiers.named import by_names
 from cosend.errors import ClassifierError, ModelError, in_one_line, listed, shown
 
 KINDS: Final[Mapping[str, type[np.generic]]] = {
@@ -90,6 +91,7 @@ class OnnxColumns:
         """Return a label for every item, in one call of the model."""
         if not len(items):
             return []
+        items = by_names(items)
         rows = [by_name(item, self._names_in(item)) for item in items]
         columns = zip(self.inputs, zip(*rows, strict=True), strict=True)
         feed = {each.name: _as_kind(_column(values, each), each) for each, values in columns}

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from cosend.classifiers.adapters import Classifier, Label, check_names
-from cosend.errors import ClassifierError, SettingError, shown
+from cosend.errors import SettingError, shown
 
 NEWEST: Final = ""  # among what was said of an item: the newest label that was known; no classifier has this name
 MEMORIES: Final = (0.9, 1.0)  # what a label counts for when one more has come
@@ -52,7 +52,7 @@ class Vote:
         self._weights = [1.0 / (2 * len(MEMORIES))] * (2 * len(MEMORIES))
 
     def predict(self, items: Sequence[Ballot]) -> list[Label]:
-        """Return a label for every ballot."""
+        """Return a label for every ballot; None if nobody has answered."""
         return [self._say(ballot) for ballot in items]
 
     def learn(self, item: Ballot, label: Label) -> None:
@@ -76,8 +76,8 @@ class Vote:
 
     def _say(self, item: Ballot) -> Label:
         ballot = _counted(item)
-        if not ballot:
-            raise ClassifierError("none of the classifiers that it combines has answered")
+        if not ballot:  # none of the classifiers that it combines has answered
+            return None
         labels = [*self._labels]
         labels += [label for label in dict.fromkeys(ballot.values()) if label not in labels]
         forecasts = self._forecasts(self._heard(ballot, labels), labels)

@@ -11,7 +11,7 @@ try:
 except ImportError as error:
     raise CosendError("the client of a service needs msgspec: pip install 'cosend[client]'") from error
 
-Fate = Literal["learnt", "duplicate", "unknown", "expired"]
+Fate = Literal["learnt", "duplicate", "unknown", "expired", "missing"]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +54,7 @@ class Heard(msgspec.Struct, kw_only=True):
     duplicate: list[str] = msgspec.field(default_factory=list)  # it has a label already
     unknown: list[str] = msgspec.field(default_factory=list)  # no such decision
     expired: list[str] = msgspec.field(default_factory=list)  # the site no longer waits for it
+    missing: list[str] = msgspec.field(default_factory=list)  # the label was None or NaN: the site goes on waiting
 
     def add(self, other: Heard) -> None:
         """Add what became of more labels."""
@@ -62,7 +63,7 @@ class Heard(msgspec.Struct, kw_only=True):
 
     def fate(self) -> Fate:
         """Return what became of the only label."""
-        kinds: tuple[Fate, ...] = ("learnt", "duplicate", "unknown")
+        kinds: tuple[Fate, ...] = ("learnt", "duplicate", "unknown", "missing")
         return next((kind for kind in kinds if getattr(self, kind)), "expired")
 
 
@@ -133,6 +134,7 @@ class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
     duplicate: int
     unknown: int
     expired: int
+    missing: int = 0
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

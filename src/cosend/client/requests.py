@@ -15,6 +15,7 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
+from cosend.classifiers.missing import is_missing
 from cosend.client import replies
 from cosend.client.retries import NO_ANSWER, Call, Lost, Outcome, Reply, Retries, Steps
 from cosend.core.checks import as_list, check_kind
@@ -197,9 +198,11 @@ def _ids(ids: Iterable[str | None] | None, count: int) -> list[str]:
 def _truth(label: Sequence[Any]) -> Truth:
     if not isinstance(label, tuple | list) or not 2 <= len(label) <= 3:
         raise SettingError("a label", label, "(id, label) or (id, label, cost)")
-    if any(isinstance(each, float | np.floating) and not np.isfinite(each) for each in label):
+    name, truth, *cost = label
+    truth = None if is_missing(truth) else truth
+    if any(isinstance(each, float | np.floating) and not np.isfinite(each) for each in (name, truth, *cost)):
         raise SettingError("a label", label, "without numbers that are not finite: JSON would carry them as nothing")
-    return Truth(*label)
+    return Truth(name, truth, *cost)
 
 
 def _bodies(

@@ -18,7 +18,7 @@ from cosend.node.deciding import NONE, copies
 from cosend.node.labels import are_labels, is_label, kind_of, replies_of
 from cosend.node.workers import Answers, Replies
 from cosend.site.features import EVERY_FEATURE
-from cosend.site.messages import REPLY, Call, Forward, Question, Reply
+from cosend.site.messages import REPLY, Call, Forward, Question, Reply, main_reason
 from cosend.site.rewards import a_label, gains_of, other_gains
 from cosend.site.rows import Rows, columns_of
 
@@ -280,7 +280,7 @@ class _Answer:
 
     def _take_back(self, function: str, bad: list[int], answers: Answers, *, worked: bool) -> None:
         ids = [self.tickets[place] for place in bad if self.tickets[place]]
-        reason = self.reasons[bad[0]][function]
+        reason = main_reason(self.reasons[place][function] for place in bad)
         again = self.deciding.take_back(function, ids, reason, kind_of(answers), worked=worked)
         for place in bad:
             if self.tickets[place] and self.tickets[place] not in again:  # its caller has withdrawn it

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
+from operator import ne
 from typing import Final
 
 from cosend.node.flight import PHASE_NAMES
@@ -27,7 +28,7 @@ class Counts:
         default_factory=Counter
     )  # by arm, and error, label, time, network, item or lesson
     openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
-    labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired
+    labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired, missing
     served: Counter[str] = field(default_factory=Counter)  # items that were answered, by the peer that asked
     taught: Counter[str] = field(default_factory=Counter)  # labels of these that have come
     unanswered: int = 0
@@ -58,10 +59,18 @@ class Counts:
     def learnt(
         self, gains: Sequence[float], costs: Sequence[float], local: Mapping[str, Sequence[float]] | None = None
     ) -> None:
-        """Count what decisions gained and cost, and what local classifiers gain on them, as far as that is known."""
-        count, gain, cost = len(gains), fsum(gains) / len(gains), fsum(costs) / len(costs)
+        """Count what decisions gained and cost, and what local classifiers gain on them, as far as that is known.
+
+        Of those that nobody had an answer for, it is known only that their labels came.
+        """
         before = self.labels["learnt"]
-        self.labels["learnt"] += count
+        self.labels["learnt"] += len(gains)
+        if any(map(ne, gains, gains)):
+            costs = [cost for gain, cost in zip(gains, costs, strict=True) if gain == gain]
+            gains = [gain for gain in gains if gain == gain]
+            if not gains:
+                return
+        count, gain, cost = len(gains), fsum(gains) / len(gains), fsum(costs) / len(costs)
         weight = max(1 - (1 - RECENT) ** count, count / (before + count))
         self.error = _moved(self.error, 1.0 - gain, weight)
         self.reward = _moved(self.reward, gain - cost, weight)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
@@ -37,7 +37,7 @@ from cosend.node.workers import Answers, Replies, Worker, teach_all
 from cosend.site.events import Shown
 from cosend.site.label_check import LabelCheck
 from cosend.site.lessons import taught_by
-from cosend.site.messages import Forward, Lesson, Step
+from cosend.site.messages import SILENT, Forward, Lesson, Step, main_reason
 from cosend.site.past import Codes
 from cosend.site.rules import Rules
 
@@ -113,11 +113,11 @@ class Deciding:
             self._wake(turns=TURNS)
         uses: Uses = {}
         for flight, reports in told:
-            self._choose_again([flight], frozenset(flight.reasons), uses, reports)
+            self._choose_again([flight], frozenset(flight.reasons), silent_among(flight.reasons), uses, reports)
         if new.items:
             self._choose_new(new, uses)
-        for failed, flights in _by_failures(again).items():
-            self._choose_again(flights, failed, uses)
+        for (failed, silent), flights in _by_failures(again).items():
+            self._choose_again(flights, failed, silent, uses)
         for arm, used in uses.items():
             self._use(arm, used)
         asks, self._asks = self._asks, {}
@@ -140,34 +140,47 @@ class Deciding:
         for start, points in self.rules.placed(columns, len(items)):
             part = slice(start, start + len(points))
             flown = owners[part], places[part], items[part], [NO_REASONS] * len(points)
-            self._choose(points, flown, NONE, (), uses)
+            self._choose(points, flown, NONE, NONE, (), uses)
         for request, count in Counter(owners).items():
             if request.observer is not None:
                 first = places[owners.index(request)]
                 some = request.items[first : first + count]
                 self.beside.label(request.observer, [0] * count, some, partial(self._observed, request, first))
 
-    def _choose_again(self, flights: list[Flight], failed: frozenset[str], uses: Uses, told: Told = NOBODY) -> None:
+    def _choose_again(
+        self,
+        flights: list[Flight],
+        failed: frozenset[str],
+        silent: frozenset[str],
+        uses: Uses,
+        told: Told = NOBODY,
+    ) -> None:
         points = np.array([self.rules.understand(flight.context, Codes.find) for flight in flights])
         owners, places, items, *_, arrivals, _, reasons = zip(*flights, strict=True)
-        self._choose(points, (owners, places, items, reasons), failed, arrivals, uses, told)
+        self._choose(points, (owners, places, items, reasons), failed, silent, arrivals, uses, told)
 
     def _choose(
         self,
         points: Floats,
         flown: Flown,
         failed: frozenset[str],
+        silent: frozenset[str],
         again: Sequence[int],
         uses: Uses,
         told: Told = NOBODY,
     ) -> None:
         """Choose for items: the columns of `flown` are their requests, places, items, and why arms failed for them.
 
-        One for which a peer must be asked first waits for that; the others do not wait for it.
+        One for which a peer must be asked first waits for that; the others do not wait for it. `silent` are those of
+        the arms that failed which had no answer.
         """
-        without = self._without(failed)
+        without = self._without(failed, silent)
         if without is None:
-            self._give_up(flown)
+            blank = silent & self.workers.keys() - self.rules.learner.arms.paused
+            if blank:
+                self._leave_blank(points, flown, blank, again)
+            else:
+                self._give_up(flown)
             return
         while True:
             step = self.rules.choose(points, told=told, without=without, again=again)
@@ -204,13 +217,13 @@ class Deciding:
                 self.requests.chosen(arm, self.rules.learner.arms.cost(arm), used)
             uses[arm] = uses[arm].with_others(used) if arm in uses else used
 
-    def _without(self, failed: frozenset[str]) -> frozenset[str] | None:
+    def _without(self, failed: frozenset[str], silent: frozenset[str]) -> frozenset[str] | None:
         """Return the arms that may not be chosen after some have failed; None if the item is given up.
 
-        All peers are one try, and at the last try they are not asked any more.
+        All peers are one try, and at the last try they are not asked any more. An arm that has no answer is no try.
         """
         peers = self.rules.learner.arms.peers.keys()
-        tried = len(failed - peers) + bool(failed & peers)
+        tried = len(failed - peers - silent) + bool((failed - silent) & peers)
         if tried > self.setup.retries:
             return None
         return self.left_out(failed, local_only=0 < tried == self.setup.retries)
@@ -227,6 +240,16 @@ class Deciding:
         if not usable:
             return None
         return (failed | resting if usable - resting else failed) & set(arms.names)
+
+    def _leave_blank(self, points: Floats, flown: Flown, silent: frozenset[str], again: Sequence[int]) -> None:
+        """Let items wait for their labels without an answer, each as a classifier that had none."""
+        arms = self.rules.learner.arms
+        step = self.rules.choose(points, without=frozenset(arms.names) - silent, again=again)
+        self.post(step.forwards)
+        uses: Uses = {}
+        self._enter(step, flown, uses)
+        for arm, flights in uses.items():
+            self._complete(arm, arms.cost(arm), flights, [None] * len(flights.ids))
 
     def _give_up(self, flown: Flown) -> None:
         owners, places, _, reasons = flown
@@ -316,7 +339,8 @@ class Deciding:
 
     def _failed(self, arm: str, failures: list[tuple[Flight, str]], kind: str, *, worked: bool) -> None:
         """Choose again where an arm has failed; after a peer was late, there is no time for another one."""
-        self.take_back(arm, [flight.id for flight, _ in failures if flight.id], failures[0][1], kind, worked=worked)
+        reason = main_reason(why for _, why in failures)
+        self.take_back(arm, [flight.id for flight, _ in failures if flight.id], reason, kind, worked=worked)
         peers = self.rules.learner.arms.peers
         rest = dict.fromkeys(peers, NO_TIME) if kind == "time" and arm in peers else {}
         failed = [flight._replace(reasons={**rest, **flight.reasons, arm: why}) for flight, why in failures]
@@ -328,16 +352,25 @@ class Deciding:
         self._wake()
 
     def take_back(self, arm: str, ids: Sequence[int], reason: str, kind: str, *, worked: bool) -> dict[int, int]:
-        """Take back choices of an arm that has failed; returns those that still waited, as `Rules.fail` does."""
-        self.counts.failed(arm, max(1, len(ids)), kind, reason)
-        if kind == "item":  # nothing is known of the arm: it was not asked
-            self.breakers.of(arm).forget_try()
-        elif not worked and self.breakers.of(arm).failed(reason):
-            self.counts.opened(arm, reason)
+        """Take back choices of an arm that has failed; returns those that still waited, as `Rules.fail` does.
+
+        One that has no answer has not failed.
+        """
+        if reason == SILENT:
+            self.worked(arm)
+        else:
+            self._count_failure(arm, max(1, len(ids)), reason, kind, worked=worked)
         again, forwards = self.rules.fail(ids, arm, reason)
         self.beside.said(ids)  # and forget it
         self.post(forwards)
         return again
+
+    def _count_failure(self, arm: str, count: int, reason: str, kind: str, *, worked: bool) -> None:
+        self.counts.failed(arm, count, kind, reason)
+        if kind == "item":  # nothing is known of the arm: it was not asked
+            self.breakers.of(arm).forget_try()
+        elif not worked and self.breakers.of(arm).failed(reason):
+            self.counts.opened(arm, reason)
 
     def _observed(self, request: Request, first: int, start: int, end: int, answers: Answers) -> None:
         """Take what the classifier says that answers in place of the arms; if it fails, theirs is better than none."""
@@ -345,7 +378,7 @@ class Deciding:
             return
         for place, (label, failed) in enumerate(replies_of(request.observer, answers), first + start):
             request.shown[place] = label if failed is None else None
-            if failed is not None:
+            if failed is not None and failed != SILENT:
                 self.counts.failed(request.observer, 1, kind_of(answers), failed)
         self.requests.look_at(request, range(first + start, first + end))
 
@@ -402,9 +435,14 @@ def copies(items: Sequence[Any]) -> list[Any]:
     return [*map(dict.copy if set(map(type, items)) == {dict} else copy, items)]
 
 
-def _by_failures(flights: Iterable[Flight]) -> dict[frozenset[str], list[Flight]]:
-    """Return the flights together that may be chosen for together: the same arms have failed for them."""
-    groups: dict[frozenset[str], list[Flight]] = {}
+def silent_among(reasons: Mapping[str, str]) -> frozenset[str]:
+    """Return the arms that had no answer."""
+    return frozenset(arm for arm, why_not in reasons.items() if why_not == SILENT)
+
+
+def _by_failures(flights: Iterable[Flight]) -> dict[tuple[frozenset[str], frozenset[str]], list[Flight]]:
+    """Return the flights together that may be chosen for together: the same arms have failed, and had no answer."""
+    groups: dict[tuple[frozenset[str], frozenset[str]], list[Flight]] = {}
     for flight in flights:
-        groups.setdefault(frozenset(flight.reasons), []).append(flight)
+        groups.setdefault((frozenset(flight.reasons), silent_among(flight.reasons)), []).append(flight)
     return groups

@@ -54,7 +54,7 @@ class Inspection:
             "in_flight": node.deciding.requests.in_flight,
             "waiting": learner.waiting_count,
             "decisions": sum(counts.decisions.values()),
-            "labels": {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired")},
+            "labels": {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired", "missing")},
             "unanswered": counts.unanswered,
             "answered_for_peers": sum(counts.served.values()),
             "outbox": len(node.peers.posting.outbox),

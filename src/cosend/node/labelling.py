@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from cosend.classifiers.missing import any_missing, is_missing
 from cosend.core.kernel.bookkeeping import TAUGHT
 from cosend.errors import LabelError, Unavailable, in_one_line, shown
 from cosend.node.deciding import Deciding
@@ -39,6 +40,7 @@ class Heard(msgspec.Struct):
     duplicate: list[str]  # it has a label already
     unknown: list[str]  # no such decision, or it is still being made
     expired: list[str]  # the site no longer waits for it
+    missing: list[str] = msgspec.field(default_factory=list)  # the label is null: the decision goes on waiting
 
 
 class Request(NamedTuple):
@@ -129,7 +131,7 @@ class Labelling:
             self._settle(ids, [fresh[number].label for number in ids], [fresh[number].cost for number in ids])
             self._remember_until_written(ids)
         for request, told in zip(requests, heard, strict=True):
-            for kind in ("duplicate", "unknown", "expired"):
+            for kind in ("duplicate", "unknown", "expired", "missing"):
                 self.deciding.counts.labels[kind] += len(getattr(told, kind))
             self.deciding.commits.when_done(request.done, told)
 
@@ -148,7 +150,8 @@ class Labelling:
     def _sorted(self, requests: list[Sequence[Given]]) -> tuple[list[Heard], dict[int, Given]]:
         """Return what becomes of the labels of each request, and by number those that can be learnt."""
         names = [each.id for given in requests for each in given]
-        numbers = self._all_fresh(names)
+        are_known = not any_missing([each.label for given in requests for each in given])
+        numbers = self._all_fresh(names) if are_known else None
         if numbers is not None:  # mostly
             each_heard = [Heard([each.id for each in given], [], [], []) for given in requests]
             return each_heard, dict(zip(numbers, chain.from_iterable(requests), strict=True))
@@ -162,6 +165,8 @@ class Labelling:
                 number = found.get(each.id, 0)
                 if number in fresh or number in labelled or number in self._settling:
                     told.duplicate.append(each.id)
+                elif number in waiting and is_missing(each.label):
+                    told.missing.append(each.id)
                 elif number in waiting:
                     fresh[number] = each
                     told.learnt.append(each.id)
@@ -241,7 +246,7 @@ class Labelling:
         said = others or [{}] * len(used)  # nobody was run beside the arm that was used
         for arm, gain, beside in zip(used, gains, said, strict=True):
             for name, other in {**beside, arms.names[arm]: gain}.items():
-                if name in found:
+                if name in found and other == other:  # else it had no answer
                     found[name].append(other)
         return found
 

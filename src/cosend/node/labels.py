@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from cosend.errors import shown
 from cosend.node.workers import Answers, Replies
-from cosend.site.messages import Reply
+from cosend.site.messages import Reply, heard
 
-KINDS: Final = frozenset((str, int, float, bool, type(None)))
+KINDS: Final = frozenset((str, int, float, bool))
 SMALLEST: Final = -(2**63)
 LARGEST: Final = 2**64 - 1
-LABELS: Final = "a label is text, a truth value, nothing, or a number that 64 bits hold"
+LABELS: Final = "a label is text, a truth value, or a number that 64 bits hold"
 
 
 def is_label(label: Any) -> bool:
@@ -23,7 +23,7 @@ def is_label(label: Any) -> bool:
         return label.isascii() or _is_utf8(label)
     if kind is float:
         return math.isfinite(label)
-    return kind is bool or label is None or (kind is int and SMALLEST <= label <= LARGEST)
+    return kind is bool or (kind is int and SMALLEST <= label <= LARGEST)
 
 
 def are_labels(labels: Sequence[Any]) -> bool:
@@ -45,8 +45,8 @@ def kind_of(answers: Answers) -> str:
 
 
 def replies_of(arm: str, answers: Answers) -> Iterator[Reply]:
-    """Yield the answers of an arm one by one: a label that cannot be one is a failure too."""
-    for answer in answers if isinstance(answers, Replies) else map(Reply, answers):
+    """Yield the answers of an arm one by one: a label that cannot be one is a failure, and one that is missing none."""
+    for answer in map(heard, answers if isinstance(answers, Replies) else map(Reply, answers)):
         if answer.failed is None and not is_label(answer.label):
             yield Reply(None, f"{arm!r} returned {shown(answer.label)}; {LABELS}")
         else:

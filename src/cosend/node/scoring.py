@@ -16,7 +16,7 @@ from cosend.node.breaker import Breakers
 from cosend.node.counts import Counts
 from cosend.node.labels import are_labels, kind_of, replies_of
 from cosend.node.workers import Answers, Replies, Worker
-from cosend.site.messages import Reply
+from cosend.site.messages import SILENT, Reply
 from cosend.site.rules import Rules
 
 Heard: TypeAlias = Callable[[int, int, Answers], None]  # the places of the first and after the last, and their answers
@@ -143,7 +143,7 @@ class Beside:
 
     def _note(self, name: str, kind: str, replies: Sequence[Reply]) -> None:
         """Take note of how a classifier fared beside an arm, as if it had been the arm."""
-        bad = [reply.failed for reply in replies if reply.failed is not None]
+        bad = [reply.failed for reply in replies if reply.failed is not None and reply.failed != SILENT]
         if bad:
             self._counts.failed(name, len(bad), kind, bad[0])
         if len(bad) < len(replies):

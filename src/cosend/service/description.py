@@ -64,12 +64,12 @@ def _axis_schema(axis: Axis) -> Schema:
 
 
 def label_schema(setup: Setup) -> Schema:
-    """Return the schema of a label: all that are possible, where that is known."""
+    """Return the schema of a true label: all that are possible, where that is known; null is one that is missing."""
     for axis in setup.axes:
         if isinstance(axis, PreviousLabel):
-            return {"enum": list(axis.classes)}
+            return {"enum": [*axis.classes, None]}
     known = all_labels(dict(setup.classifiers)) if setup.strict_labels else None
-    return LABEL if known is None else {"enum": sorted(known, key=str)}
+    return LABEL if known is None else {"enum": [*sorted(known, key=str), None]}
 
 
 def hot_paths(setup: Setup) -> dict[str, Any]:
@@ -98,7 +98,8 @@ def hot_paths(setup: Setup) -> dict[str, Any]:
         "description": "answer when peers have learnt them too",
     }
     ids = {"type": "array", "items": {"type": "string"}}
-    heard = _object(dict.fromkeys(("learnt", "duplicate", "unknown", "expired"), ids), ["learnt", "duplicate"])
+    fates = ("learnt", "duplicate", "unknown", "expired", "missing")
+    heard = _object(dict.fromkeys(fates, ids), ["learnt", "duplicate"])
     return {
         "/v1/classify": _post("classify", "Label items", _many("items", item), decisions),
         "/v1/labels": _post("labels", "Learn true labels", labels, heard),

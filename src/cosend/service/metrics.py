@@ -44,7 +44,7 @@ class _NodeCollector(Collector):
         for (arm, phase), count in counts.decisions.items():
             decisions.add_metric([arm, phase], count)
         labels = CounterMetricFamily("cosend_labels", "true labels, by outcome", labels=["result"])
-        for result in ("learnt", "duplicate", "unknown", "expired"):
+        for result in ("learnt", "duplicate", "unknown", "expired", "missing"):
             labels.add_metric([result], counts.labels[result])
         failures = CounterMetricFamily("cosend_failures", "items that an arm failed to label", labels=["arm", "kind"])
         for (arm, kind), count in counts.failures_by_kind.items():

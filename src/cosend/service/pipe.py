@@ -128,7 +128,8 @@ class Pipe:
         }  # each in the order of the input
         answers = []
         for each in labels:
-            kind = next(kind for kind, ids in left.items() if ids and ids[0] == each.id)
+            kinds = ("missing", *left) if each.label is None else left  # a label may follow for the same decision
+            kind = next(kind for kind in kinds if left[kind] and left[kind][0] == each.id)
             left[kind].popleft()
             answers.append(msgspec.json.encode({"id": each.id, "result": kind}))
         return answers

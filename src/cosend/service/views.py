@@ -16,6 +16,7 @@ class Labels(BaseModel):
     duplicate: int
     unknown: int
     expired: int
+    missing: int = Field(description="labels that were null: these decisions go on waiting")
 
 
 class Summary(BaseModel):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from cosend.core.checks import as_list, check_kind, check_unit, check_whole
-from cosend.errors import NetworkError
+from cosend.core.learner.alone import NETWORK, one_at_a_time
+from cosend.errors import NetworkError, SettledDecision
 from cosend.reports.small_tables import SmallTable
 from cosend.site.messages import Decision
 from cosend.site.site import Site
@@ -53,6 +55,8 @@ class Network:
 
     call_cost  what calling a peer costs in [0, 1]: one number, or by peer, or by (caller, peer)
 
+    Several threads may use it and its sites: they take turns.
+
     >>> from cosend import Context, Network, Site
     >>> age = Context("age", range=(0, 100))
     >>> wrong = Site("north", classifiers={"zero": lambda visit: 0}, context=age)
@@ -64,6 +68,7 @@ class Network:
     """
 
     def __init__(self, sites: Iterable[Site], *, call_cost: CallCost = 0.0) -> None:
+        self.alone = NETWORK
         self.sites: dict[str, Site] = {}
         self.call_cost = call_cost
         joining = as_list("the sites of a network", sites, "a list of Sites")
@@ -85,10 +90,12 @@ class Network:
     def _repr_html_(self) -> str:
         return self.summary().html()
 
+    @one_at_a_time
     def summary(self) -> SmallTable:
         """Return how its sites have fared since they were built or loaded, as a table that can be printed."""
         return network_table(self.sites.values())
 
+    @one_at_a_time
     def add(self, site: Site) -> None:
         """Let a site join; it and all others become peers.
 
@@ -105,6 +112,7 @@ class Network:
                 site.add_peer(name, other, to_other, functions=len(other.classifiers))
         self.sites[site.name] = site
 
+    @one_at_a_time
     def remove(self, name: str) -> None:
         """Let a site leave; the others forget it, and it forgets them."""
         if name not in self.sites:
@@ -132,6 +140,7 @@ class Network:
                 raise NetworkError(f"the stream of site {name!r} must be rows (item, truth), got {stream!r}")
         return played(self.sites, {name: iter(stream) for name, stream in streams.items()}, label_delay)
 
+    @one_at_a_time
     def save(self, folder: str | Path) -> None:
         """Save what all sites know, as one whole; classifiers are not saved.
 
@@ -139,6 +148,7 @@ class Network:
         """
         save_states({name: site.state() for name, site in self.sites.items()}, folder)
 
+    @one_at_a_time
     def load(self, folder: str | Path) -> None:
         """Go on from what `save` has written for sites of the same names, classifiers and contexts.
 
@@ -188,12 +198,13 @@ def played(sites: Mapping[str, Playing], streams: dict[str, Iterator[Any]], labe
         while known_later and known_later[0][0] <= turn:
             _tell(sites, known_later.popleft()[1])
         for name in list(streams):
-            row = next(streams[name], END) if name in sites else END
-            if row is END:  # the stream has ended, or the site has left
+            site = sites.get(name)
+            row = END if site is None else next(streams[name], END)
+            if site is None or row is END:  # the site has left, or the stream has ended
                 del streams[name]
                 continue
             item, truth = _pair(name, turn + 1, row)
-            turn_ = Turn(name, sites[name].classify(item), truth)
+            turn_ = Turn(name, site.classify(item), truth)
             if label_delay == 0:
                 _tell(sites, turn_)
             else:
@@ -207,7 +218,8 @@ def played(sites: Mapping[str, Playing], streams: dict[str, Iterator[Any]], labe
 def _tell(sites: Mapping[str, Playing], turn_: Turn) -> None:
     site = sites.get(turn_.site)
     if site is not None and site.waits(turn_.decision.id):  # else the site left, or waits no longer
-        site.learn(turn_.decision.id, turn_.truth)
+        with suppress(SettledDecision):  # in between, another thread may have let an arm leave
+            site.learn(turn_.decision.id, turn_.truth)
 
 
 def _pair(site: str, number: int, row: Any) -> tuple[Any, Any]:

@@ -2,6 +2,9 @@
 
 An arm that fails is a reply for the items it was given, and for no others. They are chosen for again without it, at the
 last try among local classifiers only. An item is given up when no arm is left, and then it alone.
+
+A model that says None has no answer: another arm is taken, and nothing has failed. If that leaves none, as it does
+before the first label where all models learn, the item waits for its label without an answer, and scores nobody.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from cosend.classifiers.adapters import Classifier, predictions
+from cosend.classifiers.missing import any_missing, is_missing
 from cosend.classifiers.vote import NEWEST, ballot_of
 from cosend.core.kernel.bookkeeping import TRAIN
 from cosend.core.kernel.ledger import Floats
@@ -20,7 +24,7 @@ from cosend.core.learner.learner import PHASES
 from cosend.core.learner.values import AskPeer, LabelledData
 from cosend.errors import ClassifierError, NetworkError, NoAnswer, StateError, in_one_line
 from cosend.site.backoff import NO_ARMS
-from cosend.site.messages import Call, Decision, Question, Reply
+from cosend.site.messages import SILENT, Call, Decision, Question, Reply, heard, main_reason
 from cosend.site.rows import columns_of
 
 if TYPE_CHECKING:
@@ -90,7 +94,8 @@ class Tries:
                 self.site.arm_failed(name, str(replies[0].failed))
                 return
         for place, label in zip(places, labels, strict=True):
-            self.said[place][name] = label
+            if not is_missing(label):
+                self.said[place][name] = label
         self.site.arm_worked(name)
 
     def _seen_by(self, arm: str, places: Sequence[int]) -> list[Any]:
@@ -109,19 +114,24 @@ class Tries:
         except ClassifierError as error:
             self.enter(arm, places, replies_alone(arm, classifier, items, error), keeps=keeps)
         else:
-            self._complete(arm, places, labels, keeps=keeps)
+            if any_missing(labels):
+                self.enter(arm, places, [*map(Reply, labels)], keeps=keeps)
+            else:
+                self._complete(arm, places, labels, keeps=keeps)
 
     def enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> bool:
         """Enter what an arm has answered, and take back what it has not; false if it has answered nothing."""
+        replies = [*map(heard, replies)]
         good = [place for place, reply in zip(places, replies, strict=True) if reply.failed is None]
         if good:
             self._complete(arm, good, [reply.label for reply in replies if reply.failed is None], keeps=keeps)
         if len(good) == len(places):
             return True
         bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
-        if not good:
-            self.site.arm_failed(arm, bad[0][1])
-        self._take_back(arm, bad)
+        reason = main_reason(why for _, why in bad)
+        if not good and reason != SILENT:
+            self.site.arm_failed(arm, reason)
+        self._take_back(arm, bad, reason)
         return bool(good)
 
     def _complete(self, arm: str, places: list[int], labels: list[Any], *, keeps: bool) -> None:
@@ -144,16 +154,17 @@ class Tries:
         site = self.site
         if arm in site.classifiers:
             for place, label in zip(places, labels, strict=True):
-                self.said[place][arm] = label
+                if label is not None:
+                    self.said[place][arm] = label
         for name in site.run_beside() if site.votes and site.score_local == "all" else ():
             if name in site.votes and name != arm:
                 self._listen_to(name, places)
         return [{name: label for name, label in self.said[place].items() if name != arm} for place in places]
 
-    def _take_back(self, arm: str, bad: Sequence[tuple[int, str]]) -> None:
+    def _take_back(self, arm: str, bad: Sequence[tuple[int, str]], reason: str) -> None:
         """Take back the choices of an arm for which it has failed."""
         ids = [self.tickets[place] for place, _ in bad if self.tickets[place]]
-        _, forwards = self.site.rules.fail(ids, arm, bad[0][1])
+        _, forwards = self.site.rules.fail(ids, arm, reason)
         self.site.post(forwards)
         self.note_failures(arm, bad)
 
@@ -170,16 +181,46 @@ class Deciding(Tries):
 
     def run(self) -> None:
         """Find a label for every item, or say why there is none."""
-        site = self.site
+        retries = self.site.retries
         places: Iterable[int] = range(len(self.items))
-        for attempt in range(site.retries + 1):
-            last = attempt == site.retries and attempt > 0
-            for failed, together in self.by_failures(places).items():
-                self._choose(together, failed, local_only=last)
-            places, self.failing = self.failing, []
-            if not places:
-                return
-        self.give_up(places)
+        while places:
+            for failed, alike in self.by_failures(places).items():
+                for tries, together in self._by_tries(alike).items():
+                    self._choose(together, failed, local_only=0 < tries == retries)
+            failing, self.failing = self.failing, []
+            places = [place for place in failing if self._tries(place) <= retries]
+            self.give_up(place for place in failing if self._tries(place) > retries)
+
+    def _by_tries(self, places: list[int]) -> dict[int, list[int]]:
+        """Return the places together for which as many arms have failed."""
+        groups: dict[int, list[int]] = {}
+        for place in places if self.reasons else ():
+            groups.setdefault(self._tries(place), []).append(place)
+        return groups or {0: places}
+
+    def _tries(self, place: int) -> int:
+        """Return how many arms have failed for an item; one that has no answer has not."""
+        return sum(why != SILENT for why in self.reasons.get(place, {}).values())
+
+    def give_up(self, places: Iterable[int]) -> None:
+        """Say of items that no arm is left for them; where classifiers had no answer, the label may still come."""
+        for place in places:
+            reasons = self.reasons.get(place, {})
+            silent = {arm for arm, why in reasons.items() if why == SILENT and arm in self.site.classifiers}
+            if silent:
+                self._leave_blank(place, silent)
+            else:
+                super().give_up([place])
+
+    def _leave_blank(self, place: int, silent: set[str]) -> None:
+        """Let an item wait for its label without an answer, as one of the classifiers that had none."""
+        rules = self.site.rules
+        others = frozenset(rules.learner.arms.names) - silent
+        step = rules.choose(self.points[[place]], without=others, again=[self.again.get(place, 0)])
+        self.site.post(step.forwards)
+        arm, rest = step.arms[0], (step.kinds, step.cells, step.propensities, step.arrivals)
+        self.made[place], self.tickets[place] = (step.first, arm, *(column[0] for column in rest)), step.first
+        self._complete(arm, [place], [None], keeps=self.site.keeps_item(self.site.classifiers[arm]))
 
     def decisions(self) -> list[Decision]:
         """Return the decisions in the order of the items, all of which have one."""

@@ -6,6 +6,8 @@ A feature is watched from the first item that has it, for 128 items. What comes 
     text, or a truth value     the same, by how frequent the values are: 0 for the most frequent one, 1 for the next
     texts that hardly repeat   no axis: names and identifiers tell nothing of items to come
     nothing of these           no axis
+    in fewer than 4 items      no axis: names that are new with every item tell nothing, and each axis is work for all
+                               items to come
     the same for every item    no axis, until the first item that has another value or none; this can come of the
                                features of the first 128 items only, and those that come later get an axis
 
@@ -26,15 +28,17 @@ from zlib import crc32
 
 import numpy as np
 
+from cosend.classifiers.named import NAMED, named
 from cosend.core.checks import check_text
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.changing import MOST_FEATURES
 from cosend.core.policy.mixed import EXACT
-from cosend.errors import ContextError, FeatureWarning, in_one_line, levels_to_the_user
+from cosend.errors import ContextError, FeatureWarning, in_one_line, levels_to_the_user, shown
 
 ENOUGH: Final = 128  # items after which a feature is known well enough
 SLICES: Final = 64  # that quantiles cut
 WITHIN: Final = EXACT // SLICES  # places in each of them
+RARE: Final = 4  # items that must have a feature, of those it was watched for
 FEW: Final = 16  # texts that are never too many
 MOST_NAMES: Final = 2_000  # of features that are ever watched
 LARGEST: Final = 2**63 - 1  # whole number that a log can hold
@@ -104,7 +108,10 @@ class AllFeatures:
             _warn_of_names(rows[0])
         if not self.without:
             return rows
-        return [{name: value for name, value in row.items() if name not in self.without} for row in rows]
+        return [
+            row if row is NO_FEATURES else {name: value for name, value in row.items() if name not in self.without}
+            for row in rows
+        ]
 
     def place(self, column: Any, past: Any, arrivals: int) -> Any:
         """Return the features as they are: `Watched` places them."""
@@ -117,7 +124,8 @@ class AllFeatures:
 def _as_dict(item: Any) -> Item:
     """Return an item with its values, or raise: nobody need look into it again, when errors would come too late."""
     try:
-        return dict(item) if isinstance(item, Mapping) else NO_FEATURES
+        features = named(item)
+        return NO_FEATURES if features is None else dict(features)
     except Exception as error:  # a mapping of the user's may raise anything
         raise ContextError(f"the features of an item cannot be read: {in_one_line(error)}") from error
 
@@ -128,6 +136,17 @@ def _warn_of_names(item: Item) -> None:
     if wrong:
         sentence = f"names of features must be text, and others are not looked at: {', '.join(sorted(wrong))}"
         warnings.warn(sentence, FeatureWarning, stacklevel=levels_to_the_user())
+
+
+def warn_of_no_names(site: str, items: Sequence[Any], rows: Sequence[Item]) -> bool:
+    """Warn if an item has no names for its values: of those, nothing is looked at. Returns whether it has warned."""
+    for item, row in zip(items, rows, strict=True):
+        if row is NO_FEATURES:
+            sentence = f"site {site!r} looks at every feature by its name, and an item has no names: {shown(item)}"
+            sentence += f"; give {NAMED}, or give the site a context"
+            warnings.warn(sentence, FeatureWarning, stacklevel=levels_to_the_user())
+            return True
+    return False
 
 
 def watches(axes: Sequence[Any]) -> bool:
@@ -340,10 +359,10 @@ def lay(name: str, values: Sequence[Any]) -> Feature:
 
 
 def _tells_something(values: Sequence[Any]) -> bool:
-    """Tell whether there are values, and not nearly all of them different texts."""
+    """Tell whether enough items had a value, and not nearly all of them different texts."""
     different = set(values)
     has_text = any(isinstance(value, str) for value in different)
-    return bool(values) and not (has_text and len(different) > max(FEW, len(values) // 2))
+    return len(values) >= RARE and not (has_text and len(different) > max(FEW, len(values) // 2))
 
 
 def features_state(watched: Watched | None) -> Any:

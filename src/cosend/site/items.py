@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
 
+from cosend.classifiers.named import DICT, NAMED, is_table, named
 from cosend.core.checks import as_list, is_number
 from cosend.core.kernel.ledger import Floats
 from cosend.errors import ContextError, SettingError, listed, shown
 
 DAY_S: Final = 86_400.0
 MANY: Final = 16  # values that an array scales faster than a list
-DICT, NUMBERS = frozenset({dict}), frozenset({int, float})
+NUMBERS: Final = frozenset({int, float})
 
 
 def as_rows(what: str, items: Any) -> list[Any]:
@@ -41,21 +42,33 @@ def _named_rows(what: str, items: np.ndarray[Any, Any]) -> list[Any]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+def check_one(item: Any) -> None:
+    """Raise if these are many items."""
+    if is_table(item) or (isinstance(item, list) and item and named(item[0]) is not None):
+        kind = "a list" if isinstance(item, list) else f"a {type(item).__name__}"
+        raise ContextError(f"classify takes one item, got {kind} of {len(item)} items: classify_many takes these")
+
+
 def feature_column(items: Sequence[Any], feature: str) -> list[Any]:
     """Return a feature of every item, or raise for the first that has none."""
     try:
-        if DICT.issuperset(map(type, items)) or all(isinstance(item, Mapping) for item in items):
+        if DICT.issuperset(map(type, items)):
             return [item[feature] for item in items]
     except KeyError:
         pass
-    bad = next(item for item in items if not isinstance(item, Mapping) or feature not in item)
-    raise ContextError(f"the item has no feature {feature!r}; it has {_described(bad)}")
+    return [_feature(item, feature) for item in items]
 
 
-def _described(item: Any) -> str:
-    if not isinstance(item, Mapping):
-        return f"no features: it is {shown(item)}"
-    return listed([str(key) for key in item])
+def _feature(item: Any, feature: str) -> Any:
+    features = named(item)
+    if features is None:
+        sentence = f"the item has no feature {feature!r}; it has no names for its values: it is {shown(item)}"
+        raise ContextError(f"{sentence}; give {NAMED}")
+    try:
+        return features[feature]
+    except KeyError:
+        has = listed([str(key) for key in features])
+        raise ContextError(f"the item has no feature {feature!r}; it has {has}") from None
 
 
 def number_column(items: Sequence[Any], feature: str) -> list[float]:

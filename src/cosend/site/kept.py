@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cosend.classifiers.adapters import Classifier
 from cosend.classifiers.vote import Vote, votes_among
+from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.state import State
 from cosend.errors import StateError
 from cosend.site.backoff import Backoff
@@ -24,6 +25,7 @@ from cosend.stores.state_file import read_state, write_state
 class Kept:
     """The part of a site that outlives its process; its classifiers are the user's to keep, all but votes."""
 
+    alone: Alone
     name: str
     axes: tuple[Axis, ...]
     rules: Rules
@@ -32,6 +34,11 @@ class Kept:
     _backoff: Backoff
     _items: int
 
+    def guard_by(self, alone: Alone) -> None:
+        """Let one thread at a time use it and its learner, by this lock."""
+        self.alone = self.rules.learner.alone = alone
+
+    @one_at_a_time
     def state(self) -> State:
         """Return everything it needs, beside its classifiers, to go on as if it had never stopped; votes are in it."""
         state = rules_state(self.rules)
@@ -43,6 +50,7 @@ class Kept:
             check_survives(self.name, vote["labels"])
         return state
 
+    @one_at_a_time
     def restore(self, state: State) -> Callable[[], None]:
         """Check that a state fits and return the function that puts it there, which cannot fail."""
         if self.rules.journal is not None:
@@ -61,10 +69,12 @@ class Kept:
             raise StateError(f"the saved state of site {self.name!r} is damaged: {error!r}") from error
 
         def commit() -> None:
-            commit_rules()
-            self.outbox, self._backoff, self._items = outbox, backoff, items
-            for name, facts in votes.items():
-                self.votes[name].remember(facts)
+            with self.alone.lock:
+                commit_rules()
+                self.guard_by(self.alone)
+                self.outbox, self._backoff, self._items = outbox, backoff, items
+                for name, facts in votes.items():
+                    self.votes[name].remember(facts)
 
         return commit
 
@@ -72,6 +82,7 @@ class Kept:
         """Save what it knows to a file; its classifiers are not saved."""
         write_state(self.state(), path)
 
+    @one_at_a_time
     def load(self, path: str | os.PathLike[str]) -> None:
         """Go on from what `save` has written for a site of the same name, classifiers, peers and context.
 
@@ -79,6 +90,7 @@ class Kept:
         """
         self.restore(read_state(path))()
 
+    @one_at_a_time
     def recover(self, log: Iterable[Event], journal: Journal | None = None) -> None:
         """Go on from the events that a journal got, for a site of the same name, classifiers, peers and context.
 
@@ -96,6 +108,7 @@ class Kept:
         rules = fold(self._with_votes(log, votes), axes=self.axes, journal=journal, lessons=teach)
         check_fits(rules.learner, self.rules)
         self.rules = rules
+        self.guard_by(self.alone)
         for name, vote in votes_among(votes).items():
             self.votes[name].remember(vote.facts())
 

@@ -5,10 +5,11 @@ Small frozen values, nothing else: whoever drives a site decides how they travel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
+from cosend.classifiers.missing import is_missing
 from cosend.core.learner.values import AskPeer, LabelledData, Phase
 from cosend.reports.small_tables import SmallTable
 
@@ -86,6 +87,17 @@ class Reply(NamedTuple):
 
 
 REPLY: Final = partial(tuple.__new__, Reply)  # as FORWARD is
+SILENT: Final = "it has no answer"  # why a reply has no label, where nothing went wrong: as of models before a label
+
+
+def heard(reply: Reply) -> Reply:
+    """Return a reply; one whose label is missing says nothing."""
+    return Reply(None, SILENT) if reply.failed is None and is_missing(reply.label) else reply
+
+
+def main_reason(reasons: Iterable[str]) -> str:
+    """Return why an arm has no label for some items: the first thing that went wrong, or else that it is silent."""
+    return next((reason for reason in reasons if reason != SILENT), SILENT)
 
 
 class Serving(NamedTuple):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import Any, TypeAlias
 
 from cosend.classifiers.vote import NEWEST
@@ -43,7 +45,12 @@ def gain_of(reward: Reward, label: Any, truth: Any, where: str) -> float:
 
 
 def gains_of(reward: Reward, labels: Sequence[Any], truths: Sequence[Any], where: Where) -> list[float]:
-    """Return what labels gain; a bad reward raises with its place."""
+    """Return what labels gain; a bad reward raises with its place. Where nobody had an answer, it is not a number."""
+    if NoneType in map(type, labels):
+        known = [n for n, label in enumerate(labels) if label is not None]
+        some = gains_of(reward, [labels[n] for n in known], [truths[n] for n in known], lambda n: where(known[n]))
+        by_place = dict(zip(known, some, strict=True))
+        return [by_place.get(n, math.nan) for n in range(len(labels))]
     gains = all_right_or_wrong(labels, truths) if reward is right_or_wrong else None
     if gains is not None:
         return gains
@@ -64,7 +71,7 @@ def other_gains(
         {
             name: gain_of(reward, label, truth, f"{name!r}, {where(place)}")
             for name, label in (said or {}).items()
-            if name != NEWEST
+            if name != NEWEST and label is not None
         }
         for place, (said, truth) in enumerate(zip(others, truths, strict=True))
     ]
@@ -74,7 +81,11 @@ def _all_others_right_or_wrong(others: Sequence[Others], truths: Sequence[Any]) 
     """Return what each of them gains, or None if a label cannot be compared."""
     try:
         return [
-            {name: 1.0 if label == truth else 0.0 for name, label in (said or {}).items() if name != NEWEST}
+            {
+                name: 1.0 if label == truth else 0.0
+                for name, label in (said or {}).items()
+                if name != NEWEST and label is not None
+            }
             for said, truth in zip(others, truths, strict=True)
         ]
     except Exception:  # whatever a user's label does when it is compared

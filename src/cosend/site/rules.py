@@ -21,6 +21,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from itertools import repeat
+from operator import ne
 from typing import Any
 
 import numpy as np
@@ -288,13 +290,15 @@ class Rules(ArmChanges, Placing):
     ) -> Settled:
         """Learn the true labels of own decisions, which have been answered.
 
-        `others` is what local classifiers gain that were run beside the arms, to be scored.
+        `others` is what local classifiers gain that were run beside the arms, to be scored. A gain that is not a number
+        is of a decision that nobody had an answer for: nobody is scored, and models learn from it.
         """
         tickets, found = self.learner.look_up(ids)
         notes = self._notes(tickets, found)
         if len(truths) != len(tickets):
             raise SettingError("truths", len(truths), f"as many as decisions ({len(tickets)})")
-        self._change(self.learner.settle, tickets, found, gains, costs, others)
+        settle = self._settle_some if any(map(ne, gains, gains)) else self.learner.settle
+        self._change(settle, tickets, found, gains, costs, others)
         self.past.remember_labels(tickets, truths)
         if self.journal is not None:
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
@@ -302,6 +306,23 @@ class Rules(ArmChanges, Placing):
             self._write(events.Labelled(tuple(tickets), *learnt))
         lessons = lessons_of(self.learner.arms, found, notes, truths)
         return Settled(self._forwards(tickets, found, truths), lessons, found)
+
+    def _settle_some(
+        self,
+        tickets: Sequence[int],
+        found: Sequence[Sequence[int]],
+        gains: Sequence[float],
+        costs: Sequence[float | None] | None,
+        others: Sequence[Mapping[str, float]],
+    ) -> None:
+        """Learn from labels where anything was gained or lost, and take back the choices where nothing was."""
+        self.learner.check_different(tickets)
+        columns: Any = tickets, found, gains, costs or repeat(None), others or repeat({})
+        rows = [row for row in zip(*columns, strict=False) if row[2] == row[2]]
+        if rows:
+            ids, waited, scored, paid, beside = zip(*rows, strict=True)
+            self.learner.settle(ids, waited, scored, paid if costs else None, beside if others else ())
+        self.learner.withdraw_many([ticket for ticket, gain in zip(tickets, gains, strict=True) if gain != gain])
 
     def _forwards(self, tickets: Sequence[int], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> list[Forward]:
         names, first_peer = self.learner.arms.names, len(self.learner.arms.own)

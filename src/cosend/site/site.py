@@ -7,8 +7,10 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
+from cosend.classifiers.missing import any_missing, is_missing
 from cosend.classifiers.vote import Vote, votes_among
 from cosend.core.checks import as_list, check_callable, check_one_of, check_whole
+from cosend.core.learner.alone import NETWORK, one_at_a_time
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import LabelledData, ScoreLocal
@@ -26,7 +28,8 @@ from cosend.site.batch import Answering, Deciding
 from cosend.site.checks import check_models, check_vote
 from cosend.site.context import Axis, Column, as_axes, read_columns
 from cosend.site.events import Journal
-from cosend.site.items import as_rows
+from cosend.site.features import features_in, warn_of_no_names, watches
+from cosend.site.items import as_rows, check_one
 from cosend.site.kept import Kept
 from cosend.site.label_check import LabelCheck, all_labels
 from cosend.site.lessons import LearnsFrom, taught_by
@@ -57,6 +60,9 @@ class Site(Kept, Trusting, Tallied):
                    on every item, as they are for a `Vote` among them. Unless given, "used" if a policy is, else "all"
     learns_from    which labels a model that learns gets: those of items that it was "used" for, or "all" at this site
     journal        what its events are written to, for example `list.append`; `fold` makes its state of them
+
+    Several threads may use it: they take turns, and so do those of all sites that have peers, because these call each
+    other. A model is asked within such a turn.
     """
 
     def __init__(
@@ -97,9 +103,11 @@ class Site(Kept, Trusting, Tallied):
         local = {arm: costs.get(arm, 0.0) for arm in classifiers}
         choosing: dict[str, Any] = {"policy": policy, "patience": patience, "seed": seed, "score_local": score_local}
         self.rules = Rules(name, local=local, axes=self.axes, journal=journal, **choosing)
+        self.guard_by(self.learner.alone)
         self._look_at_classifiers()
         self._backoff = Backoff()
         self.tally = Tally()
+        self._warns_of_no_names = watches(self.axes)
         self._items = 0  # that came or were answered for peers
 
     def __repr__(self) -> str:
@@ -121,19 +129,28 @@ class Site(Kept, Trusting, Tallied):
         return bool(self.votes) or self.rules.learner.score_local == "all"
 
     @property
+    @one_at_a_time
     def open(self) -> dict[int, Open]:
         """What waits for its label, by id."""
         return self.rules.open()
 
     # What a user calls
 
+    @one_at_a_time
     def classify(self, item: Any) -> Decision:
-        """Label an item with a local classifier or by a peer."""
-        (batch,) = self._decided([item], read_columns(self.axes, [item]))
+        """Label an item with a local classifier or by a peer.
+
+        Its features are read by name: of a mapping, a row of pandas, a named tuple, a dataclass, or a row of a NumPy
+        array with named fields. A function that is a classifier gets the item as it is.
+        """
+        if type(item) is not dict:
+            check_one(item)
+        (batch,) = self._decided([item], self._read([item]))
         if batch.errors:
             raise batch.errors[0]
         return batch.decision(0)
 
+    @one_at_a_time
     def classify_many(self, items: Any) -> list[Decision]:
         """Label many items at once, with the same result as one by one as long as no arm fails.
 
@@ -141,7 +158,7 @@ class Site(Kept, Trusting, Tallied):
         `SomeUnanswered` is raised when all others have their decisions, and has these.
         """
         rows = as_rows(f"the items for site {self.name!r}", items)
-        columns = read_columns(self.axes, rows)
+        columns = self._read(rows)
         if not rows:
             return []
         if len(rows) > 1 and any(
@@ -160,6 +177,13 @@ class Site(Kept, Trusting, Tallied):
         if not any(batch.errors for batch in batches):
             return [decision for batch in batches for decision in batch.decisions()]
         raise self._some_unanswered(batches)
+
+    def _read(self, items: Sequence[Any]) -> list[Column]:
+        """Return what the axes read off items; if every feature is looked at, say once that an item has none."""
+        columns = read_columns(self.axes, items)
+        if self._warns_of_no_names and warn_of_no_names(self.name, items, features_in(columns)):
+            self._warns_of_no_names = False
+        return columns
 
     def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> list[Deciding]:
         """Decide for items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
@@ -194,18 +218,23 @@ class Site(Kept, Trusting, Tallied):
         return SomeUnanswered(self.name, decisions, dict(sorted(errors.items())))
 
     def learn(self, decision: int | Decision, truth: Any, cost: float | None = None) -> None:
-        """Learn the true label of an item; `cost` is what the decision really cost, if that was not known before."""
+        """Learn the true label of an item; `cost` is what the decision really cost, if that was not known before.
+
+        None, NaN, NaT and `pd.NA` are no label: it is missing, and the decision goes on waiting.
+        """
         self.learn_many([decision], [truth], None if cost is None else [cost])
 
+    @one_at_a_time
     def learn_many(
         self,
         decisions: Iterable[int | Decision],
         truths: Iterable[Any],
         costs: Iterable[float | None] | None = None,
-    ) -> None:
+    ) -> int:
         """Learn many true labels at once, with the same result as one by one; decisions by themselves or by id.
 
-        If a model fails to learn, all labels are settled and passed on before the first failure is raised.
+        Returns how many of them are missing, as `learn` has it: these decisions go on waiting. If a model fails to
+        learn, all labels are settled and passed on before the first failure is raised.
         """
         given = as_list("decisions", decisions, "a list of ids")
         ids = [each.id if isinstance(each, Decision) else each for each in given]
@@ -214,6 +243,15 @@ class Site(Kept, Trusting, Tallied):
         if len(truths) != len(ids):
             raise SettingError("truths", len(truths), f"as many as decisions ({len(ids)})")
         labels = self.rules.labels_of(ids)
+        missing = [*map(is_missing, truths)] if any_missing(truths) else []
+        if missing:
+            if costs is not None and len(costs) != len(ids):
+                raise SettingError("costs", len(costs), f"as many as decisions ({len(ids)})")
+            known = [n for n, is_out in enumerate(missing) if not is_out]
+            ids, labels, truths = [[column[n] for n in known] for column in (ids, labels, truths)]
+            costs = None if costs is None else [costs[n] for n in known]
+            if not known:
+                return len(missing)
         for axis in self.axes:
             axis.check_labels(truths)
         gains, others = self._gains(ids, labels, truths)
@@ -225,17 +263,21 @@ class Site(Kept, Trusting, Tallied):
             self.outbox.add(settled.forwards)  # so that they are not lost if Ctrl-C comes while a model learns
             for error in [*self._let_models_learn(settled.lessons), *self.post(())]:
                 raise error
+        return sum(missing)
 
+    @one_at_a_time
     def may_drop(self, items: int) -> bool:
         """Tell whether anything here could become overdue while so many items come or are answered."""
         return self.learner.registry.may_overflow(items, self.learner.arrivals)
 
+    @one_at_a_time
     def waits(self, decision: int | Decision) -> bool:
         """Tell whether a decision waits for its label."""
         return (decision.id if isinstance(decision, Decision) else decision) in self.learner.registry
 
     # Arms that join and leave, pause and resume
 
+    @one_at_a_time
     def add_classifier(self, name: str, model: Any, cost: float = 0.0) -> None:
         """Add a local classifier; a vote begins anew."""
         classifier = Vote(over=model.over) if isinstance(model, Vote) else as_classifier(model)
@@ -246,15 +288,18 @@ class Site(Kept, Trusting, Tallied):
         self.rules.add_local(name, cost)
 
     def add_peer(self, name: str, peer: Peer, cost: float = 0.0, functions: int = 1) -> None:
-        """Add a peer that announces this many classifiers."""
+        """Add a peer that announces this many classifiers. From now on, all sites that have peers share a lock."""
         if name == self.name:
             raise NetworkError(f"site {name!r} cannot be its own peer")
         for verb in ("report", "serve", "teach"):
             check_callable(f"{verb} of peer {name!r}", getattr(peer, verb, None), "a method of the peer, as of a Site")
-        self.learner.arms.check_new(name, cost, functions)
-        self.peers[name] = peer  # first, for the same reason
-        self.rules.add_peer(name, cost, functions)
+        with NETWORK.lock, self.alone.lock:
+            self.learner.arms.check_new(name, cost, functions)
+            self.guard_by(NETWORK)
+            self.peers[name] = peer  # first, for the same reason
+            self.rules.add_peer(name, cost, functions)
 
+    @one_at_a_time
     def remove(self, name: str) -> None:
         """Remove a local classifier or a peer; decisions that wait for its reward are dropped, and answers to it."""
         forwards = self.rules.remove(name)
@@ -265,32 +310,39 @@ class Site(Kept, Trusting, Tallied):
         self.outbox.forget(name)
         self._backoff.worked(name)  # a new arm of that name starts afresh
 
+    @one_at_a_time
     def set_cost(self, arm: str, cost: float) -> None:
         """Change the cost of a local classifier or of calling a peer, from now on."""
         self.rules.set_cost(arm, cost)
 
+    @one_at_a_time
     def pause(self, arm: str) -> None:
         """Use a local classifier or a peer no longer until `resume`; what was learnt of it is kept."""
         self.rules.pause(arm)
 
+    @one_at_a_time
     def resume(self, arm: str) -> None:
         """Let a local classifier or a peer be used again, with what was known of it."""
         self.rules.resume(arm)
 
+    @one_at_a_time
     def resting(self) -> dict[str, str]:
         """Return the arms that have failed and are left alone for a while, and why each failed the last time."""
         return {arm: self._backoff.reason(arm) for arm in self._backoff.resting(self._items)}
 
     # Being a peer
 
+    @one_at_a_time
     def report(self, context: tuple[Any, ...]) -> LabelledData:
         """Return how much labelled data there is around a context."""
         return self.rules.report(context)
 
+    @one_at_a_time
     def report_of(self, item: Any, context: tuple[Any, ...], axes: tuple[str, ...]) -> LabelledData:
         """Return how much labelled data there is around an item of a peer, whose axes have these names."""
         return self.rules.report_of(item, context, axes)
 
+    @one_at_a_time
     def serve(self, call: Call) -> list[Reply]:
         """Answer a peer's call with local classifiers; one that fails is replaced by another."""
         questions = call.questions
@@ -299,13 +351,14 @@ class Site(Kept, Trusting, Tallied):
         self._items += len(questions)
         return Answering(self, call.caller, self.rules.described(call)).run()
 
+    @one_at_a_time
     def teach(self, forward: Forward) -> None:
         """Take the true label of an item that was answered for a peer; one that waits no longer changes nothing."""
         ticket = self.rules.served.ticket(forward.caller, forward.request)
         if ticket is None:
             return
         note = self.learner.registry.notes.get(ticket)
-        if forward.withdrawn or note is None:  # without an answer there is nothing to learn from
+        if forward.withdrawn or note is None or is_missing(forward.truth):  # there is nothing to learn from
             self.rules.withdraw([ticket])
             return
         try:

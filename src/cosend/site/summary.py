@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.arms import Arms
 from cosend.reports.small_tables import SmallTable
 from cosend.reports.text import counted
@@ -34,6 +35,8 @@ class Tally:
     ) -> None:
         """Count labels by the arms that they are for; what a decision cost is told with its label, or known."""
         for n, ((number, _, _), gain) in enumerate(zip(found, gains, strict=True)):
+            if gain != gain:  # nobody had an answer
+                continue
             arm, cost = arms.names[number], None if costs is None else costs[n]
             self.labels[arm] += 1
             self.rewards[arm] += gain - (arms.costs[number] if cost is None else cost)
@@ -81,6 +84,7 @@ class Summary(NamedTuple):
 class Tallied(ABC):
     """The part of a site that tells how its arms have fared."""
 
+    alone: Alone
     name: str
     rules: Rules
     tally: Tally
@@ -89,6 +93,7 @@ class Tallied(ABC):
     def resting(self) -> dict[str, str]:
         """Return the arms that are left alone for a while, and why."""
 
+    @one_at_a_time
     def summary(self) -> Summary:
         """Return how its arms have fared since it was built or loaded: a table to print, or to show in a notebook.
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.core.kernel.ledger import Floats
+from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.values import Explanation, View
 from cosend.site.context import Axis, Column, read_columns
 from cosend.site.features import features_in
@@ -20,6 +21,7 @@ NOBODY: Final = "best local"  # the caller whose questions no label follows; it 
 class Trusting:
     """The part of a site that tells what it goes by."""
 
+    alone: Alone
     axes: tuple[Axis, ...]
     rules: Rules
     _candidates: tuple[str, ...]
@@ -29,10 +31,12 @@ class Trusting:
         """The names of the axes: those of candidates if there are any; features that have got one are behind."""
         return self._candidates or self.rules.axis_names
 
+    @one_at_a_time
     def trust(self) -> dict[str, View]:
         """Return by name the parts of the context that may be trusted, and how each of them fares."""
         return trusted_views(self.rules.learner.views(), self.axis_names)
 
+    @one_at_a_time
     def explain(self, item: Any) -> list[tuple[str, Explanation]]:
         """Return by name what every view of `MixedViews` forecasts for an item now, the largest weight first."""
         (point,) = self._looked_up([item])
@@ -46,6 +50,7 @@ class Trusting:
             return points
         return np.hstack([points, past.features.place(features_in(read_columns(self.axes[-1:], items)))])
 
+    @one_at_a_time
     def best_local(self, items: Sequence[Any]) -> list[str]:
         """Return for every item the local classifier that has done best so far around its context.
 

@@ -11,6 +11,7 @@ import numpy as np
 from cosend.core.checks import check_whole
 from cosend.core.kernel.cos import Asked
 from cosend.core.kernel.ledger import Floats
+from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.registry import Registry
@@ -29,6 +30,7 @@ class Changing:
     calls nothing: Ctrl-C comes before or after it. Where only costs change, all else is shared with the draft.
     """
 
+    alone: Alone
     policy: Policy
     arms: Arms
     memory: Memory
@@ -38,10 +40,12 @@ class Changing:
     _context: Floats
     _asked: Asked
 
+    @one_at_a_time
     def add_own(self, name: str, cost: float = 0.0) -> None:
         """Add a local classifier; what is known of the other arms stays."""
         self._join(lambda arms: arms.add_own(name, cost))
 
+    @one_at_a_time
     def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
         """Add a peer that announces this many classifiers; what is known of the other arms stays."""
         self._join(lambda arms: arms.add_peer(name, cost, functions))
@@ -64,6 +68,7 @@ class Changing:
         draft.arms, draft.memory = arms, self.memory.with_costs(arms)
         return draft
 
+    @one_at_a_time
     def remove(self, name: str) -> list[int]:
         """Remove an arm; decisions that wait for its reward are dropped, and their ids returned."""
         arms = deepcopy(self.arms)
@@ -75,24 +80,28 @@ class Changing:
         self.__dict__ = draft.__dict__
         return gone
 
+    @one_at_a_time
     def set_cost(self, name: str, cost: float) -> None:
         """Change the cost of an arm from now on."""
         arms = deepcopy(self.arms)
         arms.set_cost(name, cost)
         self.__dict__ = self._with_costs(arms).__dict__
 
+    @one_at_a_time
     def pause(self, name: str) -> None:
         """Choose an arm no longer until `resume`; what was learnt of it is kept, and what waits for it goes on."""
         arms = deepcopy(self.arms)
         arms.paused.add(arms.names[arms.number(name)])
         self.__dict__ = self._with_costs(arms).__dict__
 
+    @one_at_a_time
     def resume(self, name: str) -> None:
         """Let an arm be chosen again, with what was known of it."""
         arms = deepcopy(self.arms)
         arms.paused.discard(arms.names[arms.number(name)])
         self.__dict__ = self._with_costs(arms).__dict__
 
+    @one_at_a_time
     def add_axes(self, count: int, same: int = 0, places: Sequence[float] = ()) -> Handed:
         """Add so many axes behind the others, of features that are known now; what is known stays.
 

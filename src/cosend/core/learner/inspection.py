@@ -15,6 +15,7 @@ from cosend.core.kernel.mixed_rows import PATTERNS
 from cosend.core.kernel.mixed_scratch import forecasts_by_arm
 from cosend.core.kernel.mixed_sum import SUM, adds_up
 from cosend.core.kernel.partition import axes_of, bits_of, radices_of
+from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.points import PointLike, bad_context, read_point
@@ -27,20 +28,24 @@ from cosend.errors import SettingError
 class Inspected:
     """The part of a learner that shows what it knows."""
 
+    alone: Alone
     name: str
     dimensions: int
     policy: Policy
     arms: Arms
     memory: Memory
 
+    @one_at_a_time
     def cells(self) -> dict[int, Cell]:
         """Return what is known of every visited cell, by the cell's key as in `Choice.cell`."""
         return look_inside(self.memory.ledger, {**self.arms.own, **self.arms.peers})
 
+    @one_at_a_time
     def views(self) -> list[View]:
         """Return the parts of the context that compete to be trusted, and how each of them fares."""
         return compare_views(self.memory.ledger)
 
+    @one_at_a_time
     def explain(self, context: PointLike) -> list[Explanation]:
         """Return what every view of `MixedViews` forecasts for a context, the largest weight first."""
         if not self.policy.mixes:

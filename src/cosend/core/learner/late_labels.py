@@ -14,6 +14,7 @@ from cosend.core.checks import LARGEST, as_list, check_unit
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
 from cosend.core.kernel.ledger import Floats, Ints
+from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.registry import Registry
@@ -28,6 +29,7 @@ ARM: Final = itemgetter(0)
 class LateLabels:
     """The half of a learner that waits for labels."""
 
+    alone: Alone
     name: str
     arms: Arms
     memory: Memory
@@ -55,11 +57,18 @@ class LateLabels:
             self.learn_many([decision], [gain], [cost], [others])
         elif cost is not None or type(gain) is not float or type(decision) is not int or not 0.0 <= gain <= 1.0:
             self.learn_many([decision], [gain], [cost])
-        elif abs(decision) > LARGEST or not entry_points.learn_one(self.memory.arrays, decision, gain):
-            raise self.no_label_wanted(decision)
-        elif self.registry.notes:
-            self.registry.notes.pop(decision, None)
+        else:
+            lock = self.alone.lock
+            lock.acquire()  # quicker than a with statement, and much quicker than the decorator
+            try:
+                if abs(decision) > LARGEST or not entry_points.learn_one(self.memory.arrays, decision, gain):
+                    raise self.no_label_wanted(decision)
+                if self.registry.notes:
+                    self.registry.notes.pop(decision, None)
+            finally:
+                lock.release()
 
+    @one_at_a_time
     def learn_many(
         self,
         decisions: Iterable[int],
@@ -202,10 +211,12 @@ class LateLabels:
             rows.append(row)
         return np.array(rows, np.float64)
 
+    @one_at_a_time
     def withdraw(self, decision: int) -> None:
         """Take a decision back: it no longer counts, and no label is expected."""
         self.withdraw_many([decision])
 
+    @one_at_a_time
     def withdraw_many(self, decisions: Iterable[int]) -> list[Waited]:
         """Take decisions and answers back; returns (arm, kind, arrival) of each."""
         tickets, found = self.look_up(as_list("decisions", decisions, "a list of ids"))
@@ -214,6 +225,7 @@ class LateLabels:
         self.forget_notes(tickets)
         return found
 
+    @one_at_a_time
     def fail(self, decision: int) -> int:
         """Take a decision back because its arm has failed: never a reward. Returns what `choose` takes as `again`."""
         ((_, _, arrival),) = self.withdraw_many([decision])
@@ -227,6 +239,7 @@ class LateLabels:
         elif notes:
             deque(map(notes.pop, tickets, repeat(None)), 0)  # a loop without a line of Python for each
 
+    @one_at_a_time
     def take_overdue(self) -> list[int]:
         """Return the ids that have become overdue since the last call."""
         overdue = [ticket for ticket, _, _ in self.registry.take_overdue()]

@@ -1,0 +1,131 @@
+"""A truth that is missing means "not known", wherever it comes in: the decision goes on waiting."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import Context, Network, Site
+from cosend.client import Client
+from cosend.errors import SettingError, UnknownDecision
+from tests.cli.serving import cosend, write_network
+from tests.service.live import served
+
+pd: Any = import_module("pandas")
+dummy: Any = import_module("sklearn.dummy")
+routing: Any = import_module("cosend.sklearn")
+online: Any = import_module("cosend.river")
+
+MISSING: dict[str, Any] = {
+    "None": None,
+    "nan": float("nan"),
+    "NumPy's nan": np.float64("nan"),
+    "NaT": pd.NaT,
+    "NumPy's NaT": np.datetime64("NaT"),
+    "NA": pd.NA,
+}
+AGE = Context("age", range=(0, 100))
+
+
+def a_site(**options: Any) -> Site:
+    return Site("here", classifiers={"yes": lambda _: True, "no": lambda _: False}, context=AGE, **options)
+
+
+@pytest.mark.parametrize("kind", MISSING)
+@pytest.mark.parametrize("reward", [None, lambda label, truth: 1.0 - min(1.0, abs(label - truth))])
+def test_a_site_goes_on_waiting_and_says_how_many(kind: str, reward: Any) -> None:
+    site = a_site() if reward is None else a_site(reward=reward)
+    one, *many = site.classify_many([{"age": 10 * n} for n in range(4)])
+    site.learn(one, MISSING[kind])
+    assert site.waits(one)
+    assert site.learn_many(many, [True, MISSING[kind], False], [0.5, 0.25, None]) == 1
+    assert [site.waits(each) for each in many] == [False, True, False]
+    assert site.learn_many([one, many[1]], pd.Series([MISSING[kind]] * 2, dtype=object)) == 2
+    assert sum(arm.labels for arm in site.summary().arms) == 2
+    assert site.learn_many([one, many[1]], [True, False]) == 0
+    assert site.summary().waiting == 0
+    with pytest.raises(UnknownDecision):
+        site.learn(99, MISSING[kind])
+    with pytest.raises(SettingError, match="costs"):
+        site.learn_many(site.classify_many([{"age": 1}] * 2), [MISSING[kind], True], [0.5])
+
+
+def test_other_axes_and_strict_labels_do_not_mind() -> None:
+    axes: list[Any] = [AGE, Context.previous_label("no", "yes")]
+    site = Site("here", classifiers={"yes": lambda _: "yes"}, context=axes, strict_labels=True)
+    site.learn(site.classify({"age": 1}), None)
+    assert site.summary().waiting == 1
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_a_stream_may_lack_truths(kind: str) -> None:
+    network = Network([a_site()])
+    rows = [({"age": n}, True if n % 2 else MISSING[kind]) for n in range(20)]
+    assert len([*network.run({"here": rows})]) == 20
+    summary = network.sites["here"].summary()
+    assert (summary.waiting, sum(arm.labels for arm in summary.arms)) == (10, 10)
+
+
+def post(url: str, body: Any) -> Any:
+    head = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), head)  # noqa: S310 - a service of this test
+    with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
+        return json.load(reply)
+
+
+def test_a_service_goes_on_waiting_and_says_of_which(tmp_path: Path) -> None:
+    with served(tmp_path) as (url, _), Client(url) as client:
+        made = [each.id for each in client.classify([{"age": 10 * n} for n in range(8)])]
+        labels = [{"id": made[0], "label": None}, {"id": made[1], "label": "well"}, {"id": "nobody's", "label": None}]
+        assert post(f"{url}/v1/labels", {"labels": labels}) == {
+            "learnt": [made[1]],
+            "duplicate": [],
+            "unknown": ["nobody's"],
+            "expired": [],
+            "missing": [made[0]],
+        }
+        assert post(f"{url}/v1/labels", {"labels": [{"id": made[1], "label": None}]})["duplicate"] == [made[1]]
+        assert client.label(made[0], None) == "missing"
+        heard = client.label_many(dict(zip(made[2:], MISSING.values(), strict=True)))
+        assert heard.missing == made[2:]
+        assert client.decision(made[0]).waiting
+        assert client.label(made[0], "well") == "learnt"
+        told = client.summary().labels
+        assert (told.learnt, told.missing, told.unknown, told.duplicate) == (2, 8, 1, 1)
+        with urllib.request.urlopen(f"{url}/metrics", timeout=60) as reply:  # noqa: S310
+            assert 'cosend_labels_total{result="missing"} 8.0' in reply.read().decode()
+
+
+def test_a_pipe_says_of_each_line(tmp_path: Path) -> None:
+    write_network(tmp_path)
+    lines = [{"features": {"age": 20}, "id": "a"}, {"id": "a", "label": None}, {"id": "a", "label": "ill"}]
+    given = "".join(json.dumps(line) + "\n" for line in lines)
+    done = cosend("classify", "network.toml", "--site", "north", folder=tmp_path, given=given)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert answers[1:] == [{"id": "a", "result": "missing"}, {"id": "a", "result": "learnt"}]
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_wrappers_leave_out_what_has_no_label(kind: str) -> None:
+    models = {str(n): dummy.DummyClassifier(strategy="constant", constant=n) for n in (0, 1)}
+    rows, labels = [[n / 100] for n in range(200)], [int(n >= 100) for n in range(200)]
+    some = [MISSING[kind] if n % 10 == 0 else label for n, label in enumerate(labels)]
+    full = [n for n in range(200) if n % 10]
+    axis = Context("x0", range=(0, 2))
+    for given in (rows, np.array(rows), pd.DataFrame(rows, columns=["x0"])):
+        y = pd.Series(some, dtype=object)
+        known = [given[n] for n in full] if isinstance(given, list) else given[np.isin(np.arange(200), full)]
+        fitted = routing.RoutingClassifier(models, context=axis).fit(given, y)
+        expected = routing.RoutingClassifier(models, context=axis).fit(known, [labels[n] for n in full])
+        assert (fitted.missing_, expected.missing_) == (20, 0)
+        assert fitted.site_.summary() == expected.site_.summary()
+        assert fitted.partial_fit(given, y).missing_ == 20
+    river = online.RoutingClassifier({"zero": lambda _: 0, "one": lambda _: 1}, context=Context("x", range=(0, 1)))
+    river.learn_one({"x": 0.5}, MISSING[kind])
+    assert river.site.summary().items == 0
