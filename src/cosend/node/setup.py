@@ -55,7 +55,7 @@ class Setup:
     seed: int = 0
     retries: int = 3
     strict_labels: bool = False
-    learns_from: LearnsFrom = "used"
+    learns_from: LearnsFrom = "all"
     score_local: ScoreLocal | None = None
     limits_s: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)

@@ -73,7 +73,7 @@ class Site(Kept, Trusting, Tallied):
         seed: int = 0,
         retries: int = 3,
         strict_labels: bool = False,
-        learns_from: LearnsFrom = "used",
+        learns_from: LearnsFrom = "all",
         score_local: ScoreLocal | None = None,
         journal: Journal | None = None,
     ) -> None:

@@ -43,8 +43,8 @@ class Wiring(NamedTuple):
 def put_together(ledgers: Sequence[Ledger]) -> Ledgers:
     """Put the ledgers of all sites into one, with room for the cells of the next slot and for a few more.
 
-    In one slot a site may begin cells for an item of its own and for one of every peer. Hardly any does, and these zeros
-    take no memory before somebody writes to them.
+    In one slot a site may begin cells for an item of its own and for one of every peer. Hardly any does, and these
+    zeros take no memory before somebody writes to them.
     """
     rows, views = max(int(each.site[col.ROWS]) for each in ledgers), max(len(each.views) for each in ledgers)
     capacity = rows + rows // 8 + views * (len(ledgers) + 16)
