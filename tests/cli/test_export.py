@@ -274,7 +274,8 @@ def a_folder_without_context(folder: Path, classifiers: dict[str, Any], items: i
         node = Node(Setup(name="north", classifiers=classifiers, axes=[Context.features()], seed=7), folder)
         await node.start()
         made = await node.classify([{"age": n, "ward": "A"} for n in range(items)])
-        await node.label([Given(each.id, ("well", "ill")[n % 2]) for n, each in enumerate(made[:-1]) if isinstance(each, Decided)])
+        told = [each.id for each in made[:-1] if isinstance(each, Decided)]
+        await node.label([Given(name, ("well", "ill")[n % 2]) for n, name in enumerate(told)])
         await node.stop()
 
     asyncio.run(main())

@@ -27,7 +27,7 @@ from cosend.site.batch import replies_of
 from cosend.streams.table import Table
 
 NO_CLASS: Final = -1  # a label that never is the true one, or none at all
-AT_ONCE: Final = 1_000  # items that a model is asked about together
+AT_ONCE: Final = 256  # items that a model is asked about together
 LONGEST_REASON: Final = 300
 MOST_SHOWN: Final = 1_000
 
