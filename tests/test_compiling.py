@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,7 +15,17 @@ import pytest
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
-from cosend.compiled import COMPILING, WAITED, Waited, compiled, compiled_apart, entry_point, event, telling
+from cosend.compiled import (
+    COMPILING,
+    COMPILING_MORE,
+    WAITED,
+    Waited,
+    compiled,
+    compiled_apart,
+    entry_point,
+    event,
+    telling,
+)
 from cosend.core.kernel.indices import kl
 from cosend.core.kernel.steps import choose, named_by_index
 from cosend.inner import Inner
@@ -51,20 +62,29 @@ def test_the_rules_are_inner_functions() -> None:
     assert not isinstance(entry_point(lambda: 0), Inner)
 
 
-def test_who_waits_for_the_compiler_is_told_once() -> None:
+def test_who_waits_for_the_compiler_is_told_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("cosend.compiled.CACHE_FOLDER", str(tmp_path / "cache"))
+    monkeypatch.setattr(WAITED, "is_told", False)
     told: list[str] = []
-    with telling(lambda: told.append("compiling")):
+    with telling(told.append):
         assert numba.njit(lambda x: x + 1)(1) == 2
         assert numba.njit(lambda x: x + 2)(1) == 3
-    assert told == ["compiling"]
     numba.njit(lambda x: x + 3)(1)
-    assert told == ["compiling"]
+    with telling(told.append):  # in the same process
+        numba.njit(lambda x: x + 4)(1)
+    assert told == [COMPILING]
+    monkeypatch.setattr(WAITED, "is_told", False)  # as in another process, which finds what the first one has left
+    with telling(told.append):
+        numba.njit(lambda x: x + 5)(1)
+    assert told == [COMPILING, COMPILING_MORE]
+    assert "once" not in COMPILING_MORE
 
 
 def listens(monkeypatch: pytest.MonkeyPatch, *, step_s: float) -> Waited:
     """Return one that has said nothing yet, for whom every look at the clock is a step after the one before."""
     moments, waited = itertools.count(0.0, step_s), Waited()
     monkeypatch.setattr("cosend.compiled.time", SimpleNamespace(monotonic=lambda: next(moments)))
+    monkeypatch.setattr("cosend.compiled.CACHE_FOLDER", "")
     monkeypatch.setattr(WAITED, "is_told", True)  # it listens too
     monkeypatch.setattr("cosend.compiled.WAITED", waited)
     return waited
@@ -92,7 +112,7 @@ def test_nothing_is_said_if_it_is_quick_or_somebody_else_tells_or_it_is_not_ours
     with event.install_listener("numba:compile", listens(monkeypatch, step_s=0.4)):
         compile_a_rule()
     with event.install_listener("numba:compile", listens(monkeypatch, step_s=2.0)):
-        with telling(lambda: None):
+        with telling(lambda words: None):
             compile_a_rule()
         assert numba.njit(lambda number: round(number) + max(number, 1))(1) == 2
     assert caplog.records == []

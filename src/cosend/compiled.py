@@ -41,6 +41,7 @@ COMPILING: Final = (
     "cosend is compiling its rules for this machine, once, which takes about ten seconds; "
     "`cosend warmup` does it in advance"
 )
+COMPILING_MORE: Final = "cosend is compiling a part of its rules that was not needed here before"
 LOG: Final = logging.getLogger("cosend")
 PACKAGE: Final = Path(__file__).parent
 FOLDERS: Final = ("core/kernel", "simulation/kernel", "baselines")  # where compiled functions stand
@@ -114,7 +115,7 @@ class Waited(event.Listener):  # type: ignore[misc]  # Numba has no types for it
         ours = str(getattr(function, "__module__", "")).startswith("cosend.")
         if ours and not self.is_told and not self.others_tell and time.monotonic() - self.began > UNNOTICED_S:
             self.is_told = True
-            LOG.warning(COMPILING)
+            LOG.warning(COMPILING if is_first_time() else COMPILING_MORE)
 
     def on_end(self, what: Any) -> None:
         """Note that a function is compiled."""
@@ -126,17 +127,32 @@ if not cast("Any", numba.config).DISABLE_JIT:
     event.register("numba:compile", WAITED)
 
 
+def is_first_time() -> bool:
+    """Tell whether nobody was told yet that the rules are compiled for this machine; whoever asks will tell it.
+
+    What one command compiles is there for all others, but another command may need a part that the first did not.
+    """
+    if not CACHE_FOLDER:
+        return True
+    try:
+        Path(CACHE_FOLDER).mkdir(parents=True, exist_ok=True)
+        (Path(CACHE_FOLDER) / "told").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:  # then nothing is kept there either
+        return True
+    return True
+
+
 @contextmanager
-def telling(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` when something is compiled for the first time in here: nobody should wait without knowing why."""
+def telling(tell: Callable[[str], None]) -> Iterator[None]:
+    """Call `tell` when something is compiled in here, once in a process: nobody should wait without knowing why."""
 
     class Told(event.Listener):  # type: ignore[misc]  # Numba has no types for its insides
-        told = False
-
         def on_start(self, what: Any) -> None:
-            if not self.told:
-                self.told = True
-                tell()
+            if not WAITED.is_told:
+                WAITED.is_told = True
+                tell(COMPILING if is_first_time() else COMPILING_MORE)
 
         def on_end(self, what: Any) -> None:
             pass

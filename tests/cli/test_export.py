@@ -15,21 +15,26 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from cosend import Context
 from cosend.classifiers.adapters import as_classifier
 from cosend.cli.main import app
 from cosend.errors import NoAnswer
+from cosend.node.flight import Decided
 from cosend.node.inspection import Inspection
 from cosend.node.labelling import Given
 from cosend.node.node import Node
+from cosend.node.setup import Setup
 from cosend.site.events import Labelled
 from cosend.site.recovery import read_events
 from cosend.stores.event_log import LogReader
-from tests.cli.folders import a_folder, a_killed_folder, a_pruned_folder, contents, live
+from cosend.version import VERSION
+from tests.cli.folders import Counts, a_folder, a_killed_folder, a_pruned_folder, contents, live
 
 parquet = import_module("pyarrow.parquet")  # it has no types
 COLUMNS = [
     *("number", "id", "at", "arm", "phase", "cell", "context", "propensity", "cost"),
     *("label", "label_of_arm", "answered_by", "labelled", "truth", "gain", "cost_paid", "labelled_at"),
+    "item",
 ]
 
 
@@ -104,7 +109,8 @@ def test_parquet_has_the_same_rows(stopped: Path, tmp_path: Path) -> None:
     result = export(stopped, "--to", tmp_path / "all.parquet")
     assert (result.exit_code, result.stdout) == (0, ""), result.output
     assert f"100 decisions written to {tmp_path / 'all.parquet'}" in result.stderr
-    assert parquet.read_table(tmp_path / "all.parquet").to_pylist() == lines
+    rows = parquet.read_table(tmp_path / "all.parquet").to_pylist()
+    assert [row | {"item": json.loads(row["item"])} for row in rows] == lines
     assert os.listdir(tmp_path) == ["all.parquet"]
 
 
@@ -154,7 +160,8 @@ def test_what_was_removed_is_null_and_said(tmp_path: Path) -> None:
     assert (late["id"], late["truth"], late["labelled"], late["label"]) == ("other/0", "ill", True, None)
     assert late["context"] == {"age": None, "ward": None}
     assert export(folder, "--to", tmp_path / "all.parquet").exit_code == 0
-    assert parquet.read_table(tmp_path / "all.parquet").to_pylist() == rows
+    found = parquet.read_table(tmp_path / "all.parquet").to_pylist()
+    assert [row | {"item": row["item"] and json.loads(row["item"])} for row in found] == rows
     events = rows_of(export(folder, "--events"))
     assert events[0]["number"] == 0
     assert events[1]["number"] > 1
@@ -258,3 +265,70 @@ def test_without_pyarrow_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     result = export(stopped, "--to", tmp_path / "all.parquet")
     assert (result.exit_code, "pip install 'cosend[files]'" in result.stderr) == (2, True), result.output
+
+
+def a_folder_without_context(folder: Path, classifiers: dict[str, Any], items: int) -> Path:
+    """Let a site that was told nothing of a context decide for some items, and learn all labels but the last."""
+
+    async def main() -> None:
+        node = Node(Setup(name="north", classifiers=classifiers, axes=[Context.features()], seed=7), folder)
+        await node.start()
+        made = await node.classify([{"age": n, "ward": "A"} for n in range(items)])
+        told = [each.id for each in made[:-1] if isinstance(each, Decided)]
+        await node.label([Given(name, ("well", "ill")[n % 2]) for n, name in enumerate(told)])
+        await node.stop()
+
+    asyncio.run(main())
+    return folder
+
+
+@pytest.mark.parametrize("items", [3, 140])
+def test_a_site_without_a_context_is_exported_however_little_it_has_seen(items: int, tmp_path: Path) -> None:
+    """Before 128 items no feature has an axis, and Parquet knows no column that holds nothing at all."""
+    models = {"one": as_classifier(lambda item: "ill"), "two": as_classifier(lambda item: "well")}
+    folder = a_folder_without_context(tmp_path / "north", models, items)
+    result = export(folder, "--to", tmp_path / "x.parquet")
+    assert result.exit_code == 0, result.output
+    assert "join these rows with your own by `id`" in " ".join(result.stderr.split())  # the log has no features
+    rows = parquet.read_table(tmp_path / "x.parquet").to_pylist()
+    assert [row["number"] for row in rows] == [row["number"] for row in rows_of(export(folder))]
+    assert len(rows) == items
+    assert {row["item"] for row in rows} == {None}
+    late = [row["context"] for row in rows[128:]]
+    assert all(context["age"] is not None for context in late)
+
+
+def test_features_that_a_model_learns_from_are_exported(tmp_path: Path) -> None:
+    folder = a_folder_without_context(tmp_path / "north", {"learns": Counts()}, 3)
+    result = export(folder)
+    assert [row["item"] for row in rows_of(result)] == [{"age": n, "ward": "A"} for n in range(3)]
+    assert "join" not in result.stderr
+    assert export(folder, "--to", tmp_path / "x.parquet").exit_code == 0
+    texts = parquet.read_table(tmp_path / "x.parquet").column("item").to_pylist()
+    assert [json.loads(text) for text in texts] == [{"age": n, "ward": "A"} for n in range(3)]
+
+
+def test_an_export_says_what_made_it_and_of_what(
+    stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["cosend", "export", "a folder"])
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    said = []
+    for name in ("x.jsonl", "x.parquet"):
+        assert export(stopped, "--to", tmp_path / name).exit_code == 0
+    said.append(json.loads((tmp_path / "x.jsonl.about.json").read_text()))
+    said.append(json.loads(parquet.read_schema(tmp_path / "x.parquet").metadata[b"cosend"]))
+    assert said[0] == said[1]
+    assert said[0] | {"data": "", "seeds": [], "events": 0} == {
+        "version": VERSION,
+        "date": "1970-01-01T00:00:00+00:00",
+        "command": "cosend export 'a folder'",
+        "site": "north",
+        "seeds": [],
+        "events": 0,
+        "data": "",
+    }
+    assert len(said[0]["data"]) == 64
+    other = a_folder(tmp_path / "other", lambda node: live(node, 0, 2))
+    assert export(other, "--to", tmp_path / "y.jsonl").exit_code == 0
+    assert json.loads((tmp_path / "y.jsonl.about.json").read_text())["data"] != said[0]["data"]

@@ -262,7 +262,7 @@ def test_a_site_is_made_as_the_file_says(tmp_path: Path) -> None:
     site = built.site("north", journal=log.append)
     assert site.learner.policy == built.policy == CoS()
     assert site.learner.patience == built.patience
-    assert (site.learner.seed, site.retries, site.learns_from) == (5, 1, "used")
+    assert (site.learner.seed, site.retries, site.learns_from) == (5, 1, "all")
     assert site.learner.arms.own == {"c0": 0.5}
     assert built.axes == [Context.previous_label(0, 1)]
     assert built.peers("north") == {}

@@ -157,12 +157,12 @@ def test_a_policy_of_equal_cells_guesses_its_horizon_where_there_is_no_stream() 
 def test_options_stand_for_what_a_site_is_given() -> None:
     text = "+retries = 0\nstrict_labels = true\npatience = {wait_limit = 9, max_waiting = 7, overdue = 0.25}"
     scenario = network(
-        (TOP, text), (NORTH, '+call_cost = 0.5\nhost = "127.0.0.1"\nlearns_from = "all"\nscore_local = "all"')
+        (TOP, text), (NORTH, '+call_cost = 0.5\nhost = "127.0.0.1"\nlearns_from = "used"\nscore_local = "all"')
     )
     assert (scenario.retries, scenario.strict_labels) == (0, True)
     assert scenario.patience.build() == Patience(wait_limit=9, max_waiting=7, overdue=0.25)
     assert scenario.call_costs() == {"north": 0.5, "south": 0.05}
-    assert (scenario.sites[0].learns_from, scenario.sites[1].learns_from) == ("all", "used")
+    assert (scenario.sites[0].learns_from, scenario.sites[1].learns_from) == ("used", "all")
     assert (scenario.sites[0].score_local, scenario.sites[1].score_local) == ("all", None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ from cosend import Network
 from cosend.config.recorded import with_stream
 from cosend.config.scenario import load
 from cosend.errors import LabelError, NoAnswer
-from cosend.experiments.scenario import live
 from cosend.experiments.scenario.others import slices_of
 from cosend.experiments.scenario.report import result
 from cosend.experiments.scenario.run import run
@@ -133,6 +133,62 @@ def test_files_functions_and_columns_play_compiled_and_a_call_may_cost_more_at_a
     check_same_as_compiled(world)
 
 
+EVERY_LABEL = """
+class Newest:
+    learns = True
+    def __init__(self):
+        self.label, self.heard = "well", 0
+    def predict(self, items):
+        return [self.label if item["age"] % 3 else "ill" for item in items]
+    def learn(self, item, label):
+        self.label, self.heard = label, self.heard + 1
+
+def newest():
+    return Newest()
+"""
+ALONE = NETWORK[: NETWORK.index('[[sites]]\nname = "south"')]
+LEARNS = '[[sites.classifiers]]\nname = "learns"\nmodel = "models:newest"\n'
+HIGH = '[[sites.classifiers]]\nname = "late"\nmodel = "models:high"\n'
+VOTES = '[[sites.classifiers]]\nname = "both"\nmodel = "vote"\n' + HIGH
+
+
+def alone_with(folder: Path, more: str, top: str = "", axes: str = AGE, site: str = "") -> World:
+    """Return a site that has other models too, some of which learn."""
+    (folder / "models.py").write_text(MODULE + EVERY_LABEL)
+    text = ALONE.replace(AGE, axes).replace('name = "north"', f'name = "north"{site}')
+    (folder / "network.toml").write_text(top + text + more)
+    scenario, place = load(folder / "network.toml")
+    return build(with_stream(scenario, visits(folder), "ill", None), place)
+
+
+@pytest.mark.parametrize("delay", [0, 4])
+@pytest.mark.parametrize("axes", [AGE, ""])
+def test_models_that_learn_from_every_label_and_votes_are_replayed_as_real_sites_have_them(
+    tmp_path: Path, delay: int, axes: str
+) -> None:
+    check_same_as_compiled(alone_with(tmp_path, LEARNS + VOTES, f"label_delay = {delay}\n", axes))
+
+
+@pytest.mark.parametrize("axes", ["", AGE + EVERY])
+def test_real_sites_that_look_at_every_feature_decide_as_the_compiled_replay_does(tmp_path: Path, axes: str) -> None:
+    check_same_as_compiled(network_of(tmp_path, (AGE, axes)))
+
+
+@pytest.mark.parametrize(
+    ("site", "more", "why"),
+    [
+        ('\nlearns_from = "used"', LEARNS, "'learns' learns from the items that it was used for"),
+        ("", VOTES + "cost = 0.1\n", "'both' hears 'late', which costs something, only where it was used"),
+    ],
+)
+def test_what_a_model_learns_only_where_it_was_used_is_played_item_by_item(
+    tmp_path: Path, site: str, more: str, why: str
+) -> None:
+    world = alone_with(tmp_path, more, site=site)
+    assert world.one_by_one == [why]
+    assert {"best local", "LinUCB"} <= set(result(world, run(world, others=False))["error_curves"])
+
+
 LEARNING = (
     ('model = "models:high"', 'model = "models:nb"\nfeatures = ["age"]'),
     ('name = "south"', 'name = "south"\nlearns_from = "all"'),
@@ -142,10 +198,10 @@ LEARNING = (
 
 def test_models_that_learn_learn_as_they_do_in_a_network_of_sites(tmp_path: Path) -> None:
     world = network_of(tmp_path, *LEARNING)
-    assert world.one_by_one == ["'first' learns", "'third' learns"]
+    assert world.one_by_one == [f"{name!r} learns also from labels that peers pass on" for name in ("first", "third")]
     outcome = run(world)
     built = world.built
-    sites = [built.site(name, classifiers=live._fresh(built.classifiers(name))) for name in ("north", "south")]
+    sites = [built.site(name, classifiers=deepcopy(built.classifiers(name))) for name in ("north", "south")]
     rows = list(world.items.rows())
     turns = list(Network(sites, call_cost=0.02).run({"north": rows, "south": rows}))
     for number, site in enumerate(sites):
@@ -165,18 +221,30 @@ def test_the_same_run_twice_is_the_same_because_every_play_begins_with_the_model
     assert world.built.made()["first"].predict(rows[:3]) == [None] * 3  # it was never taught
 
 
-def test_what_must_be_known_beforehand_is_left_out_and_said(tmp_path: Path) -> None:
+def test_baselines_do_without_models_that_learn_what_peers_pass_on_and_this_is_said(tmp_path: Path) -> None:
     world = network_of(tmp_path, *LEARNING)
     shown = result(world, run(world))
-    names = set(shown["error_curves"])
-    assert names == {"MixedViews", "ZoomingKLUCB", "CoS", "CellKLUCB", "previous label", "commonest label"}
+    assert set(shown["error_curves"]) >= {"MixedViews", "CoS", "oracle per cell", "best fixed", "LinUCB"}
     assert all(row["regret"] is None for row in shown["rows"])
+    (best,) = [row for row in shown["rows"] if (row["site"], row["policy"]) == ("south", "best local")]
+    right = np.array([item["age"] > 60 for item in world.rows]) == (world.items.labels == "ill")
+    assert best["error"] == pytest.approx(100 * (1 - right.mean()))  # of the only one that stays as it is
     first, second = shown["notes"]
-    assert first == "played item by item, because 'first' learns and 'third' learns"
-    assert all(name in second for name in ("oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "AdaBoost"))
+    passed_on = "learns also from labels that peers pass on"
+    assert first == f"played item by item, because 'first' {passed_on} and 'third' {passed_on}"
+    assert "best fixed" in second
+    assert "do without 'first' and 'third'" in second
     page = write_report(shown, tmp_path / "out").read_text()
     assert "Played item by item, because &#x27;first&#x27; learns" in page
     json.dumps(shown, allow_nan=False)
+
+
+def test_without_any_answer_that_is_known_beforehand_baselines_are_left_out_and_this_is_said(tmp_path: Path) -> None:
+    third = '[[sites.classifiers]]\nname = "third"\nmodel = "models:tree"'
+    world = network_of(tmp_path, *LEARNING[:2], ('"models:high"', '"models:tree"'), ("cost = 0.01", third))
+    shown = result(world, run(world, others=False))
+    assert set(shown["error_curves"]) == {"MixedViews", "previous label", "commonest label"}
+    assert all(name in shown["notes"][1] for name in ("left out", "oracle per cell", "best fixed", "LinUCB"))
 
 
 def test_whoever_stops_a_run_of_real_sites_gets_only_its_own_policy(tmp_path: Path) -> None:
@@ -184,7 +252,7 @@ def test_whoever_stops_a_run_of_real_sites_gets_only_its_own_policy(tmp_path: Pa
     part = world._replace(arrivals=world.arrivals[:50], places=world.places[:50])
     seen: list[tuple[int, float]] = []
     outcome = run(part, lambda slots, errors: seen.append((slots, errors)), others=False)
-    assert {each.policy for each in outcome.played} == {"MixedViews", "previous label", "commonest label"}
+    assert not {each.policy for each in outcome.played} & {"CoS", "CellKLUCB", "ZoomingKLUCB"}
     assert outcome.trace.arms.tolist() == run(world, others=False).trace.arms[:50].tolist()
     assert seen[-1][0] == 50
     assert seen[-1][1] == pytest.approx(1 - np.concatenate([each.right for each in outcome.played[:2]]).mean())
@@ -216,10 +284,12 @@ def test_a_category_has_a_cell_for_every_value_also_for_the_baselines(tmp_path: 
 
 def test_a_model_that_fails_on_some_rows_is_an_arm_that_fails(tmp_path: Path) -> None:
     world = network_of(tmp_path, ('"models:high"', '"models:picky"'))
-    assert not world.known
     shown = result(world, run(world))
     assert "'first' cannot label every row (classifier 'first' failed: ValueError: too old)" in shown["notes"][0]
-    assert not set(shown["error_curves"]) & NEEDS_ANSWERS
+    assert set(shown["error_curves"]) >= NEEDS_ANSWERS - {"AdaBoost", "SWA 100"}
+    (best,) = [row for row in shown["rows"] if (row["site"], row["policy"]) == ("north", "best local")]
+    right = np.array([item["age"] <= 90 for item in world.rows]) & (world.items.labels == "well")
+    assert best["error"] == pytest.approx(100 * (1 - right.mean()))  # no answer is a wrong one
 
 
 def test_an_item_that_nobody_can_label_ends_the_run_with_the_reasons(tmp_path: Path) -> None:
@@ -246,8 +316,13 @@ def test_patience_and_strict_labels_are_those_of_real_sites(tmp_path: Path) -> N
 def test_what_the_others_know_is_noted_beside_a_policy_that_looks_at_every_feature(
     axes: str, known: str, tmp_path: Path
 ) -> None:
-    note, *_ = run(network_of(tmp_path, (AGE, axes))).notes
-    assert note == f"MixedViews looks at every feature; all others, the oracle per cell too, know only {known}"
+    world = network_of(tmp_path, (AGE, axes))
+    shown = result(world, run(world))
+    assert shown["others_see"] == (
+        f"MixedViews looks at every feature. All others, the oracle per cell too, see only {known}."
+    )
+    page = write_report(shown, tmp_path / "out").read_text()
+    assert page.index(f"see only {known}") < page.index("<table")
 
 
 def test_a_classifier_that_speaks_another_language_is_noted(tmp_path: Path) -> None:

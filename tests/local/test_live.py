@@ -90,7 +90,7 @@ def played_live(file: Path, store: Path) -> tuple[World, live.Live]:
 def check_same(world: World, lived: live.Live) -> None:
     """Check that processes have decided and learnt what a replay in one process does."""
     learners = world.learners(world.way)
-    trace = player._replayed(world, learners, None)
+    trace = player._replayed(world, world.way, learners, None)
     np.testing.assert_array_equal(lived.trace.phases, trace.phases)
     np.testing.assert_array_equal(lived.trace.arms, trace.arms)
     for there, here in zip(lived.learners, learners, strict=True):

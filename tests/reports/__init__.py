@@ -27,6 +27,10 @@ def made_up(
         "is_default": policies[0] == "ZoomingKLUCB",
         "items": 20_000,
         "seeds": list(range(seeds)),
+        "data": [f"{seed:064x}" for seed in range(seeds)],
+        "made": {"version": "0.1.0", "date": "2026-01-31T12:00:00+00:00", "command": "cosend run traffic"},
+        "others_see": None,
+        "models": {site: [_model(f"{site} {n}", n) for n in range(2)] for site in sites},
         "sites": list(sites),
         "context": list(context),
         "goes_by": list(context),
@@ -44,6 +48,16 @@ def made_up(
         **view,
         "others": {policy: view for policy in policies[1:] if policy in LEARN},
         "notes": [],
+    }
+
+
+def _model(name: str, n: int) -> dict[str, Any]:
+    return {
+        "model": name,
+        "share": 75.0 - 50 * n,
+        "cost": 12.5 * n,
+        "error": 2.5 + n,
+        "alone": 0.75 + 0.1 * n,
     }
 
 

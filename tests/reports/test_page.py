@@ -85,6 +85,7 @@ def test_figures_are_named_after_their_policy_and_the_others_are_there_on_demand
         "Which model ZoomingKLUCB uses at which age",
         "Who sends how much to whom under ZoomingKLUCB",
         "What ZoomingKLUCB spends on learning",
+        "What ZoomingKLUCB used",
     ]
     assert headings[-1] == "Site by site"
     assert "<summary>The same figures for CoS</summary>" in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosend import Answer, AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, replay
+from cosend import Answer, AskPeer, Choice, CoS, LabelledData, Learner, MixedViews, Patience, Phase, replay
 from cosend.errors import CosendError, NetworkError
 
 pytestmark = pytest.mark.compiled
@@ -205,3 +206,33 @@ def test_same_result_without_the_compiler() -> None:
     trace = replay(learners, contexts, gains)
     fingerprint = [int(np.dot(column.astype(np.int64).ravel(), np.arange(1200) % 97)) for column in trace]
     assert fingerprint == [86740, 95867, 129002]
+
+
+def test_many_sites_get_room_for_what_they_visit_and_not_for_what_they_might() -> None:
+    """With room for what each might visit, two items at each of 30 sites took more than a gigabyte."""
+    names = [f"site {n}" for n in range(30)]
+
+    def sites() -> list[Learner]:
+        return [
+            Learner(
+                name,
+                own={f"{name}, {n}": 0.0 for n in range(5)},
+                peers={peer: 0.05 for peer in names if peer != name},
+                dimensions=3,
+                policy=MixedViews(),
+            )
+            for name in names
+        ]
+
+    contexts, gains = np.full((2, 3), 0.5), np.ones((2, 150), np.uint8)
+    replay(sites(), contexts, gains)  # what is compiled takes memory too
+    learners = sites()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        replay(learners, contexts, gains)
+        after, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (most - before) / 1e6 < 200
+    assert (after - before) / 1e6 < 20  # of which learners keep room for a few more cells than they have visited

@@ -128,3 +128,11 @@ def test_a_model_that_fails_to_learn_keeps_no_other_from_learning() -> None:
 def test_anything_else_is_refused(value: Any) -> None:
     with pytest.raises(SettingError, match="learns_from must be one of 'used', 'all'"):
         Site("s", classifiers={"c": zero}, context=Context("x"), policy=CoS(), learns_from=value)
+
+
+def test_unless_told_otherwise_a_model_that_is_never_used_learns_all_the_same() -> None:
+    pupil = Pupil()
+    site = Site("s", classifiers={"good": lambda item: int(item["x"] > 0.5), "pupil": pupil}, costs={"pupil": 1.0})
+    for item, truth in rows(60):
+        site.learn(site.classify(item), truth)
+    assert len(pupil.taught) == 60

@@ -91,8 +91,8 @@ class Vote:
 
     @staticmethod
     def _heard(ballot: Ballot, labels: Sequence[Label]) -> Key:
-        """Return the answers that are labels, in an order that does not depend on who has answered first."""
-        return tuple((name, ballot[name]) for name in sorted(ballot) if ballot[name] in labels)
+        """Return the answers that are labels, in the order of the ballot."""
+        return tuple((name, answer) for name, answer in ballot.items() if answer in labels)
 
     def _forecasts(self, heard: Key, labels: Sequence[Label]) -> list[list[float]]:
         """Return how likely each label is by each part."""
@@ -184,8 +184,8 @@ class _Table:
 
 
 def _counted(ballot: Ballot) -> Ballot:
-    """Return the answers that can be counted: nothing is none, and neither is a list."""
-    return {name: answer for name, answer in ballot.items() if _can_be_counted(answer)}
+    """Return the answers that can be counted, by name, whoever answered first: nothing is none, nor is a list."""
+    return {name: ballot[name] for name in sorted(ballot) if _can_be_counted(ballot[name])}
 
 
 def _can_be_counted(label: Label) -> bool:

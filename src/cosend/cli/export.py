@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from cosend.cli.errors import extra, say_errors
-from cosend.cli.show import new_console, printable, steps_bar
+from cosend.cli.show import how_it_was_made, new_console, printable, steps_bar
 from cosend.errors import SettingError, StateError
 from cosend.reports.text import counted
 from cosend.stores.whole_file import replacing
@@ -36,8 +37,13 @@ def export(
     """Write the decisions of a site, joined with their labels and with the propensities of their arms.
 
     One line, or row, is one decision: number, id, at, arm, phase, cell, context, propensity, cost, label, label_of_arm,
-    answered_by, labelled, truth, gain, cost_paid, labelled_at. Times are seconds since 1970. What the site no longer
-    keeps is null. In a Parquet file, labels of more than one kind are text, as JSON has them.
+    answered_by, labelled, truth, gain, cost_paid, labelled_at, item. Times are seconds since 1970. What the site does
+    not keep is null: it has the features of an item only if a model learns from them, and then they are `item`. Else
+    join these rows with your own by `id`. In a Parquet file, items and labels of more than one kind are text, as JSON
+    has them.
+
+    What made the file, and when, is in the metadata of a Parquet file under "cosend", and beside FILE.jsonl in
+    FILE.jsonl.about.json: version, date, command, site, seed, and the SHA-256 of the events that were read.
 
     Nothing in the folder is changed. A site that runs goes on; one that has stopped can start again when this is done.
     The file is there as a whole, or not at all.
@@ -56,6 +62,10 @@ def export(
 
             with Export(log, watch) as source:
                 count = write(source, file, parquet=to.suffix == ".parquet", events=events)
+                made = about(source)
+        if to.suffix in LINES:
+            with opened(about_file(to)) as file:
+                file.write(json.dumps(made, indent=2).encode() + b"\n")
     for remark in source.remarks:
         console.print(f"note: {remark}", highlight=False, soft_wrap=True)
     if str(to) != "-":
@@ -71,10 +81,20 @@ def write(source: Export, file: IO[bytes], *, parquet: bool, events: bool) -> st
         return counted(source.events, "event")
     source.gather()
     if parquet:
-        write_parquet(file, source)
+        write_parquet(file, source, about(source))
     else:
         write_lines(file, row_lines(source.rows()))
     return counted(source.decisions, "decision")
+
+
+def about(source: Export) -> dict[str, Any]:
+    """Return what made an export, and of what, when all events are read."""
+    return {**how_it_was_made(), **source.about()}
+
+
+def about_file(to: Path) -> Path:
+    """Return where lines that say nothing of themselves have that."""
+    return to.with_name(f"{to.name}.about.json")
 
 
 def check_target(to: Path, *, events: bool, force: bool) -> None:

@@ -23,19 +23,26 @@ from cosend.reports.text import counted
 
 Live = Callable[[World], AbstractContextManager[Elsewhere]]
 SO_FAR = "these are the results so far."
+SILENCE_S = 2.0  # after which a line says how far it is, where no bar is seen
 
 
 class Bar:
-    """A progress bar over the items of all streams."""
+    """A progress bar over the items of all streams; where no bar is seen, in a file or a pipe, a line now and then."""
 
     def __init__(self, progress: Progress, task: TaskID, streams: int) -> None:
         self._progress, self._task, self._streams = progress, task, streams
         self._done, self._items, self._start, self._words = 0, 0, time.perf_counter(), ""
+        self._what, self._said_at = "", time.monotonic()
 
     def begin(self, number: int, what: str) -> None:
         """Say what is done for which stream."""
-        name = f"stream {number + 1} of {self._streams}: {what}" if self._streams > 1 else what
-        self._progress.update(self._task, description=name)
+        self._what = f"stream {number + 1} of {self._streams}: {what}" if self._streams > 1 else what
+        self._progress.update(self._task, description=self._what)
+
+    def asking(self, model: str, done: int, rows: int) -> None:
+        """Show how far it is with asking a model, or several, about every row."""
+        self._progress.update(self._task, description=self._what, words=f"{model}: {done:,} of {rows:,} rows")
+        self._say(f"{self._what}: {model}, {done:,} of {rows:,} rows")
 
     def total(self, items: int) -> None:
         """Take how many items a stream has, as soon as that is known."""
@@ -47,16 +54,23 @@ class Bar:
         speed = items / max(1e-9, time.perf_counter() - self._start)
         self._words = f"{100 * errors:.1f} % wrong, {speed:,.0f} items/s"
         self._progress.update(self._task, completed=self._done + items, words=self._words)
+        self._say(f"{self._what}: {items:,} of {self._items:,} items, {self._words}")
 
     def playing(self) -> None:
         """Take the time from here."""
         self._start = time.perf_counter()
 
     def end(self, number: int) -> None:
-        """Count a stream as done; where no bar is seen, in a file or a pipe, a line says so."""
+        """Count a stream as done."""
         self._done += self._items
         if self._progress.disable:
-            self._progress.console.print(f"stream {number + 1} of {self._streams}: {self._words}")
+            self._progress.console.print(f"stream {number + 1} of {self._streams}: {self._words}", soft_wrap=True)
+
+    def _say(self, line: str) -> None:
+        """Print a line if no bar is seen and nothing was said for a while."""
+        if self._progress.disable and time.monotonic() - self._said_at >= SILENCE_S:
+            self._said_at = time.monotonic()
+            self._progress.console.print(line, soft_wrap=True)
 
 
 @contextmanager
@@ -80,8 +94,8 @@ def play_all(scenarios: Sequence[Scenario], folder: Path, console: Console, live
     try:
         with shown(console, len(scenarios)) as bar:
             for number, scenario in enumerate(scenarios):
-                bar.begin(number, "reading the stream, training the models")
-                world = build(scenario, folder)
+                bar.begin(number, "reading the stream, training and asking the models")
+                world = build(scenario, folder, bar.asking)
                 bar.begin(number, "classify or send")
                 played, result = play(world, bar, live, whole=number > 0)
                 done.append(result)

@@ -16,14 +16,26 @@ from rich.text import Text
 from cosend.cli.completion import scenarios_like
 from cosend.cli.errors import STOPPED, extra, say_errors
 from cosend.cli.playing import Live, play_all
-from cosend.cli.show import new_console, printable
+from cosend.cli.show import how_it_was_made, new_console, printable
 from cosend.config.parts import LARGEST_SEED, MOST_ROWS
 from cosend.config.recorded import with_stream
 from cosend.config.scenario import BUILT_IN, Scenario, built_in, is_built_in, load
 from cosend.errors import SettingError
 from cosend.reports.folder import check_ready
 from cosend.reports.page import FILES, write_report
-from cosend.reports.verdict import KNOWS, Row, is_best, knowing, markdown, more, playing, reward_text, setting, verdict
+from cosend.reports.verdict import (
+    KNOWS,
+    Row,
+    is_best,
+    knowing,
+    markdown,
+    more,
+    playing,
+    reward_text,
+    sends,
+    setting,
+    verdict,
+)
 
 SEEDS = 5  # of a built-in scenario: enough for an interval
 MOST_SEEDS = 1_000
@@ -89,6 +101,7 @@ def run(
         several = SEEDS if seed is None and stream is None and is_built_in(scenario) and not live else 1
         elsewhere = live_sites(scenario, progress, seed or seeds) if live else None
         result = play_all(with_seeds(chosen, several if seeds is None else seeds), folder, progress, elsewhere)
+        result["made"] = how_it_was_made()
         page = written(result, out)
         if as_json:
             typer.echo(json.dumps(result))
@@ -144,28 +157,46 @@ def show(result: dict[str, Any], console: Console) -> None:
     console.print(Text(verdict(result), style="bold"))
     console.print(Text(more(result)))
     console.print(Text(f"{result['title']} \N{MIDDLE DOT} {setting(result)}", style="dim"))
+    if result["others_see"]:
+        console.print(Text(result["others_see"]))
     console.print(policies_table(result))
-    console.print(sites_table(result))
+    console.print(models_table(result) if len(result["sites"]) == 1 else sites_table(result))
 
 
 def policies_table(result: dict[str, Any]) -> Table:
     """Return one row for every policy, best reward first, and set apart what knows the future."""
     shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     shown.add_column("policy", no_wrap=True)
-    for heading in ("reward per item", "error %", "sent %"):
+    sent = sends(result)
+    for heading in ("reward per item", "error %", *(["sent %"] if sent else [])):
         shown.add_column(heading, justify="right", no_wrap=True)
     rows = playing(result)
     for n, row in enumerate(rows):
         style = "bold green" if is_best(row, rows) else "bold" if row["policy"] == result["policy"] else ""
         mark = " (best reward)" if is_best(row, rows) else ""
-        shown.add_row(*_cells(row, mark), style=style, end_section=n == len(rows) - 1)
+        shown.add_row(*_cells(row, mark, sent), style=style, end_section=n == len(rows) - 1)
     for row in knowing(result):
-        shown.add_row(*_cells(row, f" ({KNOWS})"), style="dim")
+        shown.add_row(*_cells(row, f" ({KNOWS})", sent), style="dim")
     return shown
 
 
-def _cells(row: Row, mark: str) -> list[str]:
-    return [f"{row['policy']}{mark}", reward_text(row), f"{row['error']:.1f}", f"{row['sent']:.0f}"]
+def _cells(row: Row, mark: str, sent: bool) -> list[str]:
+    cells = [f"{row['policy']}{mark}", reward_text(row), f"{row['error']:.1f}"]
+    return [*cells, f"{row['sent']:.0f}"] if sent else cells
+
+
+def models_table(result: dict[str, Any]) -> Table:
+    """Return one row for every model of the only site: how often it was used, and what was paid for that."""
+    ((site, rows),) = result["models"].items()
+    title = f"what {result['policy']} used at {site}, and the reward of each model alone"
+    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("model", "items %", "paid", "error %", "alone"):
+        shown.add_column(heading, justify="left" if heading == "model" else "right", no_wrap=True)
+    for row in rows:
+        error = "" if row["error"] is None else f"{row['error']:.1f}"
+        alone = "" if row["alone"] is None else f"{row['alone']:.3f}"
+        shown.add_row(row["model"], f"{row['share']:.1f}", f"{row['cost']:,.2f}", error, alone)
+    return shown
 
 
 def sites_table(result: dict[str, Any]) -> Table:
@@ -173,12 +204,14 @@ def sites_table(result: dict[str, Any]) -> Table:
     alone = [name for name in ("never send", "best local", "oracle per cell") if _rows_of(result, name)]
     title = f"{result['policy']} at each site, and the reward of others there"
     shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("site", "reward", "error %", "sent %", *alone):
+    sent = sends(result)
+    for heading in ("site", "reward", "error %", *(["sent %"] if sent else []), *alone):
         shown.add_column(heading, justify="left" if heading == "site" else "right", no_wrap=True)
     for site, own in _rows_of(result, result["policy"]).items():
         rewards = [_rows_of(result, name).get(site) for name in alone]
         others = ["" if row is None else f"{row['mean_reward']:.3f}" for row in rewards]
-        shown.add_row(site, f"{own['mean_reward']:.3f}", f"{own['error']:.1f}", f"{own['sent']:.0f}", *others)
+        share = [f"{own['sent']:.0f}"] if sent else []
+        shown.add_row(site, f"{own['mean_reward']:.3f}", f"{own['error']:.1f}", *share, *others)
     return shown
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich import box
@@ -13,6 +18,7 @@ from rich.table import Table
 
 from cosend.compiled import telling
 from cosend.reports.text import TableText
+from cosend.version import VERSION
 
 READING = "reading the data"  # before the first step of an experiment
 
@@ -25,8 +31,16 @@ def new_console(*, stderr: bool = False) -> Console:
 @contextmanager
 def saying_when_compiling(console: Console) -> Iterator[None]:
     """Say that something is compiled, as soon as it is."""
-    with telling(lambda: console.print("compiling the rules for this machine, once; later starts do not wait")):
+    with telling(console.print):
         yield
+
+
+def how_it_was_made() -> dict[str, str]:
+    """Return what made a report or an export, and when; SOURCE_DATE_EPOCH sets the date, as it does for builds."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.fromtimestamp(int(seconds) if seconds.isdigit() else time.time(), UTC)
+    command = shlex.join(["cosend", *sys.argv[1:]])
+    return {"version": VERSION, "date": moment.isoformat(timespec="seconds"), "command": command}
 
 
 def printable(path: Path) -> str:

@@ -113,7 +113,7 @@ class SiteSetting(Part):
     host: Host | None = None
     port: Port | None = None
     call_cost: Unit | None = None
-    learns_from: Literal["used", "all"] = "used"
+    learns_from: Literal["used", "all"] = "all"
     score_local: ScoreLocal | None = None  # None: all if no policy is named, else used
     classifiers: Annotated[list[ClassifierSetting], Field(min_length=1)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import islice
 from typing import IO, Any, Final
@@ -16,6 +16,7 @@ NUMBERS: Final = ("at", "propensity", "cost", "gain", "cost_paid", "labelled_at"
 COLUMNS: Final = (
     *("number", "id", "at", "arm", "phase", "cell", "context", "propensity", "cost"),
     *("label", "label_of_arm", "answered_by", "labelled", "truth", "gain", "cost_paid", "labelled_at"),
+    "item",
 )
 
 
@@ -30,15 +31,21 @@ def row_lines(rows: Iterable[Row]) -> Iterator[bytes]:
     return map(msgspec.json.Encoder().encode, rows)
 
 
-def write_parquet(file: IO[bytes], source: Export) -> None:
-    """Write all decisions as a Parquet file; labels of more than one kind are text there, as JSON has them."""
+def write_parquet(file: IO[bytes], source: Export, about: Mapping[str, Any]) -> None:
+    """Write all decisions as a Parquet file; items, and labels of more than one kind, are text there, as JSON has them.
+
+    about  what the file says of itself, under the key "cosend" of its metadata
+    """
     arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     types = {name: _arrow_type(arrow, kinds) for name, kinds in source.kinds().items()}
     schema, rows = _schema(arrow, types, source.axes), source.rows()
+    schema = schema.with_metadata({"cosend": msgspec.json.encode(about)})
     mixed = [name for name, found in types.items() if found is None]
     with parquet.ParquetWriter(arrow.PythonFile(file, mode="w"), schema) as writer:
         while some := list(islice(rows, GROUP)):
-            for row in some if mixed else ():
+            for row in some:
+                row["item"] = _text(row["item"])
+                row["context"] = row["context"] if source.axes else None
                 _as_text(row, mixed, source.axes)
             writer.write_table(arrow.Table.from_pylist(some, schema))
 
@@ -48,7 +55,8 @@ def _schema(arrow: Any, types: dict[str, Any], axes: Iterable[str]) -> Any:
     columns = {name: types.get(name) or text for name in COLUMNS}
     columns |= dict.fromkeys(NUMBERS, arrow.float64())
     columns |= {"number": arrow.int64(), "cell": arrow.int64(), "labelled": arrow.bool_()}
-    columns["context"] = arrow.struct([(axis, types[in_context(axis)] or text) for axis in axes])
+    places = [(axis, types[in_context(axis)] or text) for axis in axes]
+    columns["context"] = arrow.struct(places) if places else arrow.null()  # Parquet has no table without columns
     return arrow.schema(list(columns.items()))
 
 

@@ -7,6 +7,7 @@ same memory. Of what was removed from the log nothing is known any more: it is N
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sqlite3
 from collections import Counter
@@ -33,9 +34,13 @@ TABLE: Final = """
 CREATE TABLE decisions (
     id INTEGER PRIMARY KEY, name TEXT, at REAL, arm TEXT, kind INTEGER, cell INTEGER, context BLOB, propensity REAL,
     cost REAL, label BLOB, shown BLOB, shown_by TEXT, truth BLOB, gain REAL, cost_paid REAL, labelled_at REAL,
-    for_a_peer INTEGER
+    item BLOB, for_a_peer INTEGER
 )
 """
+HOW_TO_JOIN: Final = (
+    "the log has the features of an item only where a model learns from them: where `item` is null, join these rows "
+    "with your own by `id`, which is the id that you gave the item, or the one that you were given for it"
+)
 # What was chosen and not answered has failed, or was under way when the site was killed: nobody was told of it.
 TOLD: Final = "(at IS NOT NULL OR truth IS NOT NULL) AND for_a_peer IS NULL"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -50,6 +55,7 @@ def _note(*columns: str) -> str:
 
 CHOSEN: Final = _note("arm", "kind", "cell", "context", "propensity", "cost")
 ANSWERED: Final = _note("at", "label")
+ANSWERED_AND_KEPT: Final = _note("at", "label", "item")
 SHOWN: Final = _note("at", "shown", "shown_by")
 LABELLED: Final = _note("truth", "gain", "cost_paid", "labelled_at")
 NAMED: Final = _note("name")
@@ -61,6 +67,9 @@ def _notes(event: events.Event, at: float) -> Notes | None:
     match event:
         case events.Chosen():
             return CHOSEN, _choices(event)
+        case events.Answered() if event.items:
+            items = [None if item is None else _ENCODE(item) for item in event.items]
+            return ANSWERED_AND_KEPT, zip(event.ids, repeat(at), map(_ENCODE, event.labels), items, strict=False)
         case events.Answered() | events.Shown(classifier=""):
             return ANSWERED, zip(event.ids, repeat(at), map(_ENCODE, event.labels), strict=False)
         case events.Shown():
@@ -92,6 +101,7 @@ class Export:
         self.events = log.position - max(0, log.oldest - 1)
         self.axes = _axis_names(log) if log.position else []
         self.remarks: list[str] = []
+        self._digest = hashlib.sha256()
         if log.runs:
             self.remarks.append("the site is running: this is what it had written when the export began")
         if log.oldest > 1:
@@ -108,6 +118,7 @@ class Export:
     def gather(self) -> None:
         """Read the whole log; the rows can be read then."""
         for number, at, data in self._watched("reading", self.log.read_dated(), self.events):
+            self._digest.update(data)
             try:
                 notes = _notes(decode(data), at)
                 if notes is not None:
@@ -119,10 +130,19 @@ class Export:
         ((self.decisions, numbers),) = self._aside.execute(
             f"SELECT COUNT(*), MAX(name IS NOT NULL AND name NOT GLOB '*[^0-9]*') FROM decisions WHERE {TOLD}"  # noqa: S608 - ours
         )
+        ((lacking,),) = self._aside.execute(f"SELECT COUNT(*) FROM decisions WHERE {TOLD} AND item IS NULL")  # noqa: S608 - ours
+        if lacking:
+            self.remarks.append(HOW_TO_JOIN)
         if numbers:  # a client took a number as a name: the decision with that number is called otherwise
             self._aside.execute("CREATE INDEX names ON decisions (name)")
         taken = "(SELECT 1 FROM decisions other WHERE other.name = CAST(decisions.id AS TEXT))" if numbers else "NULL"
         self._query = f"SELECT *, {taken} FROM decisions WHERE {TOLD} ORDER BY id"  # noqa: S608 - all of it is ours
+
+    def about(self) -> dict[str, Any]:
+        """Return whose events were read, all of them by now: the site, its seed, and the SHA-256 of the events."""
+        start = decode(self.log.first()) if self.log.position else None
+        known = {"site": start.site, "seeds": [start.seed]} if isinstance(start, events.Started) else {}
+        return {**known, "events": self.events, "data": self._digest.hexdigest()}
 
     def rows(self) -> Iterator[Row]:
         """Read the decisions in the order of their numbers."""
@@ -147,6 +167,7 @@ class Export:
         gain: float | None,
         cost_paid: float | None,
         labelled_at: float | None,
+        item: bytes | None,
         _: None,
         taken: int | None,
     ) -> Row:
@@ -169,6 +190,7 @@ class Export:
             "gain": gain,
             "cost_paid": cost_paid,
             "labelled_at": labelled_at,
+            "item": _decoded(item),
         }
 
     def kinds(self) -> dict[str, set[type]]:
@@ -185,6 +207,7 @@ class Export:
     def event_lines(self) -> Iterator[bytes]:
         """Read the events as lines of JSON."""
         for number, at, data in self._watched("writing", self.log.read_dated(), self.events):
+            self._digest.update(data)
             try:
                 yield event_line(number, at, decode(data))
             except (StateError, TypeError, ValueError) as error:

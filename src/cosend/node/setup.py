@@ -37,7 +37,7 @@ class Setup:
 
     limits_s      by classifier: how long a call of it may take; 1 s unless given
     threads       by classifier: in how many threads it runs at once; 4 unless given, always 1 if it learns
-    learns_from   "used": a classifier that learns does so from the labels of what it answered; "all": of every item
+    learns_from   "all": a classifier that learns does so from every label of the site; "used": of what it answered
     score_local   "used": a label scores the arm that was used; "all": also the classifiers that cost nothing, which are
                   run on every item, so that it is done when the slowest of them has answered. Unless given, "used" if a
                   policy is, else "all"
@@ -59,7 +59,7 @@ class Setup:
     seed: int = 0
     retries: int = 3
     strict_labels: bool = False
-    learns_from: LearnsFrom = "used"
+    learns_from: LearnsFrom = "all"
     score_local: ScoreLocal | None = None
     limits_s: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)

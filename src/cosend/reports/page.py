@@ -4,7 +4,7 @@
     folder/results.json   the result as it was given
     folder/plots/*.svg    the figures of the policy of the run
 
-The same result gives the same bytes: no date, no random id.
+The same result gives the same bytes: no date but that of the result, no random id.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from cosend.reports.folder import writing
 from cosend.reports.lines import Result
 from cosend.reports.style import FIGURE, PAGE, VARIABLES
 from cosend.reports.svg import Drawing
-from cosend.reports.tables import MEANINGS_OF_COLUMNS, overall_table, sites_table
+from cosend.reports.tables import MEANINGS_OF_COLUMNS, models_table, overall_table, sites_table
 from cosend.reports.text import counted
-from cosend.reports.verdict import MEANINGS, more, setting, verdict
+from cosend.reports.verdict import MEANINGS, made, more, sends, setting, verdict
 
 PLOTS: Final = ("reward", "error", "change", "use", "flow", "phases")
 FILES: Final = ("report.html", "results.json", *(f"plots/{name}.svg" for name in PLOTS))
@@ -36,7 +36,9 @@ def write_report(result: Result, folder: Path) -> Path:
     The result is plain data. Shares are percentages; None is what does not apply.
 
         {"title": str, "items": int, "sites": [str], "context": [axis], "goes_by": [str], "slices": int, "seeds": [int],
-         "policy": str, "is_default": bool, "stopped": str, may be left out, "notes": [str],
+         "policy": str, "is_default": bool, "stopped": str, may be left out, "notes": [str], "others_see": str or None,
+         "data": [SHA-256 of a stream], "made": {"version", "date", "command"}, may be left out,
+         "models": {site: [{"model", "share", "cost", "error", "alone"}]},
          "overall": [{"policy", "error", "mean_reward", "reward_interval", "sent", "behind", "behind_interval",
                       "behind_in": streams, "hindsight": bool, "learns": bool}],
          "rows": [{"site", "policy", "error", "mean_reward", "sent", "cost", "training", "exploration", "regret",
@@ -117,19 +119,30 @@ def _page(result: Result, figures: Mapping[str, list[Drawing]]) -> str:
         f'<p class="lead">{escape(more(result))}</p>',
         *([f'<p class="stopped">{escape(result["stopped"])}</p>'] if result.get("stopped") else []),
         f'<p class="soft">{escape(setting(result))}</p>',
+        *([f"<p>{escape(result['others_see'])}</p>"] if result.get("others_see") else []),
         overall_table(result),
         f'<p class="soft">{escape(_how_to_read(result))}</p>',
         *(f'<p class="soft">{escape(note[:1].upper() + note[1:])}.</p>' for note in result.get("notes", ())),
         *_over_time(result, figures),
         *_for_policy(result, result["policy"], figures, level=2),
         *_other_policies(result),
+        f"<h2>What {escape(result['policy'])} used</h2>",
+        '<p class="soft">For which share of the items a model or a peer was used, what was paid for it, how often it '
+        "was wrong there, and the reward per item of the model alone.</p>",
+        models_table(result),
         "<h2>Site by site</h2>",
         sites_table(result),
         _meanings(result),
-        "<footer><p>The numbers are in results.json, the figures in the folder plots, beside this page.</p></footer>",
+        "<footer><p>The numbers are in results.json, the figures in the folder plots, beside this page.</p>",
+        *([f"<p>{_made(result)}</p>"] if made(result) else []),
+        "</footer>",
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _made(result: Result) -> str:
+    return "<br>".join(f"{escape(name)}: <code>{escape(value)}</code>" for name, value in made(result))
 
 
 def _how_to_read(result: Result) -> str:
@@ -234,6 +247,7 @@ def _figure(drawing: Drawing, caption: str) -> str:
 
 def _meanings(result: Result) -> str:
     played = {row["policy"]: MEANINGS[row["policy"]] for row in result["overall"] if row["policy"] in MEANINGS}
-    words = [*MEANINGS_OF_COLUMNS.items(), *played.items()]
+    columns = {name: words for name, words in MEANINGS_OF_COLUMNS.items() if name != "Sent %" or sends(result)}
+    words = [*columns.items(), *played.items()]
     rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(meaning)}</td></tr>" for name, meaning in words)
     return f'<details class="words"><summary>What columns and rows mean</summary><table>{rows}</table></details>'

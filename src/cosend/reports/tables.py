@@ -8,10 +8,10 @@ from html import escape
 from typing import Any, Final
 
 from cosend.reports.lines import Result, range_of
-from cosend.reports.verdict import MEANINGS, Row, is_best, knowing, playing
+from cosend.reports.verdict import MEANINGS, Row, is_best, knowing, playing, sends
 
 NOTHING: Final = "\N{EN DASH}"  # in a cell without a number
-COLUMNS: Final = (  # key, title, decimals, whether a phone has room for it
+COLUMNS: Final[Sequence[tuple[str, str, int, bool]]] = (  # key, title, decimals, whether a phone has room for it
     ("mean_reward", "Reward", 3, True),
     ("error", "Error %", 2, True),
     ("sent", "Sent %", 1, True),
@@ -32,21 +32,30 @@ MEANINGS_OF_COLUMNS: Final = {
 }
 
 
+def columns_of(result: Result) -> list[tuple[str, str, int, bool]]:
+    """Return the columns of the sites that have something to say."""
+    return [column for column in COLUMNS if column[0] != "sent" or sends(result)]
+
+
 def overall_table(result: Result) -> str:
     """Return one row per policy: those that know nothing in advance, and below them those that know the future."""
-    rows, apart = playing(result), knowing(result)
+    rows, apart, sent = playing(result), knowing(result), sends(result)
     if not rows:
         return '<p class="soft">Nothing was played.</p>'
     head = (
         '<thead><tr><th scope="col">Policy</th><th scope="col">Reward</th><th scope="col" class="range"></th>'
-        '<th scope="col">Error %</th><th scope="col">Sent %</th></tr></thead>'
+        f'<th scope="col">Error %</th>{_SENT if sent else ""}</tr></thead>'
     )
     everyone = [*rows, *apart]
-    lines = [_overall_row(row, everyone, _kind(row, rows, result), best=is_best(row, rows)) for row in rows]
+    lines = [_overall_row(row, everyone, _kind(row, rows, result), sent, best=is_best(row, rows)) for row in rows]
     if apart:
-        lines.append('<tr><th scope="rowgroup" colspan="5">For comparison: these know the future</th></tr>')
-        lines += [_overall_row(row, everyone, "apart", best=False) for row in apart]
+        span = 5 if sent else 4
+        lines.append(f'<tr><th scope="rowgroup" colspan="{span}">For comparison: these know the future</th></tr>')
+        lines += [_overall_row(row, everyone, "apart", sent, best=False) for row in apart]
     return f'<table class="overall">{head}<tbody>\n' + "\n".join(lines) + "\n</tbody></table>"
+
+
+_SENT: Final = '<th scope="col">Sent %</th>'
 
 
 def _kind(row: Row, rows: Sequence[Row], result: Result) -> str:
@@ -54,7 +63,7 @@ def _kind(row: Row, rows: Sequence[Row], result: Result) -> str:
     return " ".join([*ours, *(["best"] if is_best(row, rows) else [])])
 
 
-def _overall_row(row: Row, everyone: Sequence[Row], kind: str, *, best: bool) -> str:
+def _overall_row(row: Row, everyone: Sequence[Row], kind: str, sent: bool, *, best: bool) -> str:
     meaning = MEANINGS.get(row["policy"], "")
     small = f"<small>{escape(meaning)}</small>" if meaning else ""
     mark = ' <span class="tag">best reward</span>' if best else ""
@@ -64,31 +73,48 @@ def _overall_row(row: Row, everyone: Sequence[Row], kind: str, *, best: bool) ->
     return (
         f"{opening}<td>{escape(row['policy'])}{mark}{small}</td><td>{_number(row['mean_reward'], 3)}{sure}</td>"
         f'<td class="range">{range_of(row, everyone)}</td>'
-        f"<td>{_number(row['error'], 1)}</td><td>{_number(row['sent'], 0)}</td></tr>"
+        f"<td>{_number(row['error'], 1)}</td>" + (f"<td>{_number(row['sent'], 0)}</td>" if sent else "") + "</tr>"
     )
 
 
 def sites_table(result: Result) -> str:
     """Return one row per site and policy."""
-    head = "".join(f'<th scope="col"{"" if phone else _WIDE}>{title}</th>' for _, title, _, phone in COLUMNS)
+    columns = columns_of(result)
+    head = "".join(f'<th scope="col"{"" if phone else _WIDE}>{title}</th>' for _, title, _, phone in columns)
     sites = [site for site in result["sites"] if any(row["site"] == site for row in result["rows"])]
-    body = "\n".join(_group(site, [row for row in result["rows"] if row["site"] == site]) for site in sites)
+    body = "\n".join(_group(site, [row for row in result["rows"] if row["site"] == site], columns) for site in sites)
     return f'<table class="sites"><thead><tr><th scope="col">Policy</th>{head}</tr></thead>\n{body}\n</table>'
 
 
 _WIDE: Final = ' class="wide-only"'
 
 
-def _group(site: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def models_table(result: Result) -> str:
+    """Return one row per arm of every site: how often the policy of the run used it, and what was paid."""
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("Items %", "Paid", "Error %", "Alone"))
+    groups = []
+    for site, rows in result["models"].items():
+        named = f'<tr><th scope="rowgroup" colspan="5">{escape(site)}</th></tr>\n' if len(result["models"]) > 1 else ""
+        lines = [
+            f"<tr><td>{escape(row['model'])}</td><td>{_number(row['share'], 1)}</td><td>{_number(row['cost'], 1)}</td>"
+            f"<td>{_number(row['error'], 1)}</td><td>{_number(row['alone'], 3)}</td></tr>"
+            for row in rows
+        ]
+        groups.append(f"<tbody>\n{named}" + "\n".join(lines) + "\n</tbody>")
+    body = "\n".join(groups)
+    return f'<table class="models"><thead><tr><th scope="col">Model</th>{head}</tr></thead>\n{body}\n</table>'
+
+
+def _group(site: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[tuple[str, str, int, bool]]) -> str:
     """Return the rows of a site under its name, best reward first; what knows the future comes last."""
     order = sorted(rows, key=lambda row: (bool(row["hindsight"]), -_or_lowest(row["mean_reward"])))
     best = max((_or_lowest(row["mean_reward"]) for row in rows if not row["hindsight"]), default=-math.inf)
-    lines = [f'<tr><th scope="rowgroup" colspan="{len(COLUMNS) + 1}">{escape(site)}</th></tr>']
+    lines = [f'<tr><th scope="rowgroup" colspan="{len(columns) + 1}">{escape(site)}</th></tr>']
     for row in order:
         kind = "apart" if row["hindsight"] else "best" if row["mean_reward"] == best else ""
         mark = ' <span class="tag">best reward</span>' if kind == "best" else ""
         cells = "".join(
-            f"<td{'' if phone else _WIDE}>{_number(row[key], decimals)}</td>" for key, _, decimals, phone in COLUMNS
+            f"<td{'' if phone else _WIDE}>{_number(row[key], decimals)}</td>" for key, _, decimals, phone in columns
         )
         opening = f'<tr class="{kind}">' if kind else "<tr>"
         lines.append(f"{opening}<td>{escape(row['policy'])}{mark}</td>{cells}</tr>")

@@ -11,6 +11,7 @@ Result: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = Mapping[str, Any]
 
 KNOWS: Final = "knows the future"
+DIGITS: Final = 16  # of a hash, as people compare it
 MEANINGS: Final = {
     "ZoomingKLUCB": "cells that split where items come, by an index",
     "MixedViews": "every part of the context forecasts every arm, mixed by how well each has done; what a site uses "
@@ -30,6 +31,11 @@ MEANINGS: Final = {
     "best fixed": "the best model of all sites, known in advance",
     "oracle per cell": "the best model for every cell of the context, known in advance",
 }
+
+
+def sends(result: Result) -> bool:
+    """Tell whether anything was sent to a peer: else nobody need read so in a column."""
+    return any(row["sent"] for row in result["rows"])
 
 
 def playing(result: Result) -> list[Row]:
@@ -124,18 +130,34 @@ def setting(result: Result) -> str:
     return " \N{MIDDLE DOT} ".join([*parts, seed])
 
 
+def made(result: Result) -> list[tuple[str, str]]:
+    """Return when, by what and of what a result was made, as names and values; empty if nobody has said so."""
+    known = result.get("made")
+    if not known:
+        return []
+    seeds, data = result["seeds"], dict.fromkeys(each[:DIGITS] for each in result["data"])
+    return [
+        ("cosend", known["version"]),
+        ("made", known["date"]),
+        ("command", known["command"]),
+        ("seeds" if len(seeds) > 1 else "seed", ", ".join(map(str, seeds))),
+        (f"SHA-256 of the rows, its first {DIGITS} digits", ", ".join(data)),
+    ]
+
+
 def markdown(result: Result) -> str:
     """Return the verdict and one row per policy as Markdown."""
-    rows = playing(result)
-    lines = [[_bold(row["policy"], row is rows[0]), *_cells(row, row is rows[0])] for row in rows]
-    lines += [[f"*{row['policy']}, {KNOWS}*", *_cells(row, best=False)] for row in knowing(result)]
-    table = markdown_table(["policy", "reward per item", "error in %", "sent to peers in %"], lines)
-    sentences = f"{verdict(result)} {more(result)}".strip().replace(". ", ".\n")  # one a line, as in all our pages
-    return "\n".join([sentences, "", *table])
+    rows, sent = playing(result), sends(result)
+    lines = [[_bold(row["policy"], row is rows[0]), *_cells(row, sent, row is rows[0])] for row in rows]
+    lines += [[f"*{row['policy']}, {KNOWS}*", *_cells(row, sent, best=False)] for row in knowing(result)]
+    heading = ["policy", "reward per item", "error in %", *(["sent to peers in %"] if sent else [])]
+    words = " ".join(filter(None, [verdict(result), more(result), result.get("others_see")]))
+    sentences = words.replace(". ", ".\n")  # one a line, as in all our pages
+    return "\n".join([sentences, "", *markdown_table(heading, lines)])
 
 
-def _cells(row: Row, best: bool) -> list[str]:
-    return [_bold(reward_text(row), best), f"{row['error']:.1f}", f"{row['sent']:.0f}"]
+def _cells(row: Row, sent: bool, best: bool) -> list[str]:
+    return [_bold(reward_text(row), best), f"{row['error']:.1f}", *([f"{row['sent']:.0f}"] if sent else [])]
 
 
 def _bold(text: str, wanted: bool) -> str:

@@ -102,16 +102,27 @@ def foresee(learners: Sequence[Learner], features: Sequence[Mapping[str, Any]], 
 
 def _foreseen(features: Sequence[Mapping[str, Any]], items: list[int]) -> tuple[list[tuple[int, NewAxes]], Floats]:
     """Return after how many items of a stream which axes come, and where all items lie on them."""
-    watched, own, done, steps = Watched(), [features[item] for item in items], 0, list[tuple[int, NewAxes]]()
-    while done < len(own):
-        found = watched.found(own[done])
+    watched, steps = _watched([features[item] for item in items])
+    return steps, watched.place(features)
+
+
+def features_with_axes(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the features that get axes when these items come, in the order of the axes."""
+    return [feature.name for feature in _watched(items)[0].laid]
+
+
+def _watched(items: Sequence[Mapping[str, Any]]) -> tuple[Watched, list[tuple[int, NewAxes]]]:
+    """Watch all items of a stream."""
+    watched, done, steps = Watched(), 0, list[tuple[int, NewAxes]]()
+    while done < len(items):
+        found = watched.found(items[done])
         if found is not None:
             places = tuple(watched.places_before(found))
             watched.enter(found)
             if found.laid or found.same:
                 steps.append((done, NewAxes(len(found.laid), len(found.same), places)))
-        done += watched.watch(own[done:])[0]
-    return steps, watched.place(features)
+        done += watched.watch(items[done:])[0]
+    return watched, steps
 
 
 def described(contexts: Floats, coming: Sequence[Coming]) -> Floats:

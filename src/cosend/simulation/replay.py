@@ -18,7 +18,7 @@ from cosend.core.learner.learner import Learner
 from cosend.core.policy.epochs import next_epoch
 from cosend.simulation.features import Coming, check_features, described, foresee
 from cosend.simulation.inputs import check_inputs, read_arrays, read_delays
-from cosend.simulation.kernel.ledgers import put_together, taken_apart, wire
+from cosend.simulation.kernel.ledgers import put_together, taken_apart, wire, with_more_room
 from cosend.simulation.kernel.loop import (
     AXES_COME,
     DONE,
@@ -78,10 +78,11 @@ def replay(
     asked = np.zeros(max(len(learner.arms) for learner in learners), np.bool_)
     progress = np.zeros(PROGRESS_COLUMNS, np.int64)
     pause = max(1, len(items) // LOOKS) if watch else len(items) + 1
-    status = NO_ROOM
+    status = PAUSED
     while status != DONE:
         together, status = put_together(ledgers), PAUSED
-        while status == PAUSED:
+        while status in (PAUSED, NO_ROOM):
+            together = with_more_room(together) if status == NO_ROOM else together
             stop = (int(progress[SLOT]) // pause + 1) * pause
             status, site = run(together, wiring, places, gains, items, labels, trace, asked, progress, stop)
             if watch is not None:

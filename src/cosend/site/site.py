@@ -58,7 +58,7 @@ class Site(Kept, Trusting, Tallied):
     strict_labels  refuse a true label that no arm could have given; else it is a warning, once
     score_local    which classifiers a label scores: the arm that was "used", or "all": those that cost nothing are run
                    on every item, as they are for a `Vote` among them. Unless given, "used" if a policy is, else "all"
-    learns_from    which labels a model that learns gets: those of items that it was "used" for, or "all" at this site
+    learns_from    which labels a model that learns gets: "all" at this site, or those of items that it was "used" for
     journal        what its events are written to, for example `list.append`; `fold` makes its state of them
 
     Several threads may use it: they take turns, and so do those of all sites that have peers, because these call each
@@ -79,7 +79,7 @@ class Site(Kept, Trusting, Tallied):
         seed: int = 0,
         retries: int = 3,
         strict_labels: bool = False,
-        learns_from: LearnsFrom = "used",
+        learns_from: LearnsFrom = "all",
         score_local: ScoreLocal | None = None,
         journal: Journal | None = None,
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -85,6 +86,15 @@ class Table:
             numeric = column.dtype.kind in "biuf" and name not in self.vocabulary
             codes[:, number] = column if numeric else _ranks(name, column, self.vocabulary[name])
         return codes
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all names and values: whether two runs had the same rows."""
+        found = hashlib.sha256()
+        whole = {**self._columns(), "the labels": self.labels}
+        for name, column in (whole if self.sites is None else {**whole, "the sites": self.sites}).items():
+            found.update(f"{name}\0{column.dtype.kind}\0{len(column)}\0".encode())
+            found.update(column.tobytes() if column.dtype.kind in "biuf" else "\0".join(column.tolist()).encode())
+        return found.hexdigest()
 
     def _columns(self) -> dict[str, Column]:
         return {**self.features, **self.contexts}

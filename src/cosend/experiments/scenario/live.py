@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from cosend.classifiers.adapters import Classifier
+from cosend.classifiers.adapters import Classifier, Label, SeesPart
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import Learner
-from cosend.errors import ClassifierError, LabelWarning, in_one_line
+from cosend.core.learner.values import View
+from cosend.errors import LabelWarning
+from cosend.experiments.scenario.answers import fresh_copy
 from cosend.experiments.scenario.world import NOTHING, Way, World
 from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.network import Network, Playing, played
@@ -55,7 +56,7 @@ def play(world: World, way: Way, watch: Watch | None = None, elsewhere: Elsewher
         network = _network(world, way)
         learners = [network.sites[site.name].learner for site in world.scenario.sites]
         sites = network.sites if elsewhere is None else elsewhere.sites
-        trace, right = _played(world, sites, learners, watch)
+        trace, right = _played(world, sites, learners, watch, here=elsewhere is None)
     if elsewhere is None:
         notes += [*_what_they_go_by(network)]
     return Live(learners if elsewhere is None else elsewhere.learners(), trace, right, notes)
@@ -65,9 +66,13 @@ def _what_they_go_by(network: Network) -> Iterator[str]:
     """Yield for sites that look at every feature which of them matter."""
     for name, site in network.sites.items():
         if site.rules.past.features is not None:
-            trusted = sorted(site.trust().items(), key=lambda each: -each[1].share)[:MOST_NAMED]
-            shares = ", ".join(f"{what} ({100 * view.share:.0f} %)" for what, view in trusted)
-            yield f"what {name} goes by: {shares}"
+            yield what_it_goes_by(name, site.trust())
+
+
+def what_it_goes_by(site: str, trust: Mapping[str, View]) -> str:
+    """Return which parts of the context a site trusts most, in words."""
+    trusted = sorted(trust.items(), key=lambda each: -each[1].share)[:MOST_NAMED]
+    return f"what {site} goes by: " + ", ".join(f"{what} ({100 * view.share:.0f} %)" for what, view in trusted)
 
 
 def _network(world: World, way: Way) -> Network:
@@ -78,35 +83,56 @@ def _network(world: World, way: Way) -> Network:
             context=None if policy.mixes else world.axes,
             policy=policy,
             score_local=score_local,
-            classifiers=_fresh(built.classifiers(name)),
+            classifiers=_fresh(world, built.classifiers(name)),
         )
         for name, (policy, score_local) in way.by_site.items()
     ]
     return Network(sites, call_cost=world.scenario.call_costs())
 
 
-def _fresh(classifiers: dict[str, Classifier]) -> dict[str, Classifier]:
+class Row(dict[str, Any]):
+    """An item of the stream that knows its number, so that nobody need ask a model twice about it."""
+
+    def __init__(self, item: Mapping[str, Any], number: int) -> None:
+        super().__init__(item)
+        self.number = number
+
+
+class Recorded(SeesPart):
+    """A model that was asked about every row of the stream before: it sees of an item only which of them it is."""
+
+    def __init__(self, model: Classifier, said: Sequence[Label]) -> None:
+        super().__init__(model)
+        self.said = said
+
+    def predict(self, items: Sequence[Row]) -> list[Label]:
+        """Return what the model has said of every item."""
+        return [self.said[self._view(item)] for item in items]
+
+    def _view(self, item: Row) -> int:
+        return item.number
+
+
+def _fresh(world: World, classifiers: dict[str, Classifier]) -> dict[str, Classifier]:
     """Return classifiers of which those that learn are copies: every play begins with the models of the file."""
-    return {name: _copy(name, each) if each.learns else each for name, each in classifiers.items()}
-
-
-def _copy(name: str, classifier: Classifier) -> Classifier:
-    try:
-        return deepcopy(classifier)
-    except Exception as error:  # a user's model may raise anything
-        raise ClassifierError(f"classifier {name!r} learns and cannot be copied ({in_one_line(error)})") from error
+    said, steady = world.answers.said, world.answers.steady
+    return {
+        name: Recorded(each, said[name]) if name in steady else fresh_copy(name, each) if each.learns else each
+        for name, each in classifiers.items()
+    }
 
 
 def _played(
-    world: World, sites: Mapping[str, Playing], learners: list[Learner], watch: Watch | None
+    world: World, sites: Mapping[str, Playing], learners: list[Learner], watch: Watch | None, *, here: bool
 ) -> tuple[Trace, list[Floats]]:
     shape = world.arrivals.shape
     trace = Trace(np.zeros(shape, np.int8), np.zeros(shape, np.int16), np.full(shape, NOTHING, np.int16))
-    rows = list(world.items.rows())
+    first, labels = len(world.training), world.items.labels.tolist()
     streams: dict[str, Iterator[Any]] = {
-        site.name: iter(
-            [({**rows[item][0]}, rows[item][1]) for item in world.items_of(number).tolist()]
-        )  # models may change them
+        site.name: (
+            (Row(world.rows[item], first + item) if here else {**world.rows[item]}, labels[item])  # which may change
+            for item in world.items_of(number).tolist()
+        )
         for number, site in enumerate(world.scenario.sites)
     }
     number_of = {site.name: number for number, site in enumerate(world.scenario.sites)}

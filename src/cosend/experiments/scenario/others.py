@@ -30,13 +30,13 @@ from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.kernel.partition import keys_of
 from cosend.core.policy.parts import MOST_CELLS, EqualCells
 from cosend.core.policy.policies import CoS
-from cosend.experiments.scenario.world import World
+from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.replay import replay
 
 WINDOW: Final = 100  # of the sliding-window AdaBoost
 HINDSIGHT: Final = ("oracle per cell", "best fixed", "best local")  # these know all labels in advance
 MOST_VALUES: Final = 20  # of a category that a linear model gets a column for
-NEED_ANSWERS: Final = (
+NEED_ANSWERS: Final = (  # of a model: those who choose among models whose answers are known
     "the oracle per cell",
     "best fixed",
     "best local",
@@ -64,7 +64,7 @@ def baselines(world: World) -> Iterator[Played]:
     for site in range(len(world.scenario.sites)):
         if not len(world.rows_of(site)):
             continue
-        if world.known:
+        if len(world.foreseen):
             yield from _choosing(world, site)
             yield from _combining(world, site, world.costs(site))
         if is_worth_playing_alone(world):
@@ -73,8 +73,8 @@ def baselines(world: World) -> Iterator[Played]:
 
 
 def is_worth_playing_alone(world: World) -> bool:
-    """Tell whether the policy without peers is something else than with them, and sees the same in a replay."""
-    return len(world.scenario.sites) > 1 and not world.one_by_one and not world.looks_at_features(world.way)
+    """Tell whether the policy without peers is something else than with them, and can be replayed."""
+    return len(world.scenario.sites) > 1 and not world.one_by_one
 
 
 def _late(world: World) -> int:
@@ -92,31 +92,33 @@ def _repeating(world: World, site: int) -> Iterator[Played]:
 
 def _without_peers(world: World, site: int) -> Played:
     """Play the policy of the scenario at one site that knows nobody: what the network is worth is the difference."""
-    rows, name = world.rows_of(site), world.scenario.sites[site].name
-    right = np.ascontiguousarray(world.right[rows][:, world.owners == site])
-    learner = world.alone(site)
-    trace = replay([learner], world.contexts[rows], right, delay=world.scenario.label_delay)
+    rows, name, own = world.rows_of(site), world.scenario.sites[site].name, world.owners == site
+    seen, learner = world.seen(world.way), world.alone(site)
+    items = seen["items"][world.places[:, site] != NOTHING, site : site + 1]
+    gains = np.ascontiguousarray(seen["gains"][:, own])
+    trace = replay([learner], **{**seen, "gains": gains, "items": items}, delay=world.scenario.label_delay)
     arms, paid = trace.arms[:, 0].astype(np.int64), np.asarray(learner.arms.costs)
-    gained = right[np.arange(len(rows)), trace.functions[:, 0]].astype(np.float64)
+    gained = world.right[rows][:, own][np.arange(len(rows)), trace.functions[:, 0]].astype(np.float64)
     return Played("never send", name, gained, paid[arms], np.zeros(len(rows)))
 
 
 def _choosing(world: World, site: int) -> Iterator[Played]:
-    """Yield the baselines that choose a function for every item."""
-    rows, costs, late = world.rows_of(site), world.costs(site), _late(world)
-    right = world.right[rows].astype(np.float64)
+    """Yield the baselines that choose a function for every item, among those that are foreseen."""
+    rows, late, foreseen = world.rows_of(site), _late(world), world.foreseen
+    costs, owners = world.costs(site)[foreseen], world.owners[foreseen]
+    right = world.right[rows][:, foreseen].astype(np.float64)
     values, contexts = right - costs, world.contexts[rows]
-    cells, own = cells_of(world, contexts), np.flatnonzero(world.owners == site)
+    cells, own = cells_of(world, contexts), np.flatnonzero(owners == site)
     choosing: dict[str, Ints] = {
         "oracle per cell": per_cell_oracle(values, cells),
         "best fixed": best_fixed(values),
-        "best local": own[best_fixed(values[:, own])],
+        **({"best local": own[best_fixed(values[:, own])]} if len(own) else {}),
         "epsilon-greedy": epsilon_greedy(values, cells, seed=world.scenario.seed, delay=late),
         "LinUCB": linucb(values, _as_numbers(world, contexts), delay=late),
         "uniform random": uniform_random(values, world.scenario.seed),
     }
     for policy, picked in choosing.items():
-        sent = (world.owners[picked] != site).astype(np.float64)
+        sent = (owners[picked] != site).astype(np.float64)
         name = world.scenario.sites[site].name
         yield Played(policy, name, right[np.arange(len(rows)), picked], costs[picked], sent)
 
@@ -145,13 +147,14 @@ def _combining(world: World, site: int, costs: Floats) -> Iterator[Played]:
     """Yield the ensembles, which ask every function about every item; they need two classes and few functions."""
     items, name, late = world.items_of(site), world.scenario.sites[site].name, _late(world)
     trained_on = len(world.training)
-    if len(world.classes) != 2 or world.outputs.shape[1] > MOST_FUNCTIONS or trained_on < WINDOW + late - 1:
+    outputs, costs = world.outputs[:, world.foreseen], costs[world.foreseen]
+    if len(world.classes) != 2 or outputs.shape[1] > MOST_FUNCTIONS or trained_on < WINDOW + late - 1:
         return
-    if (world.outputs < 0).any():  # a vote that is for neither class
+    if (outputs < 0).any():  # a vote that is for neither class
         return
     labels_of_all = np.concatenate([world.training.labels, world.items.labels[items]])
     truth = (labels_of_all == world.classes[1]).astype(np.int64)
-    said = np.concatenate([world.outputs[:trained_on], world.outputs[trained_on + items]])
+    said = np.concatenate([outputs[:trained_on], outputs[trained_on + items]])
     labels = truth[trained_on:]
     boosted = adaboost(said[:trained_on], truth[:trained_on], said[trained_on:])
     slid = sliding_window_adaboost(said, truth, first=trained_on, window=WINDOW, delay=late)

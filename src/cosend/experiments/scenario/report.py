@@ -13,7 +13,7 @@ from cosend.core.policy.parts import EqualCells, Policy
 from cosend.experiments.scenario.curves import change, curves, error_curves
 from cosend.experiments.scenario.others import slices_of
 from cosend.experiments.scenario.places import scale_and_bins
-from cosend.experiments.scenario.run import Learnt, Outcome, summary
+from cosend.experiments.scenario.run import Learnt, Outcome, summary, what_others_see
 from cosend.experiments.scenario.streams import together
 from cosend.experiments.scenario.world import NOTHING, World
 
@@ -33,13 +33,16 @@ def one_stream(world: World, outcome: Outcome) -> dict[str, Any]:
         "policy": world.way.name,
         "is_default": world.scenario.policy is None,
         "seed": world.scenario.seed,
+        "data": world.digest,
         "items": len(np.unique(world.arrivals[world.arrivals != NOTHING])),
         "sites": [site.name for site in world.scenario.sites],
         "context": [(axis.feature or axis.kind).replace("_", " ") for axis in world.settings],
         "goes_by": goes_by(world),
+        "others_see": what_others_see(world),
         "axes": [scale_and_bins(world, axis)[0].plain() for axis in range(len(world.axes))],
         "slices": slices_of(world),
-        "rows": summary(outcome.played),
+        "models": {site.name: models(world, outcome, n) for n, site in enumerate(world.scenario.sites)},
+        "rows": summary(outcome.played, known=world.known),
         "error_curves": error_curves(outcome.played),
         "curves": curves(outcome.played),
         "change": change(world, outcome.played),
@@ -47,6 +50,38 @@ def one_stream(world: World, outcome: Outcome) -> dict[str, Any]:
         "others": {each.way.name: looked_at(world, each) for each in outcome.others},
         "notes": outcome.notes,
     }
+
+
+def models(world: World, outcome: Outcome, site: int) -> list[dict[str, Any]]:
+    """Return a row for every arm of a site: what the policy used it for, and what a model would earn alone.
+
+    The error is that of the items for which it was used; None if there is none, or if nothing is known of it alone.
+    """
+    learner, (own,) = (
+        outcome.learners[site],
+        [
+            each
+            for each in outcome.played
+            if (each.policy, each.site) == (world.way.name, world.scenario.sites[site].name)
+        ],
+    )
+    arms = outcome.trace.arms[world.places[:, site] != NOTHING, site]
+    functions = np.flatnonzero(world.owners == site)
+    net = world.right[world.rows_of(site)] - world.costs(site)
+    found = []
+    for number, name in enumerate(learner.arms.names):
+        used = arms == number
+        is_known = number < len(functions) and len(arms) > 0 and world.answers.foreseen[functions[number]]
+        found.append(
+            {
+                "model": name,
+                "share": 100 * float(used.mean()) if len(used) else 0.0,
+                "cost": float(own.paid[used].sum()),
+                "error": 100 * float(1.0 - own.right[used].mean()) if used.any() else None,
+                "alone": float(net[:, functions[number]].mean()) if is_known else None,
+            }
+        )
+    return found
 
 
 def goes_by(world: World) -> list[str]:

@@ -17,8 +17,11 @@ from cosend.experiments.scenario import live
 from cosend.experiments.scenario.live import Elsewhere, Watch
 from cosend.experiments.scenario.others import HINDSIGHT, NEED_ANSWERS, Played, baselines, slices_of
 from cosend.experiments.scenario.world import NOTHING, Way, World, way_of
+from cosend.simulation.features import features_with_axes
 from cosend.simulation.kernel.loop import Trace
 from cosend.simulation.replay import replay
+from cosend.site.context import plain_name
+from cosend.site.trusting import trusted_views
 
 
 class Learnt(NamedTuple):
@@ -58,12 +61,23 @@ def run(
 
 def _play(world: World, way: Way, watch: Watch | None, elsewhere: Elsewhere | None = None) -> Outcome:
     """Play all sites, compiled if what every function says is known in advance, else as real ones."""
-    if world.one_by_one or elsewhere is not None or world.looks_at_features(way):
+    if world.one_by_one or elsewhere is not None:
         lived = live.play(world, way, watch, elsewhere)
         return Outcome([*_lived(way.name, world, lived)], lived.learners, lived.trace, lived.notes)
     learners = world.learners(way)
-    trace = _replayed(world, learners, watch)
-    return Outcome([*_learnt(way.name, world, learners, trace)], learners, trace, [])
+    trace = _replayed(world, way, learners, watch)
+    notes = _what_they_go_by(world, way, learners)
+    return Outcome([*_learnt(way.name, world, learners, trace)], learners, trace, [*notes])
+
+
+def _what_they_go_by(world: World, way: Way, learners: list[Learner]) -> Iterator[str]:
+    """Yield for sites that look at every feature which of them matter."""
+    if not world.looks_at_features(way):
+        return
+    features, given = world.features, [plain_name(axis) for axis in world.given]
+    for site, learner in enumerate(learners):
+        laid = features_with_axes([features[item] for item in world.items_of(site).tolist()])
+        yield live.what_it_goes_by(learner.name, trusted_views(learner.views(), [*given, *laid]))
 
 
 def _how_it_was_played(world: World, elsewhere: Elsewhere | None) -> Iterator[str]:
@@ -71,14 +85,31 @@ def _how_it_was_played(world: World, elsewhere: Elsewhere | None) -> Iterator[st
         yield f"{world.way.name} was played through {len(world.scenario.sites)} processes that ask each other"
     if world.one_by_one:
         yield f"played item by item, because {' and '.join(world.one_by_one)}"
-    if world.scenario.watches:
-        known = "the time" if not world.scenario.given else "the axes that the file names"
-        yield f"{world.way.name} looks at every feature; all others, the oracle per cell too, know only {known}"
-    if not world.known:
+    if not len(world.foreseen):
         yield (
-            f"left out, because they must know in advance what every classifier says: {', '.join(NEED_ANSWERS)}; "
+            f"left out, because they must know in advance what a classifier says: {', '.join(NEED_ANSWERS)}; "
             "and with the oracle, regret"
         )
+    elif not world.known:
+        without = " and ".join(map(repr, unforeseen(world)))
+        yield (
+            f"{', '.join(NEED_ANSWERS)} do without {without}, because what is played decides what they learn; "
+            "and regret is not known"
+        )
+
+
+def unforeseen(world: World) -> list[str]:
+    """Return the classifiers whose answers depend on what is played."""
+    names = [setting.name for _, _, setting in world.scenario.classifiers()]
+    return [name for name, known in zip(names, world.answers.foreseen.tolist(), strict=True) if not known]
+
+
+def what_others_see(world: World) -> str | None:
+    """Say what everybody but the policy of the scenario decides by, if that is less; None if it is the same."""
+    if not world.looks_at_features(world.way):
+        return None
+    known = "the axes that the file names" if world.scenario.given else "the time"
+    return f"{world.way.name} looks at every feature. All others, the oracle per cell too, see only {known}."
 
 
 def beside(world: World) -> list[Way]:
@@ -100,7 +131,7 @@ def _scored_alike(default: Way, policy: Policy) -> Way:
     return Way(name_of(policy), {site: (policy, scored) for site, (_, scored) in default.by_site.items()})
 
 
-def _replayed(world: World, learners: list[Learner], watch: Watch | None) -> Trace:
+def _replayed(world: World, way: Way, learners: list[Learner], watch: Watch | None) -> Trace:
     delay = world.scenario.label_delay
 
     def seen(slots: int, trace: Trace) -> None:
@@ -108,7 +139,7 @@ def _replayed(world: World, learners: list[Learner], watch: Watch | None) -> Tra
             watch(slots, _errors_so_far(world, trace, slots))
 
     watching = None if watch is None else seen
-    return replay(learners, world.contexts, world.right, items=world.places, delay=delay, watch=watching)
+    return replay(learners, **world.seen(way), delay=delay, watch=watching)
 
 
 def _errors_so_far(world: World, trace: Trace, slots: int) -> float:
@@ -147,9 +178,12 @@ def _at_site(policy: str, world: World, learner: Learner, trace: Trace, site: in
     )
 
 
-def summary(played: list[Played]) -> list[dict[str, Any]]:
-    """Return one row for every site and policy; regret is against the per-cell oracle, None if that did not play."""
-    oracle = {each.site: _net(each) for each in played if each.policy == "oracle per cell"}
+def summary(played: list[Played], *, known: bool = True) -> list[dict[str, Any]]:
+    """Return one row for every site and policy; regret is against the per-cell oracle.
+
+    It is None if that did not play, or not `known`: the oracle did without some of the models.
+    """
+    oracle = {each.site: _net(each) for each in played if known and each.policy == "oracle per cell"}
     played = [each for each in played if len(each.right)]  # nothing arrived at the others
     return [
         {

@@ -16,11 +16,13 @@ Rows = Sequence[Mapping[str, Any]]
 
 def together(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return one result for all streams: means of numbers, and the first stream where there is a picture of it."""
-    first = {key: value for key, value in results[0].items() if key != "seed"}
+    first = {key: value for key, value in results[0].items() if key not in ("seed", "data")}
     policies = list(dict.fromkeys(row["policy"] for row in first["rows"]))
     return {
         **first,
         "seeds": [each["seed"] for each in results],
+        "data": [each["data"] for each in results],
+        "models": _mean([each["models"] for each in results]),
         "rows": _mean_rows([each["rows"] for each in results]),
         "overall": [_overall(policy, [each["rows"] for each in results], first["policy"]) for policy in policies],
         "error_curves": _mean([each["error_curves"] for each in results]),
@@ -64,7 +66,11 @@ def _over_sites(rows: Rows, policy: str) -> float:
 
 
 def _mean(values: Sequence[Any]) -> Any:
-    """Return the mean of plain data of the same shape, number by number; what is no number is that of the first."""
+    """Return the mean of plain data of the same shape, number by number; what is no number is that of the first.
+
+    What does not apply in some streams, None, counts in none of them.
+    """
+    values = [each for each in values if each is not None] or values[:1]
     first = values[0]
     if isinstance(first, Mapping):
         return {key: _mean([each[key] for each in values]) for key in first}

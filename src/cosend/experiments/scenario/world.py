@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,9 +20,9 @@ from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, ScenarioError, SettingError
-from cosend.experiments.scenario.answers import Answers, all_answers
-from cosend.site.context import Axis, Context, read_contexts
-from cosend.site.features import watches
+from cosend.experiments.scenario.answers import Answers, Asked, all_answers, nobody_watches
+from cosend.site.context import Axis, Context, PreviousLabel, place_columns, read_columns
+from cosend.site.features import features_in, watches
 from cosend.site.past import Codes, Past
 from cosend.streams.table import Table
 
@@ -48,15 +48,16 @@ class World(NamedTuple):
     built: Built
     training: Table
     items: Table
+    rows: list[dict[str, Any]]  # the items as sites get them
     arrivals: Ints  # [slot, site]: the item that arrives, or NOTHING
     contexts: Floats  # [arrival, axis]; for a category, codes that all sites share
     places: Ints  # [slot, site]: the row in `contexts` and `right`, or NOTHING
-    right: npt.NDArray[np.uint8]  # [arrival, function]; empty unless `known`
-    outputs: Ints  # [row, function] for the training rows and then the items, as numbers of `classes`, -1 for none
+    right: npt.NDArray[np.uint8]  # [arrival, function]; 0 where a function is not foreseen
+    answers: Answers  # to the training rows and then to the items
     classes: list[Any]  # the labels that occur, sorted
+    given: list[Axis]
     axes: list[Axis]  # that were given; the time if none was, for those who need one
     way: Way
-    known: bool  # whether it is known in advance what every function says of every item
     one_by_one: list[str]  # why real sites must play it item by item; empty if the compiled replay can
     notes: list[str]  # what a reader should know
 
@@ -64,6 +65,26 @@ class World(NamedTuple):
     def horizon(self) -> int:
         """How many items arrive at the busiest site."""
         return busiest(self.arrivals)
+
+    @property
+    def outputs(self) -> Ints:
+        """What functions say, [row, function], for the training rows and then the items, as numbers of `classes`."""
+        return self.answers.numbers
+
+    @property
+    def foreseen(self) -> Ints:
+        """The functions of which it is known in advance what they say of every item, whatever is played."""
+        return np.flatnonzero(self.answers.foreseen)
+
+    @property
+    def known(self) -> bool:
+        """Whether that is known of all of them."""
+        return bool(self.answers.foreseen.all())
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the whole stream, training rows included."""
+        return (self.built.table or self.items).digest()
 
     @property
     def owners(self) -> Ints:
@@ -85,8 +106,26 @@ class World(NamedTuple):
         return self._learner(self.scenario.sites[site], self.way)
 
     def looks_at_features(self, way: Way) -> bool:
-        """Tell whether sites look at every feature, which real ones do; all others get the axes that there are."""
+        """Tell whether sites look at every feature; all others get the axes that there are."""
         return self.scenario.watches and any(policy.mixes for policy in way.policies)
+
+    def seen(self, way: Way) -> Mapping[str, Any]:
+        """Return what a replay of all sites is given to decide by, and what it is told afterwards."""
+        if not self.looks_at_features(way):
+            return {"contexts": self.contexts, "gains": self.right, "items": self.places}
+        if self.given:
+            arrived = self.arrivals[self.arrivals != NOTHING]
+            every = self.features
+            features = [every[item] for item in arrived.tolist()]
+            return {"contexts": self.contexts, "gains": self.right, "items": self.places, "features": features}
+        nothing = np.zeros((len(self.items), 0))  # then an item is the same wherever and whenever it arrives
+        gains = right_about(self.answers, self.items, self.classes)
+        return {"contexts": nothing, "gains": gains, "items": self.arrivals, "features": self.features}
+
+    @property
+    def features(self) -> list[Mapping[str, Any]]:
+        """What is looked at of every item, if every feature is."""
+        return [*features_in(read_columns(self.built.axes[-1:], self.rows))]
 
     @property
     def settings(self) -> list[AxisSetting]:
@@ -95,11 +134,12 @@ class World(NamedTuple):
 
     def _learner(self, site: SiteSetting, way: Way) -> Learner:
         policy, score_local = way.by_site[site.name]
+        axes = self.given if self.looks_at_features(way) else self.axes
         return Learner(
             site.name,
             own=self.built.costs(site.name),
-            dimensions=len(self.axes),
-            categories=[n for n, axis in enumerate(self.axes) if axis.is_category],
+            dimensions=len(axes),
+            categories=[n for n, axis in enumerate(axes) if axis.is_category],
             policy=policy,
             seed=self.scenario.seed,
             score_local=score_local,
@@ -127,34 +167,40 @@ class World(NamedTuple):
         return np.where(self.owners == site, own, called)
 
 
-def build(scenario: Scenario, folder: Path) -> World:
-    """Read the stream, make the classifiers, ask them what can be asked in advance, and work out every context."""
+def build(scenario: Scenario, folder: Path, asked: Asked = nobody_watches) -> World:
+    """Read the stream, make the classifiers, ask them what can be asked in advance, and work out every context.
+
+    asked  hears how far it is with asking
+    """
     table = read_stream(scenario, folder)
     built = Built(scenario, folder, table)
     built.all_classifiers()
     classes = np.unique(table.labels).tolist()
     first = 0 if scenario.stream is None else scenario.stream.training
     training, items = table.part(0, first), table.part(first, len(table))
-    answers = all_answers(built, table, classes)
     arrivals = arriving(scenario, items)
+    order = [first + own[own != NOTHING] for own in arrivals.T]
+    rows = [item for item, _ in table.rows()]
+    answers = all_answers(built, table, rows, classes, order, asked)
     given: list[Axis] = [axis for axis in built.axes if not watches([axis])]
     axes = given or [Context.time(busiest(arrivals))]
-    places, contexts = placed(arrivals, items, axes, scenario.label_delay)
+    places, contexts = placed(arrivals, rows[first:], items.labels.tolist(), axes, scenario.label_delay)
     world = World(
         scenario=scenario,
         built=built,
         training=training,
         items=items,
+        rows=rows[first:],
         arrivals=arrivals,
         contexts=contexts,
         places=places,
-        right=_right(answers, items, classes, arrivals),
-        outputs=answers.numbers,
+        right=right_about(answers, items, classes)[arrivals[arrivals != NOTHING]],
+        answers=answers,
         classes=classes,
+        given=given,
         axes=axes,
         way=way_of(scenario, built.policy),
-        known=not answers.unknown,
-        one_by_one=[*answers.unknown, *_beyond_the_replay(scenario)],
+        one_by_one=[*answers.unforeseen, *answers.incomplete, *_beyond_the_replay(scenario, arrivals)],
         notes=answers.notes,
     )
     _check_policy(world)
@@ -167,17 +213,15 @@ def way_of(scenario: Scenario, policy: Policy | None) -> Way:
     return Way(" and ".join(dict.fromkeys(name_of(each) for each, _ in how.values())), how)
 
 
-def _right(answers: Answers, items: Table, classes: list[Any], arrivals: Ints) -> npt.NDArray[np.uint8]:
-    """Return [arrival, function]: whether a function is right about the item that arrives."""
-    if answers.unknown:
-        return np.zeros((0, answers.numbers.shape[1]), np.uint8)
+def right_about(answers: Answers, items: Table, classes: list[Any]) -> npt.NDArray[np.uint8]:
+    """Return [item, function]: whether a function is right about an item."""
     truth = np.searchsorted(np.array(classes), items.labels)
     said = answers.numbers[len(answers.numbers) - len(items) :]
-    right: npt.NDArray[np.uint8] = (said == truth[:, None])[arrivals[arrivals != NOTHING]].astype(np.uint8)
+    right: npt.NDArray[np.uint8] = (said == truth[:, None]).astype(np.uint8)
     return right
 
 
-def _beyond_the_replay(scenario: Scenario) -> Iterator[str]:
+def _beyond_the_replay(scenario: Scenario, arrivals: Ints) -> Iterator[str]:
     """Yield what the compiled replay knows nothing of, and real sites do."""
     for axis in scenario.context:
         if axis.kind == "category":
@@ -186,6 +230,8 @@ def _beyond_the_replay(scenario: Scenario) -> Iterator[str]:
         yield "labels are not awaited forever"
     if scenario.strict_labels:
         yield "labels are strict"
+    if scenario.watches and (arrivals[:1] == NOTHING).any():
+        yield "nothing arrives at some sites, which would have features to look at"
 
 
 def _check_policy(world: World) -> None:
@@ -216,21 +262,32 @@ def arriving(scenario: Scenario, items: Table) -> Ints:
     return arrivals
 
 
-def placed(arrivals: Ints, items: Table, axes: list[Axis], delay: int) -> tuple[Ints, Floats]:
+def placed(
+    arrivals: Ints, rows: list[dict[str, Any]], labels: list[Any], axes: list[Axis], delay: int
+) -> tuple[Ints, Floats]:
     """Return the context of every arrival, read by the axes of a real site, and where it stands."""
-    rows = [item for item, _ in items.rows()]
-    labels = items.labels.tolist()
     places = np.where(arrivals == NOTHING, NOTHING, np.cumsum(arrivals.ravel() != NOTHING).reshape(arrivals.shape) - 1)
     contexts = np.zeros((int((arrivals != NOTHING).sum()), len(axes)))
     codes = {n: Codes() for n, axis in enumerate(axes) if axis.is_category}  # all sites share them here
+    at_once = 1 if any(isinstance(axis, PreviousLabel) for axis in axes) else max(1, len(arrivals))
     for site in range(arrivals.shape[1]):
         past, own = Past(codes=codes), arrivals[arrivals[:, site] != NOTHING, site].tolist()
-        for n, item in enumerate(own):
-            known = n - max(1, delay)  # the newest item whose label has come
+        for n in range(0, len(own), at_once):
+            known = n - max(1, delay)  # the newest item whose label has come, which matters if they go one by one
             if known >= 0:
                 past.newest_labelled, past.newest_label = known + 1, labels[own[known]]
-            try:
-                contexts[places[n, site]] = read_contexts(axes, [rows[item]], past, n)[0]
-            except ContextError as error:
-                raise ContextError(f"item {item + 1}, counted after the training rows: {error}") from error
+            together = own[n : n + at_once]
+            columns = _read(axes, rows, together)
+            contexts[places[n : n + len(together), site]] = place_columns(axes, columns, past, n)
     return places, contexts
+
+
+def _read(axes: list[Axis], rows: list[dict[str, Any]], items: list[int]) -> list[Any]:
+    """Return what axes read off items, or raise with the number of the first that cannot be read."""
+    try:
+        return read_columns(axes, [rows[item] for item in items])
+    except ContextError as error:
+        if len(items) > 1:
+            for item in items:
+                _read(axes, rows, [item])
+        raise ContextError(f"item {items[0] + 1}, counted after the training rows: {error}") from error

@@ -41,13 +41,18 @@ class Wiring(NamedTuple):
 
 
 def put_together(ledgers: Sequence[Ledger]) -> Ledgers:
-    """Put the ledgers of all sites into one, with room for more cells."""
+    """Put the ledgers of all sites into one, with room for the cells of the next slot and for a few more.
+
+    In one slot a site may begin cells for an item of its own and for one of every peer. Hardly any does, and these
+    zeros take no memory before somebody writes to them.
+    """
     rows, views = max(int(each.site[col.ROWS]) for each in ledgers), max(len(each.views) for each in ledgers)
-    capacity = rows + rows // 8 + 16 * views * len(ledgers)
+    capacity = rows + rows // 8 + views * (len(ledgers) + 16)
     arms, columns = max(len(each.costs) for each in ledgers), max(each.rewards.shape[2] for each in ledgers)
-    blank = new_ledger(arms, capacity, views, columns, max(len(each.parameters) for each in ledgers))
-    arrays: list[Any] = [np.stack([array] * len(ledgers)) for array in blank]
+    one = new_ledger(arms, capacity, views, columns, max(len(each.parameters) for each in ledgers))
+    arrays: list[Any] = [np.zeros((len(ledgers), *array.shape), array.dtype) for array in one]
     together = Ledgers(*arrays)
+    together.slots[:] = EMPTY
     for s, ledger in enumerate(ledgers):
         _, arms, columns = ledger.rewards.shape
         rows = int(ledger.site[col.ROWS])
@@ -61,21 +66,29 @@ def put_together(ledgers: Sequence[Ledger]) -> Ledgers:
     return together
 
 
+def with_more_room(together: Ledgers) -> Ledgers:
+    """Return the same ledgers with room for more cells."""
+    return put_together([_view(together, s) for s in range(len(together.site))])
+
+
 def taken_apart(together: Ledgers, like: Sequence[Ledger]) -> list[Ledger]:
-    """Take the ledgers of all sites out of one."""
+    """Take the ledgers of all sites out of one, each with room for a few more cells than it has visited."""
     ledgers = []
     for s, before in enumerate(like):
         _, arms, columns = before.rewards.shape
         view = _view(together, s)
-        arrays: list[Any] = [array.copy() for array in view]
-        ledger = Ledger(*arrays)
+        rows, views = int(view.site[col.ROWS]), int(view.site[col.VIEWS])
+        room = rows + max(16, rows // 8, views)
         ledgers.append(
-            ledger._replace(
-                costs=view.costs[:arms].copy(),
-                rewards=view.rewards[:, :arms, :columns].copy(),
-                counts=view.counts[:, :arms].copy(),
-                views=view.views[: view.site[col.VIEWS]].copy(),
+            Ledger(
+                site=view.site.copy(),
                 parameters=view.parameters[: len(before.parameters)].copy(),
+                costs=view.costs[:arms].copy(),
+                slots=view.slots.copy(),
+                cells=view.cells[:room].copy(),
+                rewards=view.rewards[:room, :arms, :columns].copy(),
+                counts=view.counts[:room, :arms].copy(),
+                views=view.views[:views].copy(),
             )
         )
     return ledgers
