@@ -12,6 +12,7 @@ import msgspec
 from cosend.core.learner.learner import PHASES
 from cosend.errors import NoAnswer
 
+NO_TIME: Final = "no time is left to ask it"
 PHASE_NAMES: Final = {kind: phase.name.lower() for kind, phase in PHASES.items()}
 
 
@@ -72,11 +73,16 @@ class Flight(NamedTuple):
     propensity: float
     arrival: int  # what `choose` takes as `again` if the arm fails
     context: tuple[Any, ...]
-    reasons: dict[str, str]  # by arm that has failed for it: why
+    reasons: dict[str, str]  # by arm that must not be chosen: why it failed, or that no time is left to ask it
 
-    def without(self, arms: Iterable[str], but: Container[str], reason: str) -> Flight:
-        """Return the same with arms that are not to be tried, but for some."""
-        out = {arm: reason for arm in arms if arm not in but}
+    @property
+    def tries(self) -> int:
+        """How many arms were tried for it, and failed."""
+        return sum(reason is not NO_TIME for reason in self.reasons.values())
+
+    def without(self, arms: Iterable[str], but: Container[str]) -> Flight:
+        """Return the same with arms that are not to be tried because no time is left, but for some."""
+        out = {arm: NO_TIME for arm in arms if arm not in but}
         return self._replace(reasons={**out, **self.reasons})
 
 
