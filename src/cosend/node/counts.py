@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Final
@@ -15,6 +15,16 @@ from cosend.node.history import History
 
 LOG: Final = logging.getLogger("cosend.node")
 RECENT: Final = 0.001  # weight of the newest label in the running error and reward
+
+
+@dataclass(slots=True)
+class Scores:
+    """Of decisions of one arm whose label has come: how many, how many were right, what they gained and cost."""
+
+    labels: int = 0
+    right: int = 0
+    gain: float = 0.0
+    cost: float = 0.0
 
 
 @dataclass
@@ -28,6 +38,7 @@ class Counts:
     )  # by arm, and error, label, time, network, item or lesson
     openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
     labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired
+    scores: defaultdict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))  # by arm
     served: Counter[str] = field(default_factory=Counter)  # items that were answered, by the peer that asked
     taught: Counter[str] = field(default_factory=Counter)  # labels of these that have come
     unanswered: int = 0
@@ -66,6 +77,17 @@ class Counts:
         self.error = _moved(self.error, 1.0 - gain, weight)
         self.reward = _moved(self.reward, gain - cost, weight)
         self.history.learnt(gains, costs, local)
+
+    def scored(
+        self, arms: Iterable[str], right: Iterable[bool], gains: Iterable[float], costs: Iterable[float]
+    ) -> None:
+        """Count by arm which decisions were right, and what they gained and cost."""
+        for arm, is_right, gain, cost in zip(arms, right, gains, costs, strict=True):
+            scores = self.scores[arm]
+            scores.labels += 1
+            scores.right += is_right
+            scores.gain += gain
+            scores.cost += cost
 
 
 def _moved(mean: float | None, value: float, weight: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from cosend.config.parts import Unit
 
@@ -120,12 +120,12 @@ class Decision(BaseModel):
 
 
 class ArmChange(BaseModel):
-    """A change of an arm: a cost, pause, or resume."""
+    """A change of an arm: what it costs, or whether it is paused; what is not named stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
 
     cost: Unit | None = None
-    action: Literal["pause", "resume"] | None = None
+    paused: StrictBool | None = None
 
 
 class ModeChange(BaseModel):
