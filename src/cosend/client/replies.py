@@ -145,6 +145,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     answered_by: str | None
     policy: dict[str, Any]
     context: list[str]
+    took_over: list[str] = []  # at the start: what is not as it was, or not as the file says
     up_s: float
     items: int
     in_flight: int

@@ -29,6 +29,7 @@ class Summary(BaseModel):
     policy: dict[str, Any]
     context: list[str]
     trusted: dict[str, float] = Field(description="the parts of the context that carry weight, where they are mixed")
+    took_over: list[str] = Field(description="at the start: what is not as it was, or not as the file says")
     up_s: float
     items: int = Field(description="that have come since the site was made")
     in_flight: int = Field(description="items that are being decided")
