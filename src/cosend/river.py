@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from cosend.core.policy.parts import Policy
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 from cosend.site.batch import said_by
 from cosend.site.context import Axis, Context
 from cosend.site.site import Site
@@ -24,7 +24,7 @@ from cosend.site.site import Site
 try:
     from river import base
 except ImportError as error:
-    raise CosendError("cosend.river needs river: pip install 'cosend[field]'") from error
+    raise CosendError(f"cosend.river needs river: {install('field')}") from error
 
 
 class RoutingClassifier(base.Classifier):

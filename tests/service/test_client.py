@@ -320,5 +320,7 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, missing, None)
     for name in [name for name in sys.modules if f"{name}.".startswith("cosend.client.")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(CosendError, match=re.escape(f"needs {missing}: pip install 'cosend[client]'")):
+    with pytest.raises(
+        CosendError, match=re.escape(f"needs {missing}: pip install '.[client]' in a checkout of cosend")
+    ):
         importlib.import_module("cosend.client")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cosend.classifiers.modules import first_on_the_path
-from cosend.errors import ModelError, in_one_line, listed
+from cosend.errors import ModelError, in_one_line, install, listed
 
 PICKLES: Final = (".joblib", ".pkl", ".pickle")
 TO_SKOPS: Final = "skops.io.dump(fitted, 'file.skops') writes a file that runs nothing"
@@ -31,9 +31,7 @@ def needed(model: str, module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ModelError(
-            model, f"it needs {package}, which is not installed", f"pip install 'cosend[{extra}]'"
-        ) from error
+        raise ModelError(model, f"it needs {package}, which is not installed", install(extra)) from error
 
 
 def from_skops(model: str, path: Path, trusted: bool) -> Any:

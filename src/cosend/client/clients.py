@@ -13,12 +13,12 @@ from cosend.client.replies import Arm, Cell, Decision, Fate, Heard, Story, Summa
 from cosend.client.requests import Requests
 from cosend.client.retries import Call, Lost, Outcome, Reply, Retries, Steps
 from cosend.core.checks import check_number, check_whole
-from cosend.errors import CosendError, SettingError, in_one_line
+from cosend.errors import CosendError, SettingError, in_one_line, install
 
 try:
     import httpx
 except ImportError as error:
-    raise CosendError("the client of a service needs httpx: pip install 'cosend[client]'") from error
+    raise CosendError(f"the client of a service needs httpx: {install('client')}") from error
 
 LONGEST_S: Final = 86_400.0
 HOPELESS: Final = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)  # these fail however often they are tried

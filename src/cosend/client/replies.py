@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 
 try:
     import msgspec
 except ImportError as error:
-    raise CosendError("the client of a service needs msgspec: pip install 'cosend[client]'") from error
+    raise CosendError(f"the client of a service needs msgspec: {install('client')}") from error
 
 Fate = Literal["learnt", "duplicate", "unknown", "expired"]
 
