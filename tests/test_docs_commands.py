@@ -23,9 +23,9 @@ from tests.test_docs import DOCS, PAGES, ROOT, blocks, is_done_as_a_whole, name_
 
 # What is not run here, and why.
 NOT_RUN = {
-    "make run": "it makes an environment first; the table in README is what `cosend run` prints, which is tested there",
-    "make demo": "it goes on until Ctrl-C: tests/local/test_demo.py and the browser tests have it",
-    "pip install .": "it needs a package index",
+    "cosend run": "tests/test_docs.py runs it, and compares what it prints",
+    "cosend demo": "it goes on until Ctrl-C: tests/local/test_demo.py and the browser tests have it",
+    "pip install '.[demo]'": "it needs a package index",
     "cosend up network.toml": "it goes on until Ctrl-C: tests/cli/test_up.py has it",
     "cosend serve network.toml --site clinic": "it goes on until Ctrl-C: the guide to one site starts it",
     "cosend worker network.toml --site north": "it waits for work: tests/processes/test_workers_killed.py has it",
@@ -158,5 +158,5 @@ def test_the_client_of_the_reference_talks_to_a_service(tmp_path: Path) -> None:
     names: dict[str, Any] = {"__name__": "page"}
     with served(tmp_path) as (address, _):
         exec(compile(code.replace("http://127.0.0.1:8801", address), "api.md", "exec"), names)  # noqa: S102 - our own
-    assert names["decisions"][0].label == "well"
-    assert names["heard"] == "learnt"
+    assert names["decision"].label == "well"
+    assert names["fate"] == "learnt"

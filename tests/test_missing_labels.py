@@ -81,7 +81,7 @@ def post(url: str, body: Any) -> Any:
 
 def test_a_service_goes_on_waiting_and_says_of_which(tmp_path: Path) -> None:
     with served(tmp_path) as (url, _), Client(url) as client:
-        made = [each.id for each in client.classify([{"age": 10 * n} for n in range(8)])]
+        made = [each.id for each in client.classify_many([{"age": 10 * n} for n in range(8)])]
         labels = [{"id": made[0], "label": None}, {"id": made[1], "label": "well"}, {"id": "nobody's", "label": None}]
         assert post(f"{url}/v1/labels", {"labels": labels}) == {
             "learnt": [made[1]],
@@ -91,11 +91,11 @@ def test_a_service_goes_on_waiting_and_says_of_which(tmp_path: Path) -> None:
             "missing": [made[0]],
         }
         assert post(f"{url}/v1/labels", {"labels": [{"id": made[1], "label": None}]})["duplicate"] == [made[1]]
-        assert client.label(made[0], None) == "missing"
-        heard = client.label_many(dict(zip(made[2:], MISSING.values(), strict=True)))
+        assert client.learn(made[0], None) == "missing"
+        heard = client.learn_many(made[2:], [*MISSING.values()])
         assert heard.missing == made[2:]
         assert client.decision(made[0]).waiting
-        assert client.label(made[0], "well") == "learnt"
+        assert client.learn(made[0], "well") == "learnt"
         told = client.summary().labels
         assert (told.learnt, told.missing, told.unknown, told.duplicate) == (2, 8, 1, 1)
         with urllib.request.urlopen(f"{url}/metrics", timeout=60) as reply:  # noqa: S310

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +21,29 @@ def put(page: Path, command: str, text: str) -> None:
     start, end = f"<!-- {command} -->\n", "<!-- end -->"
     before, _, rest = page.read_text().partition(start)
     page.write_text(f"{before}{start}{text}{end}{rest.partition(end)[2]}")
+
+
+def first_numbers(results: dict[str, Any], accuracies: str) -> str:
+    """Return the table of the README: the best single model, cosend, and knowing the future.
+
+    results     of `cosend run`
+    accuracies  what examples/river_pipeline.py prints
+    """
+    rewards: dict[str, list[float]] = {}
+    for row in results["rows"]:
+        rewards.setdefault(row["policy"], []).append(row["mean_reward"])
+    single, ours, best = (fmean(rewards[name]) for name in ("best fixed", results["policy"], "oracle per cell"))
+    alone = {name: float(share) for name, share in re.findall(r"(\w+): Accuracy: ([\d.]+)%", accuracies)}
+    routing = alone.pop("routing")
+    lines = [
+        "| | best single model | cosend | knowing the future |",
+        "|---|---|---|---|",
+        "| three clinics, where a call costs 5% of a correct answer: reward per patient "
+        f"([all policies](docs/clinics.md)) | {single:.3f} | **{ours:.3f}** | {best:.3f} |",
+        "| river's ImageSegments, with three models that learn online: accuracy "
+        f"([script](examples/river_pipeline.py)) | {max(alone.values()):.1f}% | **{routing:.1f}%** | |",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def kdd99_table(results: dict[str, Any]) -> str:
@@ -42,7 +67,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "cosend.cli"]
         run = [*words, "run", "--markdown", "--out", folder]
-        put(ROOT / "README.md", "cosend run --markdown", subprocess.run(run, check=True, text=True, stdout=-1).stdout)
+        table = subprocess.run(run, check=True, text=True, stdout=-1).stdout
+        put(ROOT / "docs" / "clinics.md", "cosend run --markdown", table)
+        results = json.loads((Path(folder) / "results.json").read_text())
+        river = [sys.executable, str(ROOT / "examples" / "river_pipeline.py")]
+        accuracies = subprocess.run(river, check=True, text=True, stdout=-1).stdout
+        put(ROOT / "README.md", "docs/_tools/tables.py", first_numbers(results, accuracies))
         shutil.copy(Path(folder) / "plots" / "reward.svg", ROOT / "docs" / "images" / "run-reward.svg")
         for data in sys.argv[1:]:
             subprocess.run([*words, "reproduce", "kdd99", "--data", data, "--out", folder], check=True)

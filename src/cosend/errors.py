@@ -286,3 +286,8 @@ def levels_to_the_user() -> int:
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
         frame, level = frame.f_back, level + 1
     return level
+
+
+def install(extra: str) -> str:
+    """Return how to install what an extra of this package brings; nothing is published yet."""
+    return f"pip install '.[{extra}]' in a checkout of cosend"

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from cosend.classifiers.missing import is_missing
 from cosend.core.policy.parts import Policy
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 from cosend.site.batch import said_by
 from cosend.site.context import Axis, Context
 from cosend.site.site import Site
@@ -25,7 +25,7 @@ from cosend.site.site import Site
 try:
     from river import base
 except ImportError as error:
-    raise CosendError("cosend.river needs river: pip install 'cosend[field]'") from error
+    raise CosendError(f"cosend.river needs river: {install('field')}") from error
 
 
 class RoutingClassifier(base.Classifier):

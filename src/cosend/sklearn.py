@@ -23,7 +23,7 @@ from cosend.classifiers.missing import any_missing, is_missing
 from cosend.classifiers.vote import Vote
 from cosend.core.checks import check_kind, check_unit
 from cosend.core.policy.parts import Policy
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 from cosend.site.batch import said_by
 from cosend.site.context import Axis
 from cosend.site.items import as_rows
@@ -32,7 +32,7 @@ from cosend.site.site import Site
 try:
     base: Any = import_module("sklearn.base")
 except ImportError as error:
-    raise CosendError("cosend.sklearn needs scikit-learn: pip install 'cosend[models]'") from error
+    raise CosendError(f"cosend.sklearn needs scikit-learn: {install('models')}") from error
 multiclass: Any = import_module("sklearn.utils.multiclass")
 validation: Any = import_module("sklearn.utils.validation")
 

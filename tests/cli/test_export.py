@@ -264,7 +264,9 @@ def test_without_pyarrow_it_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     result = export(stopped, "--to", tmp_path / "all.parquet")
-    assert (result.exit_code, "pip install 'cosend[files]'" in result.stderr) == (2, True), result.output
+    assert (result.exit_code, "pip install '.[files]' in a checkout of cosend" in result.stderr) == (2, True), (
+        result.output
+    )
 
 
 def a_folder_without_context(folder: Path, classifiers: dict[str, Any], items: int) -> Path:

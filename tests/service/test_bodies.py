@@ -213,7 +213,7 @@ def test_with_all_arms_paused_nothing_is_decided_and_everything_else_works(tmp_p
         async with called(setup_of(), tmp_path) as (client, _):
             kept = (await client.post("/v1/classify", json={"items": [{"features": {"age": 5}, "id": "kept"}]})).json()
             for arm in ("young", "old"):
-                await client.post(f"/v1/arms/{arm}", json={"action": "pause"})
+                await client.post(f"/v1/arms/{arm}", json={"paused": True})
             response = await client.post("/v1/classify", json=GOOD)
             check_problem(response, 503)
             assert "paused" in response.json()["detail"]
@@ -224,7 +224,7 @@ def test_with_all_arms_paused_nothing_is_decided_and_everything_else_works(tmp_p
             response = await client.post("/v1/labels", json={"labels": [{"id": "kept", "label": "well"}]})
             assert response.json()["learnt"] == ["kept"]
             assert (await client.get("/health/ready")).status_code == 200
-            await client.post("/v1/arms/old", json={"action": "resume"})
+            await client.post("/v1/arms/old", json={"paused": False})
             assert (await client.post("/v1/classify", json=GOOD)).status_code == 200
 
     run(work())

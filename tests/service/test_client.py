@@ -43,40 +43,40 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_decisions_labels_and_what_the_site_knows_of_them(service: Service) -> None:
     with Client(service[0]) as site:
         assert site.ready()
-        first, second = site.classify([{"age": 30}, {"age": np.float64(70.0)}], ids=["visit/1 ü?#", None])
+        first, second = site.classify_many([{"age": 30}, {"age": np.float64(70.0)}], ids=["visit/1 ü?#", None])
         assert (first.id, first.label, first.answered_by) == ("visit/1 ü?#", "well", None)
         assert second.arm in ("young", "any")
         assert len(second.id) == 32
-        assert site.label(first.id, "well") == "learnt"
-        assert site.label(first.id, "well") == "duplicate"
-        heard = site.label_many([(second.id, "ill", 0.5), ("nobody's", "ill")])
+        assert site.learn(first, "well") == "learnt"
+        assert site.learn(first.id, "well") == "duplicate"
+        heard = site.learn_many([second, "nobody's"], ["ill", "ill"], [0.5, None])
         assert heard == Heard(learnt=[second.id], unknown=["nobody's"])
         story = site.decision(first.id)
         assert (story.label, story.truth, story.labelled, story.context) == ("well", "well", True, [0.3])
-        assert site.classify_one({"age": 99}, first.id) == first  # the same id, the same decision
+        assert site.classify({"age": 99}, first.id) == first  # the same id, the same decision
         for name in (".", "..", "a/../b"):  # which are parts of a path for whoever reads it as one
-            assert site.decision(site.classify_one({"age": 30}, name).id).id == name
+            assert site.decision(site.classify({"age": 30}, name).id).id == name
 
 
 def test_what_the_site_shows_of_itself_and_what_an_operator_changes(service: Service) -> None:
     with Client(service[0]) as site:
-        site.label_many({each.id: "well" for each in site.classify([{"age": age} for age in range(100)])})
+        site.learn_many(site.classify_many([{"age": age} for age in range(100)]), ["well"] * 100)
         summary = site.summary()
         assert (summary.site, summary.mode, summary.ready) == ("north", "apply", True)
         assert [arm.name for arm in site.arms()] == ["young", "any"]
         assert len(site.cells()) == summary.cells
         assert site.change_arm("any", cost=0.25, paused=True).paused
-        assert {each.arm for each in site.classify([{"age": 1}] * 20)} == {"young"}
+        assert {each.arm for each in site.classify_many([{"age": 1}] * 20)} == {"young"}
         assert site.change_arm("any", cost=0.0, paused=False).cost == 0.0
         assert site.set_mode("observe", "any").answered_by == "any"
-        assert site.classify_one({"age": 70}).answered_by == "any"
+        assert site.classify({"age": 70}).answered_by == "any"
         assert site.set_mode("apply").mode == "apply"
         assert site.cells()[0].arms["any"].reward_count >= 0
 
 
 def test_all_pages_are_followed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(service[0]) as site:
-        site.classify([{"age": age} for age in range(100)])
+        site.classify_many([{"age": age} for age in range(100)])
         cells, events = site.cells(), list(site.events())
         assert [event["number"] for event in events] == list(range(site.summary().events))
         assert events[0]["event"] == "Started"
@@ -90,20 +90,20 @@ def test_the_same_with_asyncio(service: Service) -> None:
     async def talk() -> None:
         async with AsyncClient(service[0]) as site:
             assert await site.ready()
-            batches = await asyncio.gather(*(site.classify([{"age": age}] * 3) for age in range(20)))
+            batches = await asyncio.gather(*(site.classify_many([{"age": age}] * 3) for age in range(20)))
             ids = [each.id for batch in batches for each in batch]
             assert len(set(ids)) == 60
-            assert (await site.label_many((each, "well") for each in ids)).learnt == ids
-            one = await site.classify_one({"age": 5}, "mine")
+            assert (await site.learn_many(ids, ("well" for _ in ids))).learnt == ids
+            one = await site.classify({"age": 5}, "mine")
             assert (await site.decision("mine")).arm == one.arm
-            assert await site.label("mine", "well", cost=0.1) == "learnt"
+            assert await site.learn("mine", "well", cost=0.1) == "learnt"
             assert len(await site.arms()) == 2
             assert len(await site.cells()) == (await site.summary()).cells
             assert len([event async for event in site.events(5)]) == (await site.summary()).events - 5
             assert (await site.change_arm("young", paused=False)).name == "young"
             assert (await site.set_mode("apply")).mode == "apply"
             with pytest.raises(ServiceError, match="age"):
-                await site.classify([{"height": 3}])
+                await site.classify_many([{"height": 3}])
 
     asyncio.run(talk())
 
@@ -113,18 +113,18 @@ def test_many_items_go_in_several_requests(service: Service, monkeypatch: pytest
     url, trouble = service
     with Client(url) as site:
         trouble.requests.clear()
-        decisions = site.classify([{"age": n} for n in range(25)], ids=[f"batch {n}" for n in range(25)])
+        decisions = site.classify_many([{"age": n} for n in range(25)], ids=[f"batch {n}" for n in range(25)])
         assert [each.id for each in decisions] == [f"batch {n}" for n in range(25)]
         assert trouble.requests == ["/v1/classify"] * 3
-        assert len(site.label_many({each.id: "well" for each in decisions}).learnt) == 25
+        assert len(site.learn_many(decisions, ["well"] * 25).learnt) == 25
         assert trouble.requests[3:] == ["/v1/labels"] * 3
-        assert site.classify([]) == []
-        assert site.label_many([]) == Heard()
+        assert site.classify_many([]) == []
+        assert site.learn_many([], []) == Heard()
         monkeypatch.setattr(requests, "MOST_BYTES", 200)
-        assert len(site.classify([{"age": n, "text": "x" * 50} for n in range(10)])) == 10
+        assert len(site.classify_many([{"age": n, "text": "x" * 50} for n in range(10)])) == 10
         assert len(trouble.requests) > 6 + 3
         with pytest.raises(ServiceError, match="age") as refused:
-            site.classify([{"age": 1}] * 20 + [{}])
+            site.classify_many([{"age": 1}] * 20 + [{}])
         assert len(refused.value.so_far) == 20
 
 
@@ -138,7 +138,7 @@ def test_what_may_pass_is_tried_again(service: Service, status: int) -> None:
     url, trouble = service
     trouble.answers, before = [(status, {})] * 3, len(trouble.requests)
     with Client(url) as site:
-        assert site.classify_one({"age": 3}).label == "well"
+        assert site.classify({"age": 3}).label == "well"
     assert len(trouble.requests) - before == 4
 
 
@@ -197,11 +197,11 @@ def test_rests_grow_and_an_odd_rest_is_none() -> None:
 def test_a_reply_that_was_lost_is_asked_for_again_and_decided_once(tmp_path: Path) -> None:
     with served(tmp_path) as (upstream, _), Client(upstream) as direct:
         with Lossy(upstream, drops=2) as url, Client(url) as site:
-            decisions = site.classify([{"age": n} for n in range(50)])
+            decisions = site.classify_many([{"age": n} for n in range(50)])
         assert direct.summary().items == 50
-        assert [direct.classify_one({"age": 0}, each.id) for each in decisions] == decisions
+        assert [direct.classify({"age": 0}, each.id) for each in decisions] == decisions
         with Lossy(upstream, drops=2) as url, Client(url) as site:
-            heard = site.label_many((each.id, "well") for each in decisions)
+            heard = site.learn_many(decisions, ["well"] * 50)
         assert heard == Heard(duplicate=[each.id for each in decisions])  # learnt when nobody heard of it
         counts = direct.summary().labels
         assert (counts.learnt, counts.duplicate) == (50, 100)
@@ -210,7 +210,7 @@ def test_a_reply_that_was_lost_is_asked_for_again_and_decided_once(tmp_path: Pat
 def test_lost_replies_with_asyncio_and_many_requests_at_once(tmp_path: Path) -> None:
     async def talk(url: str) -> list[str]:
         async with AsyncClient(url) as site:
-            batches = await asyncio.gather(*(site.classify([{"age": n}] * 2) for n in range(10)))
+            batches = await asyncio.gather(*(site.classify_many([{"age": n}] * 2) for n in range(10)))
             return [each.id for batch in batches for each in batch]
 
     with served(tmp_path) as (upstream, _), Client(upstream) as direct:
@@ -223,7 +223,7 @@ def test_a_reply_that_takes_too_long_is_asked_for_again_while_the_item_is_still_
     setup = a_setup(classifiers={"slow": as_classifier(slow)})
     with served(tmp_path, setup) as (url, trouble), Client(url) as direct:
         with Client(url, timeout_s=0.1, retries=50) as site:
-            decision = site.classify_one({"age": 3})
+            decision = site.classify({"age": 3})
         assert trouble.requests.count("/v1/classify") > 1
         assert direct.summary().items == 1
         assert direct.decision(decision.id).label == "well"
@@ -232,13 +232,13 @@ def test_a_reply_that_takes_too_long_is_asked_for_again_while_the_item_is_still_
 def test_items_that_no_arm_could_label(tmp_path: Path) -> None:
     with served(tmp_path, a_setup(classifiers=BROKEN)) as (url, trouble), Client(url) as site:
         with pytest.raises(SomeUnanswered, match=r"1 of 2 items could not be labelled.*too odd") as some:
-            site.classify([{"age": 1}, {"age": 2, "odd": True}])
+            site.classify_many([{"age": 1}, {"age": 2, "odd": True}])
         assert [each and each.label for each in some.value.decisions] == ["well", None]
         with pytest.raises(NoAnswer, match="too odd") as none:
-            site.classify_one({"age": 2, "odd": True})
+            site.classify({"age": 2, "odd": True})
         assert not isinstance(none.value, SomeUnanswered)
         with pytest.raises(SomeUnanswered, match=r"3 of 3 items"):
-            site.classify([{"age": 2, "odd": True}] * 3)
+            site.classify_many([{"age": 2, "odd": True}] * 3)
         assert len(trouble.requests) == 3  # to ask again would not help these items
 
 
@@ -247,12 +247,12 @@ def test_tokens(tmp_path: Path) -> None:
     tokens = Tokens({known: frozenset(["classify"])})
     with served(tmp_path, tokens=tokens) as (url, _):
         with Client(url, token=known) as site:
-            assert site.classify_one({"age": 3}).label == "well"
+            assert site.classify({"age": 3}).label == "well"
             with pytest.raises(ServiceError, match="lacks the scope read") as refused:
                 site.summary()
             assert refused.value.status == 403
         with Client(url) as site, pytest.raises(ServiceError, match="a bearer token is needed"):
-            site.classify_one({"age": 3})
+            site.classify({"age": 3})
 
 
 def test_a_service_that_is_not_there() -> None:
@@ -262,7 +262,7 @@ def test_a_service_that_is_not_there() -> None:
     with Client(url, retries=1) as site:
         assert not site.ready()
         with pytest.raises(Unreachable, match=f"{url}: the service does not answer: ConnectError") as lost:
-            site.classify([{"age": 1}])
+            site.classify_many([{"age": 1}])
         assert (lost.value.status, lost.value.so_far) == (None, [])
 
 
@@ -295,16 +295,20 @@ def test_options_that_are_not_allowed(options: dict[str, Any], wrong: str) -> No
 def test_what_cannot_be_sent_is_refused_before_it_is_sent() -> None:
     with Client("http://127.0.0.1:1", retries=0) as site:
         with pytest.raises(SettingError, match=r"items.*object"):
-            site.classify([{"age": object()}])
+            site.classify_many([{"age": object()}])
         with pytest.raises(SettingError, match="ids"):
-            site.classify([{"age": 1}], ids=["a", "b"])
+            site.classify_many([{"age": 1}], ids=["a", "b"])
         with pytest.raises(SettingError, match="items"):
-            site.classify({"age": 1})
-        with pytest.raises(SettingError, match="a label"):
-            site.label_many([("a",)])
+            site.classify_many({"age": 1})
+        for truths, costs, wrong in (([], None, "truths"), (["ill"], [0.1, 0.2], "costs")):
+            with pytest.raises(SettingError, match=f"{wrong}.*as many as decisions"):
+                site.learn_many(["a"], truths, costs)
+        for many in ([{"age": 1}, {"age": 2}], ({"age": 1},)):
+            with pytest.raises(SettingError, match="one item; classify_many takes several"):
+                site.classify(many)
         for label, cost in ((float("-inf"), None), (np.float32("inf"), None), ("ill", float("nan"))):
             with pytest.raises(SettingError, match="a label"):
-                site.label("a", label, cost=cost)
+                site.learn("a", label, cost=cost)
         with pytest.raises(SettingError, match="id"):
             site.decision(3)  # type: ignore[arg-type]
 
@@ -316,5 +320,7 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, missing, None)
     for name in [name for name in sys.modules if f"{name}.".startswith("cosend.client.")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(CosendError, match=re.escape(f"needs {missing}: pip install 'cosend[client]'")):
+    with pytest.raises(
+        CosendError, match=re.escape(f"needs {missing}: pip install '.[client]' in a checkout of cosend")
+    ):
         importlib.import_module("cosend.client")

@@ -99,7 +99,7 @@ def put_back(url: str) -> None:
     with httpx.Client(base_url=url, headers=HEADERS) as client:
         for arm in client.get("/v1/arms").json()["arms"]:
             if arm["paused"]:
-                client.post(f"/v1/arms/{arm['name']}", json={"action": "resume"})
+                client.post(f"/v1/arms/{arm['name']}", json={"paused": False})
 
 
 @SCHEMA.parametrize()

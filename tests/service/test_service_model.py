@@ -144,13 +144,13 @@ class Service(RuleBasedStateMachine):
         response = self.post("/v1/classify", body)
         assert response.status_code == 422, response.text
 
-    @rule(arm=ARMS, cost=st.sampled_from([None, 0, 0.25, 1]), action=st.sampled_from([None, "pause", "resume"]))
-    def change_arm(self, arm: str, cost: float | None, action: str | None) -> None:
-        told = self.post(f"/v1/arms/{arm}", {"cost": cost, "action": action}).json()
+    @rule(arm=ARMS, cost=st.sampled_from([None, 0, 0.25, 1]), paused=st.sampled_from([None, True, False]))
+    def change_arm(self, arm: str, cost: float | None, paused: bool | None) -> None:
+        told = self.post(f"/v1/arms/{arm}", {"cost": cost, "paused": paused}).json()
         if cost is not None:
             self.costs[arm] = cost
-        if action is not None:
-            (self.paused.add if action == "pause" else self.paused.discard)(arm)
+        if paused is not None:
+            (self.paused.add if paused else self.paused.discard)(arm)
         assert (told["cost"], told["paused"]) == (self.costs[arm], arm in self.paused)
 
     @rule(arm=st.none() | ARMS)

@@ -185,4 +185,4 @@ def test_a_column_has_one_use(tmp_path: Path) -> None:
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, "parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'cosend[files]'" in str(failure(path))
+    assert "pip install '.[files]' in a checkout of cosend" in str(failure(path))

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from cosend.core.checks import check_count, check_one_of
 from cosend.core.kernel.ledger import Floats, Ints
-from cosend.errors import ContextError, CosendError, SettingError
+from cosend.errors import ContextError, CosendError, SettingError, install
 
 Values = npt.NDArray[Any]  # [item, function]
 
@@ -223,9 +223,7 @@ def _library(module: str, package: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise CosendError(
-            f"this player needs {package}, which is not installed: pip install 'cosend[field]'"
-        ) from error
+        raise CosendError(f"this player needs {package}, which is not installed: {install('field')}") from error
 
 
 def _check(values: Values, contexts: Floats, delays: Ints) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from cosend.classifiers.modules import first_on_the_path
-from cosend.errors import ModelError, in_one_line, listed
+from cosend.errors import ModelError, in_one_line, install, listed
 
 PICKLES: Final = (".joblib", ".pkl", ".pickle")
 MOST_UNPACKED: Final = 2**28  # bytes of a skops file, once it is unpacked, however small it is;
@@ -35,9 +35,7 @@ def needed(model: str, module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ModelError(
-            model, f"it needs {package}, which is not installed", f"pip install 'cosend[{extra}]'"
-        ) from error
+        raise ModelError(model, f"it needs {package}, which is not installed", install(extra)) from error
 
 
 def from_skops(model: str, path: Path, trusted: bool) -> Any:

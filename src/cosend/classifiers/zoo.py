@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.core.checks import check_one_of
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[Any]
@@ -97,7 +97,7 @@ def _sklearn(module: str) -> Any:
     try:
         return import_module(f"sklearn.{module}")
     except ImportError:
-        raise CosendError("models by name need scikit-learn: pip install 'cosend[models]'") from None
+        raise CosendError(f"models by name need scikit-learn: {install('models')}") from None
 
 
 def _standardised(*steps: Any) -> Any:

@@ -15,9 +15,10 @@ from typing import Annotated
 import typer
 
 from cosend.cli.errors import say_errors
-from cosend.cli.extras import NETWORK, SERVER, SERVICE, check_installed, lacking
+from cosend.cli.extras import NETWORK, SERVER, SERVICE, lacking
 from cosend.cli.show import new_console
 from cosend.dashboard import is_installed
+from cosend.errors import CosendError
 
 
 def demo(
@@ -32,7 +33,7 @@ def demo(
     how many of the last were wrong, and how many it sent to whom. Keys kill a site, start it again, and let the traffic
     drift: see what the others do. Nothing is kept.
 
-    Needs the extras client, local, models, network and service; the dashboard needs dashboard.
+    Needs the extra demo.
     """
     console = new_console()
     with say_errors():
@@ -58,7 +59,7 @@ def check_all_installed() -> None:
     """Raise unless all that the sites need is installed; the dashboard is named too then, as it is wanted here."""
     needed = [*SERVICE, *NETWORK, "httpx", "sklearn", SERVER]
     if lacking(needed):
-        check_installed(*needed, "nicegui")
+        raise CosendError(lacking([*needed, "nicegui"], "demo"))
 
 
 def open_page(url: str) -> None:

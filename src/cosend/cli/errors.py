@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
-from cosend.errors import CosendError, cut
+from cosend.errors import CosendError, cut, install
 from cosend.reports.text import counted
 
 STOPPED = 130  # the exit code of whatever Ctrl-C has stopped, as shells have it
@@ -44,4 +44,4 @@ def extra(name: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise CosendError(f"this needs {error.name or error}: pip install 'cosend[{name}]'") from error
+        raise CosendError(f"this needs {error.name or error}: {install(name)}") from error

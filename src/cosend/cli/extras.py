@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Final
 
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 from cosend.local.broker import has_server
 
 SERVER: Final = "nats-server"  # a program, not a module
@@ -24,11 +24,14 @@ EXTRAS: Final = dict.fromkeys(SERVICE, "service") | {
 }
 
 
-def lacking(needed: Iterable[str]) -> str:
-    """Return what is not installed and how to get it, in words; empty if all of it is there."""
+def lacking(needed: Iterable[str], extra: str = "") -> str:
+    """Return what is not installed and how to get it, in words; empty if all of it is there.
+
+    extra  what brings all of it; unless given, those of what is missing are named
+    """
     missing = [name for name in dict.fromkeys(needed) if not _is_there(name)]
-    extras = ",".join(sorted({EXTRAS[name] for name in missing}))
-    return f"this needs {', '.join(missing)}: pip install 'cosend[{extras}]'" if missing else ""
+    extras = extra or ",".join(sorted({EXTRAS[name] for name in missing}))
+    return f"this needs {', '.join(missing)}: {install(extras)}" if missing else ""
 
 
 def check_installed(*needed: str) -> None:

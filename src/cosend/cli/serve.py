@@ -12,6 +12,7 @@ import typer
 from cosend.cli.errors import extra, say_errors
 from cosend.cli.show import new_console, printable
 from cosend.dashboard import is_installed
+from cosend.errors import install
 from cosend.reports.text import counted
 
 NetworkFile = Annotated[Path, typer.Argument(help="The network file.")]
@@ -96,7 +97,7 @@ def serve(
         node = Node(setup, folder, durable=durable, link=found.link, workers=found.workers)
         pages = None
         if dashboard and not is_installed():
-            console.print("no dashboard: pip install 'cosend[dashboard]'")
+            console.print(f"no dashboard: {install('dashboard')}")
         elif dashboard:
             from cosend.dashboard.mount import Pages
 

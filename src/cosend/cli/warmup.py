@@ -13,6 +13,7 @@ from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import ZoomingKLUCB
+from cosend.errors import install
 from cosend.experiments.scenario import live, run
 from cosend.experiments.scenario.world import build
 from cosend.site.context import Context
@@ -29,7 +30,7 @@ def warmup() -> None:
     with say_errors(), saying_when_compiling(console):
         a_site()
         if find_spec("sklearn") is None:
-            console.print("runs are left out: their models need pip install 'cosend[models]'")
+            console.print(f"runs are left out: their models need {install('models')}")
         else:
             a_run()
     where = CACHE_FOLDER or "Numba's folder of this user"

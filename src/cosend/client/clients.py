@@ -6,24 +6,23 @@ import asyncio
 import ssl
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Final, Literal, Self, TypeVar
 
 from cosend.client.replies import Arm, Cell, Decision, Fate, Heard, Story, Summary
 from cosend.client.requests import Requests
 from cosend.client.retries import Call, Lost, Outcome, Reply, Retries, Steps
 from cosend.core.checks import check_number, check_whole
-from cosend.errors import CosendError, SettingError, in_one_line
+from cosend.errors import CosendError, SettingError, in_one_line, install
 
 try:
     import httpx
 except ImportError as error:
-    raise CosendError("the client of a service needs httpx: pip install 'cosend[client]'") from error
+    raise CosendError(f"the client of a service needs httpx: {install('client')}") from error
 
 LONGEST_S: Final = 86_400.0
 HOPELESS: Final = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)  # these fail however often they are tried
 Mode = Literal["apply", "observe"]
-Labels = Mapping[str, Any] | Iterable[Sequence[Any]]
 T = TypeVar("T")
 
 
@@ -84,30 +83,44 @@ class Client(_Common):
         """Close the connections."""
         self._http.close()
 
-    def classify(self, items: Iterable[Any], ids: Iterable[str | None] | None = None) -> list[Decision]:
-        """Have items labelled, dicts of their features, which travel as JSON; an item without an id gets one here.
+    def classify(self, item: Any, id: str | None = None) -> Decision:
+        """Have one item labelled, a dict of its features, which travels as JSON; without an id it gets one here.
+
+        Raises NoAnswer if no arm could label it.
+        """
+        return self._run(self._requests.classify(item, id))
+
+    def classify_many(self, items: Iterable[Any], ids: Iterable[str | None] | None = None) -> list[Decision]:
+        """Have many items labelled, as `classify` does with one.
 
         Raises SomeUnanswered if no arm could label some of them, which has the decisions of the others. Any number of
         items is possible, in requests of at most 10,000. If a later one of these is refused, `so_far` of the error has
         the decisions of those before it.
         """
-        return self._run(self._requests.classify(items, ids))
+        return self._run(self._requests.classify_many(items, ids))
 
-    def classify_one(self, item: Any, id: str | None = None) -> Decision:
-        """Have one item labelled; raises NoAnswer if no arm could."""
-        return self._run(self._requests.classify_one(item, id))
+    def learn(self, decision: Decision | str, truth: Any, cost: float | None = None) -> Fate:
+        """Pass the true label of a decision on, and return what became of it: in any order, repeated, and late.
 
-    def label_many(self, labels: Labels, *, wait_for_peers: bool = False) -> Heard:
-        """Pass true labels on: by id, or as tuples (id, label) or (id, label, cost). In any order, again, and late.
+        decision  itself or its id
+        cost      what the decision really cost, if that was not known before
+        """
+        return self._run(self._requests.learn(decision, truth, cost))
+
+    def learn_many(
+        self,
+        decisions: Iterable[Decision | str],
+        truths: Iterable[Any],
+        costs: Iterable[float | None] | None = None,
+        *,
+        wait_for_peers: bool = False,
+    ) -> Heard:
+        """Pass many true labels on, as `learn` does with one.
 
         A label that was sent again because the first reply was lost is a duplicate then: the site has learnt it, once.
         With `wait_for_peers`, the site answers when its peers have learnt them too.
         """
-        return self._run(self._requests.label_many(labels, wait_for_peers=wait_for_peers))
-
-    def label(self, id: str, label: Any, *, cost: float | None = None) -> Fate:
-        """Pass a true label on and return what became of it, as `label_many` does."""
-        return self._run(self._requests.label(id, label, cost))
+        return self._run(self._requests.learn_many(decisions, truths, costs, wait_for_peers=wait_for_peers))
 
     def decision(self, id: str) -> Story:
         """Return a decision, what became of it, and what its cell knows now."""
@@ -182,21 +195,28 @@ class AsyncClient(_Common):
         """Close the connections."""
         await self._http.aclose()
 
-    async def classify(self, items: Iterable[Any], ids: Iterable[str | None] | None = None) -> list[Decision]:
+    async def classify(self, item: Any, id: str | None = None) -> Decision:
         """See `Client.classify`."""
-        return await self._run(self._requests.classify(items, ids))
+        return await self._run(self._requests.classify(item, id))
 
-    async def classify_one(self, item: Any, id: str | None = None) -> Decision:
-        """See `Client.classify_one`."""
-        return await self._run(self._requests.classify_one(item, id))
+    async def classify_many(self, items: Iterable[Any], ids: Iterable[str | None] | None = None) -> list[Decision]:
+        """See `Client.classify_many`."""
+        return await self._run(self._requests.classify_many(items, ids))
 
-    async def label_many(self, labels: Labels, *, wait_for_peers: bool = False) -> Heard:
-        """See `Client.label_many`."""
-        return await self._run(self._requests.label_many(labels, wait_for_peers=wait_for_peers))
+    async def learn(self, decision: Decision | str, truth: Any, cost: float | None = None) -> Fate:
+        """See `Client.learn`."""
+        return await self._run(self._requests.learn(decision, truth, cost))
 
-    async def label(self, id: str, label: Any, *, cost: float | None = None) -> Fate:
-        """See `Client.label`."""
-        return await self._run(self._requests.label(id, label, cost))
+    async def learn_many(
+        self,
+        decisions: Iterable[Decision | str],
+        truths: Iterable[Any],
+        costs: Iterable[float | None] | None = None,
+        *,
+        wait_for_peers: bool = False,
+    ) -> Heard:
+        """See `Client.learn_many`."""
+        return await self._run(self._requests.learn_many(decisions, truths, costs, wait_for_peers=wait_for_peers))
 
     async def decision(self, id: str) -> Story:
         """See `Client.decision`."""

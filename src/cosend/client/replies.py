@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 
 try:
     import msgspec
 except ImportError as error:
-    raise CosendError("the client of a service needs msgspec: pip install 'cosend[client]'") from error
+    raise CosendError(f"the client of a service needs msgspec: {install('client')}") from error
 
 Fate = Literal["learnt", "duplicate", "unknown", "expired", "missing"]
 
@@ -147,6 +147,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     answered_by: str | None
     policy: dict[str, Any]
     context: list[str]
+    took_over: list[str] = []  # at the start: what is not as it was, or not as the file says
     up_s: float
     items: int
     in_flight: int

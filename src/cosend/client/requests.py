@@ -42,7 +42,7 @@ class Requests:
     def __init__(self, url: str, retries: Retries) -> None:
         self.url, self.retries = url, retries
 
-    def classify(self, items: Iterable[Any], ids: Iterable[str | None] | None) -> Steps[list[replies.Decision]]:
+    def classify_many(self, items: Iterable[Any], ids: Iterable[str | None] | None) -> Steps[list[replies.Decision]]:
         """Have items labelled, in as many requests as they need."""
         given = as_list("items", items, "a list of items, which are dicts of their features")
         rows = [{"id": name, "features": item} for name, item in zip(_ids(ids, len(given)), given, strict=True)]
@@ -60,10 +60,12 @@ class Requests:
         places = [None if isinstance(each, NoAnswer) else each for each in told]
         raise SomeUnanswered(self.url, places, errors)
 
-    def classify_one(self, item: Any, name: str | None) -> Steps[replies.Decision]:
+    def classify(self, item: Any, name: str | None) -> Steps[replies.Decision]:
         """Have one item labelled."""
+        if isinstance(item, list) or type(item) is tuple:
+            raise SettingError("item", f"{len(item)} of them", "one item; classify_many takes several")
         try:
-            (decision,) = yield from self.classify([item], [name])
+            (decision,) = yield from self.classify_many([item], [name])
         except SomeUnanswered as error:
             raise error.errors[0] from None
         return decision
@@ -88,11 +90,23 @@ class Requests:
         del facts["error"]
         return replies.Decision(**facts)
 
-    def label_many(
-        self, labels: Mapping[str, Any] | Iterable[Sequence[Any]], *, wait_for_peers: bool = False
+    def learn_many(
+        self,
+        decisions: Iterable[replies.Decision | str],
+        truths: Iterable[Any],
+        costs: Iterable[float | None] | None,
+        *,
+        wait_for_peers: bool = False,
     ) -> Steps[replies.Heard]:
-        """Pass labels on, in as many requests as they need."""
-        rows = [_truth(each)._asdict() for each in (labels.items() if isinstance(labels, Mapping) else labels)]
+        """Pass true labels on, in as many requests as they need."""
+        given = as_list("decisions", decisions, "a list of decisions or of their ids")
+        ids = [each.id if isinstance(each, replies.Decision) else each for each in given]
+        labels = as_list("truths", truths, "a list of labels")
+        paid = [None] * len(ids) if costs is None else as_list("costs", costs, "a list of costs, or None")
+        for what, values in (("truths", labels), ("costs", paid)):
+            if len(values) != len(ids):
+                raise SettingError(what, f"{len(values)} of them", f"as many as decisions ({len(ids)})")
+        rows = [_truth(each)._asdict() for each in zip(ids, labels, paid, strict=True)]
         heard = replies.Heard()
         try:
             for body, _ in _bodies("labels", rows, {"wait_for_peers": True} if wait_for_peers else {}):
@@ -102,9 +116,9 @@ class Requests:
             raise
         return heard
 
-    def label(self, name: str, label: Any, cost: float | None) -> Steps[replies.Fate]:
-        """Pass one label on."""
-        heard = yield from self.label_many([(name, label, cost)])
+    def learn(self, decision: replies.Decision | str, truth: Any, cost: float | None) -> Steps[replies.Fate]:
+        """Pass one true label on."""
+        heard = yield from self.learn_many([decision], [truth], [cost])
         return heard.fate()
 
     def decision(self, name: str) -> Steps[replies.Story]:
@@ -142,8 +156,7 @@ class Requests:
 
     def change_arm(self, name: str, cost: float | None, paused: bool | None) -> Steps[replies.Arm]:
         """Change an arm."""
-        action = None if paused is None else "pause" if paused else "resume"
-        body = _encoded("the change of an arm", {"cost": cost, "action": action})
+        body = _encoded("the change of an arm", {"cost": cost, "paused": paused})
         return (yield from self._ask(Call("POST", f"/v1/arms/{_quoted('name', name)}", body), replies.Arm))
 
     def set_mode(self, mode: Literal["apply", "observe"], classifier: str) -> Steps[replies.Summary]:
@@ -196,8 +209,6 @@ def _ids(ids: Iterable[str | None] | None, count: int) -> list[str]:
 
 
 def _truth(label: Sequence[Any]) -> Truth:
-    if not isinstance(label, tuple | list) or not 2 <= len(label) <= 3:
-        raise SettingError("a label", label, "(id, label) or (id, label, cost)")
     name, truth, *cost = label
     truth = None if is_missing(truth) else truth
     if any(isinstance(each, float | np.floating) and not np.isfinite(each) for each in (name, truth, *cost)):

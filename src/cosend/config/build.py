@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from cosend.classifiers.vote import Vote
 from cosend.classifiers.zoo import Matrix, train
 from cosend.config.contexts import AxisSetting
 from cosend.config.fitting import busiest, labels_of, mistakes_about, training_rows
+from cosend.config.hashes import hash_of
 from cosend.config.policies import wants_horizon
 from cosend.config.scenario import NO_STREAM, Scenario
 from cosend.config.sites import ClassifierSetting, SiteSetting
@@ -150,6 +151,14 @@ class Built:
         """Return what using each classifier of a site costs."""
         return {each.name: each.cost for each in self._setting(site).classifiers}
 
+    def hashes(self, site: str) -> dict[str, str]:
+        """Return by classifier of a site the hash of what its model is made of, where that can be known."""
+        found = {
+            each.name: hash_of(each, self.folder, self.scenario.hidden(), self._trained_on(self._setting(site), each))
+            for each in self._setting(site).classifiers
+        }
+        return {name: known for name, known in found.items() if known is not None}
+
     def limits(self, site: str) -> dict[str, float]:
         """Return how many seconds each classifier of a site may take for a call of a service."""
         return {each.name: each.limit_s for each in self._setting(site).classifiers}
@@ -225,20 +234,30 @@ class Built:
         """Return a model of the zoo, trained as the file says; "always" needs no training."""
         if not setting.is_trained:
             return Coded(train(setting.model, np.empty((0, 0)), np.empty(0), label=setting.label), [], {})
-        table, stream = self.table, self.scenario.stream
-        if table is None or stream is None:
+        table = self.table
+        if table is None or self.scenario.stream is None:
             raise ModelError(setting.model, "it is trained on rows of the stream, and there is none", NO_STREAM)
+        items, labels, seed = self._trained_on(site, setting)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # models refuse what comes of it
+                model = train(setting.model, items, labels, seed=int(seed[0]))
+        except (ValueError, ArithmeticError) as error:  # what models raise for numbers that they cannot work with
+            raise ClassifierError(f"{setting.name!r} cannot be trained ({error})") from error
+        return Coded(model, self._features(setting, table), table.vocabulary)
+
+    def _features(self, setting: ClassifierSetting, table: Table) -> list[str]:
         hidden = self.scenario.hidden()
-        features = setting.features or [name for name in table.features if name not in hidden]
+        return setting.features or [name for name in table.features if name not in hidden]
+
+    def _trained_on(self, site: SiteSetting, setting: ClassifierSetting) -> list[Any]:
+        """Return the items and labels that a model of the zoo is trained on, and its seed; nothing for others."""
+        table, stream = self.table, self.scenario.stream
+        if not setting.is_trained or table is None or stream is None:
+            return []
         rows = training_rows(setting, site, table, stream.training)
         number = [each.name for _, _, each in self.scenario.classifiers()].index(setting.name)
         seed = (self.scenario.seed + number) % SEEDS_OF_MODELS
-        try:
-            with np.errstate(over="ignore", invalid="ignore"):  # models refuse what comes of it
-                model = train(setting.model, self.rows_for(features)[rows], table.labels[rows], seed=seed)
-        except (ValueError, ArithmeticError) as error:  # what models raise for numbers that they cannot work with
-            raise ClassifierError(f"{setting.name!r} cannot be trained ({error})") from error
-        return Coded(model, features, table.vocabulary)
+        return [self.rows_for(self._features(setting, table))[rows], table.labels[rows], np.array([seed])]
 
     def rows_for(self, features: list[str]) -> Matrix:
         """Return these features of all rows of the stream as numbers, as models of the zoo see them."""

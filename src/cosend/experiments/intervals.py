@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 
 CONFIDENCE: Final = 0.95
 
@@ -21,6 +21,6 @@ def half_interval(values: Sequence[float]) -> float | None:
     try:
         special = import_module("scipy.special")
     except ImportError as error:
-        raise CosendError("confidence intervals need SciPy: pip install 'cosend[reports]'") from error
+        raise CosendError(f"confidence intervals need SciPy: {install('reports')}") from error
     student = float(special.stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
     return student * float(np.std(values, ddof=1)) / math.sqrt(len(values))

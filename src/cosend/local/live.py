@@ -42,7 +42,7 @@ class ServedSite:
 
     def classify(self, item: Any) -> Decision:
         """Label an item."""
-        told = self.client.classify_one(item)
+        told = self.client.classify(item)
         propensity = float("nan") if told.propensity is None else told.propensity
         self._names.append(told.id)
         return Decision(len(self._names), told.label, told.arm, Phase[told.phase.upper()], told.cell, (), propensity)
@@ -53,7 +53,7 @@ class ServedSite:
 
     def learn(self, decision: int, truth: Any) -> None:
         """Learn the true label of an item, and let the peers learn it."""
-        self.client.label_many({self._names[decision - 1]: truth}, wait_for_peers=True)
+        self.client.learn_many([self._names[decision - 1]], [truth], wait_for_peers=True)
 
 
 class Served:

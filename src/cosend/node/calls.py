@@ -30,7 +30,6 @@ ASK_SHARE: Final = 0.25  # of the deadline, for a question how much labelled dat
 FRESH_S: Final = 1.0  # how long a report that rode along with a reply is worth something
 MOST_REPORTS: Final = 100_000
 UNFIT: Final = ("too large", "unfit")  # why items cannot be sent: fewer of them may go, and it is no fault of the peer
-NO_TIME: Final = "no time is left to ask it"
 Told = Mapping[str, LabelledData]
 Then = Callable[[int, int, Answers], None]
 Group = tuple[Flights, int, Then]  # flights that go together, the place of the first among those chosen together
@@ -178,7 +177,7 @@ class Calls:
         for (flight, before), report in zip(parked, reports, strict=True):
             known = {**before, peer: report}
             in_time = flight.request.asking_since > since
-            told.append((flight if in_time else flight.without(others, known, NO_TIME), known))
+            told.append((flight if in_time else flight.without(others, known), known))
         return told
 
     def forget(self, peer: str) -> None:

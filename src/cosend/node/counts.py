@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from operator import ne
@@ -16,6 +16,16 @@ from cosend.node.history import History
 
 LOG: Final = logging.getLogger("cosend.node")
 RECENT: Final = 0.001  # weight of the newest label in the running error and reward
+
+
+@dataclass(slots=True)
+class Scores:
+    """Of decisions of one arm whose label has come: how many, how many were right, what they gained and cost."""
+
+    labels: int = 0
+    right: int = 0
+    gain: float = 0.0
+    cost: float = 0.0
 
 
 @dataclass
@@ -29,6 +39,7 @@ class Counts:
     )  # by arm, and error, label, time, network, item or lesson
     openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
     labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired, missing
+    scores: defaultdict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))  # by arm
     served: Counter[str] = field(default_factory=Counter)  # items that were answered, by the peer that asked
     taught: Counter[str] = field(default_factory=Counter)  # labels of these that have come
     unanswered: int = 0
@@ -75,6 +86,19 @@ class Counts:
         self.error = _moved(self.error, 1.0 - gain, weight)
         self.reward = _moved(self.reward, gain - cost, weight)
         self.history.learnt(gains, costs, local)
+
+    def scored(
+        self, arms: Iterable[str], right: Iterable[bool], gains: Iterable[float], costs: Iterable[float]
+    ) -> None:
+        """Count by arm which decisions were right, and what they gained and cost; no answer does not count."""
+        for arm, is_right, gain, cost in zip(arms, right, gains, costs, strict=True):
+            if gain != gain:
+                continue
+            scores = self.scores[arm]
+            scores.labels += 1
+            scores.right += is_right
+            scores.gain += gain
+            scores.cost += cost
 
 
 def _moved(mean: float | None, value: float, weight: float) -> float:

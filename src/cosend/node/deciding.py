@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
@@ -24,10 +24,10 @@ from cosend.core.learner.learner import NOBODY
 from cosend.core.learner.values import AskPeer
 from cosend.errors import CosendError, Unavailable, in_one_line
 from cosend.node.arrivals import Arrivals, Part
-from cosend.node.calls import NO_TIME, Told, why
+from cosend.node.calls import Told, why
 from cosend.node.commits import Commits
 from cosend.node.counts import Counts
-from cosend.node.flight import Flight, Flights, Request
+from cosend.node.flight import NO_TIME, Flight, Flights, Request
 from cosend.node.labels import are_labels, kind_of, replies_of
 from cosend.node.peers import Peers
 from cosend.node.requests import Requests
@@ -113,11 +113,11 @@ class Deciding:
             self._wake(turns=TURNS)
         uses: Uses = {}
         for flight, reports in told:
-            self._choose_again([flight], frozenset(flight.reasons), silent_among(flight.reasons), uses, reports)
+            self._choose_again([flight], uses, reports)
         if new.items:
             self._choose_new(new, uses)
-        for (failed, silent), flights in _by_failures(again).items():
-            self._choose_again(flights, failed, silent, uses)
+        for flights in _by_failures(again):
+            self._choose_again(flights, uses)
         for arm, used in uses.items():
             self._use(arm, used)
         asks, self._asks = self._asks, {}
@@ -140,30 +140,25 @@ class Deciding:
         for start, points in self.rules.placed(columns, len(items)):
             part = slice(start, start + len(points))
             flown = owners[part], places[part], items[part], [NO_REASONS] * len(points)
-            self._choose(points, flown, NONE, NONE, (), uses)
+            self._choose(points, flown, self._without(NONE, 0), NONE, (), uses)
         for request, count in Counter(owners).items():
             if request.observer is not None:
                 first = places[owners.index(request)]
                 some = request.items[first : first + count]
                 self.beside.label(request.observer, [0] * count, some, partial(self._observed, request, first))
 
-    def _choose_again(
-        self,
-        flights: list[Flight],
-        failed: frozenset[str],
-        silent: frozenset[str],
-        uses: Uses,
-        told: Told = NOBODY,
-    ) -> None:
+    def _choose_again(self, flights: list[Flight], uses: Uses, told: Told = NOBODY) -> None:
+        """Choose for items that were tried before, with the same arms."""
+        without, silent = self._without(frozenset(flights[0].reasons), flights[0].tries), flights[0].silent
         points = np.array([self.rules.understand(flight.context, Codes.find) for flight in flights])
         owners, places, items, *_, arrivals, _, reasons = zip(*flights, strict=True)
-        self._choose(points, (owners, places, items, reasons), failed, silent, arrivals, uses, told)
+        self._choose(points, (owners, places, items, reasons), without, silent, arrivals, uses, told)
 
     def _choose(
         self,
         points: Floats,
         flown: Flown,
-        failed: frozenset[str],
+        without: frozenset[str] | None,
         silent: frozenset[str],
         again: Sequence[int],
         uses: Uses,
@@ -171,10 +166,9 @@ class Deciding:
     ) -> None:
         """Choose for items: the columns of `flown` are their requests, places, items, and why arms failed for them.
 
-        One for which a peer must be asked first waits for that; the others do not wait for it. `silent` are those of
-        the arms that failed which had no answer.
+        They are given up if no arm is left for them (`without` is None), unless some of those that were tried had no
+        answer (`silent`). One for which a peer must be asked first waits for that; the others do not wait for it.
         """
-        without = self._without(failed, silent)
         if without is None:
             blank = silent & self.workers.keys() - self.rules.learner.arms.paused
             if blank:
@@ -217,16 +211,14 @@ class Deciding:
                 self.requests.chosen(arm, self.rules.learner.arms.cost(arm), used)
             uses[arm] = uses[arm].with_others(used) if arm in uses else used
 
-    def _without(self, failed: frozenset[str], silent: frozenset[str]) -> frozenset[str] | None:
-        """Return the arms that may not be chosen after some have failed; None if the item is given up.
+    def _without(self, failed: frozenset[str], tries: int) -> frozenset[str] | None:
+        """Return the arms that may not be chosen for items that were tried so often; None if they are given up.
 
-        All peers are one try, and at the last try they are not asked any more. An arm that has no answer is no try.
+        As for a `Site`: there are `retries` further tries, the last of them among local classifiers.
         """
-        peers = self.rules.learner.arms.peers.keys()
-        tried = len(failed - peers - silent) + bool((failed - silent) & peers)
-        if tried > self.setup.retries:
+        if tries > self.setup.retries:
             return None
-        return self.left_out(failed, local_only=0 < tried == self.setup.retries)
+        return self.left_out(failed, local_only=0 < tries == self.setup.retries)
 
     def left_out(self, failed: frozenset[str], *, local_only: bool = False) -> frozenset[str] | None:
         """Return the arms that may not be chosen; one that rests is tried all the same if nothing else is left."""
@@ -266,9 +258,8 @@ class Deciding:
         self._asks.setdefault(ask.peer, []).append((flight, told))
 
     async def _ask(self, peer: str, parked: list[tuple[Flight, Told]]) -> None:
-        others = self.rules.learner.arms.peers if self.setup.retries else ()  # else there is no second choice
         try:
-            told = await self.peers.calls.ask(peer, parked, others)
+            told = await self.peers.calls.ask(peer, parked, self.rules.learner.arms.peers)
         except CosendError as error:
             if not self._closed:
                 self._failed(peer, [(flight, str(error)) for flight, _ in parked], why(error), worked=False)
@@ -435,14 +426,9 @@ def copies(items: Sequence[Any]) -> list[Any]:
     return [*map(dict.copy if set(map(type, items)) == {dict} else copy, items)]
 
 
-def silent_among(reasons: Mapping[str, str]) -> frozenset[str]:
-    """Return the arms that had no answer."""
-    return frozenset(arm for arm, why_not in reasons.items() if why_not == SILENT)
-
-
-def _by_failures(flights: Iterable[Flight]) -> dict[tuple[frozenset[str], frozenset[str]], list[Flight]]:
-    """Return the flights together that may be chosen for together: the same arms have failed, and had no answer."""
-    groups: dict[tuple[frozenset[str], frozenset[str]], list[Flight]] = {}
+def _by_failures(flights: Iterable[Flight]) -> Iterable[list[Flight]]:
+    """Return the flights together that may be chosen for together: the same arms failed or had no answer."""
+    groups: dict[tuple[frozenset[str], int, frozenset[str]], list[Flight]] = {}
     for flight in flights:
-        groups.setdefault((frozenset(flight.reasons), silent_among(flight.reasons)), []).append(flight)
-    return groups
+        groups.setdefault((frozenset(flight.reasons), flight.tries, flight.silent), []).append(flight)
+    return groups.values()

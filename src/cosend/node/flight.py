@@ -11,7 +11,9 @@ import msgspec
 
 from cosend.core.learner.learner import PHASES
 from cosend.errors import NoAnswer
+from cosend.site.messages import SILENT
 
+NO_TIME: Final = "no time is left to ask it"
 PHASE_NAMES: Final = {kind: phase.name.lower() for kind, phase in PHASES.items()}
 
 
@@ -81,11 +83,21 @@ class Flight(NamedTuple):
     propensity: float
     arrival: int  # what `choose` takes as `again` if the arm fails
     context: tuple[Any, ...]
-    reasons: dict[str, str]  # by arm that has failed for it: why
+    reasons: dict[str, str]  # by arm that must not be chosen: why it failed, or that no time is left to ask it
 
-    def without(self, arms: Iterable[str], but: Container[str], reason: str) -> Flight:
-        """Return the same with arms that are not to be tried, but for some."""
-        out = {arm: reason for arm in arms if arm not in but}
+    @property
+    def tries(self) -> int:
+        """How many arms were tried for it, and failed; one that had no answer has not."""
+        return sum(reason not in (NO_TIME, SILENT) for reason in self.reasons.values())
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """The arms that had no answer for it."""
+        return frozenset(arm for arm, reason in self.reasons.items() if reason == SILENT)
+
+    def without(self, arms: Iterable[str], but: Container[str]) -> Flight:
+        """Return the same with arms that are not to be tried because no time is left, but for some."""
+        out = {arm: NO_TIME for arm in arms if arm not in but}
         return self._replace(reasons={**out, **self.reasons})
 
 

@@ -49,6 +49,7 @@ class Inspection:
             "policy": learner.policy.facts(),
             "context": [axis.description for axis in node.setup.axes],
             "trusted": self._trusted(),
+            "took_over": node.took_over,
             "up_s": time.time() - node.started_at,
             "items": learner.arrivals,
             "in_flight": node.deciding.requests.in_flight,

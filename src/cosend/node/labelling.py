@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
+from operator import eq
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -208,9 +209,12 @@ class Labelling:
 
     def _settle(self, ids: list[int], truths: list[Any], costs: list[float | None]) -> None:
         gains, others = self._gains(ids, truths)
+        answers = self.rules.labels_of(ids)
         settled = self.rules.settle(ids, truths, gains, None if costs.count(None) == len(costs) else costs, others)
         used = [arm for arm, _, _ in settled.found]
-        self.deciding.counts.learnt(gains, self._paid(used, costs), self._local(used, gains, others))
+        paid, names = self._paid(used, costs), self.rules.learner.arms.names
+        self.deciding.counts.learnt(gains, paid, self._local(used, gains, others))
+        self.deciding.counts.scored(map(names.__getitem__, used), map(eq, answers, truths), gains, paid)
         event = self.deciding.commits.position - 1  # that of `settle`
         self.deciding.commits.also(LABEL, [(number, event) for number in ids])
         self.deciding.post(settled.forwards)

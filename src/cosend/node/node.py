@@ -37,7 +37,8 @@ from cosend.node.outbox import Outbox, Posting
 from cosend.node.peers import Peers
 from cosend.node.pulse import Pulse
 from cosend.node.setup import LIMIT_S, THREADS, Setup
-from cosend.node.store import COSTS, Recovered, Store, pickled
+from cosend.node.store import COSTS, HASHES, Recovered, Store, pickled
+from cosend.node.takeover import LastRun, taken_over
 from cosend.node.traffic import traffic_of, written
 from cosend.node.watchdog import STUCK_S, LoopWatch, Standstill
 from cosend.node.workers import Worker
@@ -84,6 +85,7 @@ class Node:
         self._rebuilding = self._stopping = self._hurried = False
         self._loop_watch: LoopWatch | None = None
         self._decisions, self._writes = Standstill(), Standstill()
+        self.took_over: list[str] = []  # at the start: what is not as it was, or not as the file says
 
     # Starting and stopping
 
@@ -101,6 +103,8 @@ class Node:
         gc.collect()
         gc.freeze()  # what is here stays: a collection need not look at it again
         self._go_on()
+        for each in self.took_over:
+            LOG.warning(each)
         LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
         self._loop_watch = LoopWatch()
         self._do(self._every(TICK_S, self._give_up_late))
@@ -134,7 +138,8 @@ class Node:
         rules = recovered.rules
         self.breakers.forget_tries()
         self.commits = Commits(self.store.log, self._broken)
-        if self.commits.position:
+        is_new = not self.commits.position
+        if not is_new:
             rules.journal = self.commits.event
         else:
             rules = self.setup.new_rules(self.commits.event)
@@ -157,7 +162,10 @@ class Node:
         self.naming = Naming(self.setup, self.deciding, self.store)
         self.deciding.requests.is_taken = self.naming.is_taken
         self._snapshots = [0, recovered.covered]
-        self._tidy_up_after_the_last_run()
+        last = self.store.last_run(recovered)
+        self._tidy_up_after(last)
+        if not is_new and not self._rebuilding:
+            self.took_over = [*taken_over(last, self.setup, rules.learner.arms, self.observer)]
 
     def _worker(self, arm: str, model: Any) -> Worker:
         limit_s = self.setup.limits_s.get(arm, LIMIT_S)
@@ -165,7 +173,7 @@ class Node:
             return Elsewhere(arm, model, limit_s, self.crew)
         return Worker(arm, model, limit_s, 1 if model.learns else self.setup.threads.get(arm, THREADS), self.lane)
 
-    def _tidy_up_after_the_last_run(self) -> None:
+    def _tidy_up_after(self, last: LastRun) -> None:
         """Take back what nobody was told of, and follow the file where it has changed since the last start."""
         rules, setup = self.rules, self.setup
         own = rules.learner.arms.own
@@ -178,12 +186,14 @@ class Node:
             rules.remove(arm)
         self.peers.follow_file()
         costs = {arm: setup.cost(arm) for arm in (*setup.classifiers, *setup.peers)}
-        before = self.store.costs_of_the_file()
+        before = last.costs_of_the_file
         for arm, cost in costs.items():
             if arm in before and before[arm] != cost:
                 rules.set_cost(arm, cost)
         if costs != before:
             self.commits.also(SET, [(COSTS, msgspec.msgpack.encode(costs))])
+        if setup.hashes != last.hashes:
+            self.commits.also(SET, [(HASHES, msgspec.msgpack.encode(setup.hashes))])
         self.deciding.post(rules.withdraw([ticket for ticket, entry in rules.open().items() if not entry.answered]))
         if self.deciding.observer not in setup.classifiers and self.deciding.observer is not None:
             self._set_mode("apply", "")

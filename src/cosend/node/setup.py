@@ -35,6 +35,7 @@ MANY: Final = 100  # items: more than what waits has room for at first
 class Setup:
     """A site: what `Site` takes, and what only matters when it runs.
 
+    hashes        by classifier: of what its model is made of, where that is known; it tells another one of that name
     limits_s      by classifier: how long a call of it may take; 1 s unless given
     threads       by classifier: in how many threads it runs at once; 4 unless given, always 1 if it learns
     learns_from   "all": a classifier that learns does so from every label of the site; "used": of what it answered
@@ -61,6 +62,7 @@ class Setup:
     strict_labels: bool = False
     learns_from: LearnsFrom = "all"
     score_local: ScoreLocal | None = None
+    hashes: Mapping[str, str] = field(default_factory=dict)
     limits_s: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
     keep_s: float = 7 * DAY_S

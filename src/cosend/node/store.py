@@ -30,6 +30,7 @@ from cosend.core.learner.state import State
 from cosend.errors import StateError, in_one_line
 from cosend.node.lessons import taught
 from cosend.node.setup import Setup
+from cosend.node.takeover import LastRun
 from cosend.site.events import Event, ModeChanged, Started
 from cosend.site.fold import fold
 from cosend.site.lessons import LearnsFrom, taught_by
@@ -47,6 +48,7 @@ LOG: Final = logging.getLogger("cosend.node")
 MODEL: Final = "model."  # before the name of a model, among the arrays of a snapshot
 NODE: Final = "node"  # the facts of a snapshot that are not the rules'
 COSTS: Final = "costs"  # the setting that says what the network file said when the site was last started
+HASHES: Final = "hashes"  # the setting that says what its models were made of
 
 
 @dataclass
@@ -136,10 +138,17 @@ class Store:
                 extra={"of_the_folder": then, "default": now},
             )
 
-    def costs_of_the_file(self) -> dict[str, float]:
-        """Return what the network file said of costs when the site was last started."""
-        saved = self.index.setting(COSTS)
-        return {} if saved is None else msgspec.msgpack.decode(saved, type=dict[str, float])
+    def last_run(self, recovered: Recovered) -> LastRun:
+        """Return the site as its last run left it, and what its file said when it was started."""
+        arms = recovered.rules.learner.arms
+        costs, hashes = self.index.setting(COSTS), self.index.setting(HASHES)
+        return LastRun(
+            dict(arms.own),
+            dict(arms.peers),
+            recovered.observer,
+            {} if costs is None else msgspec.msgpack.decode(costs, type=dict[str, float]),
+            {} if hashes is None else msgspec.msgpack.decode(hashes, type=dict[str, str]),
+        )
 
     def write_snapshot(self, finish: Callable[[], State], models: dict[str, bytes], node: Any, position: int) -> None:
         """Write a snapshot; its events must be on the disk. Another thread may do this."""

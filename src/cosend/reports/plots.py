@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +36,7 @@ def styled(plot: Plot) -> Plot:
         try:
             from matplotlib import style
         except ImportError as error:
-            raise CosendError("plots need Matplotlib: pip install 'cosend[reports]'") from error
+            raise CosendError(f"plots need Matplotlib: {install('reports')}") from error
         with style.context(["default", STYLE]):
             return plot(result)
 

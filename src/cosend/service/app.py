@@ -180,8 +180,7 @@ def _add_operating(app: FastAPI, node: Node, tokens: Tokens) -> None:
     @app.post("/v1/arms/{name:any}", dependencies=may_change)
     async def change_arm(name: Name, change: views.ArmChange) -> views.Arm:
         """Change what an arm costs, pause it, or let it be used again."""
-        paused = None if change.action is None else change.action == "pause"
-        await node.change_arm(name, cost=change.cost, paused=paused)
+        await node.change_arm(name, cost=change.cost, paused=change.paused)
         return next(views.Arm(**arm) for arm in Inspection(node).arms() if arm["name"] == name)
 
     @app.post("/v1/mode", dependencies=may_change)

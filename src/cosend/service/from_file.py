@@ -49,6 +49,7 @@ def read_site(file: Path, name: str | None, keep_days: float, servers: list[str]
         axes=built.axes,
         policy=built.policy,
         costs=built.costs(setting.name),
+        hashes=built.hashes(setting.name),
         patience=built.patience,
         seed=scenario.seed,
         retries=scenario.retries,

@@ -7,9 +7,16 @@ from itertools import accumulate
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 
+from cosend.node.counts import Counts
 from cosend.node.node import Node
 from cosend.node.pulse import LIMITS_S
 
@@ -49,7 +56,7 @@ class _NodeCollector(Collector):
         failures = CounterMetricFamily("cosend_failures", "items that an arm failed to label", labels=["arm", "kind"])
         for (arm, kind), count in counts.failures_by_kind.items():
             failures.add_metric([arm, kind], count)
-        yield from (decisions, labels, failures)
+        yield from (decisions, labels, failures, *_by_arm(counts), *_by_peer(counts))
         yield CounterMetricFamily("cosend_unanswered", "items that no arm could label", counts.unanswered)
         yield CounterMetricFamily("cosend_rebuilds", "times the site was rebuilt from its log", counts.rebuilt)
         yield self._stalls()
@@ -75,3 +82,28 @@ class _NodeCollector(Collector):
         for name, value in (("error", node.counts.error), ("reward", node.counts.reward)):
             if value is not None:
                 yield GaugeMetricFamily(f"cosend_recent_{name}", f"{name} of the last thousand labels or so", value)
+
+
+def _by_arm(counts: Counts) -> Iterator[Metric]:
+    """Yield how the arms have done on decisions whose true label has come."""
+    accuracy = SummaryMetricFamily(
+        "cosend_arm_accuracy", "labelled decisions of an arm that were right", labels=["arm"]
+    )
+    gain = SummaryMetricFamily("cosend_arm_gain", "what labelled decisions gained, before costs", labels=["arm"])
+    cost = SummaryMetricFamily("cosend_arm_cost", "what labelled decisions cost", labels=["arm"])
+    reward = GaugeMetricFamily("cosend_arm_reward", "mean gain less cost of labelled decisions", labels=["arm"])
+    for arm, scores in counts.scores.items():
+        for family, total in ((accuracy, scores.right), (gain, scores.gain), (cost, scores.cost)):
+            family.add_metric([arm], scores.labels, total)
+        reward.add_metric([arm], (scores.gain - scores.cost) / scores.labels)
+    yield from (accuracy, gain, cost, reward)
+
+
+def _by_peer(counts: Counts) -> Iterator[Metric]:
+    """Yield what was done for peers."""
+    answers = CounterMetricFamily("cosend_answers_for_peers", "items of peers that were answered", labels=["peer"])
+    labels = CounterMetricFamily("cosend_labels_from_peers", "true labels of these that have come", labels=["peer"])
+    for family, by_peer in ((answers, counts.served), (labels, counts.taught)):
+        for peer, count in by_peer.items():
+            family.add_metric([peer], count)
+    yield from (answers, labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from cosend.config.parts import Unit
 
@@ -30,6 +30,7 @@ class Summary(BaseModel):
     policy: dict[str, Any]
     context: list[str]
     trusted: dict[str, float] = Field(description="the parts of the context that carry weight, where they are mixed")
+    took_over: list[str] = Field(description="at the start: what is not as it was, or not as the file says")
     up_s: float
     items: int = Field(description="that have come since the site was made")
     in_flight: int = Field(description="items that are being decided")
@@ -121,12 +122,12 @@ class Decision(BaseModel):
 
 
 class ArmChange(BaseModel):
-    """A change of an arm: a cost, pause, or resume."""
+    """A change of an arm: what it costs, or whether it is paused; what is not named stays as it is."""
 
     model_config = ConfigDict(extra="forbid")
 
     cost: Unit | None = None
-    action: Literal["pause", "resume"] | None = None
+    paused: StrictBool | None = None
 
 
 class ModeChange(BaseModel):

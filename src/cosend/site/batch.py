@@ -1,7 +1,8 @@
 """One batch of items on its way through a site: chosen for, labelled, and chosen for again where an arm has failed.
 
-An arm that fails is a reply for the items it was given, and for no others. They are chosen for again without it, at the
-last try among local classifiers only. An item is given up when no arm is left, and then it alone.
+An arm that fails is a reply for the items it was given, and for no others. They are tried again without it, `retries`
+times, the last time among local classifiers only; a peer that does not say how much it knows has failed too. An item
+is given up when no arm is left, and then it alone.
 
 A model that says None has no answer: another arm is taken, and nothing has failed. If that leaves none, as it does
 before the first label where all models learn, the item waits for its label without an answer, and scores nobody.
@@ -119,20 +120,19 @@ class Tries:
             else:
                 self._complete(arm, places, labels, keeps=keeps)
 
-    def enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> bool:
-        """Enter what an arm has answered, and take back what it has not; false if it has answered nothing."""
+    def enter(self, arm: str, places: list[int], replies: Replies, *, keeps: bool) -> None:
+        """Enter what an arm has answered, and take back what it has not."""
         replies = [*map(heard, replies)]
         good = [place for place, reply in zip(places, replies, strict=True) if reply.failed is None]
         if good:
             self._complete(arm, good, [reply.label for reply in replies if reply.failed is None], keeps=keeps)
         if len(good) == len(places):
-            return True
+            return
         bad = [(place, reply.failed) for place, reply in zip(places, replies, strict=True) if reply.failed is not None]
         reason = main_reason(why for _, why in bad)
         if not good and reason != SILENT:
             self.site.arm_failed(arm, reason)
         self._take_back(arm, bad, reason)
-        return bool(good)
 
     def _complete(self, arm: str, places: list[int], labels: list[Any], *, keeps: bool) -> None:
         """Enter the labels that an arm has given."""
@@ -234,7 +234,9 @@ class Deciding(Tries):
     def note_failures(self, arm: str, failed: Iterable[tuple[int, str]]) -> None:
         """Take note of the places for which an arm has failed, and that these items were counted before."""
         super().note_failures(arm, failed)
-        self.again.update((place, self.made[place][-1]) for place, _ in failed)  # also if its wait is over
+        for place, _ in failed:
+            if self.made[place]:  # else it was not chosen for yet: a peer did not say how much it knows
+                self.again[place] = self.made[place][-1]  # also if its wait is over
 
     def _choose(self, places: list[int], failed: frozenset[str], *, local_only: bool) -> None:
         """Choose for items without the arms that failed for them, and let the chosen ones label them."""
@@ -258,7 +260,7 @@ class Deciding(Tries):
                 uses.setdefault(row[1], []).append(place)
             places, told = places[len(arms) :], {} if arms else told
             if ask is not None and not self._ask(ask, places[0], told, uses):
-                failed = failed | {ask.peer}
+                places, told = places[1:], {}  # its next try comes after those of the others
         if self.listens:
             self.run_beside(uses)  # all items at once, which models are faster with
         for arm, numbers in uses.items():
@@ -268,12 +270,12 @@ class Deciding(Tries):
                 self._call(arm, numbers)
 
     def _ask(self, ask: AskPeer, place: int, told: dict[str, LabelledData], uses: dict[str, list[int]]) -> bool:
-        """Ask a peer how much labelled data it has; false if it does not say.
+        """Ask a peer how much labelled data it has for an item; false if it does not say, which is a failed try.
 
         It must hear before of the items for which it was chosen already, as it would one by one.
         """
-        if ask.peer in uses and not self._call(ask.peer, uses.pop(ask.peer)):
-            return False
+        if ask.peer in uses:
+            self._call(ask.peer, uses.pop(ask.peer))
         try:
             peer, context = self.site.peers[ask.peer], ask.context[: len(self.site.rules.given)]
             of_item = getattr(peer, "report_of", None)  # of one that may describe items in another way
@@ -282,13 +284,15 @@ class Deciding(Tries):
             self.site.learner.check_told({ask.peer: report})
             told[ask.peer] = report
         except Exception as error:  # whatever keeps a peer from answering
-            self.site.rules.fail([], ask.peer, in_one_line(error))
-            self.site.arm_failed(ask.peer, in_one_line(error))
+            reason = in_one_line(error)
+            self.site.rules.fail([], ask.peer, reason)
+            self.site.arm_failed(ask.peer, reason)
+            self.note_failures(ask.peer, [(place, reason)])
             return False
         return True
 
-    def _call(self, peer: str, places: list[int]) -> bool:
-        """Have a peer label items; false if it labels none."""
+    def _call(self, peer: str, places: list[int]) -> None:
+        """Have a peer label items."""
         always = self.site.rules.learner.policy.share_labels == "always"
         questions = []
         for place in places:
@@ -298,7 +302,7 @@ class Deciding(Tries):
             questions.append(Question(ticket, self.items[place], context, training, training or always))
         call = Call(peer, self.site.name, questions, self.site.rules.named)
         replies = called(lambda: self.site.peers[peer].serve(call), len(questions))
-        return self.enter(peer, places, replies, keeps=self.site.keeps_item(None))
+        self.enter(peer, places, replies, keeps=self.site.keeps_item(None))
 
 
 class Answering(Tries):

@@ -54,7 +54,7 @@ class Site(Kept, Trusting, Tallied):
     costs          name -> cost of using a local classifier in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
     patience       how long it waits for labels; for ever unless given
-    retries        how often an item is chosen for again when its arm has failed, the last time among local classifiers
+    retries        how many further tries an item gets when an arm has failed, the last one among local classifiers
     strict_labels  refuse a true label that no arm could have given; else it is a warning, once
     score_local    which classifiers a label scores: the arm that was "used", or "all": those that cost nothing are run
                    on every item, as they are for a `Vote` among them. Unless given, "used" if a policy is, else "all"

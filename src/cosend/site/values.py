@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.errors import CosendError, shown
+from cosend.errors import CosendError, install, shown
 
 try:
     import msgspec
 except ImportError as error:
-    raise CosendError("events and messages as bytes need msgspec: pip install 'cosend[service]'") from error
+    raise CosendError(f"events and messages as bytes need msgspec: {install('service')}") from error
 
 SCALARS: Final = frozenset((NoneType, bool, int, float, str, bytes))
 DEEPEST: Final = 32  # levels of a label or item

@@ -23,14 +23,14 @@ from operator import attrgetter, sub
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
-from cosend.errors import CosendError, StateError, shown
+from cosend.errors import CosendError, StateError, install, shown
 from cosend.site import events
 from cosend.site.values import ENCODER, SCALARS, Unfit, extension, plain
 
 try:
     import msgspec
 except ImportError as error:
-    raise CosendError("events as bytes need msgspec: pip install 'cosend[service]'") from error
+    raise CosendError(f"events as bytes need msgspec: {install('service')}") from error
 
 VERSION: Final = 1  # of the encoding
 KINDS: Final[dict[int, type[Any]]] = {

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from cosend.core.checks import as_list, check_path, check_text, check_whole
-from cosend.errors import StreamError, listed, shown
+from cosend.errors import StreamError, install, listed, shown
 from cosend.streams.table import PLAIN, Blame, Column, Table, as_column, as_labels
 
 Row = TypeVar("Row")
@@ -279,7 +279,7 @@ def _read_parquet(path: Path, wanted: Columns, window: Window) -> Raw:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
         wrong = "Parquet files need pyarrow, which is not installed"
-        raise StreamError(wrong, "install it with: pip install 'cosend[files]'", file=path) from error
+        raise StreamError(wrong, f"install it with: {install('files')}", file=path) from error
     try:
         with parquet.ParquetFile(path) as file:
             return _parquet_rows(path, file, wanted, window)

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from cosend.core.policy.parts import BasePolicy, ByIndex, Policy
-from cosend.errors import CosendError
+from cosend.errors import CosendError, install
 from cosend.experiments.beyond.play import Job, Numbers, Place, percent_wrong
 from cosend.experiments.beyond.problems import window_data
 from cosend.experiments.beyond.settings import EVERY_FEATURE, POLICIES, WINDOWS, NamedPolicy, Settings
@@ -150,4 +150,4 @@ def river_module(module: str) -> Any:
     try:
         return import_module(f"river.{module}")
     except ImportError:
-        raise CosendError("models that learn online need river: pip install 'cosend[field]'") from None
+        raise CosendError(f"models that learn online need river: {install('field')}") from None

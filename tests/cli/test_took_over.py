@@ -1,0 +1,124 @@
+"""A start says what it took over from the folder of the site where that is not as it was, or not as the file says."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.serving import MODELS, Served, served, write_network
+
+NETWORK = """
+[[context]]
+feature = "age"
+range = [0, 100]
+[network]
+servers = ["nats://127.0.0.1:1"]
+[[sites]]
+name = "north"
+classifiers = [
+  {{ name = "young", model = "models:young", cost = {young} }},
+  {{ name = "always", model = "always", label = "{label}" }},
+  {{ name = "dummy", model = "dummy.pkl", trusted = true, features = ["age"] }},
+  {{ name = "{fourth}", model = "models:old", cost = 0.1 }},
+]
+[[sites]]
+name = "{peer}"
+classifiers = [{{ name = "any", model = "models:any_age" }}]
+"""
+
+
+def write_file(folder: Path, **changes: object) -> None:
+    said = {"young": 0.0, "label": "ill", "fourth": "old", "peer": "south", **changes}
+    write_network(folder, NETWORK.format(**said))
+
+
+def write_dummy(folder: Path, constant: str) -> None:
+    model = (
+        pytest.importorskip("sklearn.dummy")
+        .DummyClassifier(strategy="constant", constant=constant)
+        .fit([[1.0], [2.0]], ["ill", "well"])
+    )
+    (folder / "dummy.pkl").write_bytes(pickle.dumps(model))
+
+
+def started(site: Served) -> list[str]:
+    """Return what a start says, and check that its log says the same."""
+    site.wait_until_ready()
+    told: list[str] = site.ask("/v1/summary")[1]["took_over"]
+    assert site.end(signal.SIGINT) == 0
+    assert site.process.stderr is not None
+    log = site.process.stderr.read()
+    for each in told:
+        assert f"warning {each}" in log
+    return told
+
+
+def test_a_start_says_what_it_took_over(tmp_path: Path) -> None:
+    write_file(tmp_path)
+    write_dummy(tmp_path, "ill")
+    with served(tmp_path, "--site", "north") as site:
+        site.wait_until_ready()
+        assert site.ask("/v1/summary")[1]["took_over"] == []  # it has no past
+        assert site.ask("/v1/arms/always", {"cost": 0.25})[0] == 200
+        assert site.ask("/v1/arms/dummy", {"paused": True})[0] == 200
+        assert site.ask("/v1/mode", {"mode": "observe", "classifier": "young"})[0] == 200
+        assert site.end(signal.SIGKILL) == -signal.SIGKILL
+    still = [
+        "'always' costs 0.25, as it was set while the site ran; the file says 0",
+        "'dummy' is still paused",
+        "observe mode is still on: 'young' answers, and decisions are only learnt from",
+    ]
+    with served(tmp_path, "--site", "north") as site:
+        assert started(site) == still
+
+    write_file(tmp_path, young=0.05, label="well", fourth="elder", peer="west")
+    write_dummy(tmp_path, "well")
+    (tmp_path / "models.py").write_text(MODELS.replace("< 30", "< 40"))
+    with served(tmp_path, "--site", "north") as site:
+        told = started(site)
+    another = "is another model than at the last start; what was learnt about it is kept"
+    assert told == [
+        "classifier 'elder' is new, at a cost of 0.1",
+        "classifier 'old' is gone: what was learnt about it is dropped",
+        "'young' costs 0.05 now: the file said 0 at the last start",
+        still[0],
+        "peer 'west' is new, at a cost of 0",
+        "peer 'south' is gone: what was learnt about it is dropped",
+        still[1],
+        *(f"classifier {name!r} {another}" for name in ("young", "always", "dummy")),
+        still[2],
+    ]
+    with served(tmp_path, "--site", "north") as site:
+        assert started(site) == still  # the same file again: what has changed was said
+
+
+def test_a_model_that_is_trained_here_is_known_by_its_rows(tmp_path: Path) -> None:
+    network = """
+[stream]
+kind = "file"
+path = "visits.csv"
+label = "ill"
+training = 40
+[[context]]
+feature = "age"
+range = [0, 100]
+[[sites]]
+name = "north"
+classifiers = [{ name = "tree", model = "tree", train = [0, 40] }, { name = "yes", model = "always", label = "yes" }]
+"""
+
+    def write_rows(age: int) -> None:
+        rows = [f"{n % 90},{'yes' if n % 90 > age else 'no'}\n" for n in range(100)]
+        (tmp_path / "visits.csv").write_text("age,ill\n" + "".join(rows))
+
+    write_network(tmp_path, network)
+    said = []
+    for age in (20, 20, 30):
+        write_rows(age)
+        with served(tmp_path) as site:
+            said.append(started(site))
+    assert said[:2] == [[], []]
+    assert said[2] == ["classifier 'tree' is another model than at the last start; what was learnt about it is kept"]
