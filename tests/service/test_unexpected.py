@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 from cosend.node import node as running_node
-from cosend.node import watchdog
 from cosend.node.deciding import Deciding
 from cosend.node.requests import Requests
 from cosend.site.rules import Rules
@@ -162,7 +161,7 @@ def test_answers_that_never_come_are_noticed(tmp_path: Path, monkeypatch: pytest
 def test_what_holds_the_loop_is_said_with_its_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(watchdog, "HELD_S", 0.2)
+    monkeypatch.setattr("cosend.node.watchdog.HELD_S", 0.2)
 
     def a_callback_that_holds_the_loop() -> None:
         time.sleep(1.0)
