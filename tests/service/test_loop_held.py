@@ -166,7 +166,8 @@ def test_large_requests_keep_nobody_waiting(tmp_path: Path) -> None:
         rounds = iter(range(ROUNDS))
 
         def decide_and_label() -> None:
-            new = [f"r{next(rounds)}-{n}" for n in range(10_000)]
+            number = next(rounds)
+            new = [f"r{number}-{n}" for n in range(10_000)]
             site.decide(new)
             labels = [{"id": name, "label": "ill"} for name in new]
             assert site.post("/v1/labels", {"labels": labels})["learnt"] == new
