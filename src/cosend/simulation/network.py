@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
+from cosend.alone import NETWORK, one_at_a_time
 from cosend.core.checks import as_list, check_kind, check_unit, check_whole
-from cosend.core.learner.alone import NETWORK, one_at_a_time
 from cosend.errors import NetworkError, SettledDecision
 from cosend.reports.small_tables import SmallTable
 from cosend.site.messages import Decision

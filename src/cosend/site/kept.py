@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from cosend.alone import Alone, one_at_a_time
 from cosend.classifiers.adapters import Classifier
 from cosend.classifiers.vote import Vote, votes_among
-from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.state import State
 from cosend.errors import StateError
 from cosend.site.backoff import Backoff

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from cosend.core.learner.alone import Alone, one_at_a_time
+from cosend.alone import Alone, one_at_a_time
 from cosend.core.learner.arms import Arms
 from cosend.reports.small_tables import SmallTable
 from cosend.reports.text import counted

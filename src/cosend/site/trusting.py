@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from cosend.alone import Alone, one_at_a_time
 from cosend.core.kernel.ledger import Floats
-from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.values import Explanation, View
 from cosend.site.context import Axis, Column, read_columns
 from cosend.site.features import features_in

@@ -8,10 +8,10 @@ from typing import Final, Self
 
 import numpy as np
 
+from cosend.alone import Alone, one_at_a_time
 from cosend.core.checks import check_whole
 from cosend.core.kernel.cos import Asked
 from cosend.core.kernel.ledger import Floats
-from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.registry import Registry

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from cosend.alone import Alone, one_at_a_time
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
 from cosend.core.kernel.bookkeeping import BY_MIXTURE
@@ -15,7 +16,6 @@ from cosend.core.kernel.mixed_rows import PATTERNS
 from cosend.core.kernel.mixed_scratch import forecasts_by_arm
 from cosend.core.kernel.mixed_sum import SUM, adds_up
 from cosend.core.kernel.partition import axes_of, bits_of, radices_of
-from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.points import PointLike, bad_context, read_point

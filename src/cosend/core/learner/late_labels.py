@@ -10,11 +10,11 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from cosend.alone import Alone, one_at_a_time
 from cosend.core.checks import LARGEST, as_list, check_unit
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
 from cosend.core.kernel.ledger import Floats, Ints
-from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.memory import Memory
 from cosend.core.learner.registry import Registry

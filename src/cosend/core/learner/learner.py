@@ -14,6 +14,7 @@ from typing import Final, TypeAlias, get_args
 
 import numpy as np
 
+from cosend.alone import Alone, one_at_a_time
 from cosend.core.checks import check_count, check_counts, check_kind, check_one_of, check_text, check_whole
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
@@ -21,7 +22,6 @@ from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
 from cosend.core.kernel.cos import ASK
 from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
 from cosend.core.kernel.partition import first_bad_axis
-from cosend.core.learner.alone import Alone, one_at_a_time
 from cosend.core.learner.arms import Arms
 from cosend.core.learner.changing import Changing
 from cosend.core.learner.default import how_to_decide
