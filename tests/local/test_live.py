@@ -161,4 +161,5 @@ def test_run_live_writes_the_report_of_the_simulation(tmp_path: Path) -> None:
         results.append(json.loads(done.stdout))
     assert "was played through 2 processes" in results[1].pop("notes")[0]
     results[0].pop("notes")
+    assert results[0].pop("made") != results[1].pop("made")  # by another command
     assert results[0] == results[1]
