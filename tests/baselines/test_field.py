@@ -249,7 +249,7 @@ def test_a_missing_library_is_named_with_what_installs_it(name: str, monkeypatch
     for module in ("vowpalwabbit", "river.bandit", "mabwiser.mab"):
         monkeypatch.setitem(sys.modules, module, None)
     package = {"vw": "vowpalwabbit"}.get(name.split("_")[0], name.split("_")[0])
-    with pytest.raises(CosendError, match=rf"needs {package}, which is not installed: pip install 'cosend\[field\]'"):
+    with pytest.raises(CosendError, match=rf"needs {package}, which is not installed: pip install '\.\[field\]'"):
         play(name, np.ones((3, 2)), np.ones((3, 1)), delays=np.ones(3, int))
 
 

@@ -199,7 +199,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     (tmp_path / name).touch()
     monkeypatch.setitem(sys.modules, module, None)
     package = module.partition(".")[0]
-    with pytest.raises(ModelError, match=rf"'{name}': it needs {package}, .* pip install 'cosend\[{extra}\]'"):
+    with pytest.raises(ModelError, match=rf"'{name}': it needs {package}, .* pip install '\.\[{extra}\]'"):
         load_model(name, tmp_path, trusted=True)
 
 

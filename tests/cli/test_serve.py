@@ -28,7 +28,7 @@ def test_a_site_serves_learns_and_goes_on_after_being_killed(tmp_path: Path) -> 
         labels = {
             "labels": [{"id": "visit-1", "label": "ill"}, {"id": "2", "label": "ill"}, {"id": "x", "label": "ill"}]
         }
-        learnt = {"learnt": ["visit-1", "2"], "duplicate": [], "unknown": ["x"], "expired": []}
+        learnt = {"learnt": ["visit-1", "2"], "duplicate": [], "unknown": ["x"], "expired": [], "missing": []}
         assert site.ask("/v1/labels", labels) == (200, learnt)
         assert site.end(signal.SIGKILL) == -signal.SIGKILL
     with served(tmp_path, "--site", "north") as again:

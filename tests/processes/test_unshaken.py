@@ -63,7 +63,7 @@ def work(site: Served) -> None:
             for path in ("summary", "arms", "cells", f"decisions/{waiting[0]}", "events"):
                 assert site.http.get(f"/v1/{path}").status_code == 200
         if turn in (50, 70):
-            change = {"action": "pause"} if turn == 50 else {"action": "resume", "cost": 0.1}
+            change = {"paused": True} if turn == 50 else {"paused": False, "cost": 0.1}
             assert site.http.post("/v1/arms/young", json=change).status_code == 200
 
 

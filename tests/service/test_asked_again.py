@@ -31,7 +31,7 @@ def test_asked_again_while_observed_an_id_gets_its_label_and_the_name_of_the_mod
                     assert reply.status_code == 200, reply.text
                     return reply.json()
 
-                await post("/v1/arms/young", {"action": "pause"})  # so that the old one is chosen
+                await post("/v1/arms/young", {"paused": True})  # so that the old one is chosen
                 await post("/v1/mode", {"mode": "observe", "classifier": "young"})  # and the young one answers
                 for _ in range(20):  # until it is known how quick the models are: then all are asked together
                     await post("/v1/classify", {"items": [{"features": ITEM}] * 50})

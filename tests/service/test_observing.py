@@ -56,7 +56,7 @@ def test_the_observer_answers_when_all_arms_are_paused(tmp_path: Path) -> None:
         async with called(setup_of({"observer": observer, "other": observer}), tmp_path) as (client, _):
             await observe(client)
             for arm in ("observer", "other"):
-                assert (await client.post(f"/v1/arms/{arm}", json={"action": "pause"})).status_code == 200
+                assert (await client.post(f"/v1/arms/{arm}", json={"paused": True})).status_code == 200
             answer = await asked(client, "mine", None, None)
             assert answer.status_code == 200
             decisions = answer.json()["decisions"]
@@ -66,7 +66,7 @@ def test_the_observer_answers_when_all_arms_are_paused(tmp_path: Path) -> None:
             heard = await labelled(client, *(each["id"] for each in decisions))
             assert len(heard["unknown"]) == 3  # nothing was decided that could be learnt from
             for arm in ("observer", "other"):
-                assert (await client.post(f"/v1/arms/{arm}", json={"action": "resume"})).status_code == 200
+                assert (await client.post(f"/v1/arms/{arm}", json={"paused": False})).status_code == 200
             (again,) = (await asked(client, "mine")).json()["decisions"]
             assert (await labelled(client, again["id"]))["learnt"] == ["mine"]
 

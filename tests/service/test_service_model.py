@@ -117,7 +117,7 @@ class Service(RuleBasedStateMachine):
     def label(self, data: Any) -> None:
         names = st.sampled_from([*self.decided, "nobody", "999999", "#999999", "00"])
         given = data.draw(st.lists(st.tuples(names, LABELS), min_size=1, max_size=4))
-        expected: dict[str, list[str]] = {"learnt": [], "duplicate": [], "unknown": [], "expired": []}
+        expected: dict[str, list[str]] = {"learnt": [], "duplicate": [], "unknown": [], "expired": [], "missing": []}
         for name, label in given:
             if name in self.labelled:
                 expected["duplicate"].append(name)

@@ -82,12 +82,12 @@ def test_a_disk_that_fills_up_leaves_the_earlier_save_whole(tmp_path: Path, monk
     network.sites["a"].classify({"x": 0.5})
     network.sites["b"].classify({"x": 0.5})
 
-    def fills_up(file: Any, **_: Any) -> None:
-        file.write(b"the first half")
+    def fills_up(member: Any, _: Any) -> None:
+        member.write(b"the first half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cosend.stores.state_file.np.savez", fills_up)
+        patch.setattr("cosend.stores.state_file.npy.write_array_header_1_0", fills_up)
         with pytest.raises(StateError, match=r"network\.npz: cannot be written .*No space left"):
             network.save(tmp_path)
     assert content(tmp_path) == before

@@ -65,6 +65,6 @@ def test_a_service_takes_them_too(tmp_path: Path) -> None:
     make = with_new_names(draw)
     with served(tmp_path, setup) as (url, _), Client(url) as client:
         for n in range(0, 400, 100):
-            client.classify([{**make(k), "age": k % 100} for k in range(n, n + 100)])
+            client.classify_many([{**make(k), "age": k % 100} for k in range(n, n + 100)])
         names = {name for view in client.summary().trusted for name in view.split(" + ")}
     assert not {name for name in names if name[1:].isdigit()}

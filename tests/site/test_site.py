@@ -207,7 +207,7 @@ def test_an_online_model_learns_the_items_it_was_taught_by_a_peer_and_no_others(
     near, far = river_dummy.PriorClassifier(), river_dummy.PriorClassifier()
     for model in (near, far):  # before the first label it has no answer
         model.learn_one({}, 0)
-    lab, hq = pair(lab={"near": near}, hq={"far": far})
+    lab, hq = pair(lab={"near": near}, hq={"far": far}, learns_from="used")
     owed = {"near": 0, "far": 0}
     for item in items(60):
         decision = lab.classify(item)

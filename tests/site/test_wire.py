@@ -94,7 +94,7 @@ def test_a_log_that_was_bytes_folds_to_the_same_state_byte_for_byte(policy: str,
 def test_without_msgspec_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "msgspec", None)
     monkeypatch.delitem(sys.modules, "cosend.site.wire")
-    with pytest.raises(CosendError, match=r"events as bytes need msgspec: pip install 'cosend\[service\]'"):
+    with pytest.raises(CosendError, match=r"events as bytes need msgspec: pip install '\.\[service\]'"):
         import_module("cosend.site.wire")
 
 
