@@ -84,6 +84,7 @@ class Service(RuleBasedStateMachine):
         response = self.post("/v1/classify", {"items": items})
         while self.node.deciding.requests.in_flight:  # an observer answers before the arms do
             self.wait(asyncio.sleep(0.001))
+        self.wait(self.node.commits.done())
         fresh = list(dict.fromkeys(name for name, _ in asked if name is not None and name not in self.named))
         if response.status_code == 422:  # one is the number of a decision without a name, told or not
             assert {"1", "7"} & {*fresh}
