@@ -77,7 +77,7 @@ def test_generated_pages_have_every_route_event_and_command(tool: Any, tmp_path:
         assert f"## `{route}`" in http
     assert {"Summary", "Problem"} <= json.loads((tmp_path / "openapi.json").read_text())["components"]["schemas"].keys()
     commands = (tmp_path / "commands.md").read_text()
-    for command in ("run", "serve", "up", "reproduce kdd99", "warmup"):
+    for command in ("run", "serve", "up", "warmup"):
         assert f"## cosend {command}\n" in commands
     before = (tmp_path / "http.md").stat().st_mtime_ns
     tool("generate").generate(tmp_path)
