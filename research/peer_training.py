@@ -1,4 +1,4 @@
-"""What training peers costs an index policy, and what it saves: `python -m benchmarks.peer_training`.
+"""What training peers costs an index policy, and what it saves: `python -m research.peer_training`.
 
 The numbers of docs/decisions/0001-training-of-peers.md come from here.
 """

@@ -111,6 +111,6 @@ def test_every_option_is_explained_with_when_to_change_it(kind: str) -> None:
 
 
 def test_functions_of_the_paper_page_exist() -> None:
-    names = re.findall(r"`(cosend(?:\.\w+)+)`", (DOCS / "paper.md").read_text())
+    names = re.findall(r"`((?:cosend|research)(?:\.\w+)+)`", (DOCS / "paper.md").read_text())
     assert len(names) > 10
     assert [name for name in names if locate(name) is None] == []

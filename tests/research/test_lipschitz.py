@@ -10,7 +10,7 @@ from research.bounds import theorem_1
 from research.lipschitz import FLOOR, SIDE, LipschitzProblem
 
 from cosend import CellKLUCB, CoS, CosendError, replay
-from cosend.simulation import problems
+from research import lipschitz as problems
 
 APART = LipschitzProblem(
     functions=(2, 1, 2), dimensions=2, alpha=0.5, call_cost=0.1, contexts="concentrated", arrivals="heterogeneous"
