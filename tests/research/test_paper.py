@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from research.__main__ import app
 from research.paper import run as experiment
 from research.paper.settings import Settings, paper
 from typer.testing import CliRunner, Result
-
-from cosend.cli.main import app
 
 pytestmark = pytest.mark.compiled
 
@@ -45,7 +44,7 @@ def row(results: Any, key: str, order: str = "pseudocode", count: str = "reporte
 
 
 def reproduce(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["reproduce", "kdd99", *map(str, arguments)])
+    return CliRunner().invoke(app, ["paper", *map(str, arguments)])
 
 
 @pytest.mark.claims
@@ -85,7 +84,7 @@ def test_the_table_of_the_documentation_is_what_the_command_gives(
     docs = Path(__file__).parents[2] / "docs"
     monkeypatch.syspath_prepend(str(docs / "_tools"))
     table = import_module("tables").kdd99_table(results)
-    assert f"<!-- cosend reproduce kdd99 -->\n{table}<!-- end -->" in (docs / "kdd99.md").read_text()
+    assert f"<!-- make paper -->\n{table}<!-- end -->" in (docs / "kdd99.md").read_text()
 
 
 @pytest.mark.claims
