@@ -20,10 +20,7 @@ from research.regret.zooming import log_ratio
 
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "nobody": {"share_labels": "training"},
-    "r = 1": {"share_labels": "training", "peer_training": 1.0},
-    "r = 2": {"share_labels": "training", "peer_training": 2.0},
     "always": {"share_labels": "always"},
-    "always, r = 2": {"share_labels": "always", "peer_training": 2.0},
 }
 MAKERS: Final[dict[str, Callable[[LipschitzProblem, int, dict[str, Any]], Policy]]] = {
     "CellKLUCB": lambda problem, horizon, options: CellKLUCB(horizon=horizon, alpha=problem.alpha, **options),

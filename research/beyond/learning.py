@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from cosend.core.policy.parts import BasePolicy, ByIndex, Policy
+from cosend.core.policy.parts import BasePolicy, Policy
 from cosend.errors import CosendError
 from cosend.simulation.network import Network
 from cosend.site.context import Context
@@ -49,11 +49,10 @@ def _tree() -> Any:
     return river_module("tree").HoeffdingTreeClassifier()
 
 
-# How peers are brought up. Policies by quota train anyway; those by index only if they are given a budget.
+# How peers are brought up. Policies by quota train anyway; those by index never do.
 WAYS: Final[dict[str, dict[str, Any]]] = {
     "labels after trainings": {"share_labels": "training"},
     "labels after every call": {"share_labels": "always"},
-    "a budget of trainings": {"share_labels": "training", "peer_training": 1.0},
 }
 
 # The models of every site.
@@ -88,7 +87,7 @@ def may_have(policy: Policy, options: dict[str, Any], context: str) -> bool:
     """Tell whether a policy has these options: one that mixes views needs no context, and trains nobody."""
     if policy.mixes:
         return context != TIMED and options == WAYS["labels after every call"]
-    return context != EVERY_FEATURE and isinstance(policy, ByIndex if "peer_training" in options else BasePolicy)
+    return context != EVERY_FEATURE and isinstance(policy, BasePolicy)
 
 
 def brought_up(settings: Settings, policy: NamedPolicy, options: dict[str, Any], context: str) -> Numbers:

@@ -11,12 +11,11 @@ from cosend.reports.text import TableText, markdown_table, short_number
 from research.beyond import default, plots
 from research.beyond.liar import ABSENT, LIES
 from research.beyond.run import Row
-from research.beyond.settings import AXES, BACK_WITHIN, CONTEXTS, EVERY_FEATURE, MAIN, RUNNING_ITEMS, STILL
+from research.beyond.settings import BACK_WITHIN, CONTEXTS, EVERY_FEATURE, MAIN, RUNNING_ITEMS, STILL
 from research.plots import png
 
 Results = dict[str, Any]
 
-WORTH_A_REMARK: Final = 200  # items until the error is back; what is faster needs no help
 
 COSTS: Final = "costs"
 # Parts with a row per policy and a column per context.
@@ -183,8 +182,6 @@ def remarks(results: Results) -> list[str]:
     """Return what the numbers say about us and the field, and how far they can be trusted."""
     notes: list[Callable[[list[Row]], Iterator[str]]] = [
         _on_field,
-        _on_selection,
-        _on_drift,
         _on_liar,
         default.remarks,
         _on_seeds,
@@ -209,38 +206,6 @@ def _on_field(rows: list[Row]) -> Iterator[str]:
             yield (
                 f"Main window, {ours['scenario']}, {ours['context']}: CellKLUCB errs in {ours['error']:.3f} %, the "
                 f"best of the field there, {best['policy']}, in {best['error']:.3f} %."
-            )
-
-
-def _on_selection(rows: list[Row]) -> Iterator[str]:
-    """Say how the policy that selects its context compares with its best candidate, which it did not know."""
-    found = {
-        (row["setting"], row["scenario"], row["policy"], row["context"]): float(row["error"])
-        for row in rows
-        if row["part"] == "windows"
-    }
-    for (setting, scenario, policy, _), error in found.items():
-        alone = [found.get((setting, scenario, "ZoomingKLUCB", axis)) for axis in AXES]
-        single = [each for each in alone if each is not None]
-        if policy == "ContextSelection" and single and min(single) > 0:
-            yield (
-                f"Window {setting}, {scenario}: ContextSelection errs in {error:.3f} %, "
-                f"{error / min(single):.2f} times its best single candidate."
-            )
-
-
-def _on_drift(rows: list[Row]) -> Iterator[str]:
-    """Say how much sooner a policy that notices changes is back, and what that costs where nothing changes."""
-    found = {(row["policy"], row["context"], row["setting"]): row for row in rows if row["part"] == "drift"}
-    for (policy, context, setting), aware in found.items():
-        plain = found.get((policy.removeprefix("ChangeAware "), context, setting))
-        if plain is None or plain is aware or plain.get("recovery", 0) < WORTH_A_REMARK or setting == STILL:
-            continue
-        still = [found.get((name, context, STILL), {}).get("error") for name in (policy, plain["policy"])]
-        if None not in still:
-            yield (
-                f"Drift, {policy}, {context}: back after {aware['recovery']:,.0f} items, the plain policy after "
-                f"{plain['recovery']:,.0f}; where nothing changes {still[0]:.2f} % errors against {still[1]:.2f} %."
             )
 
 

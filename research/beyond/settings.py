@@ -13,9 +13,6 @@ from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import (
     CellKLUCB,
-    CellThompson,
-    ChangeAware,
-    ContextSelection,
     CoS,
     Zooming,
     ZoomingKLUCB,
@@ -26,10 +23,9 @@ from research.paper.settings import PARAMETERS, PEER_FUNCTIONS, SLICES, WINDOW_R
 PARTS: Final = ("windows", "delays", "late", "no-context", "costs", "drift", "unseen", "liar", "learning", "default")
 
 AXES: Final = ("previous_label", "src_bytes", "time")
-TOGETHER, CANDIDATES = "together", "candidates"
-# The axes of a context. Candidates are given like all together, to a policy that finds out which one to trust.
+TOGETHER: Final = "together"
 SHARED: Final = (*AXES, TOGETHER)  # the contexts that everybody can be given
-CONTEXTS: Final = {**{name: (n,) for n, name in enumerate(AXES)}, TOGETHER: (0, 1, 2), CANDIDATES: (0, 1, 2)}
+CONTEXTS: Final = {**{name: (n,) for n, name in enumerate(AXES)}, TOGETHER: (0, 1, 2)}
 
 
 class Window(NamedTuple):
@@ -94,20 +90,11 @@ def cell_kl_ucb(rows: int, axes: int) -> CellKLUCB:
     return CellKLUCB(horizon=rows, slices=slices_for(axes))
 
 
-def cell_thompson(rows: int, axes: int) -> CellThompson:
-    """Return Thompson sampling in the same cells."""
-    return CellThompson(horizon=rows, slices=slices_for(axes))
-
-
 POLICIES: Final = (
     NamedPolicy("CoS", cos),
     NamedPolicy("CellKLUCB", cell_kl_ucb),
-    NamedPolicy("CellThompson", cell_thompson),
     NamedPolicy("Zooming", lambda rows, axes: Zooming()),
     NamedPolicy("ZoomingKLUCB", lambda rows, axes: ZoomingKLUCB()),
-    NamedPolicy("ChangeAware CellKLUCB", lambda rows, axes: ChangeAware(cell_kl_ucb(rows, axes))),
-    NamedPolicy("ChangeAware ZoomingKLUCB", lambda rows, axes: ChangeAware(ZoomingKLUCB())),
-    NamedPolicy("ContextSelection", lambda rows, axes: ContextSelection(), (CANDIDATES,)),
     NamedPolicy("MixedViews", lambda rows, axes: MixedViews(), score_local="all"),
     NamedPolicy("MixedViews with Vote", lambda rows, axes: MixedViews(), (TOGETHER,), score_local="all", votes=True),
 )

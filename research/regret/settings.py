@@ -11,7 +11,7 @@ from cosend.core.checks import check_one_of, check_whole
 from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import CellKLUCB, CellThompson, CoS, Zooming, ZoomingKLUCB
+from cosend.core.policy.policies import CellKLUCB, CoS, Zooming, ZoomingKLUCB
 from research.bounds import Setting, theorem_1
 from research.lipschitz import LipschitzProblem
 from research.regret.bounds import index_bound, index_exponent, zooming_exponent
@@ -81,15 +81,6 @@ POLICIES: Final = (
         0.5,
         index_bound,
         trains_peers=False,
-    ),
-    NamedPolicy(
-        "CellThompson",
-        lambda problem, horizon: CellThompson(horizon=horizon, alpha=problem.alpha),
-        lambda problem: index_exponent(problem.setting),
-        0.5,
-        bound=None,
-        trains_peers=False,
-        longest=LONGEST_UNPROVEN,
     ),
     NamedPolicy(
         "Zooming",

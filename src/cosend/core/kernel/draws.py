@@ -21,7 +21,6 @@ BEST_ARM: Final = 4
 ANSWER_TRAINING: Final = 5
 ANSWER_BEST: Final = 6
 ANYTHING_OWED: Final = 7
-SAMPLE: Final = 8  # and 8 more for every arm before it
 PER_ASKED_PEER: Final = 8
 
 

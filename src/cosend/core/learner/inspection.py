@@ -117,23 +117,11 @@ def _estimate(ledger: Ledger, row: int, arm: int, cost: float) -> Estimate:
 
 
 def compare_views(ledger: Ledger) -> list[View]:
-    """Return the views that may be trusted, and how each of them fares."""
+    """Return the views and the weight of each; a policy that mixes none has one, of all axes."""
     if ledger.site[col.RULE] == BY_MIXTURE:
         parts = parts_of_sum(ledger) if adds_up(ledger) else np.zeros(len(ledger.views))
         return [_mixed_view(ledger, number)._replace(added=part) for number, part in enumerate(parts.tolist())]
-    views = ledger.views[: ledger.site[col.CANDIDATES]]
-    likely = np.exp(views[:, col.VIEW_LOSS].min() - views[:, col.VIEW_LOSS])
-    return [
-        View(
-            axes=tuple(
-                axis for axis in range(int(view[col.VIEW_AXES]).bit_length()) if int(view[col.VIEW_AXES]) >> axis & 1
-            ),
-            trusted=bool(number == ledger.site[col.TRUSTED]),
-            share=float(share),
-            decided=int(view[col.VIEW_DECIDED]),
-        )
-        for number, (view, share) in enumerate(zip(views, likely / likely.sum(), strict=True))
-    ]
+    return [View(axes=tuple(bits_of(int(ledger.views[0, col.VIEW_AXES]))), trusted=True, share=1.0)]
 
 
 def parts_of_sum(ledger: Ledger) -> Floats:
@@ -155,7 +143,6 @@ def _mixed_view(ledger: Ledger, number: int) -> View:
         axes=tuple(bits_of(int(view[col.VIEW_AXES]))),
         trusted=heaviest,
         share=float(view[col.VIEW_WEIGHT]),
-        decided=0,
         slices=int(view[col.VIEW_SLICES]),
         memory=float(view[col.VIEW_MEMORY]),
         is_pattern=bool(view[col.VIEW_KIND] == PATTERNS),

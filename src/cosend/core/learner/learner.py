@@ -16,7 +16,7 @@ import numpy as np
 from cosend.core.checks import check_count, check_counts, check_kind, check_one_of, check_text, check_whole
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
-from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
+from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN
 from cosend.core.kernel.cos import ASK
 from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
 from cosend.core.kernel.partition import first_bad_axis
@@ -51,7 +51,7 @@ from cosend.errors import ArmError
 
 Made: TypeAlias = tuple[list[int], list[int], list[int], list[int]]  # phases, arms, cells and candidates of choices
 NOBODY: Final[Mapping[str, LabelledData]] = {}
-PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
+PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT}
 
 
 class Learner(LateLabels, Inspected, Changing):

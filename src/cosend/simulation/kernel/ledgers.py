@@ -44,8 +44,8 @@ def put_together(ledgers: Sequence[Ledger]) -> Ledgers:
     """Put the ledgers of all sites into one, with room for more cells."""
     rows, views = max(int(each.site[col.ROWS]) for each in ledgers), max(len(each.views) for each in ledgers)
     capacity = rows + rows // 8 + 16 * views * len(ledgers)
-    arms, columns = max(len(each.costs) for each in ledgers), max(each.rewards.shape[2] for each in ledgers)
-    blank = new_ledger(arms, capacity, views, columns, max(len(each.parameters) for each in ledgers))
+    arms, parameters = max(len(each.costs) for each in ledgers), max(len(each.parameters) for each in ledgers)
+    blank = new_ledger(arms, capacity, views, parameters)
     arrays: list[Any] = [np.stack([array] * len(ledgers)) for array in blank]
     together = Ledgers(*arrays)
     for s, ledger in enumerate(ledgers):
