@@ -25,8 +25,6 @@ from tests.cli.serving import ALONE
 def test_a_file_may_write_the_name_of_a_policy_in_any_case(spell: type[str]) -> None:
     for name, kind in POLICIES.items():
         options = {"name": spell(name)}
-        if name == "ChangeAware":
-            options["policy"] = {"name": spell("CellKLUCB")}  # type: ignore[assignment]
         assert list(policy_mistakes(options)) == []
         assert type(build_policy(options, 100)) is kind
 

@@ -102,17 +102,7 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     "river without a dataset": ('kind = "traffic"', 'kind = "river"', ["stream", "dataset"]),
     "a policy without a name": ('name = "CoS"\nslices', "slices", ["policy.name", "needs its name"]),
     "unknown policy": ('name = "CoS"', 'name = "CoZ"', ["policy.name", "did you mean 'CoS'?"]),
-    "unknown option of a policy inside": (
-        'name = "CoS"\nslices = 2',
-        'name = "ChangeAware"\n[policy.policy]\nname = "CoS"\nslises = 2',
-        ["policy.policy.slises", "did you mean 'slices'?"],
-    ),
     "more cells than there can be": ("slices = 2", "slices = 100000000000000000", ["policy", "slices", "at most"]),
-    "an axis that is not there": (
-        'name = "CoS"\nslices = 2',
-        'name = "ContextSelection"\ncandidates = [[0], [1]]',
-        ["policy", "candidates", "0 to 0"],
-    ),
     "a horizon without end": ("slices = 2", "horizon = 1" + 30 * "0", ["policy.horizon", "at most"]),
     "alpha without end": ("slices = 2", "alpha = 1e308", ["policy.alpha", "at most 10"]),
     "cells without end": ("slices = 2", "max_cells = 1" + 30 * "0", ["policy.max_cells", "at most"]),
