@@ -20,7 +20,7 @@ Results = dict[str, Any]
 COSTS: Final = "costs"
 # Parts with a row per policy and a column per context.
 ERROR_TABLES: Final = ("windows", "delays", "late", "no-context", COSTS, "unseen")
-SHORT: Final = {"previous_label": "label", "src_bytes": "bytes", "together": "all 3", "candidates": "auto"}
+SHORT: Final = {"previous_label": "label", "src_bytes": "bytes", "together": "all 3"}
 ALWAYS_WRONG: Final = [lies.name for lies in LIES if lies.wrong_from == 0.0]
 CAPTION: Final = (
     "Error: % of the items of learner 1, mean over the seeds. Regret: reward (right minus paid) that learner 1 lost in "

@@ -324,11 +324,6 @@ def test_features_that_never_changed_are_found_once_and_must_be_there_to_change(
         state.facts["features"] = features
         with pytest.raises(StateError):
             Learner.from_state(state)
-    before = mixed(dimensions=0)
-    before.add_axes(2)
-    state = before.state()
-    state.facts["features"] = [2]  # as it was written before some features got no axes
-    assert everything(Learner.from_state(state)) == everything(before)
 
 
 def test_a_replay_gives_features_axes() -> None:

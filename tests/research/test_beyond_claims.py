@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from research.beyond.run import JOBS
-from research.beyond.settings import AXES, EVERY_FEATURE, MAIN, STILL, TOGETHER, WINDOWS, Settings
+from research.beyond.settings import AXES, EVERY_FEATURE, MAIN, STILL, TOGETHER, Settings
 
 pytestmark = pytest.mark.claims
 
@@ -67,32 +67,15 @@ def test_nobody_of_the_field_is_clearly_better_and_hardly_anybody_as_good(ours: 
     assert better >= 5
 
 
-@pytest.mark.parametrize("window", [window.name for window in WINDOWS])
-def test_selecting_the_context_is_nearly_as_good_as_knowing_it(kdd99_file: Path, window: str) -> None:
-    """The candidates are the three contexts alone, and all together; the policy inside is the same."""
-    found = errors(kdd99_file, lambda place: place.policy in ("ContextSelection", "ZoomingKLUCB"), 5, window)
-    for scenario in SCENARIOS:
-        selected = found[scenario, "candidates", "ContextSelection"]
-        best = min(found[scenario, axis, "ZoomingKLUCB"] for axis in AXES)
-        assert selected <= (0.35 if window == MAIN.name else 1.3 * best), scenario
-
-
-@pytest.mark.parametrize("policy", ["CellKLUCB", "ZoomingKLUCB"])
-def test_whoever_notices_a_change_is_back_sooner_and_loses_nothing_where_there_is_none(
-    kdd99_file: Path, policy: str
-) -> None:
-    """With the previous label as context; with time as one, a change comes with new cells and is no problem."""
-    wanted = (policy, f"ChangeAware {policy}")
+def test_a_change_costs_the_default_hardly_anything(kdd99_file: Path) -> None:
+    """With the previous label as context, 3.93 % with an abrupt change and 3.90 % without: nothing has to notice it."""
     jobs = [
         job
         for job in JOBS["drift"](Settings(data=kdd99_file, seeds=5))
-        if job.place.policy in wanted and job.place.context == "previous_label"
+        if (job.place.policy, job.place.context) == ("MixedViews", "previous_label")
     ]
-    found = {(job.place.policy, job.place.setting == STILL): job.work() for job in jobs}
-    plain, aware = wanted
-    assert found[aware, False]["recovery"] <= 0.25 * found[plain, False]["recovery"]
-    assert found[aware, False]["error"] < found[plain, False]["error"]
-    assert found[aware, True]["error"] <= 1.1 * found[plain, True]["error"]
+    found = {job.place.setting == STILL: job.work()["error"] for job in jobs}
+    assert found[False] <= 1.03 * found[True]
 
 
 def test_late_labels_do_not_find_everything_in_small_cubes(kdd99_file: Path) -> None:
@@ -119,15 +102,14 @@ def test_no_context_needs_to_be_chosen(scenario: str, kdd99_file: Path) -> None:
         assert found[setting, EVERY_FEATURE] <= min(most, found[setting, TOGETHER] + NEAR)
 
 
-@pytest.mark.parametrize(("policy", "most"), [("CellKLUCB", 7.0), ("CellThompson", 8.0)])
-def test_late_labels_are_no_trap_for_policies_in_equal_cells(kdd99_file: Path, policy: str, most: float) -> None:
+def test_late_labels_are_no_trap_in_equal_cells(kdd99_file: Path) -> None:
     """The previous label as context, S2, 100 late: 29 % when rewards that come together counted as independent."""
     (job,) = [
         job
         for job in JOBS["late"](Settings(data=kdd99_file, seeds=3))
-        if job.place[1:5] == (MAIN.name, "S2", "previous_label", policy)
+        if job.place[1:5] == (MAIN.name, "S2", "previous_label", "CellKLUCB")
     ]
-    assert job.work()["error"] < most
+    assert job.work()["error"] < 7.0
 
 
 MIXED = {  # by window: S1 and S2, labels before the next item, then 100 items late

@@ -37,7 +37,6 @@ def test_the_chosen_problems_and_policies_are_shown_and_written(tmp_path: Path) 
         "unproven",
         "Zooming ",
         "ZoomingKLUCB",
-        "CellThompson",
     ):
         assert words in result.stdout
     assert "so far" not in result.stdout

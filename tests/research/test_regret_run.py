@@ -324,7 +324,7 @@ def test_what_is_not_proven_is_a_dash_in_the_table_and_null_in_the_results(found
         proven = cells["policy"] in ("CoS", "CellKLUCB")
         assert (cells["bound"] == "-") == (not proven or cells["verdict"] == "unproven")
         assert (cells["exp."] == "-") == (cells["verdict"] == "unproven")
-    assert all((row["bound"] is None) for row in found["rows"] if row["policy"] in ("CellThompson", "Zooming"))
+    assert all((row["bound"] is None) for row in found["rows"] if row["policy"] in ("ZoomingKLUCB", "Zooming"))
 
 
 @pytest.mark.parametrize(

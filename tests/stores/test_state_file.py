@@ -291,7 +291,7 @@ def test_another_version_is_refused_with_both_versions_named(version: Any, tmp_p
     state = a_learner().state()
     state.facts["version"] = version
     write_state(state, tmp_path / "lab.npz")
-    with pytest.raises(StateError, match=f"version {version!r}; this cosend reads version 6"):
+    with pytest.raises(StateError, match=f"version {version!r}; this cosend reads version 7"):
         Learner.from_state(read_state(tmp_path / "lab.npz"))
 
 
