@@ -1,4 +1,4 @@
-"""What training peers costs an index policy, and what it saves: `python -m research.peer_training`.
+"""What labels passed on to peers are worth to an index policy: `python -m research.peer_training`.
 
 The numbers of docs/decisions/0001-training-of-peers.md come from here.
 """
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     regret: float
     worst: float  # regret of a seed
     slope: Slope | None  # of the regret over T
-    ratio: Slope | None  # logarithm of the regret over that without training
+    ratio: Slope | None  # logarithm of the regret over that with labels for nobody
 
 
 def variant(name: str, option: str) -> NamedPolicy:
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--items", type=int, default=400_000)
     chosen = parser.parse_args()
-    print("| problem | policy | training | regret | worst seed | slope over T | ratio to nobody |\n|" + " --- |" * 7)
+    print("| problem | policy | labels | regret | worst seed | slope over T | ratio to nobody |\n|" + " --- |" * 7)
     for each in rows(chosen.problems, chosen.seeds, chosen.items):
         print(line(each), flush=True)
 

@@ -68,18 +68,11 @@ def inherit(ledger: Ledger, parent: int, child: int) -> None:
 
 
 @compiled
-def is_undivided(ledger: Ledger) -> bool:
-    """Tell whether all axes of a cube are categories: there is nothing to split."""
-    seen = ledger.views[0]
-    return bool(ledger.site[col.CATEGORIES] and seen[col.VIEW_AXIS_COUNT] == 0.0 and seen[col.VIEW_AXES] > 0.0)
-
-
-@compiled
 def split_if_due(ledger: Ledger, row: int) -> None:
-    """Split a cube once its width causes more error than sampling noise does."""
+    """Split a cube once its width causes more error than sampling noise does, unless all its axes are categories."""
     site, known = ledger.site, ledger.parameters
     level = ledger.cells[row, col.CELL_LEVEL]
-    if site[col.ZOOMS] == NEVER or not 0 <= level < DEEPEST or is_undivided(ledger):
+    if not 0 <= level < DEEPEST or ledger.views[0, col.VIEW_AXIS_COUNT] == 0.0:
         return
     # DCZA of the longer version: a cube of level p is split after A 2^(rho p) arrivals.
     enough = known[col.SPLIT_AFTER] * math.exp(known[col.SPLIT_RATE] * level)

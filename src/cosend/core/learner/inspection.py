@@ -38,7 +38,7 @@ class Inspected:
         return look_inside(self.memory.ledger, {**self.arms.own, **self.arms.peers})
 
     def views(self) -> list[View]:
-        """Return the parts of the context that compete to be trusted, and how each of them fares."""
+        """Return the parts of the context, and how much weight each has."""
         return compare_views(self.memory.ledger)
 
     def explain(self, context: PointLike) -> list[Explanation]:
@@ -89,19 +89,18 @@ def _equal_cell(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
 
 def _cube(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
     """Follow a cube up to its root: every level adds a bit to the index on every axis that is a number."""
-    level, key = int(ledger.cells[row, col.CELL_LEVEL]), int(ledger.cells[row, col.CELL_KEY])
+    level, number = int(ledger.cells[row, col.CELL_LEVEL]), int(ledger.cells[row, col.CELL_KEY])
     level = level if level >= 0 else -1 - level
-    number, view = divmod(key, len(ledger.views))
-    axis_count = int(ledger.views[view, col.VIEW_AXIS_COUNT])
+    axis_count = int(ledger.views[0, col.VIEW_AXIS_COUNT])
     indices = [0] * axis_count
     for depth in range(level):
         bits = (number - 1) & ((1 << axis_count) - 1)
         indices = [index | ((bits >> (axis_count - 1 - axis)) & 1) << depth for axis, index in enumerate(indices)]
-        number = int(ledger.cells[(number - 1) >> axis_count, col.CELL_KEY]) // len(ledger.views)
-    axes, categories = int(ledger.views[view, col.VIEW_AXES]), int(ledger.site[col.CATEGORIES])
+        number = int(ledger.cells[(number - 1) >> axis_count, col.CELL_KEY])
+    axes, categories = int(ledger.views[0, col.VIEW_AXES]), int(ledger.site[col.CATEGORIES])
     codes = axes_of(number % ROOTS, radices_of(axes & categories, categories, 1))
     both = dict(zip([*bits_of(axes & ~categories), *bits_of(axes & categories)], [*indices, *codes], strict=True))
-    return view, tuple(both[axis] for axis in bits_of(axes)), 1 << level
+    return 0, tuple(both[axis] for axis in bits_of(axes)), 1 << level
 
 
 def _estimate(ledger: Ledger, row: int, arm: int, cost: float) -> Estimate:

@@ -7,7 +7,6 @@ As a peer of others it has two more: `report` how much labelled data it has, and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeAlias, get_args
 
@@ -159,7 +158,7 @@ class Learner(LateLabels, Inspected, Changing):
         phase, arm, cell, candidates, ticket = made
         if phase == ASK:
             return AskPeer(self.arms.names[arm], tuple(self._context.tolist()), cell)
-        return Choice(ticket, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates if candidates else math.nan)
+        return Choice(ticket, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates)
 
     def choose_many(
         self,
@@ -176,7 +175,7 @@ class Learner(LateLabels, Inspected, Changing):
         made, ask = self.decide(points, told, without)
         first = self.last_id - len(made[0]) + 1
         choices = [
-            Choice(first + n, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates if candidates else math.nan)
+            Choice(first + n, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates)
             for n, (phase, arm, cell, candidates) in enumerate(zip(*made, strict=True))
         ]
         return Batch(choices, ask)
