@@ -30,11 +30,10 @@ IF_UNRESOLVED: Final = 2  # by labels that have come, and only while two arms ma
 @compiled
 def root_of(ledger: Ledger, context: Floats) -> int:
     """Return the key of the root that holds an item."""
-    site, axes = ledger.site, int(ledger.views[0, col.VIEW_AXES])
-    number = 0
+    site, number = ledger.site, 0
     if site[col.CATEGORIES]:
         for axis in range(site[col.DIMENSIONS]):
-            if (axes & site[col.CATEGORIES]) >> axis & 1:
+            if (site[col.CATEGORIES] >> axis) & 1:
                 number = number * MOST_CODES + int(context[axis])
         if number > 0:
             number += ROOTS
@@ -43,12 +42,11 @@ def root_of(ledger: Ledger, context: Floats) -> int:
 
 @compiled
 def child_of(ledger: Ledger, row: int, context: Floats, arrival: int) -> int:
-    """Return the key of the child of a split cube that holds an item: one bit for every axis."""
-    site, seen = ledger.site, ledger.views[0]
-    axes, key = int(seen[col.VIEW_AXES]) & ~site[col.CATEGORIES], row
+    """Return the key of the child of a split cube that holds an item: one bit for every axis that is cut."""
+    site, key = ledger.site, row
     slices = 1 << -int(ledger.cells[row, col.CELL_LEVEL])  # of the children's level, which is one more
     for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
-        if (axes >> axis) & 1:
+        if not (site[col.CATEGORIES] >> axis) & 1:
             key = (key << 1) | (slice_of(place_on(ledger, context, axis, arrival), slices) & 1)
     return key + 1  # the root has 0 in place of that
 

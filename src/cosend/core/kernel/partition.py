@@ -127,27 +127,23 @@ def place_on(ledger: Ledger, context: Floats, axis: int, arrival: int) -> float:
 @compiled
 def cell_of(ledger: Ledger, context: Floats, arrival: int) -> int:
     """Return the key of the equal cube that holds an item."""
-    site, seen = ledger.site, ledger.views[0]
+    site = ledger.site
     if site[col.CATEGORIES]:
         return cell_with_codes(ledger, context, arrival)
-    axes, slices = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES])
-    key = 0
+    slices, key = int(ledger.views[0, col.VIEW_SLICES]), 0
     for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
-        if (axes >> axis) & 1:
-            key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
+        key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
     return key
 
 
 @compiled_apart
 def cell_with_codes(ledger: Ledger, context: Floats, arrival: int) -> int:
     """Return what `cell_of` does where some axes are categories: the code of a value in place of a slice."""
-    site, seen = ledger.site, ledger.views[0]
-    axes, slices = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES])
-    key = 0
+    site = ledger.site
+    slices, key = int(ledger.views[0, col.VIEW_SLICES]), 0
     for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
-        if (axes >> axis) & 1:
-            if (site[col.CATEGORIES] >> axis) & 1:
-                key = key * MOST_CODES + int(context[axis])
-            else:
-                key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
+        if (site[col.CATEGORIES] >> axis) & 1:
+            key = key * MOST_CODES + int(context[axis])
+        else:
+            key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
     return key
