@@ -44,29 +44,29 @@ def wants_horizon(options: Options) -> bool:
     return "horizon" not in options and (issubclass(kind, EqualCells) or bool(options.get("time_dimension")))
 
 
-def policy_mistakes(options: Any, key: str = "policy") -> Iterator[str]:
+def policy_mistakes(options: Any) -> Iterator[str]:
     """Yield what is wrong with the options of a policy, each with its key."""
     if not isinstance(options, Mapping):
-        yield f"{key}: must be a table of options, got {shown(options)}"
+        yield f"policy: must be a table of options, got {shown(options)}"
         return
     if "name" not in options:
-        yield f"{key}.name: a policy needs its name, one of {', '.join(POLICIES)}"
+        yield f"policy.name: a policy needs its name, one of {', '.join(POLICIES)}"
         return
     name = options["name"]
     kind = BY_NAME.get(name.lower()) if isinstance(name, str) else None
     if kind is None:
-        yield f"{key}.name: must be one of {', '.join(POLICIES)}, got {shown(name)}{perhaps(name, list(POLICIES))}"
+        yield f"policy.name: must be one of {', '.join(POLICIES)}, got {shown(name)}{perhaps(name, list(POLICIES))}"
         return
-    found = [*_option_mistakes(kind, options, key)]
+    found = list(_option_mistakes(kind, options))
     yield from found
     if not found:
         try:
             build_policy(options, 1)
         except SettingError as error:
-            yield f"{key}: {error}"
+            yield f"policy: {error}"
 
 
-def _option_mistakes(kind: type[Policy], options: Options, key: str) -> Iterator[str]:
+def _option_mistakes(kind: type[Policy], options: Options) -> Iterator[str]:
     """Yield the options that do not exist or have a value that is not allowed."""
     allowed = [*signature(kind).parameters]
     for option, value in options.items():
@@ -74,12 +74,12 @@ def _option_mistakes(kind: type[Policy], options: Options, key: str) -> Iterator
             continue
         if option not in allowed:
             there = f"{kind.__name__} has {', '.join(allowed)}"
-            yield f"{key}.{option}: no such option{perhaps(option, allowed)}; {there}"
+            yield f"policy.{option}: no such option{perhaps(option, allowed)}; {there}"
             continue
         try:
             _try_option(kind, option, value)
         except SettingError as error:
-            yield f"{key}.{option}: {error}"
+            yield f"policy.{option}: {error}"
 
 
 def _try_option(kind: type[Policy], option: str, value: Any) -> None:
