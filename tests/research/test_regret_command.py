@@ -81,7 +81,7 @@ def test_numbers_outside_their_range_are_refused(tmp_path: Path, arguments: list
     assert arguments[0] in result.stderr
 
 
-@pytest.mark.parametrize("done", [0, 8])
+@pytest.mark.parametrize("done", [0, len(POLICIES) + 1])
 def test_a_stop_shows_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
     def stopped(settings: Settings, watch: Watch) -> Iterator[Run]:
         yield from islice(runs(settings, watch), done)
