@@ -14,7 +14,7 @@ COMPILED = $(PYTEST) -m 'compiled and not claims' $(SOON)
 SECOND := .venv/.compiled.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test claims check docs tables bench screenshots format clean
+.PHONY: help setup run demo test claims check docs tables paper beyond regret bench screenshots format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,17 @@ docs: $(READY) ## build the documentation in out/docs; a warning is an error
 tables: $(READY) ## write the tables of README and docs again; DATA=kddcup.data_10_percent.gz for those of the paper
 	@$(BIN)/python docs/_tools/tables.py $(DATA)
 
+# DATA= is the file kddcup.data_10_percent.gz, without it scikit-learn downloads it; OPTIONS= are those of `--help`.
+RESEARCH = $(BIN)/python -m research
+paper: $(READY) ## reproduce the tables of the paper; DATA=kddcup.data_10_percent.gz, or it is downloaded
+	@$(RESEARCH) paper $(if $(DATA),--data $(DATA)) $(OPTIONS)
+
+beyond: $(READY) ## compare all policies with other libraries, beyond the paper; DATA= as for paper
+	@$(RESEARCH) beyond $(if $(DATA),--data $(DATA)) $(OPTIONS)
+
+regret: $(READY) ## measure regret on generated problems, beside the theorems
+	@$(RESEARCH) regret $(OPTIONS)
+
 bench: $(READY) ## measure speed and memory
 	@$(BIN)/python -m benchmarks
 
@@ -84,4 +95,4 @@ format: $(READY) ## put the sources into the house style
 
 clean: ## remove everything that was made here
 	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks research -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -27,7 +27,7 @@ TRACED = [
     ROOT / "tests" / "site" / "test_mixed_site.py",
     ROOT / "tests" / "site" / "test_rules_attacked.py",
     ROOT / "tests" / "site" / "test_score_local.py",
-    ROOT / "tests" / "simulation" / "test_problems.py",
+    ROOT / "tests" / "research" / "test_lipschitz.py",
     ROOT / "tests" / "test_bad_input.py",
 ]
 

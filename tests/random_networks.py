@@ -9,10 +9,7 @@ from typing import Any
 
 from cosend import (
     CellKLUCB,
-    CellThompson,
-    ChangeAware,
     Context,
-    ContextSelection,
     CoS,
     MixedViews,
     Network,
@@ -31,40 +28,33 @@ LONG = 25  # every so many networks one has ten times as many
 KINDS = ("a", "b", "c")
 
 
-def some_policy(draw: random.Random, has_views: bool) -> Policy:
-    """Draw a policy of any kind, with anything around it."""
+def some_policy(draw: random.Random) -> Policy:
+    """Draw a policy of any kind."""
     share: Any = draw.choice([{}, {"share_labels": "training"}, {"share_labels": "always"}])
-    training = draw.choice([0.0, 0.5, 2.0])
     doubling: Any = draw.choice(["reset", "keep"])
     quota: dict[str, Any] = {
         "order": draw.choice(["pseudocode", "random", "train_first"]),
         "training_count": draw.choice(["reported", "own_and_mine"]),
         **share,
     }
-    inside = draw.choice(
+    mixed = MixedViews(
+        max_cells=draw.choice([None, 30]), share=draw.choice([0.01, 0.1]), adds_up=draw.random() < 0.5, **share
+    )
+    return draw.choice(
         [
-            ZoomingKLUCB(peer_training=2, split_after=4),
-            ZoomingKLUCB(peer_training=training, split_after=2, inherit=draw.choice([0.0, 4.0]), max_cells=6, **share),
-            ZoomingKLUCB(horizon=30, time_dimension=True, peer_training=training, lipschitz=1.0, split_after=3),
+            ZoomingKLUCB(split_after=4),
+            ZoomingKLUCB(split_after=2, inherit=draw.choice([0.0, 4.0]), max_cells=6, **share),
+            ZoomingKLUCB(horizon=30, time_dimension=True, lipschitz=1.0, split_after=3),
             Zooming(split_after=3, inherit=draw.choice([0.0, 2.0]), **quota),
             CoS(slices=2, exploration_exponent=0.05, **quota),
             CoS(exploration_exponent=0.05, doubling=doubling, **quota),
             CoS(time_dimension=True, exploration_exponent=0.1, **quota),
-            CellKLUCB(peer_training=training, doubling=doubling, **share),
-            CellKLUCB(slices=2, peer_training=training, **share),
-            CellThompson(peer_training=training, doubling=doubling, **share),
+            CellKLUCB(doubling=doubling, **share),
+            CellKLUCB(slices=2, **share),
+            mixed,
+            mixed,
         ]
     )
-    mixed = MixedViews(
-        max_cells=draw.choice([None, 30]), share=draw.choice([0.01, 0.1]), adds_up=draw.random() < 0.5, **share
-    )
-    views = [
-        ContextSelection(inside),
-        ContextSelection(ChangeAware(inside, rising=True), candidates=((), (0,))),
-        ChangeAware(ContextSelection(inside)),
-    ]
-    plain = [inside, inside, ChangeAware(inside, rising=draw.random() < 0.5)]
-    return draw.choice([*views, mixed] if has_views else [*plain, *views, mixed])
 
 
 def some_axes(draw: random.Random) -> list[Axis]:
@@ -99,9 +89,9 @@ def some_item(draw: random.Random) -> Item:
     return {**item, "truth": int(item["x"] > 0.5) if draw.random() < 0.9 else draw.randrange(2)}
 
 
-def some_network(draw: random.Random, has_views: bool) -> dict[str, Site]:
+def some_network(draw: random.Random) -> dict[str, Site]:
     """Draw two or three sites that are each other's peers; they need not have the same policy."""
-    axes, policies = some_axes(draw), [some_policy(draw, has_views) for _ in range(2)]
+    axes, policies = some_axes(draw), [some_policy(draw) for _ in range(2)]
     sites = [
         Site(
             f"site{n}",
@@ -144,7 +134,7 @@ def pause_or_resume(site: Site, draw: random.Random) -> None:
 def play(seed: int, batched: bool) -> tuple[list[Any], dict[str, Site], int]:
     """Play a network; returns all that was decided, the sites, and how many labels were overdue when they came."""
     draw, is_long = random.Random(seed), seed % LONG == 0
-    sites = some_network(draw, has_views=is_long)  # it takes long until another view is trusted
+    sites = some_network(draw)
     said: list[Any] = []
     overdue, items_wanted = 0, 10 * ITEMS if is_long else ITEMS
     late: dict[str, list[tuple[int, int]]] = {name: [] for name in sites}

@@ -27,7 +27,7 @@ from cosend.compiled import (
     telling,
 )
 from cosend.core.kernel.indices import kl
-from cosend.core.kernel.steps import choose, named_by_index
+from cosend.core.kernel.steps import choose, own_function_by_index
 from cosend.inner import Inner
 
 pytestmark = pytest.mark.compiled
@@ -58,7 +58,7 @@ def test_an_inner_function_can_be_called_from_python_all_the_same() -> None:
 
 def test_the_rules_are_inner_functions() -> None:
     assert isinstance(choose, Inner)
-    assert isinstance(named_by_index, Inner)
+    assert isinstance(own_function_by_index, Inner)
     assert not isinstance(entry_point(lambda: 0), Inner)
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from research.__main__ import app as research
+from typer import Typer
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
@@ -102,9 +104,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(line: str) -> str:
-    done = CliRunner().invoke(app, shlex.split(line)[1:], env={"COLUMNS": "120"})
+    command, *words = shlex.split(line)
+    done = CliRunner().invoke(*((app, words) if command == "cosend" else made(words)), env={"COLUMNS": "120"})
     assert done.exit_code == 0, f"{line}\n{done.output}"
     return done.stdout
+
+
+def made(words: list[str]) -> tuple[Typer, list[str]]:
+    """Return what the Makefile does for the targets of research, with its variables DATA and OPTIONS."""
+    target, *rest = words
+    given = dict(word.split("=", 1) for word in rest if "=" in word)
+    options = [word for word in rest if "=" not in word]
+    data = ["--data", given["DATA"]] if "DATA" in given else []
+    return research, [target, *data, *shlex.split(given.get("OPTIONS", "")), *options]
 
 
 def done_by_a_reader(page: Path, options: str = "") -> list[str]:

@@ -77,7 +77,7 @@ def test_generated_pages_have_every_route_event_and_command(tool: Any, tmp_path:
         assert f"## `{route}`" in http
     assert {"Summary", "Problem"} <= json.loads((tmp_path / "openapi.json").read_text())["components"]["schemas"].keys()
     commands = (tmp_path / "commands.md").read_text()
-    for command in ("run", "serve", "up", "reproduce kdd99", "warmup"):
+    for command in ("run", "serve", "up", "warmup"):
         assert f"## cosend {command}\n" in commands
     before = (tmp_path / "http.md").stat().st_mtime_ns
     tool("generate").generate(tmp_path)
@@ -111,6 +111,6 @@ def test_every_option_is_explained_with_when_to_change_it(kind: str) -> None:
 
 
 def test_functions_of_the_paper_page_exist() -> None:
-    names = re.findall(r"`(cosend(?:\.\w+)+)`", (DOCS / "paper.md").read_text())
+    names = re.findall(r"`((?:cosend|research)(?:\.\w+)+)`", (DOCS / "paper.md").read_text())
     assert len(names) > 10
     assert [name for name in names if locate(name) is None] == []

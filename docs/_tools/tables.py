@@ -75,9 +75,11 @@ def main() -> None:
         put(ROOT / "README.md", "docs/_tools/tables.py", first_numbers(results, accuracies))
         shutil.copy(Path(folder) / "plots" / "reward.svg", ROOT / "docs" / "images" / "run-reward.svg")
         for data in sys.argv[1:]:
-            subprocess.run([*words, "reproduce", "kdd99", "--data", data, "--out", folder], check=True)
+            subprocess.run(
+                [sys.executable, "-m", "research", "paper", "--data", data, "--out", folder], check=True, cwd=ROOT
+            )
             results = json.loads((Path(folder) / "results.json").read_text())
-            put(ROOT / "docs" / "kdd99.md", "cosend reproduce kdd99", kdd99_table(results))
+            put(ROOT / "docs" / "kdd99.md", "make paper", kdd99_table(results))
 
 
 if __name__ == "__main__":

@@ -38,9 +38,6 @@ from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import (
     CellKLUCB,
-    CellThompson,
-    ChangeAware,
-    ContextSelection,
     CoS,
     Zooming,
     ZoomingKLUCB,
@@ -63,13 +60,10 @@ __all__ = [
     "Batch",
     "Cell",
     "CellKLUCB",
-    "CellThompson",
-    "ChangeAware",
     "Choice",
     "Classifier",
     "CoS",
     "Context",
-    "ContextSelection",
     "CosendError",
     "Decision",
     "Difference",

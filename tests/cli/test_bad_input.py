@@ -182,9 +182,6 @@ def test_options_out_of_bounds_are_refused_by_name(arguments: list[str], word: s
         (["run", "good.toml"], "report.html"),
         (["run", "good.toml"], "results.json"),
         (["run", "good.toml"], "plots/flow.svg"),
-        (["regret"], "table.md"),
-        (["reproduce", "beyond"], "results.json"),
-        (["reproduce", "kdd99", "--data", "rows.csv"], "phase_shares.png"),
     ],
     ids=str,
 )
@@ -211,10 +208,3 @@ def test_too_little_memory_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("cosend.cli.playing.build", full)
     assert refused("run", "good.toml") == "error: not enough memory for that; use fewer items\n"
-
-
-@pytest.mark.parametrize("command", [["reproduce", "kdd99"], ["reproduce", "beyond", "--part", "windows"]], ids=str)
-@pytest.mark.parametrize("data", ["a\0b", "nowhere", "."], ids=repr)
-@pytest.mark.usefixtures("here")
-def test_data_that_is_no_file_is_refused(command: list[str], data: str) -> None:
-    refused(*command, "--data", data)

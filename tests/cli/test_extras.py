@@ -49,10 +49,6 @@ def test_everything_that_is_missing_is_named_at_once(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("command", "module", "extra"),
     [
-        (["regret"], "scipy", "reports"),
-        (["regret"], "matplotlib", "reports"),
-        (["reproduce", "kdd99"], "matplotlib", "reports"),
-        (["reproduce", "beyond"], "sklearn", "models"),
         (["run", "--seeds", "2"], "scipy", "reports"),
     ],
 )

@@ -284,11 +284,6 @@ def test_a_site_is_made_as_the_file_says(tmp_path: Path) -> None:
         ('model = "models:young"', '[[context]]\nkind = "time"\nhorizon = 9\n', False),
         ('model = "models:young"', HEAD + '[policy]\nname = "CoS"\n', True),
         ('model = "models:young"', HEAD + '[policy]\nname = "CoS"\nhorizon = 9\n', False),
-        (
-            'model = "models:young"',
-            HEAD + '[policy]\nname = "ChangeAware"\n[policy.policy]\nname = "CellKLUCB"\n',
-            True,
-        ),
     ],
 )
 def test_the_stream_is_read_for_a_service_only_if_something_in_it_is_needed(

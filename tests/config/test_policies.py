@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-from cosend.config.policies import DEEPEST, build_policy, inside_of, name_of, policy_mistakes
+from cosend.config.policies import build_policy, name_of, policy_mistakes
 from cosend.core.policy.mixed import MixedViews
 from cosend.core.policy.parts import Policy
 from cosend.core.policy.policies import (
     POLICIES,
     CellKLUCB,
-    CellThompson,
-    ChangeAware,
-    ContextSelection,
     CoS,
     Zooming,
     ZoomingKLUCB,
@@ -31,8 +28,7 @@ MEANT: dict[str, tuple[str, Policy]] = {
     "a horizon": ('name = "CoS"\nhorizon = 70', CoS(horizon=70)),
     "an unknown horizon": ('name = "CoS"\nhorizon = "unknown"', CoS()),
     "CoS": ('name = "CoS"\nalpha = 0.5', CoS(horizon=500, alpha=0.5)),
-    "CellKLUCB": ('name = "CellKLUCB"\npeer_training = 0.5', CellKLUCB(horizon=500, peer_training=0.5)),
-    "CellThompson": ('name = "CellThompson"\nhorizon = "unknown"', CellThompson()),
+    "CellKLUCB": ('name = "CellKLUCB"\nhorizon = "unknown"', CellKLUCB()),
     "Zooming": ('name = "Zooming"\ncontexts = "concentrated"', Zooming(contexts="concentrated")),
     "ZoomingKLUCB": ('name = "ZoomingKLUCB"\nlipschitz = 5', ZoomingKLUCB(lipschitz=5.0)),
     "MixedViews": ('name = "MixedViews"\nbonus = 0.5\nmax_cells = 900', MixedViews(bonus=0.5, max_cells=900)),
@@ -41,32 +37,14 @@ MEANT: dict[str, tuple[str, Policy]] = {
         'name = "ZoomingKLUCB"\ntime_dimension = true',
         ZoomingKLUCB(time_dimension=True, horizon=500),
     ),
-    "ChangeAware": (
-        'name = "ChangeAware"\nrising = true\n[policy]\nname = "CellKLUCB"\nslices = 3',
-        ChangeAware(CellKLUCB(slices=3, horizon=500), rising=True),
-    ),
-    "around CoS": ('name = "ChangeAware"\n[policy]\nname = "CoS"\nslices = 3', ChangeAware(CoS(slices=3, horizon=500))),
-    "ContextSelection": ('name = "ContextSelection"', ContextSelection()),
-    "candidates": (
-        'name = "ContextSelection"\ncandidates = [[0], [1, 0], []]\n[policy]\nname = "Zooming"',
-        ContextSelection(Zooming(), ((0,), (0, 1), ())),
-    ),
-    "three deep": (
-        'name = "ChangeAware"\n[policy]\nname = "ContextSelection"\n[policy.policy]\nname = "CoS"\nslices = 1',
-        ChangeAware(ContextSelection(CoS(slices=1, horizon=500))),
-    ),
 }
-
-NESTED = ["", *(f"[{'.'.join(['policy'] * depth)}]" for depth in range(1, 900))]
-WITHOUT_END = "".join(f"{table}\nname = 'ChangeAware'\n" for table in NESTED)
 
 # a table -> what the mistakes must begin with and hold
 MISTAKES: dict[str, tuple[str, str, list[str]]] = {
-    "an unknown name": ('name = "UCB1"', "policy.name: ", ["CoS, CellKLUCB", "ContextSelection", "'UCB1'"]),
+    "an unknown name": ('name = "UCB1"', "policy.name: ", ["CoS, CellKLUCB", "MixedViews", "'UCB1'"]),
     "a name with a slip": ('name = "ZoomingKLUBC"', "policy.name: ", ["did you mean 'ZoomingKLUCB'?"]),
     "no name": ("", "policy.name: ", ["needs its name", "CoS, CellKLUCB"]),
     "options without a name": ("slices = 2", "policy.name: ", ["needs its name"]),
-    "no name inside": ('name = "ChangeAware"\n[policy]\nslices = 3', "policy.policy.name: ", ["needs its name"]),
     "a number for a name": ("name = 5", "policy.name: ", ["CoS", "5"]),
     "a list for a name": ('name = ["CoS"]', "policy.name: ", ["['CoS']"]),
     "an unknown option": ('name = "CoS"\nslises = 2', "policy.slises: ", ["did you mean 'slices'?", "CoS has horizon"]),
@@ -83,24 +61,6 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
         ["time_dimension", "horizon"],
     ),
     "a policy in one that takes none": ('name = "CoS"\n[policy]\nslices = 1', "policy.policy: ", ["no such option"]),
-    "around nothing": ('name = "ChangeAware"', "policy.policy: ", ["goes around another", "[policy.policy]"]),
-    "around a number": ('name = "ChangeAware"\npolicy = 3', "policy.policy: ", ["a table of options", "3"]),
-    "around an unknown name": (
-        'name = "ChangeAware"\n[policy]\nname = "CoZ"',
-        "policy.policy.name: ",
-        ["did you mean 'CoS'?"],
-    ),
-    "an option deep inside": (
-        'name = "ChangeAware"\n[policy]\nname = "ContextSelection"\n[policy.policy]\nname = "CoS"\nalpha = 0',
-        "policy.policy.policy.alpha: ",
-        ["above 0"],
-    ),
-    "an option of a wrapper": ('name = "ContextSelection"\ncandidates = 3', "policy.candidates: ", ["'auto'"]),
-    "wrappers without end": (
-        WITHOUT_END,
-        "policy." + ".".join(["policy"] * DEEPEST),
-        [f"more than {DEEPEST}"],
-    ),
 }  # fmt: skip
 
 
@@ -127,15 +87,11 @@ def test_a_mistake_is_named_with_its_key(case: str) -> None:
     assert all(word in mistake for word in words), mistake
 
 
-def test_all_mistakes_of_all_levels_are_named() -> None:
-    text = 'name = "ChangeAware"\nrising = 1\nfalling = 1\n[policy]\nname = "CoS"\nslices = 0\nalpha = -1'
+def test_all_mistakes_are_named() -> None:
+    text = 'name = "CoS"\nslices = 0\nalpha = -1\nfalling = 1'
     keys = [mistake.split(":")[0] for mistake in policy_mistakes(options_of(text))]
-    assert keys == ["policy.rising", "policy.falling", "policy.policy.slices", "policy.policy.alpha"]
+    assert keys == ["policy.slices", "policy.alpha", "policy.falling"]
 
 
-def test_a_policy_is_called_by_its_name_and_by_what_it_goes_around() -> None:
+def test_a_policy_is_called_by_its_name() -> None:
     assert name_of(CoS()) == "CoS"
-    assert name_of(ContextSelection()) == "ContextSelection"
-    assert name_of(ContextSelection(CoS())) == "ContextSelection(CoS)"
-    assert name_of(ChangeAware(ContextSelection(CellThompson()))) == "ChangeAware(ContextSelection(CellThompson))"
-    assert inside_of(ChangeAware(ContextSelection(CellThompson()))) == CellThompson()

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from cosend import AskPeer, CellKLUCB, CellThompson, Learner, replay
+from cosend import AskPeer, CellKLUCB, Learner, replay
 from cosend.core.kernel import columns as col
 
 pytestmark = pytest.mark.compiled
@@ -19,13 +19,12 @@ def bursty(items: int, burst: int) -> np.ndarray[tuple[int, int], np.dtype[np.fl
     return np.stack([good, ~good], axis=1).astype(np.float64)
 
 
-@pytest.mark.parametrize("policy", [CellKLUCB(slices=1), CellThompson(slices=1)], ids=["CellKLUCB", "CellThompson"])
-def test_a_burst_that_misleads_is_no_trap(policy: CellKLUCB) -> None:
+def test_a_burst_that_misleads_is_no_trap() -> None:
     """Labels come 100 items late, in bursts of 100: the arm that fails in the first burst is the better one."""
     gains = bursty(6_000, 100)
     late = []
     for seed in range(5):
-        learner = Learner("here", own={"a": 0.0, "b": 0.0}, policy=policy, seed=seed)
+        learner = Learner("here", own={"a": 0.0, "b": 0.0}, policy=CellKLUCB(slices=1), seed=seed)
         arms = replay([learner], np.zeros((6_000, 1)), gains, delay=100).arms[:, 0]
         late.append((arms[3_000:] == 1).mean())
     assert min(late) > 0.5

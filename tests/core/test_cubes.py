@@ -13,8 +13,8 @@ from cosend.core.kernel.cubes import DEEPEST
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.values import Cell
 from cosend.core.policy.parts import MOST_CUBE_AXES, Policy
-from cosend.core.policy.policies import ContextSelection, Zooming, ZoomingKLUCB
-from tests.policies import choose, new_learner
+from cosend.core.policy.policies import Zooming, ZoomingKLUCB
+from tests.policies import choose
 
 unit = st.floats(0, 1)
 
@@ -95,13 +95,6 @@ def test_there_are_never_more_cubes_than_allowed_and_a_split_one_goes_on_serving
         assert holds(learner.cells()[choice.cell], context)
         assert sum(cell.labelled.arrivals for cell in learner.cells().values()) == n + 1
     assert len(learner.cells()) == 7
-
-
-def test_the_memory_limit_is_for_all_views_together_but_each_has_its_root() -> None:
-    learner, draw = new_learner(ContextSelection(Zooming(max_cells=2, alpha=0.1))), random.Random(5)
-    for _ in range(100):
-        choose(learner, (draw.random(), draw.random()))
-    assert {cell.view: cell.slices for cell in learner.cells().values()} == {0: 1, 1: 1, 2: 1}
 
 
 def test_cubes_split_down_to_the_last_binary_place_and_no_further() -> None:
@@ -208,15 +201,6 @@ def test_a_label_that_comes_after_its_cube_was_split_goes_on_only_if_knowledge_i
     learner.learn(early.id, 1.0)
     assert learner.cells()[part].estimates[early.arm].reward_count == rewards
     assert learner.cells()[early.cell].estimates[early.arm].reward_count == 0
-
-
-def test_a_view_of_no_axes_is_one_cube_in_another() -> None:
-    learner = new_learner(ContextSelection(Zooming(split_after=1.0, alpha=0.1), ((), (0,))))
-    for n in range(50):
-        choose(learner, (n / 50, 0.5))
-    nested = [cell for cell in learner.cells().values() if cell.view == 0]
-    assert all(cell.axes == () for cell in nested)
-    assert sorted(cell.slices for cell in nested) == [2**level for level in range(len(nested))]
 
 
 def test_time_is_an_axis_of_cubes_too() -> None:

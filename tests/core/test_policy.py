@@ -21,13 +21,9 @@ from cosend.core.policy.parts import (
     MOST_ITEMS,
 )
 from cosend.core.policy.policies import (
-    MOST_CANDIDATES,
     POLICIES,
     STEEPEST,
     CellKLUCB,
-    CellThompson,
-    ChangeAware,
-    ContextSelection,
     CoS,
     Zooming,
     ZoomingKLUCB,
@@ -38,16 +34,14 @@ from tests import policies
 from tests.policies import choose, new_learner
 
 ZOOM: Any = ZoomingKLUCB
-DEFAULTS: dict[str, Any] = {"CoS()": CoS, "CellThompson()": CellThompson, "Zooming()": Zooming, "()": ContextSelection}
+DEFAULTS: dict[str, Any] = {"CoS()": CoS, "Zooming()": Zooming}
 UNUSUAL: dict[str, Any] = {
     "CoS": CoS(horizon=7, alpha=0.5, max_cells=9, order="train_first", training_count="own_and_mine", doubling="keep"),
-    "CellThompson": CellThompson(slices=4, peer_training=0.25, share_labels="always"),
+    "CellKLUCB": CellKLUCB(slices=4, alpha=2.0, share_labels="training"),
     "Zooming": Zooming(split_after=0.5, inherit=3.0, contexts="concentrated", max_peer_functions=2),
     "NumPy's numbers": ZOOM(
         alpha=np.float32(0.3), lipschitz=np.float64(3.0), max_cells=np.int64(9), inherit=Fraction(1, 3)
     ),
-    "candidates": ContextSelection(CoS(), candidates=((2, 0), (), (1,))),
-    "three deep": ChangeAware(ContextSelection(ChangeAware(CellKLUCB(alpha=2.0), rising=True), ((0,),)), rising=True),
 }
 ALL: dict[str, Any] = {**policies.POLICIES, **UNUSUAL, **{name: kind() for name, kind in DEFAULTS.items()}}
 
@@ -80,9 +74,6 @@ def test_a_policy_cannot_be_changed_once_it_is_built() -> None:
 
 
 ANY: Any = None
-COS: Any = CoS
-CHANGE: Any = ChangeAware
-SELECT: Any = ContextSelection
 NAN, INF = float("nan"), float("inf")
 REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "contexts": (lambda: Zooming(contexts=ANY), ["contexts", "'uniform', 'concentrated'", "None"]),
@@ -95,8 +86,6 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "inherit below": (lambda: ZOOM(inherit=-0.1), ["inherit", "0 or more", "-0.1"]),
     "inherit inf": (lambda: ZOOM(inherit=INF), ["inherit", "0 or more", "inf"]),
     "time of cubes": (lambda: ZOOM(time_dimension=True), ["time_dimension", "used with a horizon"]),
-    "peer_training": (lambda: CellKLUCB(peer_training=-1), ["peer_training", "0 or more", "-1"]),
-    "peer_training nan": (lambda: CellThompson(peer_training=NAN), ["peer_training", "0 or more", "nan"]),
     "max_cells": (lambda: Zooming(max_cells=0), ["max_cells", "at least 1", "0"]),
     "quota": (lambda: Zooming(max_peer_functions=0), ["max_peer_functions", "at least 1", "0"]),
     "horizon beyond 64 bits": (lambda: CoS(horizon=10**30), ["horizon", "at most 1,000,000,000,000,000", str(10**30)]),
@@ -109,35 +98,8 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "lipschitz without end": (lambda: ZOOM(lipschitz=1e308), ["lipschitz", "at most 1e+300", "1e+308"]),
     "split_after without end": (lambda: ZOOM(split_after=1e308), ["split_after", "at most 1e+09"]),
     "inherit without end": (lambda: ZOOM(inherit=1e308), ["inherit", "0 or more and at most 1e+09"]),
-    "peer_training without end": (lambda: CellKLUCB(peer_training=1e300), ["peer_training", "at most 1e+09"]),
     "functions without end": (lambda: CoS(max_peer_functions=10**30), ["max_peer_functions", "at most 1,000,000"]),
-    "no policy inside": (lambda: CHANGE(None), ["the policy inside ChangeAware", "CellKLUCB()", "None"]),
-    "a class inside": (lambda: SELECT(CoS), ["the policy inside ContextSelection", "a policy"]),
-    "rising": (lambda: CHANGE(COS(), rising=1), ["rising", "True or False", "1"]),
-    "candidates, a number": (lambda: SELECT(COS(), 3), ["candidates", "'auto'", "3"]),
-    "candidates, a word": (lambda: SELECT(COS(), "all"), ["candidates", "'auto'", "'all'"]),
-    "candidates, no tuples": (lambda: SELECT(COS(), (0, 1)), ["candidates", "[(0,), (1,), (0, 1), ()]"]),
-    "candidates, none": (lambda: SELECT(COS(), ()), ["candidates", "'auto'", "()"]),
-    "candidates, below 0": (lambda: SELECT(COS(), ((-1,),)), ["candidates", "((-1,),)"]),
-    "candidates, names": (lambda: SELECT(COS(), (("x",),)), ["candidates", "numbers of its axes"]),
-    "candidates, True": (lambda: SELECT(COS(), ((True,),)), ["candidates", "numbers of its axes"]),
-    "candidates, array": (lambda: SELECT(COS(), np.array([[0], [1]])), ["candidates", "numbers of its axes"]),
-    "candidates, mixed": (lambda: SELECT(COS(), ((0, "x"),)), ["candidates", "numbers of its axes"]),
-    "candidates, twice": (lambda: SELECT(COS(), ((0, 1), (1, 0))), ["candidates", "all different"]),
-    "an axis twice": (lambda: SELECT(COS(), ((0, 0),)), ["candidates", "all different"]),
-    "candidates, many": (
-        lambda: SELECT(COS(), tuple((n,) for n in range(MOST_CANDIDATES + 1))),
-        ["candidates", f"at most {MOST_CANDIDATES}"],
-    ),
     "policy by a wrong name": (lambda: policy_from({"name": "UCB1"}), ["policy", "'CoS', 'CellKLUCB'", "'UCB1'"]),
-    "inside by a wrong name": (
-        lambda: policy_from({"name": "ChangeAware", "policy": {"name": "x"}}),
-        ["policy", "'ZoomingKLUCB'", "'x'"],
-    ),
-    "an axis too far": (
-        lambda: Learner("here", own={"a": 0.0}, dimensions=2, policy=ContextSelection(candidates=((0,), (2,)))),
-        ["candidates", "(2,)", "0 to 1"],
-    ),
     "too many axes for cubes": (
         lambda: Learner("here", own={"a": 0.0}, dimensions=MOST_CUBE_AXES + 1, policy=Zooming()),
         ["the axes of a context", f"at most {MOST_CUBE_AXES}", f"{MOST_CUBE_AXES + 1}"],
@@ -157,14 +119,14 @@ def test_a_setting_that_is_not_allowed_is_refused_by_name(case: str) -> None:
     assert all(fragment in str(caught.value) for fragment in fragments), str(caught.value)
 
 
-@pytest.mark.parametrize("kind", [CoS, CellKLUCB, CellThompson, Zooming, ZoomingKLUCB])
+@pytest.mark.parametrize("kind", [CoS, CellKLUCB, Zooming, ZoomingKLUCB])
 def test_a_policy_with_every_option_at_its_limit_still_decides(kind: Any) -> None:
     limits: dict[str, Any] = {
         "horizon": MOST_ITEMS,
         "max_cells": MOST_CELLS,
         "alpha": LARGEST_ALPHA,
         "max_peer_functions": MOST_FUNCTIONS,
-        **dict.fromkeys(("split_after", "inherit", "peer_training"), LARGEST_NUMBER),
+        **dict.fromkeys(("split_after", "inherit"), LARGEST_NUMBER),
         "lipschitz": STEEPEST,
         "time_dimension": True,
     }
@@ -175,61 +137,23 @@ def test_a_policy_with_every_option_at_its_limit_still_decides(kind: Any) -> Non
     assert learner.arrivals == 50
 
 
-def test_auto_is_every_axis_alone_and_all_of_them() -> None:
-    assert sorted(ContextSelection().parts(3)) == [(0,), (0, 1, 2), (1,), (2,)]
-    assert ContextSelection().parts(1) == ((0,),)
-    assert ContextSelection(CoS(), ((2, 0), ())).parts(3) == ((0, 2), ())
-
-
-def test_time_is_an_axis_of_every_candidate() -> None:
+def test_time_is_one_more_axis() -> None:
     timed = CoS(horizon=100, time_dimension=True)
     assert timed.views(2) == (0b111,)
-    assert sorted(ContextSelection(timed).views(2)) == [0b101, 0b110, 0b111]
-    assert ContextSelection(timed, ((0,), ())).views(2) == (0b101, 0b100)
 
 
-def test_thompson_sampling_has_one_view_more_that_cannot_be_trusted() -> None:
-    for policy, candidates in ((CellThompson(), 1), (ContextSelection(CellThompson()), 3)):
-        views = policy.views(2)
-        assert views[-1] == 0
-        assert policy.candidate_count(2) == candidates == len(views) - 1
-        assert len(Learner("here", own={"a": 0.0}, dimensions=2, policy=policy).views()) == candidates
-
-
-@pytest.mark.parametrize("name", policies.POLICIES)
-def test_a_wrapper_answers_for_the_policy_inside(name: str) -> None:
-    inside = policies.POLICIES[name]
-    if inside.mixes:
-        with pytest.raises(SettingError, match="does not mix views"):
-            ChangeAware(inside)
-        return
-    for wrapped in (ChangeAware(inside), ContextSelection(inside)):
-        assert wrapped.share_labels == inside.share_labels
-        assert (wrapped.doubles, wrapped.keeps) == (inside.doubles, inside.keeps)
-        assert wrapped.first_horizon == inside.first_horizon
-        assert wrapped.slices_at(64, 2) == inside.slices_at(64, 2)
-    assert ContextSelection(inside).reward_columns == inside.reward_columns
-    assert ChangeAware(inside).views(2) == inside.views(2)
-    assert ChangeAware(inside).candidate_count(2) == inside.candidate_count(2)
-
-
-def test_a_view_without_axes_is_one_cell_however_small_alpha_is() -> None:
+def test_categories_alone_are_cut_into_one_cell_each_however_small_alpha_is() -> None:
     """T^(1/2 alpha) slices of no axis took for ever to carry over, or were more than a double holds."""
-    for policy in (
-        CellThompson(alpha=0.001, slices=None),
-        ContextSelection(CoS(alpha=0.001, doubling="keep"), ((), (0,))),
-    ):
+    for policy in (CellKLUCB(alpha=0.001), CoS(alpha=0.001, doubling="keep")):
         assert policy.slices_at(10**9, 0) == 1
-        learner = Learner("here", own={"a": 0.0, "b": 0.0}, policy=policy)
+        learner = Learner("here", own={"a": 0.0, "b": 0.0}, categories=[0], policy=policy)
         for n in range(70):
-            learner.learn(choose(learner, n % 7 / 7).id, float(n % 2))
-        cells = [cell for cell in learner.cells().values() if not cell.axes]
-        assert len(cells) == 1
-        assert cells[0].labelled.arrivals == 70
+            learner.learn(choose(learner, n % 7).id, float(n % 2))
+        assert [cell.labelled.arrivals for cell in learner.cells().values()] == [10] * 7
 
 
-def test_equal_cells_of_every_view_stay_within_the_memory_limit() -> None:
-    policy = ContextSelection(CoS(slices=9, max_cells=20), ((0,), (0, 1), (0, 1, 2)))
+def test_equal_cells_stay_within_the_memory_limit() -> None:
+    policy = CoS(slices=9, max_cells=20)
     assert [policy.slices_at(0, axes) for axes in (1, 2, 3)] == [9, 4, 2]
 
 
@@ -251,4 +175,4 @@ def test_the_rate_of_splitting_is_that_of_the_paper() -> None:
 
 def test_every_policy_has_its_name_in_the_list() -> None:
     assert {type(policy).__name__ for policy in policies.POLICIES.values()} <= POLICIES.keys()
-    assert len(POLICIES) == 8
+    assert len(POLICIES) == 5

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cosend.errors import ArmError, RewardError, SettingError, SettledDecision
 from tests.examples import examples
 from tests.oracle import lockstep, options
-from tests.oracle.lockstep import Around, Network
+from tests.oracle.lockstep import Network
 from tests.policies import POLICIES, choose, everything, new_learner
 
 pytestmark = pytest.mark.compiled
@@ -19,16 +19,11 @@ pytestmark = pytest.mark.compiled
 
 @st.composite
 def networks(draw: st.DrawFn) -> Network:
-    """Draw a network of any policy, with anything around it, whose labels score all local classifiers."""
+    """Draw a network of any policy, whose labels score all local classifiers."""
     axes = draw(st.integers(1, 2))
     policy, chosen = draw(options.policies)
-    around = Around(
-        rising=draw(st.sampled_from([None, None, False, True])),
-        candidates=draw(st.one_of(st.none(), options.candidates(axes))),
-        changes_outside=draw(st.booleans()),
-    )
     draws = random.Random(draw(options.seeds))
-    network = lockstep.build(draws, draw(options.sizes), axes, chosen, policy, around, scores=True)
+    network = lockstep.build(draws, draw(options.sizes), axes, chosen, policy, scores=True)
     network.lasting = draw(options.lasting)
     network.has_trouble = draw(st.booleans())
     return network

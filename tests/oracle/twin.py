@@ -34,7 +34,6 @@ class Twin(TwinRule):
     def __init__(self, settings: TwinSettings) -> None:
         """Start with no item seen and no cell visited."""
         super().__init__(settings)
-        self.siblings: list[Twin] = [self]  # the twins of all views, this one among them
         self._keeps_late_labels = settings.doubling == "keep"  # those whose cell is no longer in use
         self._cells: dict[CellKey, TwinCell] = {}
         self._waiting: dict[int, Waiting] = {}
@@ -124,10 +123,6 @@ class Twin(TwinRule):
         """Return every visited cell, to look at."""
         return self._cells
 
-    def cell_count(self) -> int:
-        """Return how many cells were visited."""
-        return len(self._cells)
-
     def arrivals(self) -> int:
         """Return how many items have come."""
         return self._arrivals
@@ -135,10 +130,6 @@ class Twin(TwinRule):
     def waiting_arrivals(self) -> dict[int, int]:
         """Return the arrival number of all that waits, by id."""
         return {id: waited.arrival for id, waited in self._waiting.items()}
-
-    def views(self) -> "list[Twin]":
-        """Return the twins that look at some of the axes each: this one looks at all of them."""
-        return [self]
 
     def shares_all(self) -> bool:
         """Tell whether the label is passed on after every call."""
@@ -167,10 +158,10 @@ class Twin(TwinRule):
         cell.arrivals += 0 if self._again else 1  # whatever arm is used (SPEC 2)
         if phase == "train":
             cell.arms[arm].training_count += 1
-        decision = self.wait_for({"train": "training", "look": "look"}.get(phase, "own"), arm, place)
+        decision = self.wait_for("training" if phase == "train" else "own", arm, place)
         if not self._again:
             self._after_choice(cell)
-        return TwinChoice(decision, "explore" if phase == "look" else phase, arm, place[1], candidates)
+        return TwinChoice(decision, phase, arm, place[1], candidates)
 
     def pick_answer(self, place: Place, caller: str, request: int, training: bool) -> str:
         """Choose the own function that answers."""
@@ -178,10 +169,6 @@ class Twin(TwinRule):
         owed = self._owed(cell, self._own) if training else []
         candidates, purpose = (owed, ANSWER_OWED) if owed else (self._best(cell, self._in(self._own)), ANSWER_TIE)
         return self._one_of(candidates, purpose, request, hash_words(caller)[0])
-
-    def enter_report(self, place: Place, peer: str, told: tuple[int, int]) -> None:
-        """Take what a peer told about the item that was entered there."""
-        self._refresh(self._cells[place[1]], peer, told)
 
     def _find(self, point: Context) -> CellKey:
         """Return the cell that holds a point, visited or not."""
@@ -242,17 +229,6 @@ class Twin(TwinRule):
         """Tell whether a label still changes something."""
         return self._is_in_its_cell(waited) or self._keeps_late_labels
 
-    def waiting(self, id: int) -> Waiting:
-        """Return what is owed a label; KeyError when the id is not waiting."""
-        return self._waiting[id]
-
-    def judged_by(self, waited: Waiting) -> TwinCell | None:
-        """Return the visited cell that holds a context by now, wanted or not (exactness: Views)."""
-        point = waited.point
-        if waited.era != self._era:  # its time was that of an earlier phase
-            point = (*point[: self._settings.dimensions], *self._time(1))
-        return self._cells.get(self._find(point))
-
     def reward(self, waited: Waiting, gain: float, cost: float | None) -> float:
         """Return what a label adds to the estimate (exactness: Arithmetic)."""
         return gain if cost is None else gain - cost + self.cost(waited.arm)
@@ -268,15 +244,14 @@ class Twin(TwinRule):
     def _add_reward(self, cell: TwinCell | None, waited: Waiting, reward: float) -> None:
         if cell is None:
             return
-        if waited.kind != "look":
-            cell.arms[waited.arm].reward_count += 1
-            cell.arms[waited.arm].reward_sum += reward
+        cell.arms[waited.arm].reward_count += 1
+        cell.arms[waited.arm].reward_sum += reward
         if waited.kind == "answer":
             cell.taught += 1
 
     def default_reward(self, id: int) -> float | None:
         """Return the reward that an overdue one gets instead of being dropped."""
-        return self._settings.default_reward if self._waiting[id].kind in ("own", "look") else None
+        return self._settings.default_reward if self._waiting[id].kind == "own" else None
 
     def overdue(self, id: int) -> None:
         """Wait no longer (exactness: Waiting)."""

@@ -13,7 +13,6 @@ class TwinClock:
         self._settings = settings
         time_axes = 1 if settings.time_dimension else 0
         self._axes = settings.dimensions - len(settings.categories) + time_axes  # that are cut
-        self._all_axes = self._axes if settings.all_axes is None else settings.all_axes
         self._is_doubling = settings.horizon is None and settings.slices is None
         self._arrivals = 0  # never reset: waiting is measured in it (exactness: Waiting)
         self._again = 0  # the arrival number of an item that is chosen for again; 0 while no such choice is made
@@ -42,7 +41,7 @@ class TwinClock:
         """D1 and D3."""
         alpha, exponent = self._settings.alpha, self._settings.exploration_exponent
         if exponent is None:
-            exponent = 2 * alpha / (3 * alpha + self._all_axes)
+            exponent = 2 * alpha / (3 * alpha + self._axes)
         log_step = math.log(self._step())
         return math.exp(exponent * log_step) * log_step
 

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tests.oracle.window import Window
-
 Context = tuple[float, ...]
 CellKey = tuple[int, tuple[int, ...]]  # slices on every axis, and the index on every axis
 Place = tuple[Context, CellKey]  # a context, with the time if that is an axis, and the cell it is entered in
 Codes = tuple[int, ...]  # of the categories among the axes, in their order
 Ask = Callable[[str], tuple[int, int] | None]  # what a peer tells; None: it cannot be asked now
-# Phase ("look" is told as "explore"), arm, number of candidates (None: how likely it was is not known).
-Pick = tuple[str, str, int | None]
+Pick = tuple[str, str, int]  # phase, arm, number of candidates
 Scores = Mapping[str, float]  # what own functions would have gained that were not used
 NO_SCORES: Scores = {}
 
@@ -37,7 +34,6 @@ class TwinSettings:
     doubling: str = "reset"
     time_dimension: bool = False
     share_labels: str = "training"
-    peer_training: float = 0.0
     split_after: float = 1.0
     inherit: float = 0.0
     lipschitz: float = 1.0
@@ -45,13 +41,11 @@ class TwinSettings:
     wait_limit: int | None = None
     max_waiting: int = 1_000_000
     default_reward: float | None = None
-    rising: bool = False
     scores: bool = False  # labels say of every own function that costs nothing whether it was right
     share: float = 0.035  # this and the next three: MixedViews
     bonus: float = 0.2
     home_margin: float = 0.02
     adds_up: bool = True
-    all_axes: int | None = None  # that are cut, of all views together, if this is one of several (exactness: Views)
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ class TwinChoice:
     phase: str
     arm: str
     cell: CellKey
-    candidates: int | None
+    candidates: int
     view: int = 0
 
 
@@ -85,10 +79,6 @@ class TwinArm:
     training_count: int = 0
     my_training_count: int = 0
     training_waiting_count: int = 0
-    window: Window = field(default_factory=Window)  # this and all below: exactness, Arms that change
-    errors: float = 0.0
-    look_errors: float = 0.0
-    last: int = 0
     evidence: float = 0.0  # exactness, Mixed views: what it adds up
 
 
@@ -106,7 +96,7 @@ class TwinCell:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Something that is owed a label. `kind` is "own" (explore or exploit), "look", "training" or "answer"."""
+    """Something that is owed a label. `kind` is "own" (explore or exploit), "training" or "answer"."""
 
     kind: str
     arm: str

@@ -53,7 +53,7 @@ class CubesTwin(Twin):
         key = super()._enter(point)
         parent = self._cells[key]
         limit = math.inf if self._settings.max_cells is None else self._settings.max_cells
-        if not parent.is_split or sum(twin.cell_count() for twin in self.siblings) >= limit:
+        if not parent.is_split or len(self._cells) >= limit:
             return key
         child = self._cell_of(point, 2 ** (parent.level + 1))
         self._cells[child] = self._begin_child(parent)
@@ -92,7 +92,7 @@ class ZoomingTwin(CubesTwin):
         alpha = self._settings.alpha
         if self._settings.contexts == "concentrated":
             return 3 * alpha
-        return (3 * alpha + math.sqrt(9 * alpha**2 + 8 * alpha * self._all_axes)) / 2
+        return (3 * alpha + math.sqrt(9 * alpha**2 + 8 * alpha * self._axes)) / 2
 
 
 class ZoomingIndexTwin(CubesTwin, IndexTwin):

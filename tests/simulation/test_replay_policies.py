@@ -217,9 +217,9 @@ def test_any_whole_numbers_are_delays(kind: Any) -> None:
 def test_labels_that_come_after_the_end_take_no_room_and_are_learnt_in_the_end() -> None:
     contexts, gains, items = stream(7)
     for delay in (10**9, 2**63 - 1, np.full((SLOTS, 3), 2**64 - 1, np.uint64)):
-        learners = new_learners([POLICIES["ContextSelection"]] * 3)
+        learners = new_learners([POLICIES["ZoomingKLUCB timed"]] * 3)
         trace = replay(learners, contexts, gains, items=items, delay=delay)
-        later = new_learners([POLICIES["ContextSelection"]] * 3)
+        later = new_learners([POLICIES["ZoomingKLUCB timed"]] * 3)
         assert trace.arms.tolist() == replay(later, contexts, gains, items=items, delay=SLOTS).arms.tolist()
         assert [everything(one) for one in learners] == [everything(one) for one in later]
 
@@ -245,7 +245,7 @@ BAD_DELAYS: dict[str, tuple[Any, list[str]]] = {
 @pytest.mark.parametrize("case", BAD_DELAYS)
 def test_bad_delays_are_refused_and_nothing_is_learnt(case: str) -> None:
     delay, fragments = BAD_DELAYS[case]
-    learners = new_learners([POLICIES["ContextSelection ChangeAware"]] * 3)
+    learners = new_learners([POLICIES["MixedViews"]] * 3)
     contexts, gains, items = stream(8)
     before = [everything(learner) for learner in learners]
     with pytest.raises(SettingError) as caught:

@@ -83,7 +83,7 @@ def test_the_events_of_a_site_fold_to_its_state_byte_for_byte(
     [
         "CoS doubling",
         "Zooming concentrated",
-        "ContextSelection doubling",
+        "CellKLUCB doubling",
         "MixedViews",
         "MixedViews small",
         "MixedViews without a sum",

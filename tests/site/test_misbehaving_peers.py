@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from cosend import CellKLUCB, Context, CoS, LabelledData, Learner, Network, Policy, Site, ZoomingKLUCB, fold
+from cosend import CellKLUCB, Context, CoS, LabelledData, Learner, Network, Policy, Site, Zooming, ZoomingKLUCB, fold
 from cosend.errors import NetworkError, RewardError, SettingError, StateError
 from cosend.site import events
 from cosend.site.messages import Call, Forward, Question, Reply
 from tests.site.test_failing_arms import UNIT, Line, wired
 from tests.site.test_site import always, assert_nothing_leaks, assert_nothing_open, broken, high, items
 
-TRAINED = [CoS(horizon=1000, order="train_first"), ZoomingKLUCB(peer_training=2)]
+TRAINED = [CoS(horizon=1000, order="train_first"), Zooming(order="train_first")]
 
 
 @pytest.mark.parametrize("report", [None, (5, 2), LabelledData(-1, 0), LabelledData(2**70, 0), "much"], ids=repr)
-@pytest.mark.parametrize("policy", TRAINED, ids=["CoS", "ZoomingKLUCB"])
+@pytest.mark.parametrize("policy", TRAINED, ids=["CoS", "Zooming"])
 def test_a_peer_that_reports_nonsense_is_an_arm_that_failed(policy: Policy, report: Any) -> None:
     lab, hq, line = wired(policy)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import AskPeer, Choice, Context, LabelledData, Learner, MixedViews, Site, ZoomingKLUCB, replay
+from cosend import AskPeer, Choice, Context, CoS, LabelledData, Learner, MixedViews, Site, ZoomingKLUCB, replay
 from cosend.errors import ArmError, ContextError, RewardError, SettingError
 from cosend.site.context import Axis
 from tests.site.test_fold import everything
@@ -174,4 +174,12 @@ def test_views_stop_where_their_cells_could_not_be_told_apart() -> None:
     few, one = policy.views(9, 0b111111111), policy.views(1)
     assert max(bits.bit_count() for bits in few) <= 9
     assert set(one) == {0, 1}
-    assert (policy.keeps, policy.candidate_count(3)) == (True, 1)
+    assert policy.keeps
+
+
+def test_a_policy_that_mixes_nothing_goes_by_all_axes_and_the_time_if_that_is_one() -> None:
+    models, axis = {"one": lambda item: 1}, Context("hour", range=(0, 24))
+    (name, view), *rest = Site("lab", classifiers=models, context=axis, policy=ZoomingKLUCB()).trust().items()
+    assert ("hour" in name, view.trusted, view.share, rest) == (True, True, 1.0, [])
+    (name,) = Site("lab", classifiers=models, context=axis, policy=CoS(horizon=9, time_dimension=True)).trust()
+    assert name.endswith(" + time")

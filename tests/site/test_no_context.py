@@ -277,5 +277,5 @@ def test_a_policy_that_needs_a_context_says_so() -> None:
         Learner("a", own={"x": 0.0}, dimensions=0)
     with pytest.raises(SettingError, match="added to MixedViews"):
         Learner("a", own={"x": 0.0}).add_axes(1)
-    with pytest.raises(SettingError, match="not among candidates"):
-        site(context="auto", candidates={"all": Context.features()})
+    with pytest.raises(SettingError, match="given once"):
+        site(context=[Context.features(), Context.features()])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 
 from cosend.errors import SettingError, StreamError
 from cosend.streams.files import read_table
-from cosend.streams.kdd99 import kdd99
 from cosend.streams.river import from_river, river_dataset
 from cosend.streams.table import Table
 
@@ -105,18 +103,10 @@ def test_a_nul_character_at_the_end_of_a_text_is_not_lost(tmp_path: Path, column
     assert (caught.value.line, caught.value.column) == (2, column)
 
 
-KDD99: Any = kdd99
-READERS: dict[str, Callable[[Any], object]] = {
-    "read_table": lambda path: read_table(path, label="y"),
-    "kdd99": lambda path: KDD99(5.0 if path is None else path),  # None fetches it
-}
-
-
-@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("path", [None, 5, b"a.csv", ["a.csv"], "a\0.csv", Path("a\0.csv"), "\ud800.csv"], ids=repr)
-def test_what_is_no_path_is_refused(reader: str, path: Any) -> None:
+def test_what_is_no_path_is_refused(path: Any) -> None:
     with pytest.raises(SettingError, match="path must be the path of a file"):
-        READERS[reader](path)
+        read_table(path, label="y")
 
 
 @pytest.mark.parametrize("name", ["a" * 5_000 + ".csv", "a" * 5_000 + ".parquet"], ids=["csv", "parquet"])

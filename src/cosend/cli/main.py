@@ -10,9 +10,7 @@ from cosend import __version__
 from cosend.cli import classify as classify_command
 from cosend.cli import demo as demo_command
 from cosend.cli import export as export_command
-from cosend.cli import regret as regret_command
 from cosend.cli import replay as replay_command
-from cosend.cli import reproduce as reproduce_command
 from cosend.cli import run as run_command
 from cosend.cli import serve as serve_command
 from cosend.cli import up as up_command
@@ -36,9 +34,7 @@ app.command("worker", cls=Command)(worker_command.worker)
 app.command("classify", cls=Command)(classify_command.classify)
 app.command("replay", cls=Command)(replay_command.replay)
 app.command("export", cls=Command)(export_command.export)
-app.command("regret", cls=Command)(regret_command.regret)
 app.command("warmup", cls=Command)(warmup_command.warmup)
-app.add_typer(reproduce_command.app, name="reproduce")
 
 
 def _show_version(wanted: bool) -> None:

@@ -54,16 +54,13 @@ def validate(
 
 def looked_at(scenario: Scenario, folder: Path, source: str) -> Found:
     """Make all that a command would make before it starts, or raise with what it would say."""
-    if scenario.stream is not None and not scenario.stream.must_be_fetched:
+    if scenario.stream is not None:
         world = build(scenario, folder)
         return Found(scenario, world.built.made(), counted(len(world.items), "item"))
-    built = Built(scenario, folder)
-    if scenario.stream is not None:
-        built.make_untrained()
-        return Found(scenario, built.made(), "a stream that was not fetched")
     why = scenario.serving_mistakes()
     if why:
         raise ScenarioError(source, [*why, f"stream: {NO_STREAM}"])
+    built = Built(scenario, folder)
     built.all_classifiers()
     return Found(scenario, built.made(), "no stream")
 

@@ -13,7 +13,6 @@ from cosend.core.checks import check_path
 from cosend.errors import StreamError
 from cosend.streams.clinics import clinics, turn_of
 from cosend.streams.files import read_table
-from cosend.streams.kdd99 import kdd99
 from cosend.streams.river import river_dataset
 from cosend.streams.table import Table
 from cosend.streams.traffic import traffic
@@ -27,7 +26,7 @@ class Stream(Part):
     Without a number of items they are all that are left of a file, or 20,000.
     """
 
-    kind: Literal["clinics", "traffic", "kdd99", "file", "river"]
+    kind: Literal["clinics", "traffic", "file", "river"]
     items: Rows | None = None
     training: RowsOrNone = 0
     path: Path | None = None
@@ -52,16 +51,11 @@ class Stream(Part):
             raise ValueError("a stream of kind 'file' needs path and label")
         if self.kind != "file" and (self.label, self.features, self.site, self.contexts) != (None, None, None, []):
             raise ValueError(f"label, features, contexts and site are for kind 'file', not {self.kind!r}")
-        if self.kind in ("clinics", "traffic", "river") and (self.path is not None or self.start):
-            raise ValueError("path and start are for kinds 'file' and 'kdd99'")
+        if self.kind != "file" and (self.path is not None or self.start):
+            raise ValueError(f"path and start are for kind 'file', not {self.kind!r}")
         if (self.kind == "river") != (self.dataset is not None):
             raise ValueError("dataset goes with kind 'river', and kind 'river' needs one")
         return self
-
-    @property
-    def must_be_fetched(self) -> bool:
-        """Whether it may have to be downloaded before anything is known of it."""
-        return self.kind == "kdd99" and self.path is None
 
     @property
     def changes(self) -> list[int]:
@@ -80,9 +74,7 @@ class Stream(Part):
             return clinics(rows, training=self.training, seed=seed)
         if self.kind == "traffic":
             return traffic(rows, seed=seed)
-        if self.kind == "river":
-            return river_dataset(self.dataset or "", rows)
-        return kdd99(None if self.path is None else folder / self.path, start=self.start, rows=rows)
+        return river_dataset(self.dataset or "", rows)
 
     def _read_file(self, folder: Path, columns: Sequence[str]) -> Table:
         file = folder / (self.path or "")

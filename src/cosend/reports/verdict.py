@@ -18,7 +18,6 @@ MEANINGS: Final = {
     "unless told otherwise",
     "CellKLUCB": "an index policy in equal cells",
     "CoS": "the paper's algorithm: explores by quota, in equal cells",
-    "ContextSelection": "finds out which axes of the context matter",
     "never send": "the same policy at sites that have no peers",
     "epsilon-greedy": "all models of all sites as flat arms, by cell",
     "LinUCB": "all models of all sites as flat arms, linear in the context",

@@ -17,14 +17,14 @@ it may use and change what the site remembers, and never refuses.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
 from cosend.classifiers.adapters import check_names, plain
-from cosend.core.checks import check_callable, check_kind, check_one_of, check_text, check_whole, is_number
+from cosend.core.checks import check_callable, check_kind, check_one_of, check_whole, is_number
 from cosend.core.kernel.ledger import Floats
 from cosend.errors import ContextError, SettingError, in_one_line, shown
 from cosend.site.features import AllFeatures
@@ -373,18 +373,10 @@ def read_contexts(axes: Sequence[Axis], items: Sequence[Any], past: Past, arriva
     return [tuple(point) for point in points.tolist()]
 
 
-def as_axes(site: str, context: Any, candidates: Any) -> tuple[Axis, ...]:
-    """Return the axes of a site from what it was given: one, several, or "auto" with candidates."""
-    if (context == "auto") != (candidates is not None):
-        allowed = "given with context='auto', and only then: a mapping from names to Contexts"
-        raise SettingError(f"the candidates of site {site!r}", candidates, allowed)
+def as_axes(site: str, context: Any) -> tuple[Axis, ...]:
+    """Return the axes of a site from what it was given: none, one or several."""
     if context is None:
         return (AllFeatures(),)
-    if context == "auto":
-        check_kind(f"the candidates of site {site!r}", candidates, Mapping, "a mapping from names to Contexts")
-        for each in candidates:
-            check_text(f"the name of a candidate of site {site!r}", each)
-        context = tuple(candidates.values())
     axes = tuple(context) if isinstance(context, list | tuple) else (context,)
     for axis in axes:
         if not isinstance(axis, Axis):
@@ -392,7 +384,6 @@ def as_axes(site: str, context: Any, candidates: Any) -> tuple[Axis, ...]:
     if not axes:
         raise SettingError(f"the context of site {site!r}", context, "a Context, or a list of at least one")
     last = [axis for axis in axes if isinstance(axis, AllFeatures)]
-    if len(last) > 1 or (last and candidates is not None):
-        allowed = "given once, and not among candidates: which features to trust is found out anyway"
-        raise SettingError(f"Context.features() of site {site!r}", context, allowed)
+    if len(last) > 1:
+        raise SettingError(f"Context.features() of site {site!r}", context, "given once")
     return (*(axis for axis in axes if not isinstance(axis, AllFeatures)), *last)

@@ -72,9 +72,7 @@ class Chosen:
     first: int
     contexts: Spelled
     arms: tuple[str, ...]
-    kinds: tuple[
-        int, ...
-    ]  # 1 train, 2 explore, 3 exploit, 5 look: an exploration that tells whether an arm has changed
+    kinds: tuple[int, ...]  # 1 train, 2 explore, 3 exploit
     propensities: tuple[float, ...]
     told: Told = field(default_factory=dict)  # for the first item
     without: tuple[str, ...] = ()  # arms that were left out of this choice

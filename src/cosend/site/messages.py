@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
     first: int
     arms: list[str]
-    kinds: list[int]  # TRAIN, EXPLORE, EXPLOIT or LOOK
+    kinds: list[int]  # TRAIN, EXPLORE or EXPLOIT
     cells: list[int]
     propensities: list[float]
     arrivals: list[int]  # the numbers of the items: what `choose` takes as `again` if an arm fails

@@ -18,7 +18,6 @@ answer that `fail` does not return is not tried again. What is cancelled is with
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from itertools import repeat
@@ -139,7 +138,7 @@ class Rules(ArmChanges, Placing):
             [names[arm] for arm in arms],
             kinds,
             cells,
-            [1.0 / each if each else math.nan for each in candidates],
+            [1.0 / each for each in candidates],
             self._arrivals(again[:count], count),
             None if ask is None else ask._replace(context=self.spell(points[count])),
             self.forget_overdue(),

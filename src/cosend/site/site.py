@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
 from cosend.alone import NETWORK, one_at_a_time
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
@@ -15,7 +15,6 @@ from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import LabelledData, ScoreLocal
 from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import ContextSelection
 from cosend.errors import (
     CosendError,
     NetworkError,
@@ -47,9 +46,7 @@ class Site(Kept, Trusting, Tallied):
 
     classifiers    name -> scikit-learn or river model, or a function from item to label
     context        none: every feature of the items is looked at; or one axis or several: `Context("duration",
-                   scale="log")`, and `Context.features()` for every feature too; "auto" finds out which of the
-                   `candidates` to trust
-    candidates     name -> axis: what "auto" chooses from, each alone or all together; `trust()` shows how they fare
+                   scale="log")`, and `Context.features()` for every feature too
     policy         how it decides; `MixedViews(max_cells=200_000)` unless given
     costs          name -> cost of using a local classifier in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
@@ -70,8 +67,7 @@ class Site(Kept, Trusting, Tallied):
         name: str,
         *,
         classifiers: Mapping[str, Any],
-        context: Axis | Sequence[Axis] | Literal["auto"] | None = None,
-        candidates: Mapping[str, Axis] | None = None,
+        context: Axis | Sequence[Axis] | None = None,
         policy: Policy | None = None,
         costs: Mapping[str, float] | None = None,
         reward: Callable[[Any, Any], float] = right_or_wrong,
@@ -93,10 +89,7 @@ class Site(Kept, Trusting, Tallied):
         self.name, self.reward, self.retries = name, reward, retries
         self.learns_from = learns_from
         self._labels = LabelCheck(name, strict=strict_labels)
-        self.axes: tuple[Axis, ...] = as_axes(name, context, candidates)
-        self._candidates = tuple(candidates or ())
-        if context == "auto" and not isinstance(policy, ContextSelection):
-            policy = ContextSelection() if policy is None else ContextSelection(policy)
+        self.axes: tuple[Axis, ...] = as_axes(name, context)
         self.classifiers: dict[str, Classifier] = {arm: as_classifier(model) for arm, model in classifiers.items()}
         self.peers: dict[str, Peer] = {}
         self.outbox = Outbox()

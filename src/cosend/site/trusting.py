@@ -24,16 +24,15 @@ class Trusting:
     alone: Alone
     axes: tuple[Axis, ...]
     rules: Rules
-    _candidates: tuple[str, ...]
 
     @property
     def axis_names(self) -> tuple[str, ...]:
-        """The names of the axes: those of candidates if there are any; features that have got one are behind."""
-        return self._candidates or self.rules.axis_names
+        """The names of the axes; features that have got one are behind those that were given."""
+        return self.rules.axis_names
 
     @one_at_a_time
     def trust(self) -> dict[str, View]:
-        """Return by name the parts of the context that may be trusted, and how each of them fares."""
+        """Return by name the parts of the context, and how much weight each has."""
         return trusted_views(self.rules.learner.views(), self.axis_names)
 
     @one_at_a_time

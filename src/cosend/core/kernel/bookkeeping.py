@@ -7,8 +7,8 @@
     own j, to answer a peer    j waits                                count and mean of j; the cell was taught
     other own functions        nothing                                count and mean of those that were run to be scored
 
-The last line but one is the peer's side of a training. A site with several views enters everything in the cell of each.
-Cubes count their labels too (`count_label`), because they split by them.
+The last line but one is the peer's side of a training. Cubes count their labels too (`count_label`), because they
+split by them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,17 @@ import numpy as np
 
 from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.changes import LAST_USE, notice
 from cosend.core.kernel.ledger import EMPTY, MOST, Floats, Ledger
 
 # Which rule a site follows.
 BY_QUOTA: Final = 0
 BY_KL_INDEX: Final = 1
-BY_SAMPLE: Final = 2
-BY_MIXTURE: Final = 3
+BY_MIXTURE: Final = 2
 
 TRAIN: Final = 1
 EXPLORE: Final = 2
 EXPLOIT: Final = 3
 TAUGHT: Final = 4
-LOOK: Final = 5  # an exploration that says whether an arm has changed, and is no part of its estimate
 OUT: Final = np.inf  # the cost of an arm that may not be chosen now: it loses every comparison by itself
 
 
@@ -57,7 +54,7 @@ def may_be_chosen(ledger: Ledger, arm: int) -> bool:
 
 
 @compiled
-def enter_choice(ledger: Ledger, row: int, arm: int, phase: int, arrival: int, arrivals: int) -> None:
+def enter_choice(ledger: Ledger, row: int, arm: int, phase: int, arrivals: int) -> None:
     """Enter a choice for an own item in a cell: as 1 arrival whatever arm is used, or 0 if it was counted before."""
     ledger.cells[row, col.CELL_ARRIVALS] += arrivals
     if phase == TRAIN:  # figure "Train": N_1 of the peer, and neither its mean nor its count
@@ -65,9 +62,6 @@ def enter_choice(ledger: Ledger, row: int, arm: int, phase: int, arrival: int, a
         ledger.counts[row, arm, col.TRAINING_WAITING] += 1
     else:  # exactness.md, "Arithmetic": what waits counts from the moment of the choice
         ledger.counts[row, arm, col.WAITING] += 1
-    if ledger.site[col.RISING]:
-        # An item that is chosen for again may be older than the last one that the arm was given.
-        ledger.rewards[row, arm, LAST_USE] = max(ledger.rewards[row, arm, LAST_USE], float(arrival))
 
 
 @compiled
@@ -90,14 +84,12 @@ def enter_reward(ledger: Ledger, row: int, arm: int, kind: int, gain: float, wai
         if waited:
             ledger.counts[row, arm, col.TRAINING_WAITING] -= 1
         return
-    if kind != LOOK:  # figures "Explore" and "Exploit": the sample mean of the arm in the cell
-        reward_sum = ledger.rewards[row, arm, col.REWARD_SUM] + gain
-        reward_count = ledger.rewards[row, arm, col.REWARD_COUNT] + 1
-        ledger.rewards[row, arm, col.REWARD_SUM] = reward_sum
-        ledger.rewards[row, arm, col.REWARD_COUNT] = reward_count
-        ledger.rewards[row, arm, col.MEAN_REWARD] = reward_sum / reward_count
-    if ledger.site[col.NOTICES]:
-        notice(ledger.rewards[row, arm], gain, kind == LOOK)
+    # Figures "Explore" and "Exploit": the sample mean of the arm in the cell.
+    reward_sum = ledger.rewards[row, arm, col.REWARD_SUM] + gain
+    reward_count = ledger.rewards[row, arm, col.REWARD_COUNT] + 1
+    ledger.rewards[row, arm, col.REWARD_SUM] = reward_sum
+    ledger.rewards[row, arm, col.REWARD_COUNT] = reward_count
+    ledger.rewards[row, arm, col.MEAN_REWARD] = reward_sum / reward_count
     if waited:
         ledger.counts[row, arm, col.WAITING] -= 1
     if kind == TAUGHT:

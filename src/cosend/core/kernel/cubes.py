@@ -28,29 +28,27 @@ IF_UNRESOLVED: Final = 2  # by labels that have come, and only while two arms ma
 
 
 @compiled
-def root_of(ledger: Ledger, view: int, context: Floats) -> int:
+def root_of(ledger: Ledger, context: Floats) -> int:
     """Return the key of the root that holds an item."""
-    site, axes = ledger.site, int(ledger.views[view, col.VIEW_AXES])
-    number = 0
+    site, number = ledger.site, 0
     if site[col.CATEGORIES]:
         for axis in range(site[col.DIMENSIONS]):
-            if (axes & site[col.CATEGORIES]) >> axis & 1:
+            if (site[col.CATEGORIES] >> axis) & 1:
                 number = number * MOST_CODES + int(context[axis])
         if number > 0:
             number += ROOTS
-    return number * int(site[col.VIEWS]) + view
+    return number
 
 
 @compiled
-def child_of(ledger: Ledger, view: int, row: int, context: Floats, arrival: int) -> int:
-    """Return the key of the child of a split cube that holds an item: one bit for every axis."""
-    site, seen = ledger.site, ledger.views[view]
-    axes, key = int(seen[col.VIEW_AXES]) & ~site[col.CATEGORIES], row
+def child_of(ledger: Ledger, row: int, context: Floats, arrival: int) -> int:
+    """Return the key of the child of a split cube that holds an item: one bit for every axis that is cut."""
+    site, key = ledger.site, row
     slices = 1 << -int(ledger.cells[row, col.CELL_LEVEL])  # of the children's level, which is one more
     for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
-        if (axes >> axis) & 1:
+        if not (site[col.CATEGORIES] >> axis) & 1:
             key = (key << 1) | (slice_of(place_on(ledger, context, axis, arrival), slices) & 1)
-    return (key + 1) * int(site[col.VIEWS]) + view  # the root has 0 in place of key + 1
+    return key + 1  # the root has 0 in place of that
 
 
 @compiled
@@ -68,21 +66,11 @@ def inherit(ledger: Ledger, parent: int, child: int) -> None:
 
 
 @compiled
-def is_undivided(ledger: Ledger, row: int) -> bool:
-    """Tell whether all axes of a cube are categories: there is nothing to split."""
-    site = ledger.site
-    if site[col.CATEGORIES] == 0:
-        return False
-    view = ledger.views[ledger.cells[row, col.CELL_KEY] % site[col.VIEWS]]
-    return bool(view[col.VIEW_AXIS_COUNT] == 0.0 and view[col.VIEW_AXES] > 0.0)
-
-
-@compiled
 def split_if_due(ledger: Ledger, row: int) -> None:
-    """Split a cube that is so well known that its size hides more than chance does."""
+    """Split a cube once its width causes more error than sampling noise does, unless all its axes are categories."""
     site, known = ledger.site, ledger.parameters
     level = ledger.cells[row, col.CELL_LEVEL]
-    if site[col.ZOOMS] == NEVER or not 0 <= level < DEEPEST or is_undivided(ledger, row):
+    if not 0 <= level < DEEPEST or ledger.views[0, col.VIEW_AXIS_COUNT] == 0.0:
         return
     # DCZA of the longer version: a cube of level p is split after A 2^(rho p) arrivals.
     enough = known[col.SPLIT_AFTER] * math.exp(known[col.SPLIT_RATE] * level)

@@ -21,7 +21,6 @@ BEST_ARM: Final = 4
 ANSWER_TRAINING: Final = 5
 ANSWER_BEST: Final = 6
 ANYTHING_OWED: Final = 7
-SAMPLE: Final = 8  # and 8 more for every arm before it
 PER_ASKED_PEER: Final = 8
 
 
@@ -60,15 +59,3 @@ def pick(key0: int, key1: int, caller: int, number: int, purpose: int, candidate
     if candidates == 1:
         return 0
     return (draw(key0, key1, caller, number, purpose) * candidates) >> 32
-
-
-@compiled
-def following(word: int) -> int:
-    """Return the word after this one, where one draw needs several."""
-    return mix((word + 0x9E3779B9) & WORD)
-
-
-@compiled
-def unit(word: int) -> float:
-    """Return a word as a number inside (0, 1)."""
-    return (word + 0.5) / 4294967296.0

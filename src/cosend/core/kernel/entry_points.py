@@ -56,7 +56,7 @@ def arrival_of(ledger: Ledger, again: int) -> int:
 def admit(ledger: Ledger, waiting: Waiting, context: Floats, row: int, arm: int, phase: int, again: int) -> None:
     """Enter a choice and let it wait for its label."""
     arrival = again if again > 0 else ledger.site[col.ARRIVALS] + 1
-    enter_item(ledger, context, row, arm, phase, arrival, int(again == 0))
+    enter_item(ledger, row, arm, phase, arrival, int(again == 0))
     add_waiting(waiting, ledger.site[col.TICKETS], row, arm, phase, arrival, context)
     drop_if_too_many(ledger, waiting)
 
@@ -158,7 +158,7 @@ def enter_many(arrays: Arrays, contexts: Floats, arms: Ints, phases: Ints, again
         if ledger.site[col.RULE] == BY_MIXTURE:
             enter_and_wait(ledger, waiting, contexts[n], arms[n], phases[n], arrival, again[n])
         else:
-            row = visit_cell(ledger, ledger.site[col.TRUSTED], contexts[n], arrival)
+            row = visit_cell(ledger, contexts[n], arrival)
             admit(ledger, waiting, contexts[n], row, arms[n], phases[n], again[n])
     return len(contexts), READY
 
@@ -170,7 +170,7 @@ def visit_one(arrays: Arrays, context: Floats, again: int) -> int:
     arrival = arrival_of(ledger, again)
     status = prepare(ledger, waiting, arrival, again)
     if status == READY:
-        visit_cell(ledger, ledger.site[col.TRUSTED], context, arrival)
+        visit_cell(ledger, context, arrival)
     return status
 
 
@@ -220,8 +220,8 @@ def enter_answers(arrays: Arrays, contexts: Floats, functions: Ints, first: int)
         if site[col.RULE] == BY_MIXTURE:
             row = enter_mixed_answer(ledger, contexts[n], functions[n], waiting.contexts[next_spot(waiting)])
         else:
-            row = visit_cell(ledger, site[col.TRUSTED], contexts[n], site[col.ARRIVALS])
-            enter_answer(ledger, contexts[n], row, functions[n])
+            row = visit_cell(ledger, contexts[n], site[col.ARRIVALS])
+            enter_answer(ledger, row, functions[n])
         await_lesson(ledger, waiting, slot, row, functions[n], contexts[n])
     return len(contexts)
 

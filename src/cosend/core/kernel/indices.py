@@ -11,7 +11,6 @@ from cosend.compiled import compiled
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import draws
 from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, net_mean, sample_count
-from cosend.core.kernel.changes import growing
 from cosend.core.kernel.cos import best_among, draw_one, leader
 from cosend.core.kernel.ledger import Ledger
 
@@ -58,10 +57,6 @@ def kl_index(ledger: Ledger, row: int, arm: int, level: float, waiting: float, l
     mean = max(0.0, ledger.rewards[row, arm, col.MEAN_REWARD])
     if waiting > 0.0:
         level *= burst_of(ledger, row, arm, waiting)
-    if ledger.site[col.RISING]:
-        hoped, newer_count = growing(ledger.rewards[row, arm])
-        if newer_count > 0.0:
-            mean, count = hoped, newer_count + ledger.counts[row, arm, col.WAITING]
     if mean + math.sqrt(level / (2.0 * count)) - cost < least:
         return -np.inf  # Pinsker: the index is not above this
     return float(kl_upper_bound(mean, level / count) - cost)

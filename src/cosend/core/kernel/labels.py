@@ -1,4 +1,4 @@
-"""A label that comes: into which cells it goes by then.
+"""Which cell a late label updates when cells have split or been laid anew since the choice.
 
 Between a choice and its label the partition may have been laid anew, or a cube may have split. A row remembers how
 many tickets there were when it was begun, so it can tell what was entered in it and what came before it.
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.bookkeeping import BY_MIXTURE, TRAIN, count_label, enter_reward, score_others, strike
+from cosend.core.kernel.bookkeeping import BY_MIXTURE, count_label, enter_reward, score_others, strike
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 from cosend.core.kernel.location import find_cell
 from cosend.core.kernel.mixed_labels import learn_mixed, strike_mixed
-from cosend.core.kernel.selection import judge, reconsider
 
 
 @compiled
@@ -39,35 +38,30 @@ def learn(
     elif ledger.site[col.RULE] == BY_MIXTURE:
         learn_mixed(ledger, ticket, arm, kind, gain, others, context)
     else:
-        learn_in_all_views(ledger, context, ticket, arrival, arm, kind, gain, others)
+        learn_where_it_lies(ledger, context, ticket, arrival, arm, kind, gain, others)
 
 
 @compiled_apart
-def learn_in_all_views(
+def learn_where_it_lies(
     ledger: Ledger, context: Floats, ticket: int, arrival: int, arm: int, kind: int, gain: float, others: Floats
 ) -> None:
-    """Judge the views by a reward, and enter it in the cell of each that holds its context by now."""
-    site = ledger.site
-    candidates = site[col.CANDIDATES] if site[col.CANDIDATES] > 1 else 0  # there is nothing to judge
-    for view in range(site[col.VIEWS]):
-        row = find_cell(ledger, view, context, arrival)
-        if kind != TRAIN and view < candidates:
-            judge(ledger, view, row, arm, gain)
-        if row != EMPTY:
-            # exactness.md, "Doubling" and "Cubes that split": where the cell of the choice was replaced.
-            waited = ticket > ledger.cells[row, col.CELL_BORN]
-            if waited or site[col.KEEPS]:
-                enter_reward(ledger, row, arm, kind, gain, waited)
-                score_others(ledger, row, arm, others)
-                count_label(ledger, row, kind)
-    reconsider(ledger)
+    """Enter a reward in the cell that holds its context by now."""
+    row = find_cell(ledger, context, arrival)
+    if row == EMPTY:
+        return
+    # exactness.md, "Doubling" and "Cubes that split": where the cell of the choice was replaced.
+    waited = ticket > ledger.cells[row, col.CELL_BORN]
+    if waited or ledger.site[col.KEEPS]:
+        enter_reward(ledger, row, arm, kind, gain, waited)
+        score_others(ledger, row, arm, others)
+        count_label(ledger, row, kind)
 
 
 @compiled_apart
-def strike_everywhere(
+def strike_where_it_lies(
     ledger: Ledger, context: Floats, row: int, ticket: int, arrival: int, arm: int, kind: int
 ) -> None:
-    """Strike out a choice or answer in every cell that still knows that it waits."""
+    """Strike out a choice or answer in the cell that holds its context, if that still knows that it waits."""
     site = ledger.site
     if site[col.STEADY]:
         strike(ledger, row, arm, kind)
@@ -75,7 +69,6 @@ def strike_everywhere(
     if site[col.RULE] == BY_MIXTURE:
         strike_mixed(ledger, arm, kind, context)
         return
-    for view in range(site[col.VIEWS]):
-        row = find_cell(ledger, view, context, arrival)
-        if row != EMPTY and ticket > ledger.cells[row, col.CELL_BORN]:
-            strike(ledger, row, arm, kind)
+    row = find_cell(ledger, context, arrival)
+    if row != EMPTY and ticket > ledger.cells[row, col.CELL_BORN]:
+        strike(ledger, row, arm, kind)

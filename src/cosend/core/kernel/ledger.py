@@ -3,8 +3,8 @@
 There is a row for each cell that the site has visited, and in every row one estimate for each arm: local classifiers
 first, then peers. A cell that was never visited costs nothing: a hash table finds the row of a cell.
 
-A view is some of the axes of a context. Most sites have one, of all axes. One that selects its context has several, and
-every view has cells of its own.
+A view is some of the axes of a context. Most policies have one, of all axes. One that mixes views has many, each with
+cells of its own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ def new_ledger(
     arm_count: int,
     capacity: int = 16,
     views: int = 1,
-    reward_columns: int = col.REWARD_COLUMNS,
     parameters: int = col.PARAMETER_COLUMNS,
 ) -> Ledger:
     """Return an empty ledger with room for `capacity` cells.
@@ -57,7 +56,7 @@ def new_ledger(
         costs=np.zeros(arm_count),
         slots=np.full(1 << (slots - 1).bit_length(), EMPTY, np.int32),
         cells=np.zeros((capacity, col.CELL_COLUMNS), np.int64),
-        rewards=np.zeros((capacity, arm_count, reward_columns)),
+        rewards=np.zeros((capacity, arm_count, col.REWARD_COLUMNS)),
         counts=np.zeros((capacity, arm_count, col.COUNT_COLUMNS), np.int32),
         views=np.zeros((views, col.VIEW_COLUMNS)),
     )
@@ -65,9 +64,9 @@ def new_ledger(
 
 def grown(ledger: Ledger, capacity: int = 0) -> Ledger:
     """Return the same ledger with an eighth more room, or with room for `capacity` cells."""
-    rows, arms, columns = ledger.rewards.shape
+    rows, arms, _ = ledger.rewards.shape
     room = max(16, rows // 8, len(ledger.views))
-    larger = new_ledger(arms, capacity or rows + room, len(ledger.views), columns)
+    larger = new_ledger(arms, capacity or rows + room, len(ledger.views))
     larger.cells[:rows] = ledger.cells
     larger.rewards[:rows] = ledger.rewards
     larger.counts[:rows] = ledger.counts

@@ -107,7 +107,7 @@ def phase_of_mixture(ledger: Ledger, arm: int, kept: Floats) -> int:
 @compiled
 def shown_row(ledger: Ledger, kept: Floats) -> int:
     """Return the row that stands for an item where only one can: of all axes together, or the whole."""
-    row = int(kept[ledger.site[col.TRUSTED]])
+    row = int(kept[ledger.site[col.REPORTS]])
     return row if row != EMPTY else int(kept[0])
 
 
@@ -175,5 +175,5 @@ def enter_mixed_answer(ledger: Ledger, context: Floats, function: int, kept: Flo
 @compiled_apart
 def find_mixed_row(ledger: Ledger, context: Floats) -> int:
     """Return the row of all axes together that holds a context, or EMPTY."""
-    key = mixed_key(ledger, ledger.site[col.TRUSTED], context)
+    key = mixed_key(ledger, ledger.site[col.REPORTS], context)
     return find_row(ledger, key) if key != MISSING else EMPTY

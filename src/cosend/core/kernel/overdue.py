@@ -7,7 +7,7 @@ import math
 from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import TAUGHT, TRAIN
-from cosend.core.kernel.labels import learn, strike_everywhere
+from cosend.core.kernel.labels import learn, strike_where_it_lies
 from cosend.core.kernel.ledger import Floats, Ledger
 from cosend.core.kernel.waiting import Waiting, can_wait, oldest_waiting, remove_waiting
 
@@ -59,5 +59,5 @@ def learn_slot(ledger: Ledger, waiting: Waiting, slot: int, gain: float, others:
 def strike_slot(ledger: Ledger, waiting: Waiting, slot: int) -> None:
     """Strike out what stands in a slot: it no longer counts, and waits no longer."""
     ticket, row, arm, kind, arrival, spot = waiting.entries[slot, : col.WAIT_FREE]
-    strike_everywhere(ledger, waiting.contexts[spot], row, ticket, arrival, arm, kind)
+    strike_where_it_lies(ledger, waiting.contexts[spot], row, ticket, arrival, arm, kind)
     remove_waiting(waiting, slot)

@@ -18,7 +18,7 @@ from cosend.core.kernel.ledger import Floats, Ints, Ledger
 
 # 81 ** 0.25 is 3.0000000000000004 in floating point and must give 3 slices, not 4.
 ROUNDING: Final = 1e-9
-LARGEST_KEY: Final = 2**56  # and some bits for the view
+LARGEST_KEY: Final = 2**56
 MOST_AXES: Final = 52  # that are given: those of a view, with that of time, are bits of a double
 MOST_CODES: Final = 4096  # of a category
 
@@ -125,29 +125,25 @@ def place_on(ledger: Ledger, context: Floats, axis: int, arrival: int) -> float:
 
 
 @compiled
-def cell_of(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
-    """Return the key of the equal cube of a view that holds an item."""
-    site, seen = ledger.site, ledger.views[view]
+def cell_of(ledger: Ledger, context: Floats, arrival: int) -> int:
+    """Return the key of the equal cube that holds an item."""
+    site = ledger.site
     if site[col.CATEGORIES]:
-        return mixed_cell_of(ledger, view, context, arrival)
-    axes, slices = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES])
-    key = 0
+        return cell_with_codes(ledger, context, arrival)
+    slices, key = int(ledger.views[0, col.VIEW_SLICES]), 0
     for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
-        if (axes >> axis) & 1:
-            key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
-    return key * int(site[col.VIEWS]) + view
+        key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
+    return key
 
 
 @compiled_apart
-def mixed_cell_of(ledger: Ledger, view: int, context: Floats, arrival: int) -> int:
+def cell_with_codes(ledger: Ledger, context: Floats, arrival: int) -> int:
     """Return what `cell_of` does where some axes are categories: the code of a value in place of a slice."""
-    site, seen = ledger.site, ledger.views[view]
-    axes, slices = int(seen[col.VIEW_AXES]), int(seen[col.VIEW_SLICES])
-    key = 0
+    site = ledger.site
+    slices, key = int(ledger.views[0, col.VIEW_SLICES]), 0
     for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
-        if (axes >> axis) & 1:
-            if (site[col.CATEGORIES] >> axis) & 1:
-                key = key * MOST_CODES + int(context[axis])
-            else:
-                key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
-    return key * int(site[col.VIEWS]) + view
+        if (site[col.CATEGORIES] >> axis) & 1:
+            key = key * MOST_CODES + int(context[axis])
+        else:
+            key = key * slices + slice_of(place_on(ledger, context, axis, arrival), slices)
+    return key

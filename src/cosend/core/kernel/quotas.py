@@ -70,10 +70,3 @@ def quota_of(ledger: Ledger, row: int, step: int) -> float:
         level = -1 - level  # a cube that was split and goes on serving
     # DCZA of the longer version: D1 = 2^(2 alpha p) ln t.
     return math.exp(ledger.parameters[col.ZOOM_RATE] * level) * math.log(float(step))
-
-
-@compiled
-def training_budget(ledger: Ledger, row: int) -> float:
-    """Return how much labelled data a peer should have in a cell under an index policy: a share of ln n."""
-    items = max(1.0, float(ledger.cells[row, col.CELL_ARRIVALS]))
-    return float(ledger.parameters[col.PEER_TRAINING] * ledger.site[col.MAX_PEER_FUNCTIONS] * math.log(items))

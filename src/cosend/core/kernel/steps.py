@@ -8,23 +8,18 @@ from cosend.compiled import compiled, compiled_apart
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import draws
 from cosend.core.kernel.bookkeeping import (
-    BY_KL_INDEX,
     BY_MIXTURE,
     BY_QUOTA,
-    EXPLOIT,
-    LOOK,
     enter_choice,
     enter_report,
 )
-from cosend.core.kernel.changes import arm_to_look_at
-from cosend.core.kernel.cos import ASK, Asked, best_among, by_quota, count_owed, nth_owed, nth_tie, train_or_ask
+from cosend.core.kernel.cos import ASK, Asked, best_among, by_quota, count_owed, nth_owed, nth_tie
 from cosend.core.kernel.cubes import split_if_due
 from cosend.core.kernel.indices import best_by_kl_index, by_kl_index, nth_with_kl_index
 from cosend.core.kernel.ledger import EMPTY, Floats, Ledger
 from cosend.core.kernel.location import find_cell, visit_cell
 from cosend.core.kernel.mixed_steps import answer_mixed, find_mixed_row
-from cosend.core.kernel.quotas import quota_of, training_budget
-from cosend.core.kernel.thompson import by_sample
+from cosend.core.kernel.quotas import quota_of
 
 
 @compiled
@@ -37,70 +32,40 @@ def choose(ledger: Ledger, context: Floats, asked: Asked) -> tuple[int, int, int
     arrival = ledger.site[col.ARRIVALS] + 1
     phase, arm, row, candidates = name_arm(ledger, context, asked, arrival)
     if phase != ASK:
-        enter_item(ledger, context, row, arm, phase, arrival, 1)
+        enter_item(ledger, row, arm, phase, arrival, 1)
     return phase, arm, row, candidates
 
 
 @compiled
 def name_arm(ledger: Ledger, context: Floats, asked: Asked, arrival: int) -> tuple[int, int, int, int]:
     """Return what `choose` does, for an item that is the site's `arrival`-th; its cell is visited, no count moves."""
-    row = visit_cell(ledger, ledger.site[col.TRUSTED], context, arrival)
-    phase, arm, candidates = named(ledger, row, context, arrival, asked)
+    row = visit_cell(ledger, context, arrival)
+    phase, arm, candidates = named(ledger, row, arrival, asked)
     return phase, arm, row, candidates
 
 
 @compiled
-def enter_item(ledger: Ledger, context: Floats, row: int, arm: int, phase: int, arrival: int, arrivals: int) -> None:
-    """Enter a choice for the `arrival`-th item; `row` is its cell in the view that is trusted.
+def enter_item(ledger: Ledger, row: int, arm: int, phase: int, arrival: int, arrivals: int) -> None:
+    """Enter a choice for the `arrival`-th item; `row` is its cell.
 
-    It counts as 1 arrival, or as 0 if it was counted when it came and its arm has failed.
+    It counts as 1 arrival, or as 0 if it was counted when it came and its arm has failed. A new arrival splits a cell
+    that has seen enough.
     """
     site = ledger.site
-    view = site[col.TRUSTED]
-    if site[col.STEADY]:
-        enter_choice(ledger, row, arm, phase, arrival, arrivals)
-    else:
-        enter_in_all_views(ledger, context, row, arm, phase, arrival, arrivals)
+    enter_choice(ledger, row, arm, phase, arrivals)
     if arrivals:
-        ledger.views[view, col.VIEW_DECIDED] += 1.0
+        if site[col.ZOOMS]:
+            split_if_due(ledger, row)
         site[col.ARRIVALS] = arrival
     site[col.TICKETS] += 1
 
 
-@compiled_apart
-def enter_in_all_views(
-    ledger: Ledger, context: Floats, row: int, arm: int, phase: int, arrival: int, arrivals: int
-) -> None:
-    """Enter a choice in the cell of every view; a new arrival splits cells that have seen enough."""
-    for view in range(ledger.site[col.VIEWS]):
-        place = row if view == ledger.site[col.TRUSTED] else visit_cell(ledger, view, context, arrival)
-        enter_choice(ledger, place, arm, phase, arrival, arrivals)
-        if arrivals:
-            split_if_due(ledger, place)
-
-
 @compiled
-def named(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked) -> tuple[int, int, int]:
+def named(ledger: Ledger, row: int, arrival: int, asked: Asked) -> tuple[int, int, int]:
     """Return (phase, arm, candidates) that the rule of the site names for an item in a cell."""
     if ledger.site[col.RULE] == BY_QUOTA:
         return by_quota(ledger, row, arrival - ledger.site[col.QUOTA_START], asked)
-    return named_by_index(ledger, row, context, arrival, asked)
-
-
-@compiled_apart
-def named_by_index(ledger: Ledger, row: int, context: Floats, arrival: int, asked: Asked) -> tuple[int, int, int]:
-    """Return (phase, arm, candidates) of an index policy; peers that are owed training come first, then looks."""
-    if ledger.parameters[col.PEER_TRAINING] > 0.0:
-        phase, peer, stale = train_or_ask(ledger, row, training_budget(ledger, row), asked)
-        if phase != EXPLOIT:
-            return phase, peer, stale
-    if ledger.site[col.RISING]:
-        look = arm_to_look_at(ledger, row)
-        if look != EMPTY:
-            return LOOK, look, 1
-    if ledger.site[col.RULE] == BY_KL_INDEX:
-        return by_kl_index(ledger, row)
-    return by_sample(ledger, row, find_cell(ledger, ledger.site[col.VIEWS] - 1, context, arrival))
+    return by_kl_index(ledger, row)
 
 
 @compiled
@@ -108,9 +73,7 @@ def hear(ledger: Ledger, context: Floats, peer: int, arrivals: int, taught: int,
     """Enter what a peer reports around the context of the site's `arrival`-th item; there must be room."""
     if ledger.site[col.RULE] == BY_MIXTURE:
         return  # nobody is trained, whatever they have
-    for view in range(ledger.site[col.VIEWS]):
-        row = visit_cell(ledger, view, context, arrival)
-        enter_report(ledger, row, peer, arrivals, taught)
+    enter_report(ledger, visit_cell(ledger, context, arrival), peer, arrivals, taught)
 
 
 @compiled
@@ -125,24 +88,21 @@ def answer(
     if ledger.site[col.RULE] == BY_MIXTURE:
         return answer_mixed(ledger, context, caller, request, labelled, kept)
     if labelled:
-        row = visit_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
+        row = visit_cell(ledger, context, ledger.site[col.ARRIVALS])
     else:
-        row = find_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
+        row = find_cell(ledger, context, ledger.site[col.ARRIVALS])
     function = own_function(ledger, row, caller, request, training, labelled)
     if labelled:
-        enter_answer(ledger, context, row, function)
+        enter_answer(ledger, row, function)
     return function, row
 
 
 @compiled
-def enter_answer(ledger: Ledger, context: Floats, row: int, function: int) -> None:
-    """Enter an answer that a label will follow; `row` is the item's cell in the view that is trusted."""
-    site = ledger.site
-    for view in range(site[col.VIEWS]):
-        place = row if view == site[col.TRUSTED] else visit_cell(ledger, view, context, site[col.ARRIVALS])
-        ledger.counts[place, function, col.WAITING] += 1
-        ledger.cells[place, col.CELL_ANSWERING] += 1
-    site[col.TICKETS] += 1
+def enter_answer(ledger: Ledger, row: int, function: int) -> None:
+    """Enter an answer that a label will follow; `row` is the item's cell."""
+    ledger.counts[row, function, col.WAITING] += 1
+    ledger.cells[row, col.CELL_ANSWERING] += 1
+    ledger.site[col.TICKETS] += 1
 
 
 @compiled
@@ -183,7 +143,7 @@ def report(ledger: Ledger, context: Floats) -> tuple[int, int]:
     if ledger.site[col.RULE] == BY_MIXTURE:
         row = find_mixed_row(ledger, context)
     else:
-        row = find_cell(ledger, ledger.site[col.TRUSTED], context, ledger.site[col.ARRIVALS])
+        row = find_cell(ledger, context, ledger.site[col.ARRIVALS])
     if row == EMPTY:
         return 0, 0
     return ledger.cells[row, col.CELL_ARRIVALS], ledger.cells[row, col.CELL_TAUGHT]

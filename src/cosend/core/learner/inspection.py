@@ -42,7 +42,7 @@ class Inspected:
 
     @one_at_a_time
     def views(self) -> list[View]:
-        """Return the parts of the context that compete to be trusted, and how each of them fares."""
+        """Return the parts of the context, and how much weight each has."""
         return compare_views(self.memory.ledger)
 
     @one_at_a_time
@@ -94,19 +94,18 @@ def _equal_cell(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
 
 def _cube(ledger: Ledger, row: int) -> tuple[int, tuple[int, ...], int]:
     """Follow a cube up to its root: every level adds a bit to the index on every axis that is a number."""
-    level, key = int(ledger.cells[row, col.CELL_LEVEL]), int(ledger.cells[row, col.CELL_KEY])
+    level, number = int(ledger.cells[row, col.CELL_LEVEL]), int(ledger.cells[row, col.CELL_KEY])
     level = level if level >= 0 else -1 - level
-    number, view = divmod(key, len(ledger.views))
-    axis_count = int(ledger.views[view, col.VIEW_AXIS_COUNT])
+    axis_count = int(ledger.views[0, col.VIEW_AXIS_COUNT])
     indices = [0] * axis_count
     for depth in range(level):
         bits = (number - 1) & ((1 << axis_count) - 1)
         indices = [index | ((bits >> (axis_count - 1 - axis)) & 1) << depth for axis, index in enumerate(indices)]
-        number = int(ledger.cells[(number - 1) >> axis_count, col.CELL_KEY]) // len(ledger.views)
-    axes, categories = int(ledger.views[view, col.VIEW_AXES]), int(ledger.site[col.CATEGORIES])
+        number = int(ledger.cells[(number - 1) >> axis_count, col.CELL_KEY])
+    axes, categories = int(ledger.views[0, col.VIEW_AXES]), int(ledger.site[col.CATEGORIES])
     codes = axes_of(number % ROOTS, radices_of(axes & categories, categories, 1))
     both = dict(zip([*bits_of(axes & ~categories), *bits_of(axes & categories)], [*indices, *codes], strict=True))
-    return view, tuple(both[axis] for axis in bits_of(axes)), 1 << level
+    return 0, tuple(both[axis] for axis in bits_of(axes)), 1 << level
 
 
 def _estimate(ledger: Ledger, row: int, arm: int, cost: float) -> Estimate:
@@ -122,23 +121,11 @@ def _estimate(ledger: Ledger, row: int, arm: int, cost: float) -> Estimate:
 
 
 def compare_views(ledger: Ledger) -> list[View]:
-    """Return the views that may be trusted, and how each of them fares."""
+    """Return the views and the weight of each; a policy that mixes none has one, of all axes."""
     if ledger.site[col.RULE] == BY_MIXTURE:
         parts = parts_of_sum(ledger) if adds_up(ledger) else np.zeros(len(ledger.views))
         return [_mixed_view(ledger, number)._replace(added=part) for number, part in enumerate(parts.tolist())]
-    views = ledger.views[: ledger.site[col.CANDIDATES]]
-    likely = np.exp(views[:, col.VIEW_LOSS].min() - views[:, col.VIEW_LOSS])
-    return [
-        View(
-            axes=tuple(
-                axis for axis in range(int(view[col.VIEW_AXES]).bit_length()) if int(view[col.VIEW_AXES]) >> axis & 1
-            ),
-            trusted=bool(number == ledger.site[col.TRUSTED]),
-            share=float(share),
-            decided=int(view[col.VIEW_DECIDED]),
-        )
-        for number, (view, share) in enumerate(zip(views, likely / likely.sum(), strict=True))
-    ]
+    return [View(axes=tuple(bits_of(int(ledger.views[0, col.VIEW_AXES]))), trusted=True, share=1.0)]
 
 
 def parts_of_sum(ledger: Ledger) -> Floats:
@@ -160,7 +147,6 @@ def _mixed_view(ledger: Ledger, number: int) -> View:
         axes=tuple(bits_of(int(view[col.VIEW_AXES]))),
         trusted=heaviest,
         share=float(view[col.VIEW_WEIGHT]),
-        decided=0,
         slices=int(view[col.VIEW_SLICES]),
         memory=float(view[col.VIEW_MEMORY]),
         is_pattern=bool(view[col.VIEW_KIND] == PATTERNS),

@@ -7,7 +7,6 @@ As a peer of others it has two more: `report` how much labelled data it has, and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias, get_args
@@ -18,7 +17,7 @@ from cosend.alone import Alone, one_at_a_time
 from cosend.core.checks import check_count, check_counts, check_kind, check_one_of, check_text, check_whole
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import entry_points
-from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
+from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN
 from cosend.core.kernel.cos import ASK
 from cosend.core.kernel.ledger import MOST, Floats, Ints, Ledger
 from cosend.core.kernel.partition import first_bad_axis
@@ -54,7 +53,7 @@ from cosend.errors import ArmError
 Made: TypeAlias = tuple[list[int], list[int], list[int], list[int]]  # phases, arms, cells and candidates of choices
 CHOICE: Final = partial(tuple.__new__, Choice)  # twice as fast as by calling the class
 NOBODY: Final[Mapping[str, LabelledData]] = {}
-PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT, LOOK: Phase.EXPLORE}
+PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT}
 
 
 class Learner(LateLabels, Inspected, Changing):
@@ -169,7 +168,7 @@ class Learner(LateLabels, Inspected, Changing):
             if told:
                 self._asked[:] = False
             lock.release()
-        return CHOICE((ticket, PHASES[phase], name, cell, 1.0 / candidates if candidates else math.nan))
+        return CHOICE((ticket, PHASES[phase], name, cell, 1.0 / candidates))
 
     @one_at_a_time
     def choose_many(
@@ -187,7 +186,7 @@ class Learner(LateLabels, Inspected, Changing):
         made, ask = self.decide(points, told, without)
         first = self.last_id - len(made[0]) + 1
         choices = [
-            Choice(first + n, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates if candidates else math.nan)
+            Choice(first + n, PHASES[phase], self.arms.names[arm], cell, 1.0 / candidates)
             for n, (phase, arm, cell, candidates) in enumerate(zip(*made, strict=True))
         ]
         return Batch(choices, ask)

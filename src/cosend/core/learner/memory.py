@@ -46,7 +46,7 @@ class Memory:
     ) -> None:
         self.arms, self.dimensions, self.policy = arms, dimensions, policy
         views = len(policy.views(dimensions, categories))
-        self.ledger = new_ledger(len(arms), max(16, views), views, policy.reward_columns)
+        self.ledger = new_ledger(len(arms), max(16, views), views)
         if policy.mixes:
             self.ledger = with_scratch(self.ledger)
         self.ledger.site[[col.KEY0, col.KEY1]] = site_words(seed, arms.site)

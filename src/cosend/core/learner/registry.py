@@ -67,7 +67,7 @@ class Waits(NamedTuple):
     id: int
     row: int
     arm: int
-    kind: int  # TRAIN, EXPLORE, EXPLOIT, LOOK or TAUGHT
+    kind: int  # TRAIN, EXPLORE, EXPLOIT or TAUGHT
     arrival: int  # the site's arrivals by then
     context: tuple[float, ...]  # empty if a late label needs none
 

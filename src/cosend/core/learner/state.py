@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.bookkeeping import BY_MIXTURE
-from cosend.core.kernel.changes import FIRST_LEVEL, PER_LEVEL, SAME_LENGTH
 from cosend.core.kernel.cubes import DEEPEST, NEVER, ROOTS
 from cosend.core.kernel.ledger import Ledger, grown, reindex
 from cosend.core.kernel.partition import bits_of, first_bad_axis
@@ -24,7 +23,7 @@ from cosend.errors import CosendError, StateError
 if TYPE_CHECKING:
     from cosend.core.learner.learner import Learner
 
-VERSION: Final = 6
+VERSION: Final = 7
 LEDGER_ARRAYS: Final = ("site", "cells", "rewards", "counts", "views")
 
 # Columns of `Ledger.site` that move with what happens; the others are settings.
@@ -37,7 +36,6 @@ COUNTED: Final = (
     col.EPOCH_START,
     col.EPOCH_LENGTH,
     col.QUOTA_START,
-    col.TRUSTED,
     col.PATTERN,
     col.NEWEST,
 )
@@ -120,8 +118,7 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
         seed=facts["seed"],
         score_local=facts["score_local"],
     )
-    for each in facts.get("features", ()):
-        count, same, changed = (each, 0, 0) if isinstance(each, int) else each  # a number before there were others
+    for count, same, changed in facts["features"]:
         learner.add_axes(count, same, [0.0] * min(changed, count + 1))
     learner.arms.functions.update(facts["functions"])
     for name in facts["paused"]:
@@ -152,7 +149,6 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id
         and np.array_equal(np.delete(site, COUNTED), np.delete(ledger.site[: col.SITE_COLUMNS], COUNTED))
         and site[col.ROWS] == rows
         and site[col.TICKETS] == last_id
-        and 0 <= site[col.TRUSTED] < site[col.CANDIDATES]
         and site[col.EPOCH_LENGTH] >= ledger.site[col.EPOCH_LENGTH]
         and _fits_views(arrays["views"], ledger, learner.policy, int(site[col.EPOCH_LENGTH]))
         and cells.shape == (rows, col.CELL_COLUMNS)
@@ -222,10 +218,5 @@ def _fits_counts(counts: npt.NDArray[Any], cells: npt.NDArray[Any], splits: bool
 
 
 def _fits_rewards(rewards: npt.NDArray[Any]) -> bool:
-    """Tell whether rewards are numbers, and the windows of recent ones hold as many sums as there is room for."""
-    held = rewards[..., FIRST_LEVEL::PER_LEVEL]
-    return bool(
-        np.isfinite(rewards).all()
-        and (rewards[..., col.REWARD_COUNT] >= 0.0).all()
-        and ((held >= 0.0) & (held <= SAME_LENGTH)).all()
-    )
+    """Tell whether rewards are numbers, and counts of them not negative."""
+    return bool(np.isfinite(rewards).all() and (rewards[..., col.REWARD_COUNT] >= 0.0).all())

@@ -67,12 +67,11 @@ class Estimate(NamedTuple):
 
 
 class View(NamedTuple):
-    """A part of the context, and how it fares among those that compete to be trusted."""
+    """A part of the context, and how much a site goes by it."""
 
     axes: tuple[int, ...]  # the numbers of its axes; one more than those of the context is time
-    trusted: bool  # it decides now
-    share: float  # of the belief: how likely the rewards are that it foretold, beside the others
-    decided: int  # items that it decided; none does if views are mixed
+    trusted: bool  # it has the most weight
+    share: float  # of the weight
     slices: int = 1  # of views that are mixed: cells per axis
     memory: float = 1.0  # by what its sums are multiplied at every label
     is_pattern: bool = False  # its cells are who was right about the newest labelled item
@@ -92,6 +91,6 @@ class Cell(NamedTuple):
 
     axes: tuple[int, ...]  # index on every axis of its view; the time axis last
     slices: int  # cells of this size that an axis has: the cell reaches from index/slices to (index + 1)/slices
-    view: int  # 0 unless the context is selected
+    view: int  # 0 unless views are mixed
     labelled: LabelledData
     estimates: dict[str, Estimate]

@@ -42,7 +42,7 @@ def next_epoch(ledger: Ledger, policy: Policy) -> Ledger:
     site[col.EPOCH_START] = site[col.ARRIVALS]
     site[col.EPOCH_LENGTH] *= 2
     site[col.EPOCH] += 1
-    old_slices = ledger.views[:, col.VIEW_SLICES].astype(int).tolist()
+    old_slices = int(ledger.views[0, col.VIEW_SLICES])
     _cut(ledger, policy)
     if policy.keeps:
         return _carried_over(ledger, old_slices)
@@ -74,13 +74,12 @@ def radices(ledger: Ledger, view: int, slices: int | None = None) -> list[int]:
     return radices_of(axes, int(ledger.site[col.CATEGORIES]), own if slices is None else slices)
 
 
-def _carried_over(ledger: Ledger, old_slices: list[int]) -> Ledger:
+def _carried_over(ledger: Ledger, old_slices: int) -> Ledger:
     """Start every cell whose centre lies in a visited cell of the old partition from that cell's numbers."""
     rows = int(ledger.site[col.ROWS])
     cells, rewards, counts = (array[:rows].copy() for array in (ledger.cells, ledger.rewards, ledger.counts))
     counts[..., [col.WAITING, col.TRAINING_WAITING]] = 0
-    finer = [finer_slices(old, int(new)) for old, new in zip(old_slices, ledger.views[:, col.VIEW_SLICES], strict=True)]
-    children = [_children(ledger, int(key), old_slices, finer) for key in cells[:, col.CELL_KEY]]
+    children = [_children(ledger, key, old_slices) for key in cells[:, col.CELL_KEY].tolist()]
     clear(ledger)
     needed = sum(len(keys) for keys in children)
     if needed > ledger.cells.shape[0]:
@@ -94,13 +93,13 @@ def _carried_over(ledger: Ledger, old_slices: list[int]) -> Ledger:
     return ledger
 
 
-def _children(ledger: Ledger, key: int, old_slices: list[int], finer: list[list[list[int]]]) -> list[int]:
+def _children(ledger: Ledger, key: int, old_slices: int) -> list[int]:
     """Return the keys of the cells of the new partition whose centres lie in a cell of the old one."""
-    cell, view = divmod(key, len(ledger.views))
-    old, new = radices(ledger, view, old_slices[view]), radices(ledger, view)
-    axes, categories = bits_of(int(ledger.views[view, col.VIEW_AXES])), int(ledger.site[col.CATEGORIES])
+    old, new = radices(ledger, 0, old_slices), radices(ledger, 0)
+    finer = finer_slices(old_slices, int(ledger.views[0, col.VIEW_SLICES]))
+    axes, categories = bits_of(int(ledger.views[0, col.VIEW_AXES])), int(ledger.site[col.CATEGORIES])
     parts = [
-        [index] if categories >> axis & 1 else finer[view][index]  # a category has the same codes in every partition
-        for axis, index in zip(axes, axes_of(cell, old), strict=True)
+        [index] if categories >> axis & 1 else finer[index]  # a category has the same codes in every partition
+        for axis, index in zip(axes, axes_of(key, old), strict=True)
     ]
-    return [key_of(axes, new) * len(ledger.views) + view for axes in product(*parts)]
+    return [key_of(cell, new) for cell in product(*parts)]

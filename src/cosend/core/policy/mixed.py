@@ -154,11 +154,6 @@ class MixedViews(Policy):
         return 0
 
     @property
-    def reward_columns(self) -> int:
-        """Sum, count, and what is added up."""
-        return col.REWARD_COLUMNS
-
-    @property
     def mixes(self) -> bool:
         """It does."""
         return True
@@ -166,10 +161,6 @@ class MixedViews(Policy):
     def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
         """Return the axes of every view as bits."""
         return tuple(sum(1 << axis for axis in plan.axes) for plan in plans_for(dimensions, categories, self.adds_up))
-
-    def candidate_count(self, dimensions: int) -> int:
-        """Return 1: no single view is trusted."""
-        return 1
 
     def slices_at(self, horizon: int, axes: int) -> int:
         """Return 1: each view has its own number."""
@@ -184,8 +175,7 @@ class MixedViews(Policy):
         known[col.SAME_VIEW] = next((n for n, view in enumerate(ledger.views) if view[col.VIEW_KIND] == SAME), 0)
         site[col.DIMENSIONS], site[col.MAX_PEER_FUNCTIONS] = dimensions, announced_functions
         site[col.RULE], site[col.KEEPS] = BY_MIXTURE, True
-        site[col.VIEWS], site[col.CANDIDATES] = len(ledger.views), len(ledger.views)
-        site[col.TRUSTED] = view_that_reports(plans, dimensions)
+        site[col.VIEWS], site[col.REPORTS] = len(ledger.views), view_that_reports(plans, dimensions)
         site[col.MAX_ROWS] = MOST if self.max_cells is None else self.max_cells
 
     def facts(self) -> dict[str, Any]:

@@ -85,15 +85,6 @@ class Policy(ABC):
         """
 
     @abstractmethod
-    def candidate_count(self, dimensions: int) -> int:
-        """Return how many of the views may be trusted with a choice."""
-
-    @property
-    @abstractmethod
-    def reward_columns(self) -> int:
-        """How many numbers are kept of the rewards of an arm in a cell."""
-
-    @abstractmethod
     def slices_at(self, horizon: int, axes: int) -> int:
         """Return the slices per axis of a view with so many axes, for a horizon."""
 
@@ -143,11 +134,6 @@ class BasePolicy(Policy):
         """The horizon, if it is known."""
         return self.horizon or 0
 
-    @property
-    def reward_columns(self) -> int:
-        """Sum, count and mean."""
-        return col.REWARD_COLUMNS
-
     def axes(self, dimensions: int) -> int:
         """Return how many axes the partition has for contexts of so many dimensions."""
         return dimensions + self.time_dimension
@@ -156,22 +142,18 @@ class BasePolicy(Policy):
         """Return the one view of all axes."""
         return ((1 << self.axes(dimensions)) - 1,)
 
-    def candidate_count(self, dimensions: int) -> int:
-        """Return 1: there is nothing to select."""
-        return 1
-
     def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
         """Write these settings into the ledger of a site; its counters stay."""
-        site, views = ledger.site, self.views(dimensions)
+        site = ledger.site
         ledger.parameters[:] = 0.0  # a quota that is known already may be another one now
         ledger.parameters[col.EXPONENT] = exponent_for(self.alpha, self.axes(measured(ledger, dimensions)))
         site[col.DIMENSIONS] = dimensions
         site[col.TIMED] = self.time_dimension
         site[col.DOUBLING] = self.doubles
         site[col.KEEPS] = self.keeps
-        site[col.VIEWS], site[col.CANDIDATES] = len(views), self.candidate_count(dimensions)
+        site[col.VIEWS] = 1
         site[col.ZOOMS], site[col.MAX_ROWS] = cubes.NEVER, MOST
-        site[col.STEADY] = len(views) == 1 and not self.doubles
+        site[col.STEADY] = not self.doubles
         site[col.MAX_PEER_FUNCTIONS] = announced_functions
 
     def facts(self) -> dict[str, Any]:
@@ -308,20 +290,7 @@ class ByQuota(BasePolicy):
 class ByIndex(BasePolicy):
     """An arm is explored only as long as it may be the best.
 
-    peer_training  how much labelled data a peer should have in a cell, in units of ln(items of the cell) for each of
-                   its classifiers; it is trained until then. 0 trains nobody
-
     Labels are passed on after every call unless `share_labels` says otherwise: docs/decisions/0001 has the reasons.
     """
 
     share_labels: ShareLabels = "always"
-    peer_training: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("peer_training", self.peer_training, LARGEST_NUMBER, or_0=True)
-
-    def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
-        """Write these settings into the ledger of a site; its counters stay."""
-        super().write_to(ledger, dimensions, announced_functions)
-        ledger.parameters[col.PEER_TRAINING] = self.peer_training

@@ -2,35 +2,27 @@
 
 CoS           the paper's algorithm: equal cells, by quota
 CellKLUCB     equal cells, by an index: explores only where an arm may still be the best
-CellThompson  equal cells, by sampling what an arm may be worth
 Zooming       the paper's adaptive version: cubes that split, by quota
 ZoomingKLUCB  cubes that split where two arms are hard to tell apart, by an index
 MixedViews    (mixed.py) every part of the context forecasts, and the forecasts are mixed
-
-Around any of them but the last:
-ChangeAware       restarts what it knows of an arm that has changed
-ContextSelection  finds out which part of the context to trust
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from cosend.core.checks import check_between, check_kind, check_number, check_one_of, make_plain
+from cosend.core.checks import check_between, check_number, check_one_of
 from cosend.core.kernel import bookkeeping as rules
 from cosend.core.kernel import columns as col
 from cosend.core.kernel import cubes
-from cosend.core.kernel.changes import WINDOW_COLUMNS
 from cosend.core.kernel.ledger import Ledger
 from cosend.core.kernel.partition import slices_for
 from cosend.core.policy.mixed import MixedViews
-from cosend.core.policy.parts import ByIndex, ByQuota, Doubling, EqualCells, Policy, ShareLabels, SplitCubes
-from cosend.errors import SettingError
+from cosend.core.policy.parts import ByIndex, ByQuota, Doubling, EqualCells, Policy, SplitCubes
 
 Arrivals = Literal["uniform", "concentrated"]
-MOST_CANDIDATES: Final = 32
 STEEPEST: Final = 1e300  # twice that is still a number
 
 
@@ -80,24 +72,6 @@ class CellKLUCB(ByIndex, EqualCells):
         """Write these settings into the ledger of a site; its counters stay."""
         super().write_to(ledger, dimensions, announced_functions)
         ledger.site[col.RULE] = rules.BY_KL_INDEX
-
-
-@dataclass(frozen=True, kw_only=True)
-class CellThompson(CellKLUCB):
-    """Thompson sampling: in every cell, draw what each arm may be worth and use the best draw, net of its cost.
-
-    The belief about an arm in a new cell begins with the arm's mean over all cells, counted as a single reward. The
-    options are those of `CellKLUCB`.
-    """
-
-    def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
-        """Return the view of all axes, and that of none, which the prior comes from."""
-        return (*super().views(dimensions), 0)
-
-    def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
-        """Write these settings into the ledger of a site; its counters stay."""
-        super().write_to(ledger, dimensions, announced_functions)
-        ledger.site[col.RULE] = rules.BY_SAMPLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,156 +139,8 @@ class ZoomingKLUCB(ByIndex, SplitCubes):
         ledger.site[col.ZOOMS] = cubes.IF_UNRESOLVED
 
 
-@dataclass(frozen=True)
-class Wrapper(Policy):
-    """Another policy, with something added."""
-
-    policy: Policy
-
-    def __post_init__(self) -> None:
-        make_plain(self)
-        check_kind(f"the policy inside {type(self).__name__}", self.policy, Policy, "a policy, for example CellKLUCB()")
-        if self.policy.mixes:
-            raise SettingError(f"the policy inside {type(self).__name__}", self.policy, "one that does not mix views")
-
-    @property
-    def share_labels(self) -> ShareLabels:
-        """As the policy inside."""
-        return self.policy.share_labels
-
-    @property
-    def doubles(self) -> bool:
-        """As the policy inside."""
-        return self.policy.doubles
-
-    @property
-    def keeps(self) -> bool:
-        """As the policy inside."""
-        return self.policy.keeps
-
-    @property
-    def first_horizon(self) -> int:
-        """As the policy inside."""
-        return self.policy.first_horizon
-
-    @property
-    def reward_columns(self) -> int:
-        """As the policy inside."""
-        return self.policy.reward_columns
-
-    def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
-        """Return the views of the policy inside."""
-        return self.policy.views(dimensions)
-
-    def candidate_count(self, dimensions: int) -> int:
-        """Return what the policy inside does."""
-        return self.policy.candidate_count(dimensions)
-
-    def slices_at(self, horizon: int, axes: int) -> int:
-        """Return what the policy inside does."""
-        return self.policy.slices_at(horizon, axes)
-
-    def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
-        """Write these settings into the ledger of a site; its counters stay."""
-        self.policy.write_to(ledger, dimensions, announced_functions)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the settings as plain data, with the name of the policy."""
-        return {"name": type(self).__name__, **vars(self), "policy": self.policy.facts()}
-
-
-@dataclass(frozen=True)
-class ChangeAware(Wrapper):
-    """A policy that notices when an arm has changed in a cell, and restarts that estimate from its recent rewards.
-
-    policy  what decides
-    rising  arms may get better while nobody uses them, as peers do that learn: look at each now and then, for at most a
-            twentieth of the errors, and be optimistic about one that grows
-
-    >>> ChangeAware(ZoomingKLUCB()).facts()["policy"]["name"]
-    'ZoomingKLUCB'
-    """
-
-    rising: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.rising, bool):
-            raise SettingError("rising", self.rising, "True or False")
-
-    @property
-    def reward_columns(self) -> int:
-        """Sum, count and mean, and the window of recent rewards."""
-        return WINDOW_COLUMNS
-
-    def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
-        """Write these settings into the ledger of a site; its counters stay."""
-        super().write_to(ledger, dimensions, announced_functions)
-        ledger.site[col.NOTICES], ledger.site[col.RISING] = True, self.rising
-
-
-@dataclass(frozen=True)
-class ContextSelection(Wrapper):
-    """A policy that finds out which part of the context to trust.
-
-    policy      what decides, in the cells of the part that is trusted
-    candidates  the parts: for each the numbers of its axes, and () for none at all. "auto" is each axis alone, and all
-    """
-
-    policy: Policy = field(default_factory=ZoomingKLUCB)
-    candidates: Literal["auto"] | tuple[tuple[int, ...], ...] = "auto"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "candidates", _checked(self.candidates))
-
-    def parts(self, dimensions: int) -> tuple[tuple[int, ...], ...]:
-        """Return the candidates for contexts of so many dimensions, each as the numbers of its axes."""
-        if self.candidates == "auto":
-            every = tuple(range(dimensions))
-            return tuple(dict.fromkeys([*((axis,) for axis in every), every]))
-        for axes in self.candidates:
-            if axes and max(axes) >= dimensions:
-                raise SettingError("candidates", axes, f"numbers of axes, 0 to {dimensions - 1}")
-        return self.candidates
-
-    def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
-        """Return a view for each candidate, and those that the policy inside has beside its first."""
-        everything, *others = self.policy.views(dimensions)
-        time_axis = everything & (1 << dimensions)
-        return (*(sum(1 << axis for axis in axes) | time_axis for axes in self.parts(dimensions)), *others)
-
-    def candidate_count(self, dimensions: int) -> int:
-        """Return how many candidates there are."""
-        return len(self.parts(dimensions))
-
-    def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
-        """Write these settings into the ledger of a site; its counters stay."""
-        super().write_to(ledger, dimensions, announced_functions)
-        ledger.site[col.VIEWS] = len(self.views(dimensions))
-        ledger.site[col.CANDIDATES] = self.candidate_count(dimensions)
-        ledger.site[col.STEADY] = False
-
-
-def _checked(candidates: Any) -> Literal["auto"] | tuple[tuple[int, ...], ...]:
-    """Return candidates as tuples, or raise."""
-    if isinstance(candidates, str) and candidates == "auto":
-        return "auto"
-    allowed = "'auto', or for each candidate the numbers of its axes: [(0,), (1,), (0, 1), ()]"
-    try:
-        parts = tuple(tuple(sorted(axes)) for axes in candidates)
-    except TypeError:
-        raise SettingError("candidates", candidates, allowed) from None
-    whole = all(type(axis) is int and axis >= 0 for axes in parts for axis in axes)
-    whole = whole and all(len(set(axes)) == len(axes) for axes in parts)
-    if not whole or not 1 <= len(parts) <= MOST_CANDIDATES or len(set(parts)) != len(parts):
-        raise SettingError("candidates", candidates, f"{allowed}; all different, at most {MOST_CANDIDATES}")
-    return parts
-
-
 POLICIES: Final[dict[str, type[Policy]]] = {
-    policy.__name__: policy
-    for policy in (CoS, CellKLUCB, CellThompson, Zooming, ZoomingKLUCB, MixedViews, ChangeAware, ContextSelection)
+    policy.__name__: policy for policy in (CoS, CellKLUCB, Zooming, ZoomingKLUCB, MixedViews)
 }
 
 
@@ -323,8 +149,4 @@ def policy_from(facts: dict[str, Any]) -> Policy:
     settings = dict(facts)
     name = settings.pop("name")
     check_one_of("policy", name, POLICIES)
-    if POLICIES[name] is MixedViews:
-        settings.setdefault("adds_up", False)  # facts from before there was this option
-    if "policy" in settings:
-        settings["policy"] = policy_from(settings["policy"])
     return POLICIES[name](**settings)

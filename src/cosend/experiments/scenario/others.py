@@ -25,7 +25,6 @@ import numpy as np
 from cosend.baselines.bandits import epsilon_greedy, linucb
 from cosend.baselines.boosting import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
 from cosend.baselines.fixed import best_fixed, commonest, per_cell_oracle, persistence, uniform_random
-from cosend.config.policies import inside_of
 from cosend.core.kernel.ledger import Floats, Ints
 from cosend.core.kernel.partition import keys_of
 from cosend.core.policy.parts import MOST_CELLS, EqualCells
@@ -170,7 +169,7 @@ def slices_of(world: World) -> int:
     They are the slices of the policy, or those that CoS would have if it has none. With an unknown horizon there are as
     many as for the whole stream.
     """
-    inside = inside_of(world.way.policies[0])
-    if not isinstance(inside, EqualCells):
-        inside = CoS(max_cells=MOST_CELLS)
-    return inside.slices_at(inside.horizon or len(world.arrivals), max(1, len(world.measured)))
+    policy = world.way.policies[0]
+    if not isinstance(policy, EqualCells):
+        policy = CoS(max_cells=MOST_CELLS)
+    return policy.slices_at(policy.horizon or len(world.arrivals), max(1, len(world.measured)))

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.config.policies import inside_of
-from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, LOOK, TRAIN
+from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN
 from cosend.core.kernel.partition import axes_of, keys_of
 from cosend.core.policy.parts import EqualCells, Policy
 from cosend.experiments.scenario.curves import change, curves, error_curves
@@ -109,7 +108,7 @@ def phases(world: World, learnt: Learnt, site: int) -> dict[str, Any]:
     centres = [int(end - len(part) / 2) for end, part in zip(ends, parts, strict=True)]
     shares = {
         name: [round(100 * float(np.isin(part, codes).mean()), 3) for part in parts]
-        for name, codes in (("train", [TRAIN]), ("explore", [EXPLORE, LOOK]), ("exploit", [EXPLOIT]))
+        for name, codes in (("train", [TRAIN]), ("explore", [EXPLORE]), ("exploit", [EXPLOIT]))
     }
     return {"item": centres, **shares}
 
@@ -145,7 +144,7 @@ def winners(world: World, learnt: Learnt, site: int) -> dict[str, Any]:
     if len(world.measured) < len(world.axes):
         return {"arms": list(learner.arms.names), "cells": [], "best": [], "arrivals": []}
     cells = [cell for cell in learner.cells().values() if cell.view == 0]
-    if not _has_these_cells(world, learnt.way.policies[site]) or {cell.slices for cell in cells} - {slices_of(world)}:
+    if not _has_these_cells(learnt.way.policies[site]) or {cell.slices for cell in cells} - {slices_of(world)}:
         return _most_used(world, learnt, site)
     cells.sort(key=lambda cell: cell.axes)
     arms = list(learner.arms.names)
@@ -158,10 +157,9 @@ def winners(world: World, learnt: Learnt, site: int) -> dict[str, Any]:
     }
 
 
-def _has_these_cells(world: World, policy: Policy) -> bool:
-    """Tell whether a policy has equal cells, of one view of the context, from the beginning to the end."""
-    one_view = policy.candidate_count(len(world.axes)) == 1
-    return one_view and isinstance(inside_of(policy), EqualCells) and not policy.doubles
+def _has_these_cells(policy: Policy) -> bool:
+    """Tell whether a policy has equal cells, from the beginning to the end."""
+    return isinstance(policy, EqualCells) and not policy.doubles
 
 
 def _most_used(world: World, learnt: Learnt, site: int) -> dict[str, Any]:

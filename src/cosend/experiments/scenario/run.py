@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cosend.config.policies import name_of
-from cosend.core.kernel.bookkeeping import EXPLORE, LOOK, TRAIN
+from cosend.core.kernel.bookkeeping import EXPLORE, TRAIN
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import Learner
 from cosend.core.policy.parts import MOST_CUBE_AXES, Policy
-from cosend.core.policy.policies import CellKLUCB, ContextSelection, CoS, ZoomingKLUCB
+from cosend.core.policy.policies import CellKLUCB, CoS, ZoomingKLUCB
 from cosend.experiments.scenario import live
 from cosend.experiments.scenario.live import Elsewhere, Watch
 from cosend.experiments.scenario.others import HINDSIGHT, NEED_ANSWERS, Played, baselines, slices_of
@@ -121,7 +121,7 @@ def beside(world: World) -> list[Way]:
     slices, axes, scenario = slices_of(world), len(world.axes), world.scenario
     policies: list[Policy] = [CellKLUCB(slices=slices)]
     if axes <= MOST_CUBE_AXES:
-        policies += [ZoomingKLUCB(), *([ContextSelection()] if axes > 1 else [])]
+        policies += [ZoomingKLUCB()]
     default, paper = way_of(scenario, None), way_of(scenario, CoS(horizon=world.horizon, slices=slices))
     ways = [default, paper, *(_scored_alike(default, policy) for policy in policies)]
     return [way for way in ways if way.name != world.way.name]
@@ -174,7 +174,7 @@ def _at_site(policy: str, world: World, learner: Learner, trace: Trace, site: in
         np.asarray(learner.arms.costs)[arms],
         (arms >= len(learner.arms.own)).astype(np.float64),
         (phases == TRAIN).astype(np.float64),
-        np.isin(phases, (EXPLORE, LOOK)).astype(np.float64),
+        (phases == EXPLORE).astype(np.float64),
     )
 
 

@@ -48,8 +48,8 @@ def put_together(ledgers: Sequence[Ledger]) -> Ledgers:
     """
     rows, views = max(int(each.site[col.ROWS]) for each in ledgers), max(len(each.views) for each in ledgers)
     capacity = rows + rows // 8 + views * (len(ledgers) + 16)
-    arms, columns = max(len(each.costs) for each in ledgers), max(each.rewards.shape[2] for each in ledgers)
-    one = new_ledger(arms, capacity, views, columns, max(len(each.parameters) for each in ledgers))
+    arms, parameters = max(len(each.costs) for each in ledgers), max(len(each.parameters) for each in ledgers)
+    one = new_ledger(arms, capacity, views, parameters)
     arrays: list[Any] = [np.zeros((len(ledgers), *array.shape), array.dtype) for array in one]
     together = Ledgers(*arrays)
     together.slots[:] = EMPTY

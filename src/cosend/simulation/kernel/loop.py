@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cosend.compiled import compiled, compiled_apart, entry_point
 from cosend.core.kernel import columns as col
-from cosend.core.kernel.bookkeeping import BY_MIXTURE, EXPLOIT, EXPLORE, LOOK, TAUGHT, TRAIN
+from cosend.core.kernel.bookkeeping import BY_MIXTURE, EXPLOIT, TAUGHT, TRAIN
 from cosend.core.kernel.cos import ASK, Asked
 from cosend.core.kernel.entry_points import EPOCH_OVER, NO_ROOM
 from cosend.core.kernel.labels import learn
@@ -121,7 +121,7 @@ def run(
 @compiled
 def leave_trace(trace: Trace, slot: int, s: int, entry: Ints) -> None:
     """Write down for whoever looks at the replay what was chosen."""
-    trace.phases[slot, s] = EXPLORE if entry[KIND] == LOOK else entry[KIND]
+    trace.phases[slot, s] = entry[KIND]
     trace.arms[slot, s] = entry[ARM]
     trace.functions[slot, s] = entry[FUNCTION]
 

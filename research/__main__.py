@@ -1,0 +1,222 @@
+"""`python -m research`, or `make paper`, `make beyond` and `make regret`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cosend.cli.completion import in_their_case, names_like
+from cosend.cli.errors import STOPPED, say_errors
+from cosend.cli.extras import PLOTS, check_installed
+from cosend.cli.help import Command, Group
+from cosend.cli.show import READING, new_console, print_tables, printable, saying_when_compiling, steps_bar
+from cosend.reports.folder import check_ready, writing
+from research.beyond import report as beyond_report
+from research.beyond import run as beyond_run
+from research.beyond.settings import PARTS
+from research.beyond.settings import Settings as BeyondSettings
+from research.paper import report as paper_report
+from research.paper import run as paper_run
+from research.paper.settings import WINDOW_ROWS, WINDOW_START
+from research.paper.settings import Settings as PaperSettings
+from research.regret import report as regret_report
+from research.regret import run as regret_run
+from research.regret.settings import FEWEST_ITEMS, POLICIES, PROBLEMS
+from research.regret.settings import Settings as RegretSettings
+
+T = TypeVar("T")
+Progress = Callable[[str, float, float | None], None]  # what is being done, how much is done, of how much
+Data = Annotated[
+    Path | None, typer.Option(help="The KDD Cup 99 file, .gz or plain; without it scikit-learn downloads it.")
+]
+
+PAPER_FILES: Final = ("results.json", "tables.md", "errors_over_time.png", "phase_shares.png", "error_per_baseline.png")
+REGRET_FILES: Final = ("results.json", "table.md", "regret.png", "parts.png")
+PROBLEM_NAMES: Final = tuple(problem.name for problem in PROBLEMS)
+POLICY_NAMES: Final = tuple(policy.name for policy in POLICIES)
+QUICK_BEYOND: Final = BeyondSettings(seeds=1, rows=2_000, parts=("windows",))
+QUICK_REGRET: Final = RegretSettings(seeds=2, items=20_000)
+TEXT_COLUMNS: Final = ("problem", "policy", "verdict", "where", "zooming", "against", "claim")  # the rest are numbers
+
+app = typer.Typer(
+    name="research",
+    help="Run the experiments of the paper, and those that go beyond it.",
+    no_args_is_help=True,
+    cls=Group,
+)
+
+
+def _seeds(default: int, meaning: str) -> Any:
+    return typer.Option(min=1, help=meaning, show_default=str(default))
+
+
+@app.command("paper", cls=Command)
+def paper(
+    data: Data = None,
+    seeds: Annotated[int | None, _seeds(PaperSettings().seeds, "How many runs each number is averaged over.")] = None,
+    out: Annotated[Path, typer.Option(help="Where results.json, tables.md and the plots go.")] = Path("out/paper"),
+    start: Annotated[int, typer.Option(help="First row of the window, counted from 0.")] = WINDOW_START,
+    rows: Annotated[int, typer.Option(min=10, help="Length of the window.")] = WINDOW_ROWS,
+    quick: Annotated[bool, typer.Option("--quick", help="A first answer: 1 seed.")] = False,
+) -> None:
+    """Reproduce the paper's tables: two setups, two parameters, three contexts, all orders, and the baselines.
+
+    Needs the extras models and reports. Its tables need every row: Ctrl-C ends it, and nothing is written.
+    """
+    console = new_console()
+    with say_errors():
+        check_installed("sklearn", "matplotlib")
+        settings = PaperSettings(
+            data=data, seeds=seeds or (1 if quick else PaperSettings().seeds), start=start, rows=rows
+        )
+        check_ready(out, PAPER_FILES, "--out")
+        with _progress(console) as progress:
+            results, curves = paper_run.run(settings, progress)
+        with writing(out, "--out"):
+            paper_report.write(results, curves, out)
+    print_tables(console, paper_report.console_tables(results))
+    _end(console, paper_report.remarks(results), out, PAPER_FILES, finished=True)
+
+
+@app.command("beyond", cls=Command)
+def beyond(
+    data: Data = None,
+    seeds: Annotated[
+        int | None, _seeds(BeyondSettings().seeds, "How many runs a number is averaged over; slow ones have fewer.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where results.json, tables.md and the plots go.")] = Path("out/beyond"),
+    part: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Only this part; may be repeated: {', '.join(PARTS)}.", autocompletion=names_like(PARTS)),
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="Length of every window.", show_default=f"{WINDOW_ROWS:,}")] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help=f"A first answer: {QUICK_BEYOND.parts[0]}, of {QUICK_BEYOND.rows:,} rows, with 1 seed."
+        ),
+    ] = False,
+) -> None:
+    """Compare all policies with other libraries: windows, late labels, costs, drift, liars, models that learn.
+
+    Needs the extras models and reports; some parts need field too.
+    """
+    console = new_console()
+    with say_errors():
+        check_installed("sklearn", "matplotlib")
+        few = QUICK_BEYOND if quick else BeyondSettings()
+        parts = in_their_case(part, PARTS) if part else few.parts
+        settings = BeyondSettings(data=data, seeds=seeds or few.seeds, rows=rows or few.rows, parts=parts)
+        check_ready(out, ("results.json", "tables.md"), "--out")
+        found: list[beyond_run.Row] = []
+        with _progress(console) as progress:
+            finished = _collect(beyond_run.rows(settings, lambda what, total: progress(what, len(found), total)), found)
+        results = beyond_run.results(settings, found)
+        with writing(out, "--out"):
+            files = beyond_report.write(results, out)
+    print_tables(console, beyond_report.console_tables(results))
+    _end(console, [beyond_report.CAPTION, *beyond_report.remarks(results)], out, files, finished=finished)
+
+
+@app.command("regret", cls=Command)
+def regret(
+    out: Annotated[Path, typer.Option(help="Where results.json, table.md and the plots go.")] = Path("out/regret"),
+    seeds: Annotated[int | None, _seeds(RegretSettings().seeds, "How many times each problem is drawn.")] = None,
+    problem: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Only this problem; may be repeated. {', '.join(PROBLEM_NAMES)}.",
+            autocompletion=names_like(PROBLEM_NAMES),
+        ),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Only this policy; may be repeated. {', '.join(POLICY_NAMES)}.",
+            autocompletion=names_like(POLICY_NAMES),
+        ),
+    ] = None,
+    items: Annotated[int | None, typer.Option(min=FEWEST_ITEMS, help="At most this many items per site.")] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help=f"A first answer: {QUICK_REGRET.seeds} seeds and {QUICK_REGRET.items:,} items."),
+    ] = False,
+) -> None:
+    """Measure the regret of every policy and compare its growth with the theorems. Needs the extra reports."""
+    console = new_console()
+    with say_errors():
+        check_installed(*PLOTS)
+        few = QUICK_REGRET if quick else RegretSettings()
+        settings = RegretSettings(
+            seeds=seeds or few.seeds,
+            problems=in_their_case(problem or (), PROBLEM_NAMES),
+            policies=in_their_case(policy or (), POLICY_NAMES),
+            items=items or few.items,
+        )
+        check_ready(out, REGRET_FILES, "--out")
+        total, done = regret_run.decisions_of(settings), list[regret_run.Run]()
+        with _progress(console) as progress:
+            finished = _collect(
+                regret_run.runs(settings, lambda what, decisions: progress(what, decisions, total)), done
+            )
+        if not done:
+            raise KeyboardInterrupt  # stopped before there was anything to show
+        results = regret_report.results(done)
+        with writing(out, "--out"):
+            regret_report.write(results, out)
+    _show_regret(results, console)
+    _end(console, [], out, REGRET_FILES, finished=finished)
+
+
+@contextmanager
+def _progress(console: Console) -> Any:
+    """Show a progress bar, and say when something is being compiled."""
+    with steps_bar(console) as bar, saying_when_compiling(console):
+        task = bar.add_task(READING, total=None)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+        bar.update(task, description="done")
+
+
+def _collect(results: Iterable[T], found: list[T]) -> bool:
+    """Add results to a list as they come; False if Ctrl-C ended that: what came before it stays in the list."""
+    try:
+        found.extend(results)
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _end(console: Console, remarks: Iterable[str], out: Path, files: Iterable[str], *, finished: bool) -> None:
+    """Say what is worth saying, and where everything is."""
+    for remark in remarks:
+        console.print(f"- {remark}", highlight=False)
+    if not finished:
+        console.print("stopped: these are the results so far")
+    console.print(f"written to {printable(out)}: {', '.join(files)}")
+    if not finished:
+        raise typer.Exit(STOPPED)
+
+
+def _show_regret(results: dict[str, Any], console: Console) -> None:
+    """Print the tables, each with what its columns mean, and the conclusion last, where it is seen."""
+    for (title, heading, lines), remarks in regret_report.sections(results):
+        table = Table(title=title, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # nothing else fits into 80 columns
+        for name in heading:
+            table.add_column(name, justify="left" if name in TEXT_COLUMNS else "right", no_wrap=True)
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
+        for remark in remarks:
+            console.print(f"- {remark}", highlight=False)
+    if regret_report.in_short(results):
+        console.print(f"\n{regret_report.in_short(results)}", highlight=False)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,1 +1,0 @@
-"""What is proven of the algorithm: bounds, and what regret is measured against. No rule uses it."""

@@ -1,0 +1,136 @@
+"""Problems with known accuracies are what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from research.bounds import theorem_1
+from research.lipschitz import FLOOR, SIDE, LipschitzProblem
+
+from cosend import CellKLUCB, CoS, CosendError, replay
+from research import lipschitz as problems
+
+APART = LipschitzProblem(
+    functions=(2, 1, 2), dimensions=2, alpha=0.5, call_cost=0.1, contexts="concentrated", arrivals="heterogeneous"
+)
+KINDS = [
+    LipschitzProblem(functions=(2, 2)),
+    LipschitzProblem(functions=(1, 3), dimensions=3, alpha=0.5, call_cost=0.2),
+    LipschitzProblem(functions=(2, 1), contexts="concentrated", lipschitz=3.0),
+    LipschitzProblem(functions=(2, 1), arrivals="heterogeneous"),
+    APART,
+]
+
+
+@pytest.mark.parametrize("problem", KINDS, ids=repr)
+def test_accuracies_are_hoelder_with_the_given_constants(problem: LipschitzProblem) -> None:
+    random = np.random.default_rng(5)
+    here, there = random.random((2, 2_000, problem.dimensions))
+    apart = np.linalg.norm(here - there, axis=1)[:, None]
+    differences = np.abs(problem.accuracies(here) - problem.accuracies(there))
+    assert (differences <= problem.lipschitz * apart**problem.alpha + 1e-12).all()
+    assert differences.max() > 0.1  # they do differ
+
+
+@pytest.mark.parametrize("problem", KINDS, ids=repr)
+def test_functions_are_right_as_often_as_their_accuracy_says(problem: LipschitzProblem) -> None:
+    contexts, gains = problem.stream(20_000)
+    expected = problem.accuracies(contexts).mean(axis=0)
+    assert np.abs(gains.mean(axis=0) - expected).max() < 5 * 0.5 / np.sqrt(20_000)
+    assert set(np.unique(gains)) == {0, 1}
+
+
+def test_homogeneous_items_come_to_every_site_and_heterogeneous_to_one() -> None:
+    same, own = KINDS[0], KINDS[3]
+    assert same.items(3).tolist() == [[0, 0], [1, 1], [2, 2]]
+    assert own.items(3).tolist() == [[0, 1], [2, 3], [4, 5]]
+    contexts, _ = own.stream(3)
+    assert len(contexts) == 6
+    assert own.contexts_at(contexts, 1).tolist() == contexts[own.items(3)[:, 1]].tolist()
+
+
+def test_concentrated_contexts_stay_in_a_cube_of_their_stream() -> None:
+    contexts, _ = APART.stream(500)
+    assert APART.corners().shape == (3, 2)
+    for site, corner in enumerate(APART.corners()):
+        own = APART.contexts_at(contexts, site)
+        assert (own >= corner).all()
+        assert (own <= corner + SIDE).all()
+        assert np.ptp(own, axis=0).min() > 0.9 * SIDE
+    assert len(np.unique(APART.corners(), axis=0)) == 3
+
+
+def test_every_cube_has_functions_that_are_good_there() -> None:
+    for seed in range(5):
+        problem = LipschitzProblem(functions=(2, 2), contexts="concentrated", arrivals="heterogeneous", seed=seed)
+        middles = problem.corners() + SIDE / 2
+        assert problem.accuracies(middles).max(axis=1).min() > 0.8 - SIDE
+
+
+def test_concentrated_contexts_need_few_cells() -> None:
+    cells = []
+    for contexts in ("uniform", "concentrated"):
+        problem = LipschitzProblem(functions=(2,), dimensions=2, contexts=contexts)
+        points, gains = problem.stream(5_000)
+        (learner,) = problem.learners(CellKLUCB(horizon=5_000))
+        replay([learner], points, gains)
+        cells.append(len(learner.cells()))
+    assert cells[0] == CellKLUCB(horizon=5_000).slices_at(5_000, 2) ** 2
+    assert cells[1] <= cells[0] / 8
+
+
+@pytest.mark.parametrize("problem", KINDS, ids=repr)
+@pytest.mark.parametrize("site", [0, 1])
+def test_losses_by_hand(problem: LipschitzProblem, site: int) -> None:
+    """Slot by slot and without arrays: the best arm's value minus the value of the function that answered."""
+    slots = 300
+    contexts, gains = problem.stream(slots, seed=1)
+    items = problem.items(slots)
+    trace = replay(problem.learners(CoS(horizon=slots), 1), contexts, gains, items=items)
+    places, heights = problem.peaks()
+    owners = np.repeat(np.arange(problem.sites), problem.functions)
+    for slot, loss in enumerate(problem.losses(contexts, trace, site)):
+        x = contexts[items[slot, site]]
+        values = []
+        for place, height, owner in zip(places, heights, owners, strict=True):
+            distance = float(np.sqrt(sum((a - b) ** 2 for a, b in zip(x, place, strict=True))))
+            accuracy = max(FLOOR, height - problem.lipschitz * distance**problem.alpha)
+            values.append(accuracy - (0.0 if owner == site else problem.call_cost))
+        assert loss == pytest.approx(max(values) - values[trace.functions[slot, site]], abs=1e-12)
+        assert loss >= 0
+    assert problem.regret(contexts, trace, site)[-1] == pytest.approx(problem.losses(contexts, trace, site).sum())
+
+
+def test_working_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts, gains = APART.stream(100)
+    trace = replay(APART.learners(CoS(horizon=100)), contexts, gains, items=APART.items(100))
+    losses = APART.losses(contexts, trace)
+    monkeypatch.setattr(problems, "ROWS_AT_ONCE", 7)
+    again = APART.stream(100)
+    assert (again[0] == contexts).all()
+    assert (again[1] == gains).all()
+    assert (APART.losses(contexts, trace) == losses).all()
+
+
+def test_a_single_site_has_no_spread_of_costs() -> None:
+    alone, two = LipschitzProblem(functions=(2,), call_cost=0.5), LipschitzProblem(functions=(2, 2), call_cost=0.5)
+    assert (alone.setting.cost_spread, two.setting.cost_spread) == (0.0, 0.5)
+    assert theorem_1(alone.setting, 1_000) == theorem_1(LipschitzProblem(functions=(2,)).setting, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"functions": (2, 0)}, "functions"),
+        ({"dimensions": 0}, "dimensions"),
+        ({"alpha": 1.5}, "alpha"),
+        ({"call_cost": 2.0}, "call_cost"),
+        ({"contexts": "somewhere"}, "contexts"),
+        ({"arrivals": "never"}, "arrivals"),
+    ],
+)
+def test_options_outside_their_range_are_refused(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(CosendError, match=named):
+        LipschitzProblem(**options)

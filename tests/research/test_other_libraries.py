@@ -1,0 +1,280 @@
+"""The best of the field: what it picks, what it is told and when, and that fast paths pick what slow ones pick."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+from research.other_libraries import FIELD, follow, play
+
+from cosend.baselines.bandits import linucb
+from cosend.baselines.linucb import COMPILED
+from cosend.errors import ContextError, CosendError, SettingError
+
+NAMES = list(FIELD)
+CONTEXTUAL = ["vw_squarecb", "vw_epsilon", "river_linucb", "mabwiser_linucb"]
+CONTEXT_FREE = ["river_ucb", "mabwiser_ucb1"]
+
+
+class Spy:
+    """A player that writes down what happens to it, and picks in turn."""
+
+    def __init__(self, functions: int) -> None:
+        self.functions = functions
+        self.seen: list[tuple[Any, ...]] = []
+
+    def pick(self, item: int) -> int:
+        self.seen.append(("pick", item))
+        return item % self.functions
+
+    def learn(self, item: int, function: int, value: float) -> None:
+        self.seen.append(("learn", item, function, value))
+
+
+def test_functions_that_are_scored_are_told_with_every_label() -> None:
+    spy, values = Spy(3), np.arange(12.0).reshape(4, 3)
+    follow(spy, values, np.ones(4, np.int64), scored=2)
+    assert [each[1:] for each in spy.seen if each[0] == "learn"] == [
+        *((0, 0, 0.0), (0, 1, 1.0)),
+        *((1, 1, 4.0), (1, 0, 3.0)),
+        *((2, 2, 8.0), (2, 0, 6.0), (2, 1, 7.0)),
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_field_picks_no_worse_for_being_told_more(name: str) -> None:
+    values, contexts = good_by_context(600)
+    delays = np.ones(600, np.int64)
+    told = [values[np.arange(600), play(name, values, contexts, delays=delays, scored=n)][300:].mean() for n in (0, 2)]
+    assert told[1] >= told[0] - 0.1
+    assert (told[0] == told[1]) == name.startswith("vw_") or name in CONTEXT_FREE
+
+
+def good_by_context(items: int) -> tuple[Any, Any]:
+    """Return values and contexts: one function is right in the upper half, one in the lower, one never."""
+    contexts = np.random.default_rng(3).random((items, 1))
+    upper = contexts[:, 0] > 0.5
+    return np.stack([upper, ~upper, np.zeros(items, bool)], axis=1).astype(np.float64), contexts
+
+
+def noisy(items: int, functions: int = 4) -> tuple[Any, Any]:
+    draw = np.random.default_rng(8)
+    values = (draw.random((items, functions)) < np.linspace(0.2, 0.8, functions)) - 0.1 * np.arange(functions)
+    return values, draw.random((items, 2))
+
+
+def worth(values: Any, picked: Any, since: int) -> float:
+    late = np.arange(since, len(values))
+    return float(values[late, picked[late]].mean())
+
+
+def test_the_field_has_six_players() -> None:
+    assert sorted(NAMES) == sorted(CONTEXTUAL + CONTEXT_FREE)
+
+
+@pytest.mark.parametrize("delay", [1, 100])
+@pytest.mark.parametrize("name", CONTEXTUAL)
+def test_contextual_players_learn_which_function_is_good_where(name: str, delay: int) -> None:
+    values, contexts = good_by_context(1_500)
+    picked = play(name, values, contexts, delays=np.full(1_500, delay))
+    assert worth(values, picked, 750) > 0.8
+    assert values[750:].mean(axis=0).max() < 0.55  # what the best fixed function would get
+
+
+@pytest.mark.parametrize("delay", [1, 100])
+@pytest.mark.parametrize("name", CONTEXT_FREE)
+def test_context_free_players_learn_the_best_function_and_ignore_contexts(name: str, delay: int) -> None:
+    values = (np.random.default_rng(5).random((1_500, 4)) < [0.05, 0.1, 0.95, 0.1]).astype(np.float64)
+    picked = play(name, values, np.zeros((1_500, 1)), delays=np.full(1_500, delay))
+    assert (picked[750:] == 2).mean() > 0.8
+    again = play(name, values, np.random.default_rng(1).random((1_500, 2)), delays=np.full(1_500, delay))
+    assert (picked == again).all()
+
+
+def test_a_value_is_told_before_the_item_at_which_it_is_due_and_not_earlier() -> None:
+    """Delays out of order: items 0 and 2 are due together and come in their order; 3, 4 and 5 are never due."""
+    spy = Spy(2)
+    values = np.array([[0.0, 9], [9, 1], [2, 9], [9, 3], [4, 9], [9, 5]])
+    assert follow(spy, values, np.array([3, 0, 1, 5, 2, 1])).tolist() == [0, 1, 0, 1, 0, 1]
+    told = [("learn", 1, 1, 1.0), ("pick", 2), ("learn", 0, 0, 0.0), ("learn", 2, 0, 2.0), ("pick", 3)]
+    assert spy.seen == [("pick", 0), ("pick", 1), *told, ("pick", 4), ("pick", 5)]
+
+
+@pytest.mark.parametrize(("delay", "first"), [(0, 1), (1, 1), (2, 2), (100, 100)])
+def test_a_delay_counts_items(delay: int, first: int) -> None:
+    spy = Spy(3)
+    follow(spy, np.ones((150, 3)), np.full(150, delay))
+    at = spy.seen.index(("learn", 0, 0, 1.0))
+    assert spy.seen[at - 1] == ("pick", first - 1)
+    assert spy.seen[at + 1] == ("pick", first)
+    assert [seen[1] for seen in spy.seen if seen[0] == "learn"] == list(range(150 - first))
+
+
+@pytest.mark.parametrize("delay", [0, 1, 20, 70])
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_sees_a_value_or_a_context_too_early(name: str, delay: int) -> None:
+    """Planted: from item 200 on other functions are good. No pick changes before the first of these labels is due."""
+    values, contexts = noisy(600)
+    delays = np.full(600, delay)
+    due = 200 + max(delay, 1)
+    planted, elsewhere = values.copy(), contexts.copy()
+    planted[200:] = 1.0 - planted[200:]
+    elsewhere[due:] = 1.0 - elsewhere[due:]
+    as_before = play(name, values, contexts, delays=delays, seed=2)
+    picked = play(name, planted, elsewhere, delays=delays, seed=2)
+    assert (picked[:due] == as_before[:due]).all()
+    assert (picked[due:] != as_before[due:]).any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_the_picked_value_is_told(name: str) -> None:
+    values, contexts = noisy(300)
+    delays = np.random.default_rng(4).integers(0, 30, 300)
+    picked = play(name, values, contexts, delays=delays)
+    others = np.full_like(values, -7.0)
+    others[np.arange(300), picked] = values[np.arange(300), picked]
+    assert (play(name, others, contexts, delays=delays) == picked).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seed_decides_everything(name: str) -> None:
+    values, contexts = noisy(300)
+    delays = np.random.default_rng(4).integers(0, 30, 300)
+    picked = [play(name, values, contexts, delays=delays, seed=seed) for seed in (1, 1, 2)]
+    assert (picked[0] == picked[1]).all()
+    assert (picked[0] != picked[2]).any()
+
+
+@pytest.mark.parametrize("options", ["--squarecb", ""])
+def test_vowpal_wabbit_learns_with_the_probability_of_the_decision(options: str) -> None:
+    """The slow version keeps whole lines, and is told each cost with the probability at the time of the pick."""
+    values, contexts = noisy(400)
+    workspace = import_module("vowpalwabbit").Workspace(f"--cb_explore 4 {options} --quiet")
+    draws = np.random.default_rng(6).random(400)
+    lines: list[str] = []
+    picked = []
+    for t, (x, y) in enumerate(contexts.tolist()):
+        if t >= 7:
+            workspace.learn(lines[t - 7])
+        chances = np.array(workspace.predict(f"| x0:{x} x1:{y}"))
+        arm = int(np.flatnonzero(np.cumsum(chances) > draws[t] * chances.sum())[0])
+        lines.append(f"{arm + 1}:{-values[t, arm]}:{chances[arm]} | x0:{x} x1:{y}")
+        picked.append(arm)
+    name = "vw_squarecb" if options else "vw_epsilon"
+    assert play(name, values, contexts, delays=np.full(400, 7), seed=6).tolist() == picked
+
+
+def test_to_vowpal_wabbit_a_feature_that_is_0_is_none() -> None:
+    """So it need not be written, which saves most of the time where few of many features are not 0."""
+    workspace = import_module("vowpalwabbit").Workspace("--cb_explore 2 --squarecb --quiet")
+    for n in range(50):
+        workspace.learn(f"{n % 2 + 1}:{-(n % 2)}:0.5 | x0:0.0 x1:{n / 50}")
+    assert workspace.predict("| x0:0.0 x1:0.3") == workspace.predict("| x1:0.3")
+
+
+def test_linucb_of_mabwiser_picks_what_its_partial_fit_would_pick() -> None:
+    """The slow version goes by the public interface alone; before the first label it draws."""
+    values, contexts = noisy(200)
+    library = import_module("mabwiser.mab")
+    bandit = library.MAB([0, 1, 2, 3], library.LearningPolicy.LinUCB())
+    features = np.hstack([np.ones((200, 1)), contexts])
+    random = np.random.default_rng(9)
+    picked: list[int] = []
+    for t in range(200):
+        if t >= 5:
+            row, arm = slice(t - 5, t - 4), picked[t - 5]
+            bandit.partial_fit(np.array([arm]), values[row, arm], features[row])
+        picked.append(bandit.predict(features[t : t + 1]) if t >= 5 else int(random.integers(4)))
+    assert len(set(picked)) > 1
+    assert play("mabwiser_linucb", values, contexts, delays=np.full(200, 5), seed=9).tolist() == picked
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("delay", "scored"), [(1, 0), (30, 2)])
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_linucb_picks_what_the_library_picks(name: str, delay: int, scored: int) -> None:
+    """Also the first draws, of which everything that follows depends."""
+    values, contexts = noisy(300)
+    for seed in (0, 5):
+        given: dict[str, Any] = {"delays": np.full(300, delay), "seed": seed, "scored": scored}
+        assert COMPILED[name](values, contexts, **given).tolist() == play(name, values, contexts, **given).tolist()
+
+
+def test_linucb_of_mabwiser_and_ours_agree() -> None:
+    """From the same first function on, which ours does not draw."""
+    values, contexts = noisy(500)
+    seed = next(seed for seed in range(100) if np.random.default_rng(seed).integers(4) == 0)
+    picked = play("mabwiser_linucb", values, contexts, delays=np.ones(500, int), seed=seed)
+    assert (picked == linucb(values, contexts)).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_any_label_no_player_sticks_to_one_function(name: str) -> None:
+    values, contexts = noisy(200)
+    picked = play(name, values, contexts, delays=np.full(200, 200))
+    assert set(picked.tolist()) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("name", CONTEXT_FREE)
+def test_every_function_gets_a_label_before_one_gets_a_second(name: str) -> None:
+    """Also one whose value is the worst there is."""
+    values = np.tile([0.9, -1.0, 0.5, 0.0], (40, 1))
+    picked = play(name, values, np.zeros((40, 0)), delays=np.ones(40, int))
+    assert sorted(picked[:4].tolist()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_edges(name: str) -> None:
+    """No items, one function, no axes, values as whole numbers, and delays beyond any stream."""
+    assert play(name, np.ones((0, 2)), np.ones((0, 1)), delays=np.zeros(0, int)).tolist() == []
+    assert play(name, np.ones((5, 1), np.uint8), np.ones((5, 0)), delays=np.zeros(5, np.uint8)).tolist() == [0] * 5
+    never = np.full(5, np.iinfo(np.int64).max)
+    assert len(play(name, np.ones((5, 2), np.uint8), np.ones((5, 1)), delays=never)) == 5
+
+
+def test_what_is_given_stays_as_it_is() -> None:
+    values, contexts, delays = np.ones((20, 2)), np.full((20, 1), 0.5), np.zeros(20, int)
+    for name in NAMES:
+        play(name, values, contexts, delays=delays)
+    assert (values == 1).all()
+    assert (contexts == 0.5).all()
+    assert (delays == 0).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_library_is_named_with_what_installs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("vowpalwabbit", "river.bandit", "mabwiser.mab"):
+        monkeypatch.setitem(sys.modules, module, None)
+    package = {"vw": "vowpalwabbit"}.get(name.split("_")[0], name.split("_")[0])
+    with pytest.raises(CosendError, match=rf"needs {package}, which is not installed: pip install '\.\[field\]'"):
+        play(name, np.ones((3, 2)), np.ones((3, 1)), delays=np.ones(3, int))
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(SettingError, match=r"name must be one of 'vw_squarecb', .*'mabwiser_ucb1', got 'exp3'"):
+        play("exp3", np.ones((3, 2)), np.ones((3, 1)), delays=np.ones(3, int))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "sentence"),
+    [
+        ({"values": np.ones(3)}, SettingError, r"values must be a table .*got 'shape \(3,\)'"),
+        ({"values": np.ones((3, 0))}, SettingError, "at least one function"),
+        ({"values": np.array([[1, 1], [1, np.nan], [1, 1]])}, SettingError, "values must be finite numbers, got .*nan"),
+        ({"contexts": np.ones((4, 1))}, SettingError, r"contexts must be a table \[item, axis\] of 3 items"),
+        ({"contexts": np.ones(3)}, SettingError, r"got 'shape \(3,\)'"),
+        ({"contexts": np.array([[0.0], [1.5], [0]])}, ContextError, r"in \[0, 1\], got .*1.5.* for item 1, axis 0"),
+        ({"contexts": np.array([[0.0], [0], [np.nan]])}, ContextError, "got .*nan.* for item 2, axis 0"),
+        ({"delays": np.ones(2, int)}, SettingError, "delays must be 3 whole numbers of at least 0"),
+        ({"delays": np.array([1, -1, 1])}, SettingError, "at least 0"),
+        ({"delays": np.array([1, 0.5, 1])}, SettingError, "whole numbers"),
+        ({"seed": -1}, SettingError, "seed must be a whole number"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(wrong: dict[str, Any], error: type[Exception], sentence: str) -> None:
+    given: dict[str, Any] = {"values": np.ones((3, 2)), "contexts": np.ones((3, 1)), "delays": np.ones(3, int), **wrong}
+    with pytest.raises(error, match=sentence):
+        play("river_ucb", **given)
