@@ -123,7 +123,7 @@ def test_warmup_needs_no_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warmup, "load", None)
     printed = CliRunner().invoke(app, ["warmup"])
     assert printed.exit_code == 0
-    assert "pip install '.[models]' in a checkout of cosend" in printed.stdout
+    assert "pip install '.[models]' in a checkout of cosend" in " ".join(printed.stdout.split())
     assert "ready after" in printed.stdout
 
 

@@ -193,7 +193,7 @@ def test_help_and_version(tmp_path: Path) -> None:
     for option in ("--out", "--json", "--items", "--seed", "scenario"):
         assert option in text.lower()
     overview = invoked("--help").stdout
-    for command in ("run", "validate", "reproduce"):
+    for command in ("run", "validate", "export"):
         assert command in overview
     assert re.fullmatch(r"cosend \d+\.\d+\.\d+\n", cosend("--version", folder=tmp_path).stdout)
 
