@@ -45,8 +45,8 @@ class Site(Kept, Trusting, Tallied):
     """Decides for every item which local classifier or peer labels it, and learns from the truth which was best.
 
     classifiers    name -> scikit-learn or river model, or a function from item to label
-    context        none: every feature of the items is looked at; or one axis or several: `Context("duration",
-                   scale="log")`, and `Context.features()` for every feature too
+    context        none: every feature of the items is looked at; or one axis or several, for example
+                   `Context("duration", scale="log")`, and `Context.features()` for every feature too
     policy         how it decides; `MixedViews(max_cells=200_000)` unless given
     costs          name -> cost of using a local classifier in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
