@@ -233,12 +233,12 @@ def test_with_all_arms_paused_nothing_is_decided_and_everything_else_works(tmp_p
 def test_a_long_body_is_read_as_a_short_one_is(tmp_path: Path) -> None:
     good = [{"id": f"item {n}", "features": {"age": n % 100, "text": "x" * 500}} for n in range(2_000)]
 
-    async def answers(items: Any) -> httpx.Response:
-        return await client.post("/v1/classify", json={"items": items})
-
     async def work() -> None:
-        nonlocal client
         async with called(setup_of(), tmp_path) as (client, node):
+
+            async def answers(items: Any) -> httpx.Response:
+                return await client.post("/v1/classify", json={"items": items})
+
             assert len(json.dumps(good)) > 2 * bodies.LARGE
             told = (await answers(good)).json()["decisions"]
             assert [each["id"] for each in told] == [item["id"] for item in good]
@@ -255,5 +255,4 @@ def test_a_long_body_is_read_as_a_short_one_is(tmp_path: Path) -> None:
             assert "items.1" in huge.json()["detail"]
             assert node.commits.position == before
 
-    client: Any = None
     run(work())
