@@ -88,6 +88,10 @@ class Freezing:
         for start in range(0, len(self._ids), AT_ONCE):
             self._copy_beside(self._ids[start : start + AT_ONCE].tolist())
             yield
+        late, self._late = self._late, []
+        for start in range(0, len(late), AT_ONCE):  # most of them wait no longer
+            self._late += [ticket for ticket in late[start : start + AT_ONCE] if ticket in self._registry]
+            yield
         while self._rules.learner.last_id > self._last + AT_ONCE:
             self._copy_new(self._last + AT_ONCE)
             yield
