@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
 import pytest
 
 from cosend import Learner
@@ -14,7 +13,7 @@ MANY = 300_000
 
 def with_waiting(count: int) -> Learner:
     learner = Learner("edge", own={"one": 0.0, "two": 0.0})
-    learner.choose_many(np.full((count, 1), 0.5))
+    learner.choose_many([0.5] * count)
     assert learner.waiting_count == count
     return learner
 
