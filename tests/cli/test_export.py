@@ -93,7 +93,7 @@ def test_a_row_says_what_the_site_itself_says_of_a_decision(tmp_path: Path) -> N
     told: list[dict[str, Any]] = []
 
     async def work(node: Node) -> None:
-        told.extend(Inspection(node).decision(each) for each in await live(node, 0, 6))
+        told.extend([await Inspection(node).decision(each) for each in await live(node, 0, 6)])
 
     rows = {row["id"]: row for row in rows_of(export(a_folder(tmp_path, work)))}
     assert len(told) == len(rows) == 24

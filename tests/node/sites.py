@@ -59,8 +59,7 @@ async def crash(node: Node) -> None:
     """Drop a node as a kill would: nothing is answered, nothing is left but what was committed."""
     for task in node._tasks:
         task.cancel()
-    if node._loop_watch is not None:
-        node._loop_watch.close()
+    node.pulse.end()
     node.deciding._closed = True
     node.commits.fail("killed")
     await asyncio.to_thread(node.commits.close)

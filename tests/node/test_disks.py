@@ -216,7 +216,7 @@ def test_snapshots_of_another_log_are_not_believed(tmp_path: Path) -> None:
         for path in (tmp_path / "two").glob("state-*.npz"):
             shutil.copy(path, tmp_path / "one")
         async with running(setup_of(), tmp_path / "one") as node:
-            assert Inspection(node).decision("2")["labelled"]
+            assert (await Inspection(node).decision("2"))["labelled"]
 
     run(work())
 

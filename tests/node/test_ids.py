@@ -53,7 +53,7 @@ def test_every_text_is_an_id_of_its_own(tmp_path: Path) -> None:
             again = await node.classify([ITEM] * len(ODD), ODD)
             assert again == list(first.values())
             assert [each.id for each in first.values()] == ODD
-            numbers = [Inspection(node).decision(name)["number"] for name in ODD]
+            numbers = [(await Inspection(node).decision(name))["number"] for name in ODD]
             assert len({*numbers}) == len(ODD)
             heard = await node.label([Given(name, "well") for name in ODD])
             assert heard.learnt == ODD
@@ -71,8 +71,8 @@ def test_a_number_is_the_id_of_one_decision_only(tmp_path: Path) -> None:
             own = await decided(node, "2")
             unnamed = await decided(node)
             assert (own.id, unnamed.id) == ("2", "#2")
-            assert Inspection(node).decision("2")["number"] == 1
-            assert Inspection(node).decision("#2")["number"] == 2
+            assert (await Inspection(node).decision("2"))["number"] == 1
+            assert (await Inspection(node).decision("#2"))["number"] == 2
             assert (await decided(node)).id == "3"
             for taken in ("3", "#3", "#9"):
                 with pytest.raises(SettingError, match="id"):
@@ -89,7 +89,7 @@ def test_a_number_with_zeros_before_it_is_another_id(tmp_path: Path) -> None:
             assert (await decided(node)).id == "1"
             assert (await node.label([Given("01", "well"), Given("#01", "well")])).unknown == ["01", "#01"]
             with pytest.raises(DecisionError):
-                Inspection(node).decision("01")
+                await Inspection(node).decision("01")
             assert (await decided(node, "01")).id == "01"
             assert (await node.label([Given("1", "well"), Given("01", "well")])).learnt == ["1", "01"]
 
@@ -131,7 +131,7 @@ def test_a_number_taken_while_the_decision_of_that_number_is_on_its_way_to_the_d
                 named = None
             assert named is None or named.id != (await unnamed).id
             assert (await node.label([Given((await unnamed).id, "well")])).learnt == [(await unnamed).id]
-            assert Inspection(node).decision((await unnamed).id)["labelled"]
+            assert (await Inspection(node).decision((await unnamed).id))["labelled"]
 
     run(work())
 

@@ -18,6 +18,7 @@ from cosend.node.inspection import Inspection
 from cosend.node.labelling import Given
 from cosend.node.node import Node
 from cosend.node.setup import Setup
+from cosend.node.store import Store
 from cosend.site.fold import fold
 from cosend.site.recovery import read_events
 from tests.node.networks import until
@@ -261,5 +262,28 @@ def test_modes_and_pauses_survive(tmp_path: Path) -> None:
         await node.stop()
         async with running(setup_of({"young": young}), tmp_path) as node:  # the one that answered has left
             assert node.observer is None
+
+    run(work())
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+def test_the_last_snapshot_takes_the_time_it_needs_unless_somebody_hurries(
+    hurried: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = Store.write_snapshot
+
+    def slowly(*given: Any) -> None:
+        time.sleep(1.5)
+        real(*given)
+
+    async def work() -> None:
+        node = await started(setup_of(), tmp_path)
+        await busy(node, 4)
+        monkeypatch.setattr(Store, "write_snapshot", slowly)
+        if hurried:
+            node.hurry()
+        await node.stop(patience_s=0.3)
+        assert any("no snapshot was saved" in record.getMessage() for record in caplog.records) == hurried
+        assert bool([*tmp_path.glob("state-*.npz")]) != hurried
 
     run(work())

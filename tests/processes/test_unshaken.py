@@ -42,7 +42,10 @@ def test_nothing_compiled_is_read_from_a_file_once_a_site_is_ready(context: str,
         before = opened.read_text().splitlines()
         assert before
         work(site)
-        assert opened.read_text().splitlines()[len(before) :] == []
+        site.interrupt()
+        assert site.process.wait(60) == 0
+        assert [*site.store.glob("state-*.npz")]
+        assert opened.read_text().splitlines()[len(before) :] == []  # nor for the snapshot when it stopped
 
 
 def work(site: Served) -> None:

@@ -228,3 +228,31 @@ def test_with_all_arms_paused_nothing_is_decided_and_everything_else_works(tmp_p
             assert (await client.post("/v1/classify", json=GOOD)).status_code == 200
 
     run(work())
+
+
+def test_a_long_body_is_read_as_a_short_one_is(tmp_path: Path) -> None:
+    good = [{"id": f"item {n}", "features": {"age": n % 100, "text": "x" * 500}} for n in range(2_000)]
+
+    async def work() -> None:
+        async with called(setup_of(), tmp_path) as (client, node):
+
+            async def answers(items: Any) -> httpx.Response:
+                return await client.post("/v1/classify", json={"items": items})
+
+            assert len(json.dumps(good)) > 2 * bodies.LARGE
+            told = (await answers(good)).json()["decisions"]
+            assert [each["id"] for each in told] == [item["id"] for item in good]
+            assert (await answers(good[:3])).json()["decisions"] == told[:3]
+            before = node.commits.position
+            for wrong in (3, {}, {"id": 1, "features": {}}, {"features": {"a": [[[1]]]}}, {"features": {}, "x": 1}):
+                short = await answers([good[0], wrong])
+                long = await answers([*good[:1_500], wrong])
+                check_problem(short, 422)
+                check_problem(long, 422)
+                assert long.json()["detail"] == short.json()["detail"].replace("items[1]", "items[1500]")
+            huge = await answers([good[0], {"features": {f"t{n}": "x" * 50_000 for n in range(60)}}])
+            check_problem(huge, 413)
+            assert "items.1" in huge.json()["detail"]
+            assert node.commits.position == before
+
+    run(work())

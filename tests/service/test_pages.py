@@ -88,7 +88,7 @@ def test_a_decision_costs_what_its_arm_cost_when_it_was_chosen(tmp_path: Path) -
             await node.change_arm("slow", cost=0.5)
             (told,) = await asked
             assert isinstance(told, Decided)
-            assert told.cost == Inspection(node).decision("one")["cost"] == 0.25
+            assert told.cost == (await Inspection(node).decision("one"))["cost"] == 0.25
             assert (await node.classify([ITEM], ["one"])) == [told]
 
     run(work())

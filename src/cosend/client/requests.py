@@ -22,7 +22,7 @@ from cosend.core.checks import as_list, check_kind
 from cosend.errors import NoAnswer, ServiceError, SettingError, SomeUnanswered, Unreachable, cut, in_one_line
 
 MOST_ITEMS: Final = 10_000  # that a service takes at once
-MOST_BYTES: Final = 32 * 2**20
+MOST_BYTES: Final = 8 * 2**20
 PAGE: Final = 1_000
 T = TypeVar("T")
 _ENCODE: Final = msgspec.json.Encoder(enc_hook=lambda value: _plain(value)).encode

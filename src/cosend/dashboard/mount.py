@@ -7,6 +7,7 @@ Browsers are told to load nothing from elsewhere. Pages that come from elsewhere
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -60,6 +61,7 @@ class Pages:
         async with self._loading:
             if self._app is None:
                 self._make_room, app = await asyncio.to_thread(_loaded, self.board, self._tokens)
+                gc.freeze()  # NiceGUI looks through all that the collector of garbage knows, which can be millions
                 await self._running.enter_async_context(app.router.lifespan_context(app))
                 self._app = app
         return self._app

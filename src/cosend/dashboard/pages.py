@@ -176,7 +176,7 @@ class SitePage:
         node, inspection = self._node, Inspection(self._node)
         node.check_started()
         names = node.store.index.names_of([int(number)]) if number.isdecimal() else {}
-        facts = inspection.decision(next(iter(names.values()), number))
+        facts = await inspection.decision(next(iter(names.values()), number))
         told = why(facts, inspection.arms(), axes_of(node), inspection.forecasts(facts["context"]))
         with self._place, ui.dialog() as dialog, ui.card().classes("why"):
             ui.html(f"<h2>Decision {facts['number']:,}</h2>", sanitize=False)

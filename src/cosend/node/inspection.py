@@ -125,11 +125,11 @@ class Inspection:
         found = look_inside(ledger, self._costs(), range(start, start + count))
         return [_cell_facts(key, cell) for key, cell in found.items()]
 
-    def decision(self, name: str) -> Facts:
+    async def decision(self, name: str) -> Facts:
         """Return what is known of a decision, by the id that its client knows, and what its cell knows now."""
         node, site = self.node, self.node.setup.name
         number = node.labelling.find([name]).get(name, 0)
-        past = recall(node.store.index, number, node.setup.most_flights)
+        past = await node.store.look(recall, number, node.setup.most_flights)
         if past is None:
             raise DecisionError(site, name, f"site {site!r} does not know decision {name!r:.100}, or no longer does")
         decided = past.decided(node.store.index.names_of([number]).get(number, name))

@@ -35,12 +35,11 @@ from cosend.node.lane import Lane
 from cosend.node.naming import Naming
 from cosend.node.outbox import Outbox, Posting
 from cosend.node.peers import Peers
-from cosend.node.pulse import Pulse
 from cosend.node.setup import LIMIT_S, THREADS, Setup
 from cosend.node.store import COSTS, HASHES, Recovered, Store, pickled
 from cosend.node.takeover import LastRun, taken_over
 from cosend.node.traffic import traffic_of, written
-from cosend.node.watchdog import STUCK_S, LoopWatch, Standstill
+from cosend.node.watchdog import STUCK_S, Pulse, Standstill
 from cosend.node.workers import Worker
 from cosend.site.events import ModeChanged
 from cosend.site.snapshot import Freezing
@@ -52,6 +51,8 @@ TICK_S: Final = 0.02
 TIDY_S: Final = 1.0
 SNAPSHOT_EVERY: Final = 20_000  # events: so many are folded in a second or less when the site starts
 SNAPSHOT_EVERY_S: Final = 300.0  # events are removed only behind a snapshot
+STOP_S: Final = 5.0  # for each thing that a site waits for when it stops, but for
+LAST_SNAPSHOT_S: Final = 60.0  # its snapshot, which can be a large one
 PRUNE_EVERY_S: Final = 60.0
 AT_ONCE: Final = 1_000  # names that are forgotten in one commit
 FIRST_REST_S, LONGEST_REST_S = 0.5, 30.0  # between attempts to start again from the log
@@ -83,7 +84,6 @@ class Node:
         if link is not None:
             link.listen(self._heard)
         self._rebuilding = self._stopping = self._hurried = False
-        self._loop_watch: LoopWatch | None = None
         self._decisions, self._writes = Standstill(), Standstill()
         self.took_over: list[str] = []  # at the start: what is not as it was, or not as the file says
 
@@ -106,7 +106,6 @@ class Node:
         for each in self.took_over:
             LOG.warning(each)
         LOG.info("ready", extra={"events": self.commits.position, "items": self.rules.learner.arrivals})
-        self._loop_watch = LoopWatch()
         self._do(self._every(TICK_S, self._give_up_late))
         self._do(self._every(TICK_S, self._make_room))
         self._do(self._every(TIDY_S, self._tidy))
@@ -194,7 +193,8 @@ class Node:
             self.commits.also(SET, [(COSTS, msgspec.msgpack.encode(costs))])
         if setup.hashes != last.hashes:
             self.commits.also(SET, [(HASHES, msgspec.msgpack.encode(setup.hashes))])
-        self.deciding.post(rules.withdraw([ticket for ticket, entry in rules.open().items() if not entry.answered]))
+        answered = rules.learner.registry.notes
+        self.deciding.post(rules.withdraw([n for n in rules.learner.registry.ids() if n not in answered]))
         if self.deciding.observer not in setup.classifiers and self.deciding.observer is not None:
             self._set_mode("apply", "")
 
@@ -202,10 +202,10 @@ class Node:
         """Wait for nobody any more when the site stops."""
         self._hurried = True
 
-    async def stop(self, patience_s: float = 5.0) -> None:
+    async def stop(self, patience_s: float = STOP_S) -> None:
         """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
-        self.pulse.end()
         if not hasattr(self, "deciding"):  # it never started
+            self.pulse.end()
             return
         self._not_ready, self._stopping = "it is stopping", True
         until = time.monotonic() + patience_s
@@ -221,16 +221,24 @@ class Node:
         self.deciding.close("it is stopping")
         try:
             await asyncio.wait_for(self.commits.done(), patience_s)
-            await asyncio.wait_for(self.snapshot(), patience_s)
+            await self._leave_snapshot(patience_s)
         except (CosendError, TimeoutError) as error:
             LOG.warning("no snapshot was saved: the next start takes longer", extra={"reason": str(error)})
         for worker in self.workers.values():
             worker.close()
         self.lane.close()
-        if self._loop_watch is not None:
-            self._loop_watch.close()
         await asyncio.to_thread(self.commits.close)
         self.store.close()
+        self.pulse.end()
+
+    async def _leave_snapshot(self, patience_s: float) -> None:
+        """Take the last snapshot: with a million decisions that wait, that takes a while; then nobody may hurry."""
+        saving, begun = asyncio.ensure_future(self.snapshot()), time.monotonic()
+        while not (await asyncio.wait([saving], timeout=0.1))[0]:
+            if time.monotonic() - begun > (patience_s if self._hurried else LAST_SNAPSHOT_S):
+                saving.cancel()
+                raise TimeoutError("it took too long")
+        saving.result()
 
     def _do(self, work: Any) -> None:
         task = asyncio.create_task(work)
@@ -332,8 +340,6 @@ class Node:
 
     async def _give_up_late(self) -> None:
         """Give up calls of models that take too long."""
-        if self._loop_watch is not None:
-            self._loop_watch.beat()
         self.lane.look()
         for worker in self.workers.values():
             worker.give_up_late()
@@ -393,7 +399,8 @@ class Node:
         pickles = [self._pickled(worker) for worker in learning.values()]
         is_whole = freezing.add(await asyncio.to_thread(freezing.missing))
         await commits.done()
-        models = dict(zip(learning, await asyncio.gather(*pickles), strict=True))
+        patience_s = STOP_S if self._stopping else None  # a model may hang, and then the site must end all the same
+        models = dict(zip(learning, await asyncio.wait_for(asyncio.gather(*pickles), patience_s), strict=True))
         if is_whole:
             await asyncio.to_thread(self.store.write_snapshot, freezing.finish, models, node, position)
             self._snapshots, self._last_snapshot = [self._snapshots[1], position], time.monotonic()

@@ -8,11 +8,15 @@ import sys
 import threading
 import time
 import traceback
+from bisect import bisect_left
 from typing import Final
 
 LOG: Final = logging.getLogger("cosend.node")
 STUCK_S: Final = 30.0  # beyond what models and peers may take: a disk may be slow, but not for so long
 HELD_S: Final = 5.0  # that one callback may hold the event loop before that is said
+
+BEAT_S: Final = 0.01
+LIMITS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)  # of the histogram
 
 
 class Standstill:
@@ -29,25 +33,40 @@ class Standstill:
         return now - self._since
 
 
-class LoopWatch:
-    """A thread that says in the log what holds the event loop: as long as it is held, nobody else could say it.
+class Pulse:
+    """Beats in the event loop: it counts how late every beat comes, and a thread says in the log what holds the loop.
 
-    `beat` is called in the thread of the loop, again and again.
+    A beat is as late as whatever held the loop took. While the loop is held, only another thread can say so.
     """
 
     def __init__(self) -> None:
-        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
-        self._last = time.monotonic()
+        self.counts = [0] * (len(LIMITS_S) + 1)  # of beats by how late they were, behind the last limit all others
+        self.sum_s = 0.0
+        self._last = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._ended = threading.Event()
+
+    def begin(self) -> None:
+        """Beat from now on, in the loop that runs."""
+        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
+        self._next()
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
-    def beat(self) -> None:
-        """Take note that the loop moves."""
-        self._last = time.monotonic()
+    def _next(self) -> None:
+        self._last = self._loop.time()
+        self._timer = self._loop.call_at(self._last + BEAT_S, self._beat)
 
-    def close(self) -> None:
-        """Watch no longer."""
+    def _beat(self) -> None:
+        late_s = max(0.0, self._loop.time() - self._last - BEAT_S)
+        self.counts[bisect_left(LIMITS_S, late_s)] += 1
+        self.sum_s += late_s
+        self._next()
+
+    def end(self) -> None:
+        """Beat no more."""
         self._ended.set()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _watch(self) -> None:
         said = 0.0  # the beat after which the loop was held, when that was said
@@ -56,7 +75,7 @@ class LoopWatch:
             if said and last != said:
                 LOG.warning("the event loop moves again", extra={"held_s": round(last - said, 1)})
                 said = 0.0
-            elif not said and time.monotonic() - last > HELD_S:
+            elif not said and self._loop.time() - last > HELD_S:
                 said = last
                 frame = sys._current_frames().get(self._loop_thread)
                 stack = "".join(traceback.format_stack(frame)) if frame is not None else "not known"

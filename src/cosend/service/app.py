@@ -148,7 +148,7 @@ def _add_looking(app: FastAPI, node: Node, tokens: Tokens) -> None:
     async def decision(decision_id: Name) -> views.Decision:
         """Return a decision, how it was made, and what its cell knows now."""
         node.check_started()
-        facts = inspection.decision(decision_id)
+        facts = await inspection.decision(decision_id)
         if facts["propensity"] != facts["propensity"]:  # it is not known
             facts["propensity"] = None
         return views.Decision(**facts)

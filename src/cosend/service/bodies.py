@@ -11,7 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cosend.service.problems import Refused, problem_of
 
-MOST_BYTES: Final = 32 * 2**20  # of a body
+MOST_BYTES: Final = 8 * 2**20  # of a body: what can be looked through before others notice
+MOST_ITEM_BYTES: Final = 2 * 2**20  # of one item
+LARGE: Final = 2**18  # bytes of a body that is decoded in parts, and of a part
 MOST_SMALL_BYTES: Final = 2**16  # of a body on the other routes
 MOST_TOGETHER: Final = 2**27  # of all bodies that are being read; those that are small are not counted
 BODY_S: Final = 30.0  # to send it
@@ -47,6 +49,12 @@ class Classify(msgspec.Struct, forbid_unknown_fields=True):
     items: Annotated[list[Item], msgspec.Meta(min_length=1, max_length=MOST_ITEMS)]
 
 
+class Parts(msgspec.Struct, forbid_unknown_fields=True):
+    """The same before it is known what the items are."""
+
+    items: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MOST_ITEMS)]
+
+
 class Truth(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """The true label of a decision."""
 
@@ -65,10 +73,11 @@ class Labels(msgspec.Struct, forbid_unknown_fields=True):
 T = TypeVar("T")
 Headers = dict[bytes, bytes]
 CLASSIFY: Final = msgspec.json.Decoder(Classify)
+PARTS, ITEM = msgspec.json.Decoder(Parts), msgspec.json.Decoder(Item)
 LABELS: Final = msgspec.json.Decoder(Labels)
 
 
-def decoded(decoder: msgspec.json.Decoder[T], body: bytes, name: str = "the body") -> T:
+def decoded(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, name: str = "the body") -> T:
     """Return what a body, or what else is named, says, or refuse it with the place that is wrong."""
     try:
         return decoder.decode(body)
@@ -78,6 +87,28 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes, name: str = "the body
         raise Refused(400, f"{name} is not JSON: {error}") from error
     except RecursionError:
         raise Refused(422, "too many lists and objects within each other") from None
+
+
+async def decoded_items(body: bytes) -> list[Item]:
+    """Return the items of a long body; others have their turn while it is decoded, a few items at a time."""
+    items, size = list[Item](), 0
+    for place, part in enumerate(decoded(PARTS, body).items):
+        if len(part) > MOST_ITEM_BYTES:
+            raise Refused(413, f"an item may have {MOST_ITEM_BYTES:,} bytes, and items.{place} has {len(part):,}")
+        size += len(part)
+        if size > LARGE:
+            await asyncio.sleep(0)
+            size = 0
+        try:
+            items.append(decoded(ITEM, part))
+        except Refused as refused:
+            raise Refused(refused.status, _within(refused.detail, f"$.items[{place}]")) from refused
+    return items
+
+
+def _within(detail: str, place: str) -> str:
+    """Return what is wrong with a part of a body, with the place where it is in the whole."""
+    return detail.replace("`$", f"`{place}") if "`$" in detail else f"{detail} - at `{place}`"
 
 
 def check_json(content_type: bytes | None) -> None:
@@ -117,7 +148,7 @@ async def read_body(headers: Headers, receive: Receive, room: Room | None, most_
     if not length.isdigit():
         raise Refused(400, "the length of the body is not a number", CLOSE)
     if len(length) > 18 or int(length) > most_bytes:
-        raise Refused(413, f"the body has more than {most_bytes:,} bytes", CLOSE)
+        raise _too_long(most_bytes)
     count = taken = 0
     parts: list[bytes] = []
     message: Message = {"more_body": True}
@@ -130,7 +161,7 @@ async def read_body(headers: Headers, receive: Receive, room: Room | None, most_
                 parts.append(message.get("body", b""))
                 count += len(parts[-1])
                 if count > most_bytes:
-                    raise Refused(413, f"the body has more than {most_bytes:,} bytes", CLOSE)
+                    raise _too_long(most_bytes)
                 if count > MOST_SMALL_BYTES and room is not None:
                     room.take(count - taken)
                     taken = count
@@ -138,6 +169,11 @@ async def read_body(headers: Headers, receive: Receive, room: Room | None, most_
         if taken and room is not None:
             room.give_back(taken)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_long(most_bytes: int) -> Refused:
+    detail = f"the body has more than {most_bytes:,} bytes: send it as several requests"
+    return Refused(413, detail, CLOSE)
 
 
 class _InTime:

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from cosend.node.counts import Counts
 from cosend.node.node import Node
-from cosend.node.pulse import LIMITS_S
+from cosend.node.watchdog import LIMITS_S
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 POSITIONS: Final = {"closed": 0, "half open": 1, "open": 2}

@@ -32,8 +32,9 @@ class ArmChanges(Transitions):
     def _removed(self, name: str) -> list[Forward]:
         arms, registry = self.learner.arms, self.learner.registry
         waiting = registry.of_arm(arms.number(name))
+        self.served = self.served.draft()
         self.learner.remove(name)
-        ids, numbers, kinds = ([getattr(entry, each) for entry in waiting] for each in ("id", "arm", "kind"))
+        ids, _, numbers, kinds, _ = waiting.T.tolist()
         forwards = self._gone(ids, numbers, kinds, arms)
         asked = self.served.of_caller(name) if name in arms.peers else []
         self._forget_scores(name)

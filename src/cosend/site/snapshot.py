@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.ledger import Ints
@@ -21,6 +22,7 @@ from cosend.site.past import Codes, Past, RecentValues
 from cosend.site.rules import Rules
 from cosend.site.served import ServedRequests
 
+Objects = npt.NDArray[np.object_]
 AT_ONCE: Final = 1_000  # of what waits, in one step
 SURVIVES: Final = (str, int, bool, type(None))  # a float may be none, and then it equals nothing
 
@@ -78,13 +80,17 @@ class Freezing:
         self._entries = np.full_like(self._table.entries, 0)  # the first touch of memory takes longer than any other
         self._late: list[int] = []  # decisions that were not answered when their notes were copied
         self._new: list[Ints] = []
-        self._notes: list[Any] = []
-        self._askers: list[Any] = []
+        self._notes: list[Objects] = []  # in arrays: the collector of garbage would look through a long list
+        self._askers: list[Objects] = []
 
     def copy_notes(self) -> Iterator[None]:
         """Copy what stands beside the ids, a few at each step, and what has come since as well if that is much."""
         for start in range(0, len(self._ids), AT_ONCE):
             self._copy_beside(self._ids[start : start + AT_ONCE].tolist())
+            yield
+        late, self._late = self._late, []
+        for start in range(0, len(late), AT_ONCE):  # most of them wait no longer
+            self._late += [ticket for ticket in late[start : start + AT_ONCE] if ticket in self._registry]
             yield
         while self._rules.learner.last_id > self._last + AT_ONCE:
             self._copy_new(self._last + AT_ONCE)
@@ -94,8 +100,8 @@ class Freezing:
         notes = [*map(self._registry.notes.get, ids)]
         if None in notes:
             self._late += [ticket for ticket, note in zip(ids, notes, strict=True) if note is None]
-        self._notes += notes
-        self._askers += map(self._rules.served.asker, ids)
+        self._notes.append(_objects(notes))
+        self._askers.append(_objects([*map(self._rules.served.asker, ids)]))
 
     def _copy_new(self, last: int) -> None:
         """Copy what has come since the others were copied, up to an id."""
@@ -146,8 +152,9 @@ class Freezing:
         state.facts["site"] = self._facts
         return state
 
-    def _beside(self, ids: Ints, copied: list[Any], which: int) -> Iterator[tuple[int, Any]]:
+    def _beside(self, ids: Ints, pieces: list[Objects], which: int) -> Iterator[tuple[int, Any]]:
         """Yield what stands beside ids, where something does."""
+        copied = np.concatenate([_objects([]), *pieces])
         places = np.searchsorted(self._ids, ids)
         for start in range(0, len(ids), AT_ONCE):
             part = slice(start, start + AT_ONCE)
@@ -155,6 +162,13 @@ class Freezing:
                 found = self._later[ticket][which] if ticket in self._later else copied[place]
                 if found is not None:
                     yield ticket, found
+
+
+def _objects(values: list[Any]) -> Objects:
+    """Return an array of values as they are: a tuple is one of them."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
 
 
 def _in_pieces(rows: Iterator[list[Any]]) -> Json:

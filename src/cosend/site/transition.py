@@ -62,7 +62,7 @@ class Transitions:
         if self.journal is not None:
             self.check_written()
         draft, is_behind = copy(self), self.journal is not None
-        draft.learner, draft.served, draft.journal = copy(self.learner), self.served.draft(), None
+        draft.learner, draft.journal = copy(self.learner), None
         result = change(draft)
         self.learner.__dict__, self.served, self._unwritten = draft.learner.__dict__, draft.served, is_behind
         return result

@@ -75,7 +75,10 @@ class Memory:
         self.ledger, self.registry.table, self.arrays = ledger, table, arrays
 
     def draft(self, arms: Arms) -> Memory:
-        """Return a copy that can be changed while this one stays as it is, for a copy of the arms."""
+        """Return a copy that can be changed while this one stays as it is, for a copy of the arms.
+
+        What waits is shared until it changes too: it can be a million decisions, and mostly it does not.
+        """
         other = copy(self)
         other.arms, other.registry = arms, self.registry.draft()
         other.use(deepcopy(self.ledger))
@@ -139,22 +142,31 @@ class Memory:
 
     def insert(self, number: int) -> None:
         """Make a place for an arm; what is known of the others stays."""
-        self.registry.renumber(number, 1)
+        if number < len(self.arms) - 1:  # else nothing that waits is affected
+            self._part_waiting()
+            self.registry.renumber(number, 1)
         self._reshape(lambda array, axis: np.insert(array, number, 0, axis))
+
+    def _part_waiting(self) -> None:
+        """Share what waits with no other memory any more."""
+        self.registry.part()
+        self.use(self.ledger)
 
     def delete(self, number: int) -> list[int]:
         """Forget an arm and what waits for its reward; returns the ids of that."""
+        self._part_waiting()
         if self.policy.mixes:
             own, arms = int(self.ledger.site[col.OWN_COUNT]), int(self.ledger.site[col.ARM_COUNT])
             forget_patterns(self.ledger, number, own, arms)
-        gone = [entry.id for entry in self.registry.of_arm(number)]
-        answers = [entry.id for entry in self.registry.of_arm(number) if entry.kind == TAUGHT]
-        entry_points.strike_many(self.arrays, np.array(answers, np.int64))  # the cells count them
-        self.registry.forget([ticket for ticket in gone if ticket not in answers])
+        waiting = self.registry.of_arm(number)
+        gone, is_answer = waiting[:, col.WAIT_ID], waiting[:, col.WAIT_KIND] == TAUGHT
+        entry_points.strike_many(self.arrays, gone[is_answer])  # the cells count them
+        self.registry.forget(gone[~is_answer].tolist())
         self.registry.forget_arm(number)
         self.registry.renumber(number + 1, -1)
         self._reshape(lambda array, axis: np.delete(array, number, axis))
-        return gone
+        ids: list[int] = gone.tolist()
+        return ids
 
     def add_axes(self, dimensions: int, new: NewAxes) -> Handed:
         """Make place for features that are known now beside those that were; what is known stays."""

@@ -123,11 +123,15 @@ class Registry:
         self._room: Room | None = None
 
     def draft(self) -> Registry:
-        """Return a copy that can be changed while this one stays as it is."""
+        """Return a copy for a change; what waits is shared with it, and `part` comes before any change of that."""
         other = copy(self)
-        other.table = self.table._replace(entries=self.table.entries.copy(), contexts=self.table.contexts.copy())
-        other.notes, other._overdue = self.notes.copy(), self._overdue.copy()
+        other._overdue = self._overdue.copy()
         return other
+
+    def part(self) -> None:
+        """Share what waits with no other any more; a million decisions take a while to copy."""
+        self.table = self.table._replace(entries=self.table.entries.copy(), contexts=self.table.contexts.copy())
+        self.notes = self.notes.copy()
 
     def __len__(self) -> int:
         return int(self.table.desk[col.WAIT_COUNT])
@@ -149,9 +153,11 @@ class Registry:
         rows: list[Any] = [(*entry, point) for entry, point in zip(numbers.tolist(), points, strict=True)]
         return [Waits(*row) for row in rows]
 
-    def of_arm(self, arm: int) -> list[Waits]:
-        """Return what waits for the reward of an arm."""
-        return [entry for entry in self.entries() if entry.arm == arm]
+    def of_arm(self, arm: int) -> Ints:
+        """Return [id, (id, row, arm, kind, arrival)] of what waits for the reward of an arm, the oldest first."""
+        entries = self.table.entries
+        found = entries[(entries[:, col.WAIT_ID] > 0) & (entries[:, col.WAIT_ARM] == arm), : col.WAIT_FACTS]
+        return found[np.argsort(found[:, col.WAIT_ID])]
 
     def arrays(self) -> tuple[Ints, Floats]:
         """Return copies of all that waits as numbers and contexts, the oldest first."""
