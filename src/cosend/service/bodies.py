@@ -17,6 +17,7 @@ MOST_TOGETHER: Final = 2**27  # of all bodies that are being read; those that ar
 BODY_S: Final = 30.0  # to send it
 JSON: Final = b"application/json"
 CLOSE: Final = {"Connection": "close"}
+IN_A_TURN: Final = 2**18  # bytes of a body that are decoded in one turn of the loop
 MOST_ITEMS: Final = 10_000
 MOST_FEATURES: Final = 2_000
 LONGEST_TEXT: Final = 100_000  # characters of a feature or a label
@@ -62,13 +63,21 @@ class Labels(msgspec.Struct, forbid_unknown_fields=True):
     wait_for_peers: bool = False
 
 
+class Unread(msgspec.Struct, forbid_unknown_fields=True):
+    """The same items before anybody has looked into them."""
+
+    items: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MOST_ITEMS)]
+
+
 T = TypeVar("T")
 Headers = dict[bytes, bytes]
 CLASSIFY: Final = msgspec.json.Decoder(Classify)
 LABELS: Final = msgspec.json.Decoder(Labels)
+UNREAD: Final = msgspec.json.Decoder(Unread)
+ITEM: Final = msgspec.json.Decoder(Item)
 
 
-def decoded(decoder: msgspec.json.Decoder[T], body: bytes, name: str = "the body") -> T:
+def decoded(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, name: str = "the body") -> T:
     """Return what a body, or what else is named, says, or refuse it with the place that is wrong."""
     try:
         return decoder.decode(body)
@@ -78,6 +87,25 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes, name: str = "the body
         raise Refused(400, f"{name} is not JSON: {error}") from error
     except RecursionError:
         raise Refused(422, "too many lists and objects within each other") from None
+
+
+async def read_items(body: bytes) -> list[Item]:
+    """Return the items of a body. A long one is read in several turns of the loop: it may take half a second."""
+    if len(body) <= IN_A_TURN:
+        return decoded(CLASSIFY, body).items
+    items, count = list[Item](), 0
+    for number, unread in enumerate(decoded(UNREAD, body).items):
+        if count > IN_A_TURN:
+            await asyncio.sleep(0)
+            count = 0
+        count += len(unread)
+        try:
+            items.append(decoded(ITEM, unread, f"item {number} of the body"))
+        except Refused as refused:
+            place = f"$.items[{number}]"  # where it would be said to be if all were read at once
+            detail = refused.detail.replace("`$", f"`{place}", 1)
+            raise Refused(refused.status, detail if place in detail else f"{detail} - at `{place}`") from refused
+    return items
 
 
 def check_json(content_type: bytes | None) -> None:

@@ -17,7 +17,7 @@ from cosend.errors import NoAnswer
 from cosend.node.flight import Decided
 from cosend.node.labelling import Given
 from cosend.node.node import Node
-from cosend.service.bodies import CLASSIFY, LABELS, Headers, Room, check_json, decoded, read_body
+from cosend.service.bodies import LABELS, Headers, Room, check_json, decoded, read_body, read_items
 from cosend.service.metrics import Metrics
 from cosend.service.problems import Refused, problem, problem_of
 from cosend.service.tokens import Tokens
@@ -92,7 +92,7 @@ class HotRoutes:
         self.tokens.check(headers.get(b"authorization", b"").decode("latin-1"), "classify")
         check_json(headers.get(b"content-type"))
         self.node.check_ready()
-        items = decoded(CLASSIFY, await read_body(headers, receive, self._room)).items
+        items = await read_items(await read_body(headers, receive, self._room))
         names = [item.id for item in items]
         results = await self.node.classify([item.features for item in items], names)
         if NoAnswer in map(type, results):
