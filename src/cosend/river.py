@@ -15,7 +15,7 @@ from copy import deepcopy
 from importlib import import_module
 from typing import Any, Literal
 
-from cosend.classifiers.missing import is_missing
+from cosend.core.missing import is_missing
 from cosend.core.policy.parts import Policy
 from cosend.errors import CosendError, install
 from cosend.site.batch import said_by

@@ -19,9 +19,9 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from cosend.classifiers.missing import any_missing, is_missing
 from cosend.classifiers.vote import Vote
 from cosend.core.checks import check_kind, check_unit
+from cosend.core.missing import any_missing, is_missing
 from cosend.core.policy.parts import Policy
 from cosend.errors import CosendError, install
 from cosend.site.batch import said_by

@@ -103,3 +103,15 @@ def test_what_is_given_stays_as_it_is() -> None:
     linucb(values, contexts)
     assert (values == 1).all()
     assert (contexts == 0.5).all()
+
+
+def test_from_a_label_that_never_comes_they_learn_nothing() -> None:
+    """Not even that a function was tried: they pick what they pick for the others if it were not there."""
+    draw = np.random.default_rng(0)
+    contexts, cells, gone = draw.random((200, 2)), draw.integers(0, 3, 200), draw.random(200) < 0.4
+    values = (draw.random((200, 3)) < contexts[:, :1]).astype(np.float64)
+    values[gone] = np.nan
+    left = np.flatnonzero(~gone)
+    assert linucb(values, contexts)[left].tolist() == linucb(values[left], contexts[left]).tolist()
+    greedy = epsilon_greedy(values, cells, epsilon=0.0)
+    assert greedy[left].tolist() == epsilon_greedy(values[left], cells[left], epsilon=0.0).tolist()

@@ -74,3 +74,13 @@ def test_who_wins_stays_and_who_loses_makes_way_when_the_label_is_known() -> Non
     assert win_stay_lose_shift(right, late).tolist() == [0, 0, 0, 1, 1, 0]
     out_of_order = np.array([5, 1, 1, 1, 1, 1])
     assert win_stay_lose_shift(right, out_of_order).tolist() == [0, 0, 1, 1, 0, 0]
+
+
+def test_a_label_that_never_comes_is_never_known() -> None:
+    labels, comes = np.array(["b", "a", "b", "a", "a"]), np.array([True, False, True, False, True])
+    assert persistence(labels, 1, comes).tolist() == ["a", "b", "b", "b", "b"]
+    assert persistence(labels, 2, comes).tolist() == ["a", "a", "b", "b", "b"]
+    assert commonest(labels, 1, comes).tolist() == ["a", "b", "b", "b", "b"]
+    values = np.array([[0.0, 1.0], [np.nan, np.nan], [0.5, 0.0]])
+    assert best_fixed(values).tolist() == [1, 1, 1]
+    assert per_cell_oracle(values, np.array([0, 1, 0])).tolist() == [1, 0, 1]

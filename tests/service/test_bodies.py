@@ -108,6 +108,28 @@ def test_bodies_of_every_kind(tmp_path: Path) -> None:
     run(work())
 
 
+def test_a_long_body_is_answered_as_a_short_one_is(tmp_path: Path) -> None:
+    """It is read in several turns of the loop, item by item; spaces make any body long."""
+
+    async def work() -> None:
+        async with called(setup_of(), tmp_path) as (client, _):
+            for body, status in CLASSIFY.values():
+                short = await client.post("/v1/classify", content=body, headers=JSON)
+                long = await client.post("/v1/classify", content=b" " * 300_000 + body, headers=JSON)
+                check_problem(long, status)
+                if status == 422:
+                    too_deep = "too many lists and objects within each other"
+                    assert long.json()["detail"] in (short.json()["detail"], too_deep)
+            items = [{"features": {"age": 5, "text": "x" * 50_000}} for _ in range(20)]
+            reply = await client.post("/v1/classify", json={"items": items})
+            assert len(reply.json()["decisions"]) == 20
+            items[17] = {"features": {"age": 5, "text": {"a": {}}}}
+            reply = await client.post("/v1/classify", json={"items": items})
+            assert (reply.status_code, "`$.items[17].features" in reply.json()["detail"]) == (422, True)
+
+    run(work())
+
+
 def test_lengths_that_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def parts(count: int) -> AsyncIterator[bytes]:
         for _ in range(count):

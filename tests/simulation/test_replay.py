@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosend import Answer, AskPeer, Choice, CoS, LabelledData, Learner, MixedViews, Patience, Phase, replay
-from cosend.errors import CosendError, NetworkError
+from cosend.errors import CosendError, NetworkError, SettingError
 
 pytestmark = pytest.mark.compiled
 
@@ -21,7 +21,7 @@ SIZES = (2, 1, 3)
 NAMES = ("north", "east", "south")
 
 
-def new_learners(policy: CoS, dimensions: int = 2) -> list[Learner]:
+def new_learners(policy: Any, dimensions: int = 2) -> list[Learner]:
     return [
         Learner(
             name,
@@ -236,3 +236,21 @@ def test_many_sites_get_room_for_what_they_visit_and_not_for_what_they_might() -
         tracemalloc.stop()
     assert (most - before) / 1e6 < 200
     assert (after - before) / 1e6 < 20  # of which learners keep room for a few more cells than they have visited
+
+
+@pytest.mark.parametrize("policy", [CoS(horizon=200), MixedViews()])
+def test_a_label_that_never_comes_changes_nothing_whatever_it_would_be(policy: Any) -> None:
+    draw = np.random.default_rng(1)
+    contexts, gone = draw.random((200, 2)), draw.random((200, 3)) < 0.3
+    gains = (draw.random((200, 6)) < 0.6).astype(np.float64)
+    delays, found = np.where(gone, -1, draw.integers(0, 5, (200, 3))), []
+    gone_everywhere = gone.all(axis=1)
+    assert gone_everywhere.any()
+    for other in (0.0, 1.0):
+        gains[gone_everywhere] = other
+        learners = new_learners(policy)
+        trace = replay(learners, contexts, gains, delay=delays)
+        found.append([*(column.tobytes() for column in trace), *(str(learner.cells()) for learner in learners)])
+    assert found[0] == found[1]
+    with pytest.raises(SettingError, match="-1 for a label that never comes"):
+        replay(new_learners(policy), contexts, gains, delay=-1)

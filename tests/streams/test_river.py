@@ -29,7 +29,7 @@ def test_a_generated_dataset_gives_as_many_rows_as_asked() -> None:
         ([({"a": 1, "b": 2}, 0), ({"a": 1}, 1)], "b", "item 2 of list lacks it"),
         ([({"a": 1}, 0), ({"a": 1, "b": 2}, 1)], "b", "item 1 lacks it"),
         ([({"a": 1}, 0), ({"a": None}, 1)], "a", "item 2 of list: None is not a value"),
-        ([({"a": 1}, 0), ({"a": 2}, None)], "label", "item 2 of list: None is not a value"),
+        ([({"a": 1}, 0), ({"a": 2}, [])], "label", r"item 2 of list: \[\] is not a value"),
     ],
 )
 def test_an_item_that_does_not_fit_is_named(pairs: list[Any], column: str, sentence: str) -> None:

@@ -129,3 +129,22 @@ def test_a_damaged_column_of_numbers_is_refused_where_it_is_damaged(values: list
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 def test_numbers_survive_being_written_as_text(numbers: list[float]) -> None:
     assert as_column([repr(number) for number in numbers], refuse).tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([1.0, np.nan, 2.0]),
+        np.array([1.0, None, 2.0], object),
+        np.array([1.0, np.datetime64("NaT"), 2.0], object),
+    ],
+)
+def test_a_label_that_is_missing_is_not_known(labels: Any) -> None:
+    whole = Table({"x": np.arange(3)}, labels)
+    assert [label for _, label in whole.rows()] == [1.0, None, 2.0]
+    assert whole.unlabelled == 1
+    assert [label for _, label in whole.part(1, 2).rows()] == [None]
+    assert np.unique(whole.labels).tolist() == [1.0, 2.0]  # no class of its own
+    assert whole.digest() != Table({"x": np.arange(3)}, whole.labels).digest()
+    with pytest.raises(StreamError, match="no row has a label"):
+        Table({"x": np.arange(2)}, np.array([np.nan, np.nan]))

@@ -15,7 +15,7 @@ from cosend.compiled import entry_point
 from cosend.core.checks import check_whole
 from cosend.core.kernel.ledger import Floats, Ints
 
-Values = npt.NDArray[Any]  # [item, function]
+Values = npt.NDArray[Any]  # [item, function]; not a number where the label never comes
 
 
 def epsilon_greedy(values: Values, cells: Ints, *, epsilon: float = 0.05, seed: int = 0, delay: int = 1) -> Ints:
@@ -39,7 +39,7 @@ def _epsilon_greedy(
 ) -> None:
     for t in range(values.shape[0]):
         known = t - delay  # the item whose label has just come
-        if known >= 0:
+        if known >= 0 and not np.isnan(values[known, picked[known]]):
             sums[cells[known], picked[known]] += values[known, picked[known]]
             counts[cells[known], picked[known]] += 1
         cell, arm = cells[t], drawn[t]
@@ -56,4 +56,5 @@ def _epsilon_greedy(
 def linucb(values: Values, contexts: Floats, *, width: float = 1.0, delay: int = 1) -> Ints:
     """Pick the function with the highest upper confidence bound of a linear model of the context (disjoint LinUCB)."""
     check_whole("delay", delay)
-    return any_linucb(values, contexts, width=width, delays=delay)
+    delays = np.where(np.isnan(values).any(axis=1), len(values), delay)  # so late is never
+    return any_linucb(values, contexts, width=width, delays=delays)

@@ -9,27 +9,36 @@ import numpy.typing as npt
 
 from cosend.core.kernel.ledger import Ints
 
-Values = npt.NDArray[Any]  # [item, function]
+Values = npt.NDArray[Any]  # [item, function]; not a number where the label never comes
+Mask = npt.NDArray[np.bool_]
 
 
-def persistence(labels: npt.NDArray[Any], delay: int = 1) -> npt.NDArray[Any]:
-    """Predict the newest label that is known, and before there is one the smallest. Bursty streams make this good."""
-    smallest = np.repeat(np.unique(labels)[:1], min(delay, len(labels)))
-    return np.concatenate([smallest, labels[: max(0, len(labels) - delay)]])
+def persistence(labels: npt.NDArray[Any], delay: int = 1, comes: Mask | None = None) -> npt.NDArray[Any]:
+    """Predict the newest label that is known, and before there is one the smallest. Bursty streams make this good.
+
+    comes  [item]: whether its label comes at all; by default all do
+    """
+    comes = np.ones(len(labels), np.bool_) if comes is None else comes
+    newest = np.maximum.accumulate(np.where(comes, np.arange(len(labels)), -1)) if len(labels) else np.zeros(0, int)
+    known = np.concatenate([np.full(min(delay, len(labels)), -1), newest[: max(0, len(labels) - delay)]])
+    smallest = np.unique(labels[comes])[:1]
+    return np.where(known < 0, smallest, labels[known]) if len(labels) else labels
 
 
-def commonest(labels: npt.NDArray[Any], delay: int = 1) -> npt.NDArray[Any]:
-    """Predict the commonest of the labels that are known, of several the smallest."""
+def commonest(labels: npt.NDArray[Any], delay: int = 1, comes: Mask | None = None) -> npt.NDArray[Any]:
+    """Predict the commonest of the labels that are known, of several the smallest; `comes` as in `persistence`."""
+    comes = np.ones(len(labels), np.bool_) if comes is None else comes
     classes, numbers = np.unique(labels, return_inverse=True)
     seen = np.zeros((len(labels) + 1, len(classes)), np.int64)
-    np.cumsum(np.eye(len(classes), dtype=np.int64)[numbers], axis=0, out=seen[1:])
+    np.cumsum(np.eye(len(classes), dtype=np.int64)[numbers] * comes[:, None], axis=0, out=seen[1:])
     known = np.maximum(0, np.arange(len(labels)) - delay + 1)
     return classes[seen[known].argmax(axis=1)] if len(labels) else labels
 
 
 def best_fixed(values: Values) -> Ints:
     """Pick the one function that is best over the whole stream, known in hindsight."""
-    return np.full(len(values), np.argmax(values.mean(axis=0)), np.int64)
+    known = values[~np.isnan(values).any(axis=1)]
+    return np.full(len(values), np.argmax(known.mean(axis=0)) if len(known) else 0, np.int64)
 
 
 def per_cell_oracle(values: Values, cells: Ints) -> Ints:

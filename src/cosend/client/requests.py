@@ -15,10 +15,10 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from cosend.classifiers.missing import is_missing
 from cosend.client import replies
 from cosend.client.retries import NO_ANSWER, Call, Lost, Outcome, Reply, Retries, Steps
 from cosend.core.checks import as_list, check_kind
+from cosend.core.missing import is_missing
 from cosend.errors import NoAnswer, ServiceError, SettingError, SomeUnanswered, Unreachable, cut, in_one_line
 
 MOST_ITEMS: Final = 10_000  # that a service takes at once

@@ -66,17 +66,20 @@ def _mistakes_about_one(
     if column is not None and column not in table.features and column not in table.contexts:
         there = listed(sorted([*table.features, *table.contexts]))
         yield f"model: the stream has no column {shown(column)}; it has {there}"
-    if classifier.train_on == "own":
-        if table.sites is None:
-            yield "train_on: 'own' needs a column of the stream that says where a row arrives: stream.site"
-        elif not len(training_rows(classifier, site, table, training)):
-            first, last = classifier.train or (0, training)
-            yield f"train_on: none of the rows {first:,} to {last:,} for training is of site {site.name!r}"
+    first, last = classifier.train or (0, training)
+    if classifier.train_on == "own" and table.sites is None:
+        yield "train_on: 'own' needs a column of the stream that says where a row arrives: stream.site"
+    elif classifier.is_trained and last > first and not table.known[first:last].any():
+        yield f"train: none of the rows {first:,} to {last:,} for training has a label"
+    elif classifier.train_on == "own" and not len(training_rows(classifier, site, table, training)):
+        labelled = " and has a label" if table.unlabelled else ""
+        yield f"train_on: none of the rows {first:,} to {last:,} for training is of site {site.name!r}{labelled}"
 
 
 def training_rows(classifier: ClassifierSetting, site: SiteSetting, table: Table, training: int) -> Any:
-    """Return the numbers of the rows that a classifier is trained on."""
+    """Return the numbers of the rows that a classifier is trained on, which all have a label."""
     rows = np.arange(*(classifier.train or (0, training)))
+    rows = rows[table.known[rows]]
     if classifier.train_on == "stream" or table.sites is None:
         return rows
     return rows[table.sites[rows] == site.name]

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from cosend.classifiers.missing import any_missing, is_missing
 from cosend.core.kernel.bookkeeping import TAUGHT
+from cosend.core.missing import any_missing, is_missing
 from cosend.errors import LabelError, Unavailable, in_one_line, shown
 from cosend.node.deciding import Deciding
 from cosend.node.labels import LABELS, are_labels, is_label

@@ -35,7 +35,8 @@ def write_report(result: Result, folder: Path) -> Path:
 
     The result is plain data. Shares are percentages; None is what does not apply.
 
-        {"title": str, "items": int, "sites": [str], "context": [axis], "goes_by": [str], "slices": int, "seeds": [int],
+        {"title": str, "items": int, "unlabelled": items whose label is not known, "sites": [str], "context": [axis],
+         "goes_by": [str], "slices": int, "seeds": [int],
          "policy": str, "is_default": bool, "stopped": str, may be left out, "notes": [str], "others_see": str or None,
          "data": [SHA-256 of a stream], "made": {"version", "date", "command"}, may be left out,
          "models": {site: [{"model", "share", "cost", "error", "alone"}]},

@@ -15,6 +15,7 @@ from cosend.errors import ContextError, NetworkError, RewardError, SettingError
 from cosend.simulation.kernel.loop import Gains
 
 NEVER: Final = 2**62  # slots: a label that is as late comes after the end of any stream
+NO_LABEL: Final = -1  # in place of a delay: the label does not come at all
 
 
 def read_arrays(learners: Sequence[Learner], contexts: Any, gains: Any, items: Any) -> tuple[Floats, Gains, Ints]:
@@ -39,8 +40,8 @@ def _numbers(what: str, given: Any, kinds: str, allowed: str) -> npt.NDArray[Any
     return array
 
 
-def check_inputs(learners: Sequence[Learner], contexts: Floats, gains: Gains, items: Ints, longest: int) -> None:
-    """Raise unless the arrays fit the learners and each other; `longest` is the longest delay."""
+def check_inputs(learners: Sequence[Learner], contexts: Floats, gains: Gains, items: Ints, delays: Ints) -> None:
+    """Raise unless the arrays fit the learners and each other."""
     names = [learner.name for learner in learners]
     if len(set(names)) != len(names):
         raise NetworkError(f"two sites have the same name: {', '.join(sorted(names))}")
@@ -50,16 +51,18 @@ def check_inputs(learners: Sequence[Learner], contexts: Floats, gains: Gains, it
             raise NetworkError(f"site {learner.name!r} has the peer {strangers[0]!r}, which is not in the replay")
     functions = sum(len(learner.arms.own) for learner in learners)
     _check_arrays(learners, functions, contexts, gains, items)
-    for learner in learners:
-        _check_waits_for_all(learner, len(items), longest)
+    longest, without = int(delays.max(initial=0)), (delays == NO_LABEL).sum(axis=0)
+    for site, learner in enumerate(learners):
+        _check_waits_for_all(learner, len(items), longest + int(without[site % len(without)]))
 
 
-def _check_waits_for_all(learner: Learner, slots: int, longest: int) -> None:
+def _check_waits_for_all(learner: Learner, slots: int, waiting: int) -> None:
+    """Raise if a learner would not wait for as many labels as a replay lets wait."""
     patience = learner.patience
     if learner.waiting_count or patience.wait_limit is not None:
         raise NetworkError(f"site {learner.name!r} waits for labels or has a wait limit: replay cannot keep it")
     # The patience that nobody asked for is no limit for a long stream unless that many labels do wait.
-    most = min(slots, longest) if patience == Patience() else slots
+    most = min(slots, waiting) if patience == Patience() else slots
     if patience.max_waiting < most:
         raise NetworkError(
             f"site {learner.name!r} has max_waiting {patience.max_waiting}: replay cannot keep it, "
@@ -95,14 +98,22 @@ def _check_places(contexts: Floats, may_lack: bool) -> None:
 
 
 def read_delays(delay: Any, shape: tuple[int, ...]) -> Ints:
-    """Return the slots until each label is known: [slot, site], or [[delay]] if it is always the same."""
+    """Return the slots until each label is known: [slot, site], or [[delay]] if it is always the same.
+
+    In an array, -1 is a label that never comes.
+    """
     try:
         delays = np.asarray(delay)
     except ValueError:  # rows of different length
         delays = np.empty(0, object)
-    if delays.dtype.kind not in "iu" or (delays.size and delays.min() < 0):
-        raise SettingError("delay", delay, "a whole number of slots, 0 or more, or an array of them [slot, site]")
-    delays = np.minimum(delays.astype(np.uint64), NEVER).astype(np.int64)
+    if delays.dtype.kind not in "iu" or (delays.size and delays.min() < (0 if delays.ndim == 0 else NO_LABEL)):
+        allowed = (
+            "a whole number of slots, 0 or more, or an array of them [slot, site], with -1 for a label that never comes"
+        )
+        raise SettingError("delay", delay, allowed)
+    if delays.dtype.kind == "u":
+        delays = np.minimum(delays.astype(np.uint64), NEVER)
+    delays = np.minimum(delays.astype(np.int64), NEVER)
     if delays.ndim == 0:
         return delays.reshape(1, 1)
     if delays.shape != shape:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from cosend.alone import NETWORK, one_at_a_time
 from cosend.core.checks import as_list, check_kind, check_unit, check_whole
+from cosend.core.missing import is_missing
 from cosend.errors import NetworkError, SettledDecision
 from cosend.reports.small_tables import SmallTable
 from cosend.site.messages import Decision
@@ -128,6 +129,8 @@ class Network:
     def run(self, streams: Mapping[str, Iterable[tuple[Any, Any]]], *, label_delay: int = 1) -> Iterator[Turn]:
         """Play streams of (item, truth), one item at every site in turn, until all have ended.
 
+        A truth that is None, NaN, NaT or `pd.NA` is not known: the item is decided, and its label never comes.
+
         label_delay  how many turns later a label is known: 0 is at once, 1 before the next turn
         """
         check_whole("label_delay", label_delay, least=0)
@@ -216,7 +219,7 @@ def played(sites: Mapping[str, Playing], streams: dict[str, Iterator[Any]], labe
 
 
 def _tell(sites: Mapping[str, Playing], turn_: Turn) -> None:
-    site = sites.get(turn_.site)
+    site = None if is_missing(turn_.truth) else sites.get(turn_.site)  # a label that is missing never comes
     if site is not None and site.waits(turn_.decision.id):  # else the site left, or waits no longer
         with suppress(SettledDecision):  # in between, another thread may have let an arm leave
             site.learn(turn_.decision.id, turn_.truth)

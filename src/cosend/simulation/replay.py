@@ -50,7 +50,7 @@ def replay(
     gains     [item, function]: the functions of the first learner, then those of the second, ...
     items     [slot, site]: which item arrives where, -1 for none; by default every item, in order, at every site
     delay     slots until a label is known: 0 is at once, before the next site chooses; 1 before the next slot; an array
-              [slot, site] gives every label a delay of its own
+              [slot, site] gives every label a delay of its own, and -1 where it never comes
     features  the items themselves, by name, if every feature of them is looked at: learners get an axis for each behind
               those of `contexts` when they have seen enough, as sites do; all of them must mix views and be new
     watch     called now and then with how many slots are done, and the trace so far
@@ -63,7 +63,7 @@ def replay(
     """
     contexts, gains, items = read_arrays(learners, contexts, gains, items)
     delays = read_delays(delay, items.shape)
-    check_inputs(learners, contexts, gains, items, int(delays.max(initial=0)))
+    check_inputs(learners, contexts, gains, items, delays)
     if features is None:
         coming = [Coming(learner) for learner in learners]
     else:

@@ -17,12 +17,12 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from cosend.classifiers.adapters import Classifier, predictions
-from cosend.classifiers.missing import any_missing, is_missing
 from cosend.classifiers.vote import NEWEST, ballot_of
 from cosend.core.kernel.bookkeeping import TRAIN
 from cosend.core.kernel.ledger import Floats
 from cosend.core.learner.learner import PHASES
 from cosend.core.learner.values import AskPeer, LabelledData
+from cosend.core.missing import any_missing, is_missing
 from cosend.errors import ClassifierError, NetworkError, NoAnswer, StateError, in_one_line
 from cosend.site.backoff import NO_ARMS
 from cosend.site.messages import SILENT, Call, Decision, Question, Reply, heard, main_reason

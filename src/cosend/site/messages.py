@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
-from cosend.classifiers.missing import is_missing
 from cosend.core.learner.values import AskPeer, LabelledData, Phase
+from cosend.core.missing import is_missing
 from cosend.reports.small_tables import SmallTable
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from cosend.alone import NETWORK, one_at_a_time
 from cosend.classifiers.adapters import Classifier, as_classifier, plain, teach
-from cosend.classifiers.missing import any_missing, is_missing
 from cosend.classifiers.vote import Vote, votes_among
 from cosend.core.checks import as_list, check_callable, check_one_of, check_whole
 from cosend.core.learner.learner import Learner
 from cosend.core.learner.registry import Patience
 from cosend.core.learner.values import LabelledData, ScoreLocal
+from cosend.core.missing import any_missing, is_missing
 from cosend.core.policy.parts import Policy
 from cosend.errors import (
     CosendError,

@@ -23,9 +23,10 @@ import numpy as np
 
 from cosend.core.checks import as_list, check_path, check_text, check_whole
 from cosend.errors import StreamError, install, listed, shown
-from cosend.streams.table import PLAIN, Blame, Column, Table, as_column, as_labels
+from cosend.streams.table import PLAIN, Blame, Column, Table, as_column, as_labels, where_known
 
 Row = TypeVar("Row")
+NO_LABELS: Final = ("", "nan", "NaN", "NaT", "<NA>")  # how a missing label is written as text
 
 
 def read_table(
@@ -149,19 +150,21 @@ def _table(file: Path, raw: Raw) -> Table:
         return as_column(raw.values[name], blame(name))
 
     wanted = raw.columns
-    for name in (wanted.label, wanted.site):
-        if name is not None:
-            _check_no_gap(raw.values[name], blame(name))
+    if wanted.site is not None:
+        _check_no_gap(raw.values[wanted.site], blame(wanted.site))
+    labels = raw.values[wanted.label]
+    known = where_known(labels, wanted.label, file)
     return Table(
         {name: column(name) for name in wanted.features or ()},
-        as_labels(raw.values[wanted.label], blame(wanted.label)),
+        as_labels(labels, known, blame(wanted.label)),
         {name: column(name) for name in wanted.contexts},
         None if wanted.site is None else np.array([str(name) for name in raw.values[wanted.site]], np.str_),
+        known=known,
     )
 
 
 def _check_no_gap(values: Sequence[Any], blame: Blame) -> None:
-    """Raise for a row without label or site: what is text may be empty elsewhere, not here."""
+    """Raise for a row without a site: what is text may be empty elsewhere, not here."""
     for number, value in enumerate(values):
         if not isinstance(value, PLAIN) or (isinstance(value, str) and not value.strip()):
             raise blame(number, f"{shown(value)} is not a value", "every row needs one here, a number or text")
@@ -227,6 +230,8 @@ def _read_csv(path: Path, wanted: Columns, window: Window) -> Raw:
             numbers.append(line)
             for name, place in places:
                 raw.values[name].append(fields[place])
+        labels = raw.values[columns.label]
+        labels[:] = [None if text.strip() in NO_LABELS else text for text in labels]
     return raw
 
 

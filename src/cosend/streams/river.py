@@ -12,7 +12,7 @@ import numpy as np
 
 from cosend.core.checks import check_whole
 from cosend.errors import StreamError, shown
-from cosend.streams.table import Blame, Table, as_column, as_labels
+from cosend.streams.table import Blame, Table, as_column, as_labels, where_known
 
 
 def from_river(dataset: Iterable[tuple[Mapping[str, Any], Any]], rows: int) -> Table:
@@ -28,7 +28,9 @@ def from_river(dataset: Iterable[tuple[Mapping[str, Any], Any]], rows: int) -> T
     columns = {
         feature: as_column([_plain(item[feature]) for item, _ in pairs], _blame(name, feature)) for feature in features
     }
-    return Table(columns, as_labels([_plain(label) for _, label in pairs], _blame(name, "label")))
+    labels = [_plain(label) for _, label in pairs]
+    known = where_known(labels, f"label of {name}")
+    return Table(columns, as_labels(labels, known, _blame(name, "label")), known=known)
 
 
 def river_dataset(name: str, rows: int) -> Table:

@@ -1,9 +1,10 @@
-"""A stream that fits into memory: columns of features and a label for every row, in the order they arrive."""
+"""A stream that fits into memory: columns of features, and labels where they are known, in the order rows arrive."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.core.checks import LARGEST
+from cosend.core.missing import any_missing, is_missing
 from cosend.errors import StreamError, listed, shown
 
 Column = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
 Blame = Callable[[int, str, str], StreamError]  # number of the value, what is wrong, what is allowed
 
 PLAIN: Final = (str, int, float, Decimal)  # a bool is an int
@@ -26,6 +29,9 @@ MOST_DIGITS: Final = 300  # before the point; a float has not many more
 class Table:
     """Rows of a stream: what models see, what only contexts see, the true labels, and where each row arrives.
 
+    A label that is missing (None, NaN, NaT) is not known: `known` says where, and any other label stands in its place,
+    so that a column of whole numbers stays one.
+
     `vocabulary` names the values that a text column can have, and so its codes in `matrix`. It is fixed here, by the
     values that occur unless it is given, so that the parts of a table have the codes of the whole.
     """
@@ -35,6 +41,7 @@ class Table:
     contexts: dict[str, Column] = field(default_factory=dict)
     sites: Column | None = None
     vocabulary: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    known: Mask = field(default_factory=lambda: np.ones(0, np.bool_))  # [row]; found in the labels unless it is given
 
     def __post_init__(self) -> None:
         both = sorted(self.features.keys() & self.contexts.keys())
@@ -44,6 +51,10 @@ class Table:
         for name in self.vocabulary:
             if name not in columns:
                 raise _no_such_column(name, columns)
+        if not len(self.known):
+            labels, known = _filled(self.labels)
+            object.__setattr__(self, "labels", labels)
+            object.__setattr__(self, "known", known)
         self._check_lengths()
         occurring = {
             name: _words(name, column)
@@ -56,11 +67,23 @@ class Table:
         return len(self.labels)
 
     def rows(self) -> Iterator[tuple[dict[str, Any], Any]]:
-        """Yield every row as an item, a dictionary of plain values, with its label."""
+        """Yield every row as an item, a dictionary of plain values, with its label: None where it is not known."""
         names = list(self._columns())
         columns = [column.tolist() for column in self._columns().values()]
-        for *values, label in zip(*columns, self.labels.tolist(), strict=True):
+        for *values, label in zip(*columns, self.truths(), strict=True):
             yield dict(zip(names, values, strict=True)), label
+
+    def truths(self) -> list[Any]:
+        """Return the labels as plain values, None where they are not known."""
+        labels: list[Any] = self.labels.tolist()
+        if not self.unlabelled:
+            return labels
+        return [label if known else None for label, known in zip(labels, self.known.tolist(), strict=True)]
+
+    @property
+    def unlabelled(self) -> int:
+        """How many rows have no label."""
+        return int((~self.known).sum())
 
     def part(self, start: int, stop: int) -> Table:
         """Return the rows start .. stop-1."""
@@ -70,6 +93,7 @@ class Table:
             {name: column[start:stop] for name, column in self.contexts.items()},
             None if self.sites is None else self.sites[start:stop],
             self.vocabulary,
+            self.known[start:stop],
         )
 
     def column(self, name: str) -> Column:
@@ -91,7 +115,11 @@ class Table:
         """Return the SHA-256 of all names and values: whether two runs had the same rows."""
         found = hashlib.sha256()
         whole = {**self._columns(), "the labels": self.labels}
-        for name, column in (whole if self.sites is None else {**whole, "the sites": self.sites}).items():
+        if self.sites is not None:
+            whole["the sites"] = self.sites
+        if self.unlabelled:
+            whole["which labels are known"] = self.known
+        for name, column in whole.items():
             found.update(f"{name}\0{column.dtype.kind}\0{len(column)}\0".encode())
             found.update(column.tobytes() if column.dtype.kind in "biuf" else "\0".join(column.tolist()).encode())
         return found.hexdigest()
@@ -100,7 +128,7 @@ class Table:
         return {**self.features, **self.contexts}
 
     def _check_lengths(self) -> None:
-        columns: dict[str, Column] = {**self._columns(), "labels": self.labels}
+        columns: dict[str, Column] = {**self._columns(), "labels": self.labels, "known": self.known}
         if self.sites is not None:
             columns["sites"] = self.sites
         for name, column in columns.items():
@@ -138,8 +166,42 @@ def as_column(values: Sequence[Any], blame: Blame) -> Column:
     return np.array([str(value) for value in values], np.str_)
 
 
-def as_labels(values: Sequence[Any], blame: Blame) -> Column:
+def where_known(labels: Sequence[Any], column: str, file: str | os.PathLike[str] | None = None) -> Mask:
+    """Return which labels are known: not one that is missing, nor text with nothing in it. At least one must be."""
+    known = np.array([bool(each.strip()) if isinstance(each, str) else not is_missing(each) for each in labels])
+    if len(known) and not known.any():
+        raise StreamError("no row has a label", "at least one is needed", file=file, column=column)
+    return known
+
+
+def as_labels(values: Sequence[Any], known: Mask, blame: Blame) -> Column:
     """Turn labels into a column, and refuse two that differ but would be the same number in it."""
+    if known.all():
+        return _as_classes(values, blame)
+    places = np.flatnonzero(known).tolist()
+    column = _as_classes([values[place] for place in places], lambda number, *why: blame(places[number], *why))
+    return _spread(column, known)
+
+
+def _filled(labels: Column) -> tuple[Column, Mask]:
+    """Return labels with another one where they are missing, and where they are known."""
+    plain = labels.tolist() if labels.ndim == 1 else []
+    if not any_missing(plain):
+        return labels, np.ones(len(labels), np.bool_)
+    known = where_known(plain, "labels")
+    column = labels[known]
+    return _spread(np.array(column.tolist()) if column.dtype.kind == "O" else column, known), known
+
+
+def _spread(column: Column, known: Mask) -> Column:
+    """Return the known labels in their places, and the first of them everywhere else."""
+    labels = np.repeat(column[:1], len(known))
+    labels[known] = column
+    return labels
+
+
+def _as_classes(values: Sequence[Any], blame: Blame) -> Column:
+    """Turn labels that are known into a column."""
     column = as_column(values, blame)
     if column.dtype.kind != "f":
         return column

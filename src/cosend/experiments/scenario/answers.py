@@ -72,7 +72,7 @@ def all_answers(
             if not models[setting.name].learns:
                 found.said[setting.name] = _of_all_rows(built, setting, models[setting.name], rows, found, asked)
         if any(model.learns for model in models.values()):
-            _add_those_that_learn(built, site, rows, table.labels.tolist(), own.tolist(), found, asked)
+            _add_those_that_learn(built, site, rows, table.truths(), own.tolist(), found, asked)
     names = [setting.name for _, _, setting in built.scenario.classifiers()]
     columns = [_numbers(found.said[name], classes) if name in found.said else _nothing(len(table)) for name in names]
     notes = [
@@ -153,13 +153,17 @@ def _add_those_that_learn(
     taught = _Taught(models, found, len(rows))
     if not taught.names:
         return
+    newest: Label = None  # of the labels that are known
     for n, row in enumerate(order):
         if n % AT_ONCE == 0:
             asked(" and ".join(taught.names), n, len(order))
         earlier = order[n - late] if n >= late else None
-        if earlier is not None:
-            taught.learn(rows[earlier], earlier, labels[earlier])
-        taught.answer(rows[row], row, None if earlier is None else labels[earlier])
+        if earlier is not None and labels[earlier] is None:
+            taught.forget(earlier)
+        elif earlier is not None:
+            newest = labels[earlier]
+            taught.learn(rows[earlier], earlier, newest)
+        taught.answer(rows[row], row, newest)
     for name in taught.names:
         found.said[name] = taught.said[name]
         _note_silence(name, [found.said[name][row] for row in order], found)
@@ -231,6 +235,10 @@ class _Taught:
             ballot = self._ballots.pop(row)
             for name, vote in self._votes.items():
                 teach(name, vote, ballot_of(vote, ballot, ()), truth)
+
+    def forget(self, row: int) -> None:
+        """Keep nothing of an item whose label never comes."""
+        self._ballots.pop(row, None)
 
 
 def fresh_copy(name: str, classifier: Model) -> Model:

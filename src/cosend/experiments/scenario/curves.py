@@ -19,7 +19,7 @@ def by_policy(played: list[Played]) -> dict[str, list[Played]]:
     """Return what was played, policy by policy, without sites at which nothing arrived."""
     found: dict[str, list[Played]] = {each.policy: [] for each in played}
     for each in played:
-        if len(each.right):
+        if each.counted.any():
             found[each.policy].append(each)
     return {policy: own for policy, own in found.items() if own}
 
@@ -31,10 +31,11 @@ def error_curves(played: list[Played]) -> dict[str, Any]:
         length = max(len(each.right) for each in own)
         errors, seen = np.zeros(length), np.zeros(length)
         for each in own:
-            errors[: len(each.right)] += 1.0 - each.right
-            seen[: len(each.right)] += 1
-        share = 100 * np.cumsum(errors) / np.cumsum(seen)
+            errors[: len(each.right)] += np.where(each.counted, 1.0 - each.right, 0.0)
+            seen[: len(each.right)] += each.counted
+        share = 100 * np.cumsum(errors) / np.maximum(np.cumsum(seen), 1)
         at = np.unique(np.linspace(0, length - 1, min(POINTS, length)).astype(int))
+        at = at[np.cumsum(seen)[at] > 0]
         found[policy] = {"item": (at + 1).tolist(), "error": share[at].round(4).tolist()}
     return found
 
@@ -48,13 +49,14 @@ def curves(played: list[Played]) -> dict[str, Any]:
         edges = np.linspace(0, length, bins + 1).astype(np.int64)
         counts, right, paid = (np.zeros(bins) for _ in range(3))
         for each in own:
-            at = np.searchsorted(edges, np.arange(len(each.right)), side="right") - 1
+            at = np.searchsorted(edges, np.flatnonzero(each.counted), side="right") - 1
             counts += np.bincount(at, minlength=bins)
-            right += np.bincount(at, each.right, minlength=bins)
-            paid += np.bincount(at, each.paid, minlength=bins)
-        counts = np.maximum(counts, 1)
+            right += np.bincount(at, each.right[each.counted], minlength=bins)
+            paid += np.bincount(at, each.paid[each.counted], minlength=bins)
+        some = counts > 0
+        counts, right, paid = counts[some], right[some], paid[some]
         found[policy] = {
-            "item": ((edges[:-1] + edges[1:]) / 2).tolist(),
+            "item": ((edges[:-1] + edges[1:]) / 2)[some].tolist(),
             "error": (100 * (1 - right / counts)).round(4).tolist(),
             "reward": ((right - paid) / counts).round(5).tolist(),
         }

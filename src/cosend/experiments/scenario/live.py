@@ -127,7 +127,7 @@ def _played(
 ) -> tuple[Trace, list[Floats]]:
     shape = world.arrivals.shape
     trace = Trace(np.zeros(shape, np.int8), np.zeros(shape, np.int16), np.full(shape, NOTHING, np.int16))
-    first, labels = len(world.training), world.items.labels.tolist()
+    first, labels = len(world.training), world.items.truths()
     streams: dict[str, Iterator[Any]] = {
         site.name: (
             (Row(world.rows[item], first + item) if here else {**world.rows[item]}, labels[item])  # which may change
@@ -145,8 +145,9 @@ def _played(
             watch(slot, errors / done)
         trace.phases[slot, site] = made.phase.value
         trace.arms[slot, site] = learners[site].arms.number(made.arm)
-        right[site].append(float(_equal(made.label, truth)))
-        done, errors = done + 1, errors + 1.0 - right[site][-1]
+        right[site].append(float(truth is not None and _equal(made.label, truth)))
+        if truth is not None:
+            done, errors = done + 1, errors + 1.0 - right[site][-1]
     if watch is not None:
         watch(len(world.arrivals), errors / max(1, done))
     return trace, [np.array(each) for each in right]

@@ -31,6 +31,7 @@ from cosend.core.policy.parts import MOST_CELLS, EqualCells
 from cosend.core.policy.policies import CoS
 from cosend.experiments.scenario.world import NOTHING, World
 from cosend.simulation.replay import replay
+from cosend.streams.table import Mask
 
 WINDOW: Final = 100  # of the sliding-window AdaBoost
 HINDSIGHT: Final = ("oracle per cell", "best fixed", "best local")  # these know all labels in advance
@@ -56,12 +57,25 @@ class Played(NamedTuple):
     sent: Floats  # 1 where a peer was asked
     trained: Floats | None = None  # 1 in a training phase; None for baselines
     explored: Floats | None = None
+    labelled: Mask | None = (
+        None  # where the label is known: nothing else counts in errors and rewards; None: everywhere
+    )
+
+    @property
+    def net(self) -> Floats:
+        """What it earned with every item of which the label is known."""
+        return (self.right - self.paid)[self.counted]
+
+    @property
+    def counted(self) -> Mask:
+        """Which items count in errors and rewards."""
+        return np.ones(len(self.right), np.bool_) if self.labelled is None else self.labelled
 
 
 def baselines(world: World) -> Iterator[Played]:
     """Yield what every baseline would have done at every site; most may use all functions of all sites."""
     for site in range(len(world.scenario.sites)):
-        if not len(world.rows_of(site)):
+        if not world.labelled(site).any():
             continue
         if len(world.foreseen):
             yield from _choosing(world, site)
@@ -84,9 +98,10 @@ def _late(world: World) -> int:
 def _repeating(world: World, site: int) -> Iterator[Played]:
     """Yield what uses no function at all."""
     labels, name = world.items.labels[world.items_of(site)], world.scenario.sites[site].name
-    free = np.zeros(len(labels))
+    free, known = np.zeros(len(labels)), world.labelled(site)
     for policy, predicted in (("previous label", persistence), ("commonest label", commonest)):
-        yield Played(policy, name, (predicted(labels, _late(world)) == labels).astype(np.float64), free, free)
+        said = predicted(labels, _late(world), known)
+        yield Played(policy, name, (said == labels).astype(np.float64), free, free)
 
 
 def _without_peers(world: World, site: int) -> Played:
@@ -95,7 +110,10 @@ def _without_peers(world: World, site: int) -> Played:
     seen, learner = world.seen(world.way), world.alone(site)
     items = seen["items"][world.places[:, site] != NOTHING, site : site + 1]
     gains = np.ascontiguousarray(seen["gains"][:, own])
-    trace = replay([learner], **{**seen, "gains": gains, "items": items}, delay=world.scenario.label_delay)
+    delays = world.delays
+    if not isinstance(delays, int):
+        delays = delays[world.places[:, site] != NOTHING, site : site + 1]
+    trace = replay([learner], **{**seen, "gains": gains, "items": items}, delay=delays)
     arms, paid = trace.arms[:, 0].astype(np.int64), np.asarray(learner.arms.costs)
     gained = world.right[rows][:, own][np.arange(len(rows)), trace.functions[:, 0]].astype(np.float64)
     return Played("never send", name, gained, paid[arms], np.zeros(len(rows)))
@@ -107,6 +125,7 @@ def _choosing(world: World, site: int) -> Iterator[Played]:
     costs, owners = world.costs(site)[foreseen], world.owners[foreseen]
     right = world.right[rows][:, foreseen].astype(np.float64)
     values, contexts = right - costs, world.contexts[rows]
+    values[~world.labelled(site)] = np.nan
     cells, own = cells_of(world, contexts), np.flatnonzero(owners == site)
     choosing: dict[str, Ints] = {
         "oracle per cell": per_cell_oracle(values, cells),
@@ -145,22 +164,27 @@ def _as_numbers(world: World, contexts: Floats) -> Floats:
 def _combining(world: World, site: int, costs: Floats) -> Iterator[Played]:
     """Yield the ensembles, which ask every function about every item; they need two classes and few functions."""
     items, name, late = world.items_of(site), world.scenario.sites[site].name, _late(world)
-    trained_on = len(world.training)
+    items = items[world.labelled(site)]  # of the others nothing is told, and nobody asks whether it was right
+    trained_on = int(world.training.known.sum())
     outputs, costs = world.outputs[:, world.foreseen], costs[world.foreseen]
     if len(world.classes) != 2 or outputs.shape[1] > MOST_FUNCTIONS or trained_on < WINDOW + late - 1:
         return
     if (outputs < 0).any():  # a vote that is for neither class
         return
-    labels_of_all = np.concatenate([world.training.labels, world.items.labels[items]])
+    labels_of_all = np.concatenate([world.training.labels[world.training.known], world.items.labels[items]])
     truth = (labels_of_all == world.classes[1]).astype(np.int64)
-    said = np.concatenate([outputs[:trained_on], outputs[trained_on + items]])
+    first = len(world.training)
+    said = np.concatenate([outputs[:first][world.training.known], outputs[first + items]])
     labels = truth[trained_on:]
     boosted = adaboost(said[:trained_on], truth[:trained_on], said[trained_on:])
     slid = sliding_window_adaboost(said, truth, first=trained_on, window=WINDOW, delay=late)
-    everything = np.full(len(items), float(costs.sum()))
-    always = np.full(len(items), float(len(world.scenario.sites) > 1))
-    yield Played("AdaBoost", name, (boosted == labels).astype(np.float64), everything, always)
-    yield Played(f"SWA {WINDOW}", name, (slid == labels).astype(np.float64), everything, always)
+    arrived = len(world.items_of(site))
+    everything = np.full(arrived, float(costs.sum()))
+    always = np.full(arrived, float(len(world.scenario.sites) > 1))
+    for policy, predicted in (("AdaBoost", boosted), (f"SWA {WINDOW}", slid)):
+        right = np.zeros(arrived)
+        right[world.labelled(site)] = predicted == labels
+        yield Played(policy, name, right, everything, always)
 
 
 def slices_of(world: World) -> int:

@@ -26,6 +26,7 @@ def result(world: World, outcome: Outcome) -> dict[str, Any]:
 
 def one_stream(world: World, outcome: Outcome) -> dict[str, Any]:
     """Return what one stream has given, to be put together with others."""
+    arrived = np.unique(world.arrivals[world.arrivals != NOTHING])
     first = Learnt(world.way, outcome.learners, outcome.trace)
     return {
         "title": world.scenario.title,
@@ -33,7 +34,8 @@ def one_stream(world: World, outcome: Outcome) -> dict[str, Any]:
         "is_default": world.scenario.policy is None,
         "seed": world.scenario.seed,
         "data": world.digest,
-        "items": len(np.unique(world.arrivals[world.arrivals != NOTHING])),
+        "items": len(arrived),
+        "unlabelled": int((~world.items.known[arrived]).sum()),
         "sites": [site.name for site in world.scenario.sites],
         "context": [(axis.feature or axis.kind).replace("_", " ") for axis in world.settings],
         "goes_by": goes_by(world),
@@ -54,7 +56,8 @@ def one_stream(world: World, outcome: Outcome) -> dict[str, Any]:
 def models(world: World, outcome: Outcome, site: int) -> list[dict[str, Any]]:
     """Return a row for every arm of a site: what the policy used it for, and what a model would earn alone.
 
-    The error is that of the items for which it was used; None if there is none, or if nothing is known of it alone.
+    The error is that of the items for which it was used and whose label is known; None if there is none, or if nothing
+    is known of it alone.
     """
     learner, (own,) = (
         outcome.learners[site],
@@ -66,17 +69,18 @@ def models(world: World, outcome: Outcome, site: int) -> list[dict[str, Any]]:
     )
     arms = outcome.trace.arms[world.places[:, site] != NOTHING, site]
     functions = np.flatnonzero(world.owners == site)
-    net = world.right[world.rows_of(site)] - world.costs(site)
+    known = own.counted
+    net = (world.right[world.rows_of(site)] - world.costs(site))[known]
     found = []
     for number, name in enumerate(learner.arms.names):
         used = arms == number
-        is_known = number < len(functions) and len(arms) > 0 and world.answers.foreseen[functions[number]]
+        is_known = number < len(functions) and known.any() and world.answers.foreseen[functions[number]]
         found.append(
             {
                 "model": name,
                 "share": 100 * float(used.mean()) if len(used) else 0.0,
                 "cost": float(own.paid[used].sum()),
-                "error": 100 * float(1.0 - own.right[used].mean()) if used.any() else None,
+                "error": 100 * float(1.0 - own.right[used & known].mean()) if (used & known).any() else None,
                 "alone": float(net[:, functions[number]].mean()) if is_known else None,
             }
         )

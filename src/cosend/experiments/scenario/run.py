@@ -55,8 +55,10 @@ def run(
         other = _play(world, way, None)
         played += other.played
         learnt.append(Learnt(way, other.learners, other.trace))
+    labelled = {each.name: world.labelled(site) for site, each in enumerate(world.scenario.sites)}
     notes = [*_how_it_was_played(world, elsewhere), *world.notes, *first.notes]
-    return Outcome([*played, *baselines(world)], first.learners, first.trace, notes, learnt)
+    played = [each._replace(labelled=labelled[each.site]) for each in (*played, *baselines(world))]
+    return Outcome(played, first.learners, first.trace, notes, learnt)
 
 
 def _play(world: World, way: Way, watch: Watch | None, elsewhere: Elsewhere | None = None) -> Outcome:
@@ -132,20 +134,18 @@ def _scored_alike(default: Way, policy: Policy) -> Way:
 
 
 def _replayed(world: World, way: Way, learners: list[Learner], watch: Watch | None) -> Trace:
-    delay = world.scenario.label_delay
-
     def seen(slots: int, trace: Trace) -> None:
         if watch is not None:
             watch(slots, _errors_so_far(world, trace, slots))
 
     watching = None if watch is None else seen
-    return replay(learners, **world.seen(way), delay=delay, watch=watching)
+    return replay(learners, **world.seen(way), delay=world.delays, watch=watching)
 
 
 def _errors_so_far(world: World, trace: Trace, slots: int) -> float:
     """Return the share of errors so far."""
     places = world.places[:slots]
-    arrived = places != NOTHING
+    arrived = (places != NOTHING) & world.items.known[world.arrivals[:slots]]
     if not arrived.any():
         return 0.0
     return 1.0 - float(world.right[places[arrived], trace.functions[:slots][arrived]].mean())
@@ -183,27 +183,23 @@ def summary(played: list[Played], *, known: bool = True) -> list[dict[str, Any]]
 
     It is None if that did not play, or not `known`: the oracle did without some of the models.
     """
-    oracle = {each.site: _net(each) for each in played if known and each.policy == "oracle per cell"}
-    played = [each for each in played if len(each.right)]  # nothing arrived at the others
+    oracle = {each.site: float(each.net.sum()) for each in played if known and each.policy == "oracle per cell"}
+    played = [each for each in played if each.counted.any()]  # nothing arrived at the others, or nobody knows what
     return [
         {
             "site": each.site,
             "policy": each.policy,
-            "error": _percent(1.0 - each.right),
-            "mean_reward": _net(each) / max(1, len(each.right)),
+            "error": _percent(1.0 - each.right[each.counted]),
+            "mean_reward": float(each.net.sum()) / len(each.net),
             "sent": _percent(each.sent),
             "cost": float(each.paid.sum()),
             "training": None if each.trained is None else _percent(each.trained),
             "exploration": None if each.explored is None else _percent(each.explored),
-            "regret": oracle[each.site] - _net(each) if each.site in oracle else None,
+            "regret": oracle[each.site] - float(each.net.sum()) if each.site in oracle else None,
             "hindsight": each.policy in HINDSIGHT,
         }
         for each in played
     ]
-
-
-def _net(each: Played) -> float:
-    return float((each.right - each.paid).sum())
 
 
 def _percent(share: Floats) -> float:

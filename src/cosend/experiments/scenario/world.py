@@ -21,10 +21,11 @@ from cosend.core.learner.values import ScoreLocal
 from cosend.core.policy.parts import Policy
 from cosend.errors import ContextError, ScenarioError, SettingError
 from cosend.experiments.scenario.answers import Answers, Asked, all_answers, nobody_watches
+from cosend.simulation.inputs import NO_LABEL
 from cosend.site.context import Axis, Context, PreviousLabel, place_columns, read_columns
 from cosend.site.features import features_in, watches
 from cosend.site.past import Codes, Past
-from cosend.streams.table import Table
+from cosend.streams.table import Mask, Table
 
 NOTHING = -1  # no item arrives in this slot
 
@@ -109,6 +110,18 @@ class World(NamedTuple):
         """Tell whether sites look at every feature; all others get the axes that there are."""
         return self.scenario.watches and any(policy.mixes for policy in way.policies)
 
+    @property
+    def delays(self) -> int | Ints:
+        """How many slots later labels are known: of all, or of each [slot, site] if some never come."""
+        delay = self.scenario.label_delay
+        if not self.items.unlabelled:
+            return delay
+        return np.where(self.items.known[self.arrivals], delay, NO_LABEL)  # whatever stands where nothing arrives
+
+    def labelled(self, site: int) -> Mask:
+        """Return of which items that arrive at a site the label is known."""
+        return self.items.known[self.items_of(site)]
+
     def seen(self, way: Way) -> Mapping[str, Any]:
         """Return what a replay of all sites is given to decide by, and what it is told afterwards."""
         if not self.looks_at_features(way):
@@ -180,11 +193,14 @@ def build(scenario: Scenario, folder: Path, asked: Asked = nobody_watches) -> Wo
     training, items = table.part(0, first), table.part(first, len(table))
     arrivals = arriving(scenario, items)
     order = [first + own[own != NOTHING] for own in arrivals.T]
+    if not items.known.any():
+        wrong = f"stream: none of the {len(items):,} rows that arrive has a label, at least one is needed"
+        raise ScenarioError(SOURCE, [wrong])
     rows = [item for item, _ in table.rows()]
     answers = all_answers(built, table, rows, classes, order, asked)
     given: list[Axis] = [axis for axis in built.axes if not watches([axis])]
     axes = given or [Context.time(busiest(arrivals))]
-    places, contexts = placed(arrivals, rows[first:], items.labels.tolist(), axes, scenario.label_delay)
+    places, contexts = placed(arrivals, rows[first:], items.truths(), axes, scenario.label_delay)
     world = World(
         scenario=scenario,
         built=built,
@@ -200,8 +216,8 @@ def build(scenario: Scenario, folder: Path, asked: Asked = nobody_watches) -> Wo
         given=given,
         axes=axes,
         way=way_of(scenario, built.policy),
-        one_by_one=[*answers.unforeseen, *answers.incomplete, *_beyond_the_replay(scenario, arrivals)],
-        notes=answers.notes,
+        one_by_one=[*answers.unforeseen, *answers.incomplete, *_beyond_the_replay(scenario, arrivals, items)],
+        notes=[*_how_many_lack_a_label(training, items), *answers.notes],
     )
     _check_policy(world)
     return world
@@ -214,20 +230,33 @@ def way_of(scenario: Scenario, policy: Policy | None) -> Way:
 
 
 def right_about(answers: Answers, items: Table, classes: list[Any]) -> npt.NDArray[np.uint8]:
-    """Return [item, function]: whether a function is right about an item."""
+    """Return [item, function]: whether a function is right about an item; 0 where nobody knows."""
     truth = np.searchsorted(np.array(classes), items.labels)
     said = answers.numbers[len(answers.numbers) - len(items) :]
-    right: npt.NDArray[np.uint8] = (said == truth[:, None]).astype(np.uint8)
+    right: npt.NDArray[np.uint8] = ((said == truth[:, None]) & items.known[:, None]).astype(np.uint8)
     return right
 
 
-def _beyond_the_replay(scenario: Scenario, arrivals: Ints) -> Iterator[str]:
+def _how_many_lack_a_label(training: Table, items: Table) -> Iterator[str]:
+    """Yield how many rows have no label, and what becomes of them."""
+    if items.unlabelled:
+        yield (
+            f"{items.unlabelled:,} of {len(items):,} items have no label: they are decided as all others are, "
+            "their labels never come, and they count in no error and no reward"
+        )
+    if training.unlabelled:
+        yield f"{training.unlabelled:,} of {len(training):,} training rows have no label: nobody is trained on them"
+
+
+def _beyond_the_replay(scenario: Scenario, arrivals: Ints, items: Table) -> Iterator[str]:
     """Yield what the compiled replay knows nothing of, and real sites do."""
     for axis in scenario.context:
         if axis.kind == "category":
             yield f"{axis.feature!r} is a category"
     if scenario.patience.build() != Patience():
         yield "labels are not awaited forever"
+    elif items.unlabelled + scenario.label_delay > Patience().max_waiting:
+        yield "more labels are missing than a site waits for"
     if scenario.strict_labels:
         yield "labels are strict"
     if scenario.watches and (arrivals[:1] == NOTHING).any():
@@ -274,7 +303,7 @@ def placed(
         past, own = Past(codes=codes), arrivals[arrivals[:, site] != NOTHING, site].tolist()
         for n in range(0, len(own), at_once):
             known = n - max(1, delay)  # the newest item whose label has come, which matters if they go one by one
-            if known >= 0:
+            if known >= 0 and labels[own[known]] is not None:
                 past.newest_labelled, past.newest_label = known + 1, labels[own[known]]
             together = own[n : n + at_once]
             columns = _read(axes, rows, together)
