@@ -236,16 +236,3 @@ def test_one_event_dated_a_year_ahead_does_not_stop_pruning(tmp_path: Path) -> N
             n += 1
             time.sleep(0.1)
         assert site.summary()["waiting"] == 20 + n
-
-
-def test_reading_many_megabytes_keeps_nobody_waiting(tmp_path: Path) -> None:
-    """Lists of lists take longest to read: thirty megabytes of them held the loop for a second."""
-    items = [{"features": {"age": 30, "values": [[1] * 10] * 300}} for _ in range(5_000)]
-    body = json.dumps({"items": items}, separators=(",", ":"))
-    assert len(body) > 30_000_000
-    with served(tmp_path) as site:
-
-        def decide() -> None:
-            assert site.http.post("/v1/classify", content=body).status_code == 200
-
-        assert longest_wait(site, decide) < LONGEST_S

@@ -174,7 +174,7 @@ class Deciding:
             if blank:
                 self._leave_blank(points, flown, blank, again)
             else:
-                self._give_up(flown)
+                self._let_observers_decide(points, flown, again, uses)
             return
         while True:
             step = self.rules.choose(points, told=told, without=without, again=again)
@@ -242,6 +242,34 @@ class Deciding:
         self._enter(step, flown, uses)
         for arm, flights in uses.items():
             self._complete(arm, arms.cost(arm), flights, [None] * len(flights.ids))
+
+    def _let_observers_decide(self, points: Floats, flown: Flown, again: Sequence[int], uses: Uses) -> None:
+        """Take the classifier that answers anyway as the arm, though no arm is left; give up the other items.
+
+        So its answers are decisions like all others: recorded, and the same when they are asked for again.
+        """
+        rows_of: dict[str | None, list[int]] = {}
+        for row, (request, reasons) in enumerate(zip(flown[0], flown[3], strict=True)):
+            rows_of.setdefault(None if request.observer in reasons else request.observer, []).append(row)
+        for observer, rows in rows_of.items():
+            columns: Any = [[column[row] for row in rows] for column in flown]
+            if observer is None:
+                self._give_up(columns)
+            else:
+                step = self._observe(observer, points[rows], [again[row] for row in rows] if again else ())
+                self.post(step.forwards)
+                self._enter(step, columns, uses)
+
+    def _observe(self, observer: str, points: Floats, again: Sequence[int]) -> Step:
+        """Choose the observer, also if it is paused."""
+        rules, arms = self.rules, self.rules.learner.arms
+        is_paused = observer in arms.paused
+        if is_paused:
+            rules.resume(observer)
+        step = rules.choose(points, without=frozenset(arms.names) - {observer}, again=again)
+        if is_paused:
+            rules.pause(observer)
+        return step
 
     def _give_up(self, flown: Flown) -> None:
         owners, places, _, reasons = flown

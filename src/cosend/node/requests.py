@@ -28,7 +28,6 @@ class Requests:
         self._open: set[Request] = set()
         self.observed = 0  # requests that an observer answers
         self.late: dict[int, asyncio.Future[None]] = {}  # by number: told by an observer before its arm has answered
-        self._unrecorded = 0
 
     def take(self, items: Sequence[Any], names: Sequence[str | None] | None, observer: str | None) -> Request:
         """Take items that are to be answered."""
@@ -104,25 +103,15 @@ class Requests:
             if request.results[place] is not None or place not in request.shown:
                 continue
             label, choice, answer = request.shown[place], request.choices.get(place), request.answers.get(place)
-            if label is None:
-                result = answer
-            elif choice is not None:
+            result = answer
+            if label is not None and choice is not None:
                 choice.label, choice.answered_by = label, request.observer
                 result = choice
-            else:
-                result = None if answer is None else self._not_recorded(request, place, label)
             if isinstance(result, NoAnswer) and request.numbers is not None:
                 request.numbers[place] = 0  # the choice was taken back, and nobody is told of it
             if result is not None:
                 request.results[place] = result
                 self.less(request, 1)
-
-    def _not_recorded(self, request: Request, place: int, label: Any) -> Decided:
-        """Return the answer of an observer when there was no arm to choose: nothing can be learnt from it."""
-        observer = request.observer or ""
-        self._unrecorded += 1
-        name = request.name(place) or f"unrecorded-{self._unrecorded}"
-        return Decided(name, label, observer, "exploit", 0, self.setup.cost(observer), float("nan"), observer)
 
     def dropped(self, flight: Flight) -> None:
         """Take that an arm has failed for an item that an observer has answered: nobody waits for another arm."""
