@@ -12,6 +12,7 @@ import pytest
 from cosend import AskPeer, CellKLUCB, Choice, CoS, Learner, Patience, ZoomingKLUCB
 from cosend.core.kernel import columns as col
 from cosend.core.kernel.waiting import add_waiting, find_waiting, home_of, new_waiting, remove_waiting
+from cosend.core.learner.registry import ids_among, not_among
 from cosend.errors import ArmError, SettingError, SettledDecision, UnknownDecision
 
 
@@ -210,3 +211,38 @@ def test_what_stood_aside_for_another_is_still_found_when_that_one_is_gone(gone:
         if slot >= 0:
             assert table.entries[slot, col.WAIT_ROW] == ticket + 1
             assert table.contexts[table.entries[slot, col.WAIT_SPOT], 0] == ticket / 1_000
+
+
+def test_room_that_was_made_ahead_is_used_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that would take a while to grow is copied ahead; what came since then is copied when it grows."""
+    monkeypatch.setattr("cosend.core.learner.registry.LARGE", 16)
+    monkeypatch.setattr("cosend.core.learner.registry.MOST_NEW", 3)
+    ahead, plain, draw = a_learner(policy=ZoomingKLUCB()), a_learner(policy=ZoomingKLUCB()), random.Random(2)
+    grew, filling = 0, 0
+    for n in range(400):
+        if ahead.registry.is_filling_up:
+            filling += 1
+            ahead.registry.make_room()
+            assert not ahead.registry.is_filling_up  # until more have come
+        slots = len(ahead.registry.table.entries)
+        context = draw.random()
+        assert choice(ahead.choose(context)) == choice(plain.choose(context))
+        grew += len(ahead.registry.table.entries) > slots
+        if n % 5 == 0:
+            for learner in (ahead, plain):
+                learner.learn(n + 1, 1.0)
+    assert grew > 2
+    assert filling > grew
+    assert ahead.registry.entries() == plain.registry.entries()
+    assert not a_learner(patience=Patience(max_waiting=2)).registry.is_filling_up
+
+
+def test_ids_that_wait_among_others() -> None:
+    learner = a_learner(policy=CellKLUCB(slices=2))
+    for _ in range(6):
+        learner.choose(0.5)
+    learner.learn(2, 1.0)
+    waiting = ids_among(learner.registry.table.entries, 5)
+    assert waiting.tolist() == [1, 3, 4, 5]
+    assert not_among(np.array([2, 3, 7]), waiting).tolist() == [2, 7]
+    assert not_among(np.array([2, 3]), waiting[:0]).tolist() == [2, 3]

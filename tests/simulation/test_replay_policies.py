@@ -226,7 +226,7 @@ def test_labels_that_come_after_the_end_take_no_room_and_are_learnt_in_the_end()
 
 BAD_DELAYS: dict[str, tuple[Any, list[str]]] = {
     "below 0": (-1, ["delay", "0 or more", "-1"]),
-    "one below 0": (np.full((SLOTS, 3), -1), ["delay", "0 or more"]),
+    "one below -1, which is never": (np.full((SLOTS, 3), -2), ["delay", "0 or more"]),
     "half a slot": (0.5, ["delay", "whole number", "0.5"]),
     "a truth": (True, ["delay", "whole number", "True"]),
     "too large": (2**70, ["delay", "whole number"]),
