@@ -49,14 +49,14 @@ demo: $(DEMO) ## four sites that ask each other, with live traffic and a dashboa
 	@$(BIN)/cosend demo
 
 # Both parts at once, because each of them waits now and then; the second is shown when the first is done.
-test: $(READY) ## unit tests without the compiler, with the coverage of the core; beside them what needs the compiler
+test: $(READY) ## unit tests without the compiler, with the coverage of the algorithm; beside them what needs the compiler
 	@echo "$(COMPILED)"; $(COMPILED) >$(SECOND) 2>&1 & second=$$!; \
 	 echo "$(UNITS)"; $(UNITS); units=$$?; wait $$second; compiled=$$?; cat $(SECOND); \
 	 exit $$((units ? units : compiled))
 
 claims: $(READY) ## check again what the documentation says about data and regret
 	$(PYTEST) -n 3 -m 'claims'
-	COSEND_MORE_EXAMPLES=3 $(PYTEST) -n 3 -m 'compiled and not claims' tests/core/test_*twin.py
+	COSEND_MORE_EXAMPLES=3 $(PYTEST) -n 3 -m 'compiled and not claims' tests/algorithm/test_*twin*.py
 
 check: $(READY) ## style, types, layers
 	$(BIN)/ruff format --check .

@@ -14,14 +14,12 @@ from collections.abc import Callable
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from tests.oracle.twin import Twin
-from tests.oracle.twin_values import TwinSettings
+from tests.oracle.twin import Twin, TwinSettings
 
 from benchmarks import dashboard, mixed, network, service, workers
 from benchmarks.routing import routed
 from benchmarks.rows import Row, yes
-from cosend import AskPeer, CoS, Learner, replay
-from cosend.core.kernel.ledger import bytes_per_estimate
+from cosend import AskPeer, CoS, Learner, simulate
 
 ARMS = ("a", "b", "c", "d", "e")
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -42,13 +40,13 @@ def best_of(rounds: int, work: Callable[[], object]) -> float:
     return min(times)
 
 
-def replayed(items: int) -> float:
+def simulated(items: int) -> float:
     """Return decisions per second of a whole replay: checks, choices, labels and trace."""
     random = np.random.default_rng(0)
     contexts = random.random((items, 1))
     gains = (random.random((items, len(ARMS))) < ACCURACIES).astype(np.uint8)
-    replay([learner(items)], contexts[:100], gains[:100])  # compile
-    return items / best_of(5, lambda: replay([learner(items)], contexts, gains))
+    simulate([learner(items)], contexts[:100], gains[:100])  # compile
+    return items / best_of(5, lambda: simulate([learner(items)], contexts, gains))
 
 
 def one_by_one(items: int) -> float:
@@ -106,13 +104,15 @@ def memory(items: int) -> float:
     subject = learner(items, dimensions=6)
     contexts = np.random.default_rng(0).random((items, 6))
     gains = np.ones((items, len(ARMS)), np.uint8)
-    replay([subject], contexts, gains)
-    return bytes_per_estimate(subject.ledger)
+    simulate([subject], contexts, gains)
+    ledger = subject.ledger
+    used = ledger.slots.nbytes + ledger.cells.nbytes + ledger.rewards.nbytes + ledger.counts.nbytes
+    return float(used / (len(subject.cells()) * len(ARMS)))
 
 
 def rows(scale: float) -> list[Row]:
     """Measure everything, with `scale` times the usual number of items."""
-    per_second = replayed(int(4_000_000 * scale))
+    per_second = simulated(int(4_000_000 * scale))
     single = one_by_one(int(100_000 * scale))
     batch = batched(int(100_000 * scale), 64)
     slow = twin(int(5_000 * scale))

@@ -1,6 +1,6 @@
 """What open pages cost: a site under load with ten pages and with none, in turns: `python -m benchmarks.dashboard`.
 
-The pages are real: each has its web socket and gets what a browser gets. Only nobody draws it.
+The pages are real: each reads the events that a browser reads, and only draws nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def ratios(rounds: int, seconds: float, count: int = PAGES) -> dict[Load, list[R
     with Place() as place, server("pages", place / "site") as running:
         put_under(LOADS[1], running, 0.5)  # compiled code is loaded now
         with open_pages(running, 1):
-            pass  # and NiceGUI
+            pass  # and the templates
         return {load: _under(load, running, rounds, seconds, count) for load in LOADS}
 
 

@@ -15,13 +15,13 @@ from typing import Any
 import nats
 from tests.links.worlds import Broker
 
-from cosend.core.learner.values import LabelledData
-from cosend.links.link import Announcement, Answered
-from cosend.links.messages import answered_bytes, call_bytes
-from cosend.links.nats import NatsLink
-from cosend.links.nats_options import NatsOptions
-from cosend.links.serving import Limits
-from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.algorithm.values import LabelledData
+from cosend.engine.needs import Call, Forward, Question, Reply
+from cosend.transport.answering import Limits
+from cosend.transport.codec import answered_bytes, call_bytes
+from cosend.transport.link import Announcement, Answered
+from cosend.transport.nats import NatsLink
+from cosend.transport.nats_options import NatsOptions
 
 SETTINGS = ((1, 64, 20_000), (64, 8, 3_000))  # questions of a call, calls in flight, calls
 FREE = Limits(in_flight=10**6, per_second=1e9)

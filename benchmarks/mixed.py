@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from benchmarks.rows import Row, yes
-from cosend import Learner, MixedViews, replay
+from cosend import Learner, MixedViews, simulate
 
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 VALUES = 20  # of every axis: most features of real streams repeat
@@ -24,12 +24,12 @@ def seconds_each(axes: int, items: int) -> tuple[float, Learner]:
     random = np.random.default_rng(0)
     contexts = np.floor(random.random((items, axes)) * VALUES) / VALUES
     gains = (random.random((items, len(ACCURACIES))) < ACCURACIES).astype(np.uint8)
-    replay([learner(axes)], contexts[:50], gains[:50])  # compile
+    simulate([learner(axes)], contexts[:50], gains[:50])  # compile
     times = []
     for _ in range(3):
         subject = learner(axes)
         start = time.process_time()
-        replay([subject], contexts, gains)
+        simulate([subject], contexts, gains)
         times.append((time.process_time() - start) / items)
     return min(times), subject
 
@@ -41,7 +41,7 @@ def rows(scale: float) -> list[Row]:
         each, subject = seconds_each(axes, max(200, int(20_000 * scale)))
         ledger, what = subject.ledger, f"MixedViews, {axes} axes"
         row = (ledger.cells.nbytes + ledger.rewards.nbytes + ledger.counts.nbytes) // len(ledger.cells)
-        memory = f"{row} bytes a row, {8 * subject.memory.kept_width:,} a decision that waits"
+        memory = f"{row} bytes a row, {8 * subject.memory.memo_width:,} a decision that waits"
         found += [
             Row(f"{what}, 5 arms", f"{each * 1e6:.2f} us", f"<= {most * 1e6:.0f}", yes(each <= most)),
             Row(f"{what}, memory", memory, "", ""),

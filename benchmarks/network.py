@@ -31,18 +31,18 @@ from tests.links.worlds import Broker
 
 from benchmarks.rows import Row, yes
 from cosend import Context, Patience, ZoomingKLUCB
-from cosend.core.learner.values import LabelledData
-from cosend.links.link import Answered
-from cosend.links.messages import answered_bytes, call_bytes
-from cosend.links.nats import NatsLink
-from cosend.links.nats_options import NatsOptions
-from cosend.links.serving import Limits
-from cosend.node.flight import Decided
-from cosend.node.labelling import Given
-from cosend.node.node import Node
-from cosend.node.setup import Setup
-from cosend.service.server import COLLECT_AFTER, SWITCH_S
-from cosend.site.messages import Call, Question, Reply
+from cosend.algorithm.values import LabelledData
+from cosend.engine.needs import Call, Question, Reply
+from cosend.runtime.client_requests import Decided
+from cosend.runtime.label_intake import Given
+from cosend.runtime.running_site import RunningSite
+from cosend.runtime.site_setup import Setup
+from cosend.server.http_server import COLLECT_AFTER, SWITCH_S
+from cosend.transport.answering import Limits
+from cosend.transport.codec import answered_bytes, call_bytes
+from cosend.transport.link import Answered
+from cosend.transport.nats import NatsLink
+from cosend.transport.nats_options import NatsOptions
 
 PLACES = {"memory": Path("/dev/shm"), "disk": Path("out")}  # noqa: S108 - whoever has no such folder does without
 ROUNDS = 5
@@ -91,7 +91,7 @@ class Quick:
         pass
 
 
-def node_of(name: str, peer: str, folder: Path, url: str, shared: bool) -> Node:
+def node_of(name: str, peer: str, folder: Path, url: str, shared: bool) -> RunningSite:
     """Return a site that knows one other."""
     network = "shared" if shared else "apart"
     setup = Setup(
@@ -104,7 +104,7 @@ def node_of(name: str, peer: str, folder: Path, url: str, shared: bool) -> Node:
         deadline_s=20.0,
     )
     link = NatsLink(name, NatsOptions(servers=(url,), network=network), FREE)
-    return Node(setup, folder / f"{name}-{network}", link=link)
+    return RunningSite(setup, folder / f"{name}-{network}", link=link)
 
 
 def call_of(size: int) -> Call:
@@ -178,7 +178,7 @@ class Asking:
         self.bare = await nats.connect(self.url)
         for node in self.nodes.values():
             await node.start()
-            while node.peers.absent:
+            while node.peers.offline:
                 await asyncio.sleep(0.05)
             await node.change_arm("model-north", paused=True)
 
@@ -203,7 +203,7 @@ class Asking:
 
         return ask
 
-    async def give(self, node: Node) -> None:
+    async def give(self, node: RunningSite) -> None:
         """Give the labels that have gathered, until there are none."""
         while self.due:
             given, self.due = self.due, []
@@ -212,7 +212,7 @@ class Asking:
 
     async def all_taught(self) -> None:
         """Wait until the peer has learnt all labels."""
-        while self.giving is not None or any(len(node.peers.posting.outbox) for node in self.nodes.values()):
+        while self.giving is not None or any(len(node.running.posting) for node in self.nodes.values()):
             await asyncio.sleep(0.001)
 
     def by_calls(self, load: Load) -> Callable[[], Awaitable[object]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cosend import Context, Decision, Site
-from cosend.core.learner.values import ScoreLocal
+from cosend.algorithm.values import ScoreLocal
 
 CLASSIFIERS = 5
 

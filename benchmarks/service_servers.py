@@ -23,14 +23,14 @@ from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
 from cosend import Context, Policy, ZoomingKLUCB
-from cosend.classifiers.adapters import as_classifier
-from cosend.dashboard.mount import Pages
-from cosend.node import node as running
-from cosend.node.node import Node
-from cosend.node.setup import DAY_S, Setup
-from cosend.service.bodies import CLASSIFY, LABELS
-from cosend.service.server import SWITCH_S, Address, serve
-from cosend.service.tokens import Tokens
+from cosend.models.adapters import as_classifier
+from cosend.pages.dashboard import Dashboard
+from cosend.runtime import running_site as running
+from cosend.runtime.running_site import RunningSite
+from cosend.runtime.site_setup import DAY_S, Setup
+from cosend.server.auth import Tokens
+from cosend.server.bodies import ITEMS, LABELS
+from cosend.server.http_server import SWITCH_S, Address, serve
 
 KINDS = ("pydantic", "msgspec", "durable", "memory", "default")
 QUICK = ZoomingKLUCB()  # so that the service is what is measured, not the policy
@@ -111,7 +111,7 @@ def msgspec_app() -> FastAPI:
     app, encode = FastAPI(), msgspec.json.Encoder().encode
 
     async def classify(request: Request) -> Response:
-        items = CLASSIFY.decode(await request.body()).items
+        items = ITEMS.decode(await request.body()).items
         told = [Decided(**TOLD) for _ in items]
         return Response(encode({"decisions": told}), media_type="application/json")
 
@@ -137,7 +137,7 @@ def a_setup(keep_s: float = 7 * DAY_S, policy: Policy | None = QUICK) -> Setup:
 
 
 def serve_echo(app: FastAPI, port: int) -> None:
-    """Serve an echo as `cosend.service.server` serves a site."""
+    """Serve an echo as `cosend.server.http_server` serves a site."""
     sys.setswitchinterval(SWITCH_S)
     uvicorn.run(app, host="127.0.0.1", port=port, log_config=None, access_log=False, server_header=False)
 
@@ -166,8 +166,8 @@ def main() -> None:
     if given.keep_s:
         running.PRUNE_EVERY_S = PRUNE_EVERY_S  # type: ignore[misc]
     policy = None if given.kind == "default" else QUICK
-    node = Node(a_setup(given.keep_s or 7 * DAY_S, policy), given.folder, durable=given.kind != "memory")
-    serve(node, Address(port=given.port), Tokens({}), Pages(node, Tokens({})) if given.kind == "pages" else None)
+    node = RunningSite(a_setup(given.keep_s or 7 * DAY_S, policy), given.folder, durable=given.kind != "memory")
+    serve(node, Address(port=given.port), Tokens({}), Dashboard(node, Tokens({})) if given.kind == "pages" else None)
 
 
 if __name__ == "__main__":

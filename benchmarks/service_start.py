@@ -20,18 +20,16 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.service_servers import a_setup
-from cosend.node.commits import span
-from cosend.node.flight import Decided
-from cosend.node.labelling import Given
-from cosend.node.node import SNAPSHOT_EVERY, Node
-from cosend.site.context import read_columns
-from cosend.site.events import Event
-from cosend.site.rules import Rules
-from cosend.site.snapshot import rules_state
-from cosend.site.wire import encode
-from cosend.stores.event_log import EventLog
-from cosend.stores.log_index import LABEL
-from cosend.stores.snapshots import write_snapshot
+from cosend.axes import read_columns
+from cosend.engine.events import Event, encode
+from cosend.engine.snapshot import state_of
+from cosend.runtime.client_requests import Decided
+from cosend.runtime.label_intake import Given
+from cosend.runtime.log_writer import span
+from cosend.runtime.running_site import SNAPSHOT_EVERY, RunningSite
+from cosend.store.event_log import EventLog
+from cosend.store.log_index import LABEL
+from cosend.store.snapshot_files import write_snapshot
 
 PART = 6_000  # decisions that are written at once, so that a snapshot is due after every part
 
@@ -42,14 +40,14 @@ class Filling:
     def __init__(self, folder: Path) -> None:
         self.log = EventLog(folder, site="bench", durable=False)
         self.events: list[Event] = []
-        self.rules: Rules = a_setup().new_rules(self.events.append)
+        self.state = a_setup().new_state(self.events.append)
 
     def fill(self, events: int) -> None:
         draw = np.random.default_rng(0)
         while self.log.position + 3 * PART <= events:
             self.write(draw.uniform(0, 100, PART).tolist())
             if self.log.position + SNAPSHOT_EVERY <= events:
-                write_snapshot(self.log, rules_state(self.rules), self.log.position)
+                write_snapshot(self.log, state_of(self.state), self.log.position)
         left = (events - self.log.position) // 3
         self.write(draw.uniform(0, 100, left).tolist())
 
@@ -62,16 +60,17 @@ class Filling:
 
     def decide(self, age: float) -> tuple[int, int]:
         """Decide for one item; returns its number and that of the event in which its label has come."""
-        step = self.rules.choose(self.rules.place(read_columns(self.rules.axes, [{"age": age}])))
-        ticket, arm = step.first, step.arms[0]
-        self.rules.complete([ticket], [arm])
-        self.rules.settle([ticket], ["well"], [float(arm == "well")])
-        return ticket, self.log.position + len(self.events) - 1
+        state = self.state
+        step = state.choose(state.encode(read_columns(state.encoder.axes, [{"age": age}])))
+        id_, arm = step.first, step.arms[0]
+        state.complete([id_], [arm])
+        state.settle([id_], ["well"], [float(arm == "well")])
+        return id_, self.log.position + len(self.events) - 1
 
 
 async def started(folder: Path) -> tuple[float, float]:
     """Return the seconds that a site takes to start from a folder, and of the processor; it is then stopped."""
-    node, begun, busy = Node(a_setup(), folder), time.perf_counter(), time.process_time()
+    node, begun, busy = RunningSite(a_setup(), folder), time.perf_counter(), time.process_time()
     await node.start()
     spent = time.perf_counter() - begun, time.process_time() - busy
     for decided in await node.classify([{"age": 50.0}]):

@@ -20,14 +20,14 @@ from tests.links.worlds import Broker
 
 from benchmarks.network import AXES, FREE, ITEM, as_in_the_service, other_process, rate, run
 from benchmarks.rows import Row, yes
-from cosend.classifiers.elsewhere import RunsElsewhere
-from cosend.links.nats import NatsLink
-from cosend.links.nats_options import NatsOptions
-from cosend.node.elsewhere import worker_name
-from cosend.node.lending import lend
-from cosend.node.node import Node
-from cosend.node.setup import Setup
-from cosend.node.workers import Worker
+from cosend.models.placeholder import RunsElsewhere
+from cosend.runtime.model_threads import Worker
+from cosend.runtime.remote_workers import worker_name
+from cosend.runtime.running_site import RunningSite
+from cosend.runtime.site_setup import Setup
+from cosend.runtime.worker_process import lend
+from cosend.transport.nats import NatsLink
+from cosend.transport.nats_options import NatsOptions
 
 ITEM_S = 0.001
 GOAL = 1.7
@@ -62,7 +62,7 @@ def work(url: str, number: str) -> None:
 async def measured(url: str, folder: Path, workers: int, seconds: float) -> float:
     """Return how many items a second a site decides that has so many workers."""
     setup = Setup(name="north", classifiers={"slow": RunsElsewhere()}, axes=AXES, limits_s={"slow": 10.0})
-    node = Node(setup, folder, workers=link(url, "north"))
+    node = RunningSite(setup, folder, workers=link(url, "north"))
     await node.start()
     try:
         while len(node.crew.of("slow")) < workers:

@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from cosend.cli.completion import in_their_case, names_like
-from cosend.cli.errors import STOPPED, say_errors
-from cosend.cli.extras import PLOTS, check_installed
-from cosend.cli.help import Command, Group
-from cosend.cli.show import READING, new_console, print_tables, printable, saying_when_compiling, steps_bar
-from cosend.reports.folder import check_ready, writing
+from cosend.cli.shared import (
+    STOPPED,
+    Command,
+    Group,
+    check_installed,
+    new_console,
+    printable,
+    say_errors,
+    saying_when_compiling,
+    steps_bar,
+)
+from cosend.report.html_report import check_ready, writing
+from cosend.text import TableText
 from research.beyond import report as beyond_report
 from research.beyond import run as beyond_run
 from research.beyond.settings import PARTS
@@ -36,6 +44,8 @@ Data = Annotated[
     Path | None, typer.Option(help="The KDD Cup 99 file, .gz or plain; without it scikit-learn downloads it.")
 ]
 
+PLOTS: Final = ("matplotlib", "scipy")
+READING: Final = "reading the data"  # before the first step of an experiment
 PAPER_FILES: Final = ("results.json", "tables.md", "errors_over_time.png", "phase_shares.png", "error_per_baseline.png")
 REGRET_FILES: Final = ("results.json", "table.md", "regret.png", "parts.png")
 PROBLEM_NAMES: Final = tuple(problem.name for problem in PROBLEMS)
@@ -50,6 +60,29 @@ app = typer.Typer(
     no_args_is_help=True,
     cls=Group,
 )
+
+
+def names_like(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function from the beginning of a name to all names that begin like it, in any case."""
+    known = list(names)
+    return lambda incomplete: [name for name in known if name.lower().startswith(incomplete.lower())]
+
+
+def in_their_case(given: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Return names as they are written, for names in any case; unknown ones stay as they are, to be refused."""
+    written = {name.lower(): name for name in known}
+    return tuple(written.get(name.lower(), name) for name in given)
+
+
+def print_tables(console: Console, tables: Iterable[TableText]) -> None:
+    """Print tables of text."""
+    for title, heading, lines in tables:
+        table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for n, text in enumerate(heading):
+            table.add_column(text, no_wrap=n == 0)
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
 
 
 def _seeds(default: int, meaning: str) -> Any:

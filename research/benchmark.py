@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.kernel.ledger import Floats, Ints
+from cosend.algorithm.layout import Floats, Ints
 
 
 def peer_value(accuracies: Floats, costs: Sequence[float]) -> Floats:

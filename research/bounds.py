@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cosend.core.checks import check_between, check_whole
-from cosend.core.kernel.quotas import exponent_for
+from cosend.algorithm.cos import exponent_for
+from cosend.checks import check_between, check_whole
 
 BETA_2: Final = math.pi**2 / 6  # the sum of 1/t^2
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.core.checks import check_one_of, check_path
+from cosend.checks import check_one_of, check_path
 from cosend.errors import StreamError, shown
-from cosend.streams.files import Window, opened, texts
+from cosend.streams.read_files import Window, numbered_lines
 from cosend.streams.table import Column, Table
 
 SERVICES: Final = (
@@ -70,10 +70,8 @@ def kdd99(
         columns = _columns(FETCHED, _fetched(window))
     else:
         check_path("path", path)
-        with opened(Path(path)) as lines:
-            numbered = ((lines.number, text) for text in texts(Path(path), lines))
-            split = ((line, text.rstrip("\r\n").split(",")) for line, text in window.of(numbered, path))
-            columns = _columns(os.fspath(path), split)
+        lines = window.of(numbered_lines(Path(path)), path)
+        columns = _columns(os.fspath(path), ((line, text.rstrip("\r\n").split(",")) for line, text in lines))
     names = columns.pop(LABEL)
     return Table(columns, names if labels == "names" else (names != NORMAL).astype(np.int64), vocabulary=VOCABULARY)
 

@@ -18,18 +18,18 @@ from typing import Final, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.checks import check_between, check_one_of, check_unit, check_whole
-from cosend.core.kernel.ledger import Floats
-from cosend.core.learner.learner import Learner
-from cosend.core.learner.values import ScoreLocal
-from cosend.core.policy.parts import Policy
-from cosend.simulation.kernel.loop import Trace
+from cosend.algorithm.layout import Floats
+from cosend.algorithm.learner import Learner
+from cosend.algorithm.policies import Policy
+from cosend.algorithm.values import ScoreLocal
+from cosend.checks import check_between, check_one_of, check_unit, check_whole
+from cosend.simulation.loop import Trace
 from research.benchmark import arm_values, peer_value
 from research.bounds import Setting
 
 Contexts = Literal["uniform", "concentrated"]
 Arrivals = Literal["homogeneous", "heterogeneous"]
-Items = npt.NDArray[np.int32]  # [slot, site], as `replay` takes them
+Items = npt.NDArray[np.int32]  # [slot, site], as `simulate` takes them
 
 FLOOR: Final = 0.05
 SIDE: Final = 0.1  # of the cube in which contexts concentrate

@@ -24,8 +24,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.checks import check_count, check_one_of
-from cosend.core.kernel.ledger import Floats, Ints
+from cosend.algorithm.layout import Floats, Ints
+from cosend.checks import check_count, check_one_of
 from cosend.errors import ContextError, CosendError, SettingError, install
 
 Values = npt.NDArray[Any]  # [item, function]

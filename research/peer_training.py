@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import CellKLUCB, ZoomingKLUCB
+from cosend.algorithm.policies import CellKLUCB, Policy, ZoomingKLUCB
 from research.lipschitz import LipschitzProblem
 from research.regret.run import Run, drawn, measured
 from research.regret.settings import HORIZON_PARTS, POLICIES, PROBLEMS, NamedPolicy

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
+import inspect
 import os
 import pkgutil
 import re
@@ -19,19 +21,11 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).parents[1]
 BESIDE = ROOT.parent / "shared" / "data" / "kddcup.data_10_percent.gz"
 
-# These reach every branch of the core. A test that is traced takes twice as long, also where it is far from the core.
-TRACED = [
-    ROOT / "tests" / "core",
-    ROOT / "tests" / "site" / "test_failing_arms.py",
-    ROOT / "tests" / "site" / "test_fold.py",
-    ROOT / "tests" / "site" / "test_mixed_site.py",
-    ROOT / "tests" / "site" / "test_rules_attacked.py",
-    ROOT / "tests" / "site" / "test_score_local.py",
-    ROOT / "tests" / "research" / "test_lipschitz.py",
-    ROOT / "tests" / "test_bad_input.py",
-]
+# These reach every branch of the algorithm and the engine. A test that is traced takes twice as long.
+TRACED = [ROOT / "tests" / name for name in ("algorithm", "engine", "site", "test_bad_input.py")]
 
 FIRST = ["test_compiled.py", "test_network_killed.py", "test_log_killed.py", "test_service_model.py"]
+LONGEST_S = 60.0  # no test that is a coroutine takes so long, unless something hangs
 TRACING = pytest.StashKey["Tracing"]()
 
 settings.register_profile(
@@ -88,12 +82,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Trace the import of the core, and then nothing before the first test that is there for it."""
+    """Trace the import of what is covered, and then nothing before the first test that is there for it."""
     session.config.stash[TRACING] = tracing = Tracing()
     if tracing.here:
-        core = importlib.import_module("cosend.core")
-        for module in pkgutil.walk_packages(core.__path__, "cosend.core."):
-            importlib.import_module(module.name)
+        for name in ("cosend.algorithm", "cosend.engine"):
+            for module in pkgutil.iter_modules(importlib.import_module(name).__path__, f"{name}."):
+                importlib.import_module(module.name)
         tracing.off()
 
 
@@ -107,6 +101,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     yield
     if traced:
         tracing.off()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in an event loop of its own, with a limit."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**given), LONGEST_S))
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -21,7 +21,7 @@ from cosend import (
     Zooming,
     ZoomingKLUCB,
 )
-from cosend.core.policy.parts import Policy
+from cosend.algorithm.policies import Policy
 
 POLICIES: dict[str, Policy] = {
     "CoS": CoS(slices=2, exploration_exponent=0.1),

@@ -18,9 +18,9 @@ from cosend import (
     Zooming,
     ZoomingKLUCB,
 )
-from cosend.core.policy.parts import Policy
-from cosend.site.context import Axis
-from cosend.site.messages import Decision
+from cosend.algorithm.policies import Policy
+from cosend.axes import Axis
+from cosend.engine.needs import Decision
 
 Item = dict[str, Any]
 ITEMS = 40  # of a network, more or less

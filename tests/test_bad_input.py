@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cosend import Context, CoS, Learner, Network, Patience, Site
-from cosend.core.learner.values import AskPeer, LabelledData
+from cosend.algorithm.values import AskPeer, LabelledData
 from cosend.errors import (
     ArmError,
     ContextError,
@@ -308,7 +308,7 @@ def a_network() -> Network:
 
 def own_decisions(site: Site) -> list[int]:
     """Return the ids of own decisions that wait; answers to peers wait too."""
-    return [decision for decision, entry in site.open.items() if entry.caller is None]
+    return [decision for decision, entry in site.pending().items() if entry.caller is None]
 
 
 def of_network(network: Network) -> list[Any]:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from cosend import Learner, replay
+from cosend import Learner, simulate
 from tests.policies import POLICIES, choose, everything, new_learner, told_of
-from tests.simulation.test_replay_policies import new_learners, stream
+from tests.simulation.test_simulate import new_learners, stream
 
 ROOT = Path(__file__).parents[1]
 ITEMS = 100
@@ -51,11 +51,11 @@ def stepped(policy: str) -> dict[str, Any]:
     return {"said": json.dumps(said, default=plain), **kept(learner)}
 
 
-def replayed(policy: str, kind: type) -> dict[str, Any]:
+def simulated(policy: str, kind: type) -> dict[str, Any]:
     """Replay a network with gains of a kind; returns all that was decided and all that is kept."""
     learners, (contexts, gains, items) = new_learners([POLICIES[policy]] * 3), stream(5)
     items = items[:SLOTS]
-    trace = replay(learners, contexts, gains.astype(kind), items=items, delay=np.maximum(items, 0) % 7)
+    trace = simulate(learners, contexts, gains.astype(kind), items=items, delay=np.maximum(items, 0) % 7)
     return {
         "trace": [zlib.crc32(column.tobytes()) for column in trace],
         **{learner.name: kept(learner) for learner in learners},
@@ -64,7 +64,7 @@ def replayed(policy: str, kind: type) -> dict[str, Any]:
 
 def everything_of(policy: str) -> dict[str, Any]:
     """Return what comes of a policy step by step, and in replays of both kinds of gains that experiments have."""
-    return {"steps": stepped(policy), "right": replayed(policy, np.uint8), "gains": replayed(policy, np.float64)}
+    return {"steps": stepped(policy), "right": simulated(policy, np.uint8), "gains": simulated(policy, np.float64)}
 
 
 def test_every_policy_does_the_same_with_and_without_the_compiler() -> None:

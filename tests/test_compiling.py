@@ -14,6 +14,8 @@ import numba
 import pytest
 from typer.testing import CliRunner
 
+from cosend.algorithm.cell_rules import choose
+from cosend.algorithm.ucb import kl, local_by_kl_index
 from cosend.cli.main import app
 from cosend.compiled import (
     COMPILING,
@@ -26,9 +28,7 @@ from cosend.compiled import (
     event,
     telling,
 )
-from cosend.core.kernel.indices import kl
-from cosend.core.kernel.steps import choose, own_function_by_index
-from cosend.inner import Inner
+from cosend.numba_inline import Inner
 
 pytestmark = pytest.mark.compiled
 warmup: Any = import_module("cosend.cli.warmup")  # the package has the command under this name
@@ -58,7 +58,7 @@ def test_an_inner_function_can_be_called_from_python_all_the_same() -> None:
 
 def test_the_rules_are_inner_functions() -> None:
     assert isinstance(choose, Inner)
-    assert isinstance(own_function_by_index, Inner)
+    assert isinstance(local_by_kl_index, Inner)
     assert not isinstance(entry_point(lambda: 0), Inner)
 
 
@@ -120,7 +120,7 @@ def test_nothing_is_said_if_it_is_quick_or_somebody_else_tells_or_it_is_not_ours
 
 def test_warmup_needs_no_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warmup, "find_spec", lambda name: None)
-    monkeypatch.setattr(warmup, "load", None)
+    monkeypatch.setattr(warmup, "warm_up_runs", None)
     printed = CliRunner().invoke(app, ["warmup"])
     assert printed.exit_code == 0
     assert "pip install '.[models]' in a checkout of cosend" in " ".join(printed.stdout.split())

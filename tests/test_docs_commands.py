@@ -20,13 +20,13 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from cosend.cli.main import app
-from tests.service.live import served
+from tests.server.services import served
 from tests.test_docs import DOCS, PAGES, ROOT, blocks, is_done_as_a_whole, name_of
 
 # What is not run here, and why.
 NOT_RUN = {
     "cosend run": "tests/test_docs.py runs it, and compares what it prints",
-    "cosend demo": "it goes on until Ctrl-C: tests/local/test_demo.py and the browser tests have it",
+    "cosend demo": "it goes on until Ctrl-C: tests/local/test_demo_network.py and the browser tests have it",
     "pip install '.[demo]'": "it needs a package index",
     "cosend up network.toml": "it goes on until Ctrl-C: tests/cli/test_up.py has it",
     "cosend serve network.toml --site clinic": "it goes on until Ctrl-C: the guide to one site starts it",

@@ -15,10 +15,10 @@ import pytest
 
 import cosend
 from cosend import Context, Site
-from cosend.core.policy import policies
-from cosend.core.policy.parts import Policy
-from cosend.node.inspection import event_line
-from cosend.site.events import Event
+from cosend.algorithm import policies
+from cosend.algorithm.policies import Policy
+from cosend.engine.events import Event
+from cosend.runtime.inspection import event_line
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -11,8 +11,8 @@ from cosend.errors import (
     CosendError,
     ModelError,
     NetworkError,
+    NetworkFileError,
     RewardError,
-    ScenarioError,
     SettingError,
     StreamError,
     UnknownDecision,
@@ -32,7 +32,7 @@ LONG_ERRORS: list[Callable[[], CosendError]] = [
     lambda: StreamError(LONG, "nothing", file="a.csv", column=LONG),
     lambda: ModelError(LONG, f"it says {in_one_line(ValueError(LONG))}", "no more"),
     lambda: NetworkError(f"there is a stream for {LONG!r}, which is not a site of the network"),
-    lambda: ScenarioError("my.toml", [f"{n}: {LONG}" for n in range(1_000)]),
+    lambda: NetworkFileError("my.toml", [f"{n}: {LONG}" for n in range(1_000)]),
 ]
 KINDS = ["setting", "reward", "decision", "stream", "model", "network", "scenario"]
 

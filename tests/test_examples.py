@@ -99,7 +99,7 @@ def test_the_notebook_runs_and_shows_tables() -> None:
     book = notebook()
     (second,) = [cell.source for cell in book.cells if "Network([north, south]" in cell.source]
     new_cell = import_module("nbformat.v4").new_code_cell
-    book.cells += map(new_cell, ["print(len(north.open), 'and', len(south.open), 'wait')", second])
+    book.cells += map(new_cell, ["print(len(north.pending()), 'and', len(south.pending()), 'wait')", second])
     client = import_module("nbclient").NotebookClient(book, timeout=300, kernel_name="python3")
     client.execute(cwd=str(EXAMPLES))
     shown = [out for cell in book.cells for out in cell.get("outputs", [])]

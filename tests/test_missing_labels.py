@@ -15,7 +15,7 @@ from cosend import Context, Network, Site
 from cosend.client import Client
 from cosend.errors import SettingError, UnknownDecision
 from tests.cli.serving import cosend, write_network
-from tests.service.live import served
+from tests.server.services import served
 
 pd: Any = import_module("pandas")
 dummy: Any = import_module("sklearn.dummy")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from cosend import MixedViews
-from cosend.core.kernel import columns as col
-from cosend.core.learner.values import Phase
+from cosend.algorithm import layout as col
+from cosend.algorithm.values import Phase
 from tests.random_networks import play, played
 
 ROOT = Path(__file__).parents[1]

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+from msgspec.structs import fields
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from cosend import Context
-from cosend.classifiers.adapters import as_classifier
 from cosend.cli.main import app
-from cosend.node.node import Node
-from cosend.node.setup import Setup
-from cosend.service.app import build_app
-from cosend.service.tokens import SCOPES, Tokens
-from cosend.site.events import VERSION, Event
+from cosend.engine.events import VERSION, Event
+from cosend.models.adapters import as_classifier
+from cosend.runtime.running_site import RunningSite
+from cosend.runtime.site_setup import Setup
+from cosend.server.auth import SCOPES, Tokens
+from cosend.server.routes import Service
 
 MADE = "<!-- made by docs/_tools/generate.py: do not edit -->\n"
 Schema = dict[str, Any]
@@ -51,14 +51,15 @@ def openapi_document() -> Schema:
         axes=[Context("age", range=(0, 100))],
     )
     with tempfile.TemporaryDirectory() as folder:
-        service = build_app(Node(setup, Path(folder)), Tokens({"a-token-of-an-admin": frozenset(["admin"])}))
+        service = Service(RunningSite(setup, Path(folder)), Tokens({"a-token-of-an-admin": frozenset(["admin"])}))
         return json.loads(json.dumps(service.description()))
 
 
 def event_schema() -> Schema:
     """Return the JSON Schema of a line of `cosend export --events` or of `/v1/events`."""
     kinds = get_args(Event)
-    _, known = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    objects = [msgspec.defstruct(kind.__name__, [(each.name, each.type) for each in fields(kind)]) for kind in kinds]
+    _, known = msgspec.json.schema_components(objects, ref_template="#/$defs/{name}")  # lines have names, logs do not
     lines = []
     for kind in kinds:
         schema = known[kind.__name__]
@@ -120,7 +121,7 @@ def events_page(schema: Schema) -> str:
         "# Events\n",
         "Everything that changes what a site knows is an event: in the log of a running site, in"
         " `cosend export --events`, at `/v1/events`, and in the `journal` of a `Site`.",
-        "The fields are those of the classes in `cosend.site.events`; a line of JSON has `number`, `at` (seconds since"
+        "The fields are those of the classes in `cosend.engine.events`; a JSON line has `number`, `at` (seconds since"
         " 1970) and `event` (the name) before them.",
         "{download}`events.schema.json` is the JSON Schema of a line.\n",
     ]

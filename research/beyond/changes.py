@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.kernel.ledger import Floats
+from cosend.algorithm.layout import Floats
 from research.beyond.field import few_of_the_field
 from research.beyond.play import (
     Job,

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from cosend.reports.text import TableText
+from cosend.text import TableText
 from research.beyond.play import Job, jobs_for, policy_methods
 from research.beyond.problems import changed_window
 from research.beyond.settings import (

@@ -10,11 +10,10 @@ from typing import Final
 
 import numpy as np
 
-from cosend.core.learner.default import DEFAULT_CELLS
-from cosend.core.policy.mixed import MixedViews
-from cosend.simulation.replay import replay
+from cosend.algorithm.policies import DEFAULT_CELLS, MixedViews
+from cosend.simulation.simulate import simulate
 from research.beyond.field import field_without_context
-from research.beyond.play import Job, Method, jobs_for, policy_methods, replay_delay
+from research.beyond.play import Job, Method, jobs_for, policy_methods, simulation_delay
 from research.beyond.problems import (
     Outcome,
     Problem,
@@ -58,7 +57,7 @@ def play_features(problem: Problem, seed: int) -> Outcome:
     policy = MixedViews(max_cells=DEFAULT_CELLS)
     learners = four_learners(policy, dimensions=0, peer_cost=problem.peer_cost, seed=seed, score_local="all")
     nothing = np.zeros((len(problem.labels), 0))
-    trace = replay(learners, nothing, problem.right, delay=replay_delay(problem), features=problem.items)
+    trace = simulate(learners, nothing, problem.right, delay=simulation_delay(problem), features=problem.items)
     return problem.outcome(trace.functions[:, 0])
 
 

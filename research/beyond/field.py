@@ -15,11 +15,11 @@ from typing import Final
 
 import numpy as np
 
-from cosend.baselines.linucb import COMPILED
-from cosend.core.kernel.ledger import Floats
+from cosend.algorithm.layout import Floats
 from research.beyond.play import Method, Play
 from research.beyond.problems import Outcome, Problem
 from research.beyond.settings import AXES, CONTEXTS, EVERY_FEATURE, SHARED, TOGETHER
+from research.compiled_linucb import COMPILED
 from research.other_libraries import FIELD, LOGGED, play
 
 CONTEXT_FREE: Final = ("river_ucb", "mabwiser_ucb1")

@@ -16,11 +16,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from cosend.core.policy.parts import BasePolicy, Policy
+from cosend.algorithm.policies import BasePolicy, Policy
+from cosend.axes import Context
 from cosend.errors import CosendError, install
-from cosend.simulation.network import Network
-from cosend.site.context import Context
-from cosend.site.site import Site
+from cosend.network import Network
+from cosend.site import Site
 from research.beyond.play import Job, Numbers, Place, percent_wrong
 from research.beyond.problems import window_data
 from research.beyond.settings import EVERY_FEATURE, POLICIES, WINDOWS, NamedPolicy, Settings

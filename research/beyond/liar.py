@@ -15,21 +15,21 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from cosend.core.kernel.quotas import exploration_quota, exponent_for
-from cosend.core.learner.learner import Learner
-from cosend.core.learner.values import Cell, LabelledData
-from cosend.core.policy.policies import CoS
-from cosend.simulation.network import Network
-from cosend.site.context import Context
-from cosend.site.messages import Call, Forward, Peer, Reply
-from cosend.site.site import Site
+from cosend.algorithm.cos import exploration_quota, exponent_for
+from cosend.algorithm.learner import Learner
+from cosend.algorithm.policies import CoS
+from cosend.algorithm.values import Cell, LabelledData
+from cosend.axes import Context
+from cosend.engine.needs import Call, Forward, Peer, Reply
+from cosend.network import Network
+from cosend.site import Site
 from research.beyond.play import WARM_UP, Job, Numbers, Place, summary
 from research.beyond.problems import Outcome, Problem, every_nth, window_problems
 from research.beyond.settings import AXES, MAIN, POLICIES, NamedPolicy, Settings, cos
 from research.paper.settings import LEARNERS, PEER_FUNCTIONS
 
 LIAR: Final = LEARNERS[1]
-ITEMS: Final = 4_000  # of the window, every n-th: sites with classifiers are slower than a replay
+ITEMS: Final = 4_000  # of the window, every n-th: sites with classifiers are slower than a simulation
 CONTEXT: Final = "src_bytes"
 HUGE: Final = 10**9
 

@@ -15,11 +15,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.baselines.bandits import epsilon_greedy, linucb
-from cosend.baselines.fixed import best_fixed, win_stay_lose_shift
-from cosend.core.kernel.ledger import Ints
-from cosend.core.kernel.partition import keys_of
-from cosend.simulation.replay import replay
+from cosend.algorithm.cells import keys_of
+from cosend.algorithm.layout import Ints
+from cosend.simulation.baselines import best_fixed, epsilon_greedy, linucb, win_stay_lose_shift
+from cosend.simulation.simulate import simulate
 from research.beyond.problems import Outcome, Problem
 from research.beyond.settings import CONTEXTS, POLICIES, TOGETHER, NamedPolicy
 from research.paper.run import four_learners
@@ -134,12 +133,12 @@ def play_policy(policy: NamedPolicy, context: str, problem: Problem, seed: int) 
         score_local=policy.score_local,
         functions=problem.own,
     )
-    trace = replay(learners, problem.contexts[:, axes], problem.right, delay=replay_delay(problem))
+    trace = simulate(learners, problem.contexts[:, axes], problem.right, delay=simulation_delay(problem))
     return problem.outcome(trace.functions[:, 0])
 
 
-def replay_delay(problem: Problem) -> Ints:
-    """Return the delays of a problem as a replay takes them: of every item at every learner."""
+def simulation_delay(problem: Problem) -> Ints:
+    """Return the delays of a problem as a simulation takes them: of every item at every learner."""
     return np.repeat(problem.delays[:, None], len(LEARNERS), axis=1)
 
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.baselines.fixed import per_cell_oracle
-from cosend.classifiers.vote import NEWEST, Vote
-from cosend.core.kernel.ledger import Floats, Ints
-from cosend.core.kernel.partition import keys_of
-from cosend.core.policy.mixed import MixedViews
-from cosend.simulation.features import foresee
+from cosend.algorithm.cells import keys_of
+from cosend.algorithm.layout import Floats, Ints
+from cosend.algorithm.policies import MixedViews
+from cosend.models.vote import NEWEST, Vote
+from cosend.simulation.baselines import per_cell_oracle
+from cosend.simulation.feature_axes import precompute
 from research.beyond.settings import AXES, LONGEST_RANDOM_DELAY, RANDOM_DELAY, Settings
 from research.paper import run as kdd99
 from research.paper.settings import PEER_FUNCTIONS, SLICES
@@ -103,9 +103,9 @@ class Problem:
         who was right about the newest label. Who cannot do that is given the label.
         """
         items = np.arange(len(self.labels))
-        (coming,) = foresee(kdd99.four_learners(MixedViews(), dimensions=0)[:1], self.items, items[:, None])
-        places = np.zeros((len(items), 0)) if coming.places is None else np.nan_to_num(coming.places, nan=0.5)
-        places[items < coming.next_at] = 0.0
+        (axes,) = precompute(kdd99.four_learners(MixedViews(), dimensions=0)[:1], self.items, items[:, None])
+        places = np.zeros((len(items), 0)) if axes.points is None else np.nan_to_num(axes.points, nan=0.5)
+        places[items < axes.next_at] = 0.0
         return np.hstack([places, self.contexts[:, :1]])
 
 

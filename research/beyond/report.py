@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from cosend.reports.text import TableText, markdown_table, short_number
+from cosend.text import TableText, markdown_table, short_number
 from research.beyond import default, plots
 from research.beyond.liar import ABSENT, LIES
 from research.beyond.run import Row

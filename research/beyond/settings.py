@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cosend.core.checks import check_one_of, check_whole
-from cosend.core.learner.values import ScoreLocal
-from cosend.core.policy.mixed import MixedViews
-from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import (
+from cosend.algorithm.policies import (
     CellKLUCB,
     CoS,
+    MixedViews,
+    Policy,
     Zooming,
     ZoomingKLUCB,
 )
+from cosend.algorithm.values import ScoreLocal
+from cosend.checks import check_one_of, check_whole
 from cosend.errors import SettingError
 from research.paper.settings import PARAMETERS, PEER_FUNCTIONS, SLICES, WINDOW_ROWS, WINDOW_START
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.classifiers.zoo import train
-from cosend.core.kernel.ledger import Ints
+from cosend.algorithm.layout import Ints
+from cosend.models.built_in import train
 from research.beyond.features import WITHOUT_CONTEXT, with_features
 from research.beyond.field import few_of_the_field, field_without_context
 from research.beyond.learning import river_module

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Any, Final
 
-from cosend.core.kernel.ledger import Ints
+from cosend.algorithm.layout import Ints
 from research.beyond.field import few_of_the_field, field_methods, informed_field
 from research.beyond.play import Job, Method, bandit_methods, jobs_for, policy_methods, simple_methods
 from research.beyond.problems import Outcome, Problem, window_data, window_outputs, window_problems

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cosend.reports.text import TableText, markdown_table
+from cosend.text import TableText, markdown_table
 from research.paper import settings as fixed
 from research.paper.run import Curves
 from research.plots import DASHES, LINES, MARKERS, png

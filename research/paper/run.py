@@ -1,4 +1,4 @@
-"""Train the functions, replay the network for every row of the tables, run the baselines."""
+"""Train the functions, simulate the network for every row of the tables, run the baselines."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.baselines.bandits import epsilon_greedy, linucb
-from cosend.baselines.boosting import adaboost, sliding_window_adaboost
-from cosend.baselines.fixed import best_fixed, per_cell_oracle, persistence, uniform_random
-from cosend.classifiers.zoo import train
-from cosend.core.kernel.bookkeeping import EXPLORE, TRAIN
-from cosend.core.kernel.ledger import Floats, Ints
-from cosend.core.kernel.partition import keys_of
-from cosend.core.learner.learner import Learner
-from cosend.core.learner.values import ScoreLocal
-from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import CoS
-from cosend.simulation.kernel.loop import Trace
-from cosend.simulation.replay import replay
+from cosend.algorithm.cells import keys_of
+from cosend.algorithm.layout import EXPLORE, TRAIN, Floats, Ints
+from cosend.algorithm.learner import Learner
+from cosend.algorithm.policies import CoS, Policy
+from cosend.algorithm.values import ScoreLocal
+from cosend.models.built_in import train
+from cosend.simulation.baselines import best_fixed, epsilon_greedy, linucb, per_cell_oracle, persistence, uniform_random
+from cosend.simulation.boosting import adaboost, sliding_window_adaboost
+from cosend.simulation.loop import Trace
+from cosend.simulation.simulate import simulate
 from cosend.streams.table import Table
 from research.kdd99 import kdd99
 from research.paper import settings as fixed
@@ -144,7 +141,7 @@ def cos_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
         shares = []
         for seed in range(settings.seeds):
             gains = right(data, outputs[scenario][seed])
-            trace = replayed(data.rows, gains, contexts[context], parameters, order, counts, seed)
+            trace = simulated(data.rows, gains, contexts[context], parameters, order, counts, seed)
             gained = gains[np.arange(data.rows), trace.functions[:, 0]]
             shares.append(_shares(gained, trace))
             if seed == 0 and (parameters, order, counts) == ("C1", "pseudocode", "reported"):
@@ -166,7 +163,7 @@ def cos_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
         }
 
 
-def replayed(
+def simulated(
     rows: int, gains: npt.NDArray[np.uint8], context: Floats, parameters: str, order: Any, counts: Any, seed: int
 ) -> Trace:
     """Replay the four learners, all on the same stream."""
@@ -178,7 +175,7 @@ def replayed(
         order=order,
         training_count=counts,
     )
-    return replay(four_learners(policy, seed=seed), context[:, None], gains)
+    return simulate(four_learners(policy, seed=seed), context[:, None], gains)
 
 
 def four_learners(

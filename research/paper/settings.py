@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cosend.core.checks import check_whole
+from cosend.checks import check_whole
 from cosend.errors import SettingError
 
 WINDOW_START: Final = 65_000  # the window that fits the paper's error rates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cosend.core.kernel.partition import slices_for
+from cosend.algorithm.cells import slices_for
 from research.bounds import Setting
 
 

@@ -13,10 +13,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.kernel.bookkeeping import EXPLOIT, EXPLORE, TRAIN
-from cosend.core.kernel.ledger import Floats, Ints
-from cosend.core.kernel.partition import slices_for
-from cosend.simulation.kernel.loop import Trace
+from cosend.algorithm.cells import slices_for
+from cosend.algorithm.layout import EXPLOIT, EXPLORE, TRAIN, Floats, Ints
+from cosend.simulation.loop import Trace
 from research.lipschitz import LipschitzProblem, parts_of
 
 PARTS = ("training", "exploration", "suboptimal", "near_optimal")

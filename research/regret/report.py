@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.reports.text import counted
+from cosend.text import counted
 from research import bounds
 from research.plots import png
 from research.regret import zooming

@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.kernel.bookkeeping import EXPLOIT
-from cosend.core.kernel.ledger import Floats
-from cosend.simulation.kernel.loop import Trace
-from cosend.simulation.replay import replay
+from cosend.algorithm.layout import EXPLOIT, Floats
+from cosend.simulation.loop import Trace
+from cosend.simulation.simulate import simulate
 from research.lipschitz import LipschitzProblem
 from research.regret.parts import split
 from research.regret.settings import NamedPolicy, NamedProblem, Settings, horizons_of
@@ -107,7 +106,7 @@ def measured(
     """Run a policy on a stream and measure its regret against the true accuracies."""
     problem, seed, contexts, gains = stream
     learners = problem.learners(policy.make(problem, horizon), seed, policy.score_local)
-    trace = replay(learners, contexts, gains, items=problem.items(horizon), watch=show)
+    trace = simulate(learners, contexts, gains, items=problem.items(horizon), watch=show)
     losses = problem.losses(contexts, trace, SITE)
     regret = np.cumsum(losses)
     window = geometric(horizon // WINDOW, horizon, FIT_POINTS)

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from cosend.core.checks import check_one_of, check_whole
-from cosend.core.learner.values import ScoreLocal
-from cosend.core.policy.mixed import MixedViews
-from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import CellKLUCB, CoS, Zooming, ZoomingKLUCB
+from cosend.algorithm.policies import CellKLUCB, CoS, MixedViews, Policy, Zooming, ZoomingKLUCB
+from cosend.algorithm.values import ScoreLocal
+from cosend.checks import check_one_of, check_whole
 from research.bounds import Setting, theorem_1
 from research.lipschitz import LipschitzProblem
 from research.regret.bounds import index_bound, index_exponent, zooming_exponent

@@ -17,42 +17,84 @@ True
 <Site 'clinic': 2 classifiers, 0 peers, 1 item, 0 labels awaited>
 """
 
-from cosend.classifiers.adapters import Classifier, SeesOnly
-from cosend.classifiers.vote import Vote
-from cosend.core.learner.learner import Learner
-from cosend.core.learner.registry import Patience
-from cosend.core.learner.state import State
-from cosend.core.learner.values import (
-    Answer,
-    AskPeer,
-    Batch,
-    Cell,
-    Choice,
-    Estimate,
-    Explanation,
-    LabelledData,
-    Phase,
-    View,
-)
-from cosend.core.policy.mixed import MixedViews
-from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import (
-    CellKLUCB,
-    CoS,
-    Zooming,
-    ZoomingKLUCB,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from cosend.errors import CosendError
-from cosend.simulation.kernel.loop import Trace
-from cosend.simulation.network import Network, Turn
-from cosend.simulation.replay import replay
-from cosend.site.context import Context
-from cosend.site.fold import Difference, fold, verify
-from cosend.site.messages import Decision, Peer
-from cosend.site.rules import Rules
-from cosend.site.site import Site
-from cosend.stores.state_file import read_state, write_state
 from cosend.version import VERSION
+
+if TYPE_CHECKING:
+    from cosend.algorithm.learner import Learner
+    from cosend.algorithm.pending import Patience
+    from cosend.algorithm.policies import CellKLUCB, CoS, MixedViews, Policy, Zooming, ZoomingKLUCB
+    from cosend.algorithm.state import State
+    from cosend.algorithm.values import (
+        Answer,
+        AskPeer,
+        Batch,
+        Cell,
+        Choice,
+        Estimate,
+        Explanation,
+        LabelledData,
+        Phase,
+        View,
+    )
+    from cosend.axes import Context
+    from cosend.engine.fold import Difference, fold, verify
+    from cosend.engine.needs import Decision, Peer
+    from cosend.models.adapters import Classifier, SeesOnly
+    from cosend.models.vote import Vote
+    from cosend.network import Network, Turn
+    from cosend.simulation.loop import Trace
+    from cosend.simulation.simulate import simulate
+    from cosend.site import Site
+    from cosend.store.state_file import read_state, write_state
+
+__version__ = VERSION
+# Loaded when they are first used (PEP 562): NumPy and Numba take most of the time of an import.
+_PLACES = {
+    "cosend.models.adapters": ("Classifier", "SeesOnly"),
+    "cosend.models.vote": ("Vote",),
+    "cosend.algorithm.learner": ("Learner",),
+    "cosend.algorithm.pending": ("Patience",),
+    "cosend.algorithm.state": ("State",),
+    "cosend.algorithm.values": (
+        "Answer",
+        "AskPeer",
+        "Batch",
+        "Cell",
+        "Choice",
+        "Estimate",
+        "Explanation",
+        "LabelledData",
+        "Phase",
+        "View",
+    ),
+    "cosend.algorithm.policies": ("CellKLUCB", "CoS", "MixedViews", "Policy", "Zooming", "ZoomingKLUCB"),
+    "cosend.axes": ("Context",),
+    "cosend.engine.fold": ("Difference", "fold", "verify"),
+    "cosend.engine.needs": ("Decision", "Peer"),
+    "cosend.network": ("Network", "Turn"),
+    "cosend.simulation.loop": ("Trace",),
+    "cosend.simulation.simulate": ("simulate",),
+    "cosend.site": ("Site",),
+    "cosend.store.state_file": ("read_state", "write_state"),
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_MODULE_OF]
+
 
 __all__ = [
     "Answer",
@@ -77,7 +119,6 @@ __all__ = [
     "Peer",
     "Phase",
     "Policy",
-    "Rules",
     "SeesOnly",
     "Site",
     "State",
@@ -89,8 +130,7 @@ __all__ = [
     "ZoomingKLUCB",
     "fold",
     "read_state",
-    "replay",
+    "simulate",
     "verify",
     "write_state",
 ]
-__version__ = VERSION

@@ -1,19 +1,19 @@
-"""The decorators behind which Numba stands.
+"""The decorators that compile: the only place where cosend calls Numba.
 
     entry_point     called from Python: made into machine code, and kept, so that the second start is fast
-    compiled        called by these only: becomes one with its callers
-    compiled_apart  the same, but stays a function that is called
+    compiled        called by compiled functions only: inlined into its callers
+    compiled_apart  the same, but stays a function of its own
 
 A compiled function is ordinary Python: with `NUMBA_DISABLE_JIT=1` it runs as it is written, which is how coverage is
 measured and how a debugger gets in.
 
 Numba would optimise every inner function with all that it calls, make machine code of it and a wrapper for Python, and
-do the same again for whoever calls it. Only what is called from Python needs that. Inner functions hand on what they
-were translated to, and are optimised as a part of their callers: the first decision after an installation waits less
-than half as long. One that is called from Python after all, in a test, is compiled once more as an entry point.
+do the same again for every caller. Only functions that Python calls need that. Inner functions pass on what they were
+translated to, and are optimised as a part of their callers: the first decision after an installation takes 12 seconds
+instead of 34. One that is called from Python after all, in a test, is compiled once more as an entry point.
 
-There is no public way to tell Numba so. With a release of it that this was not tried with, inner functions are compiled
-in its own way, which takes longer and gives the same.
+Numba has no public option for it. With a release that this was not tried with, inner functions are compiled in Numba's
+own way, which takes longer and gives the same.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ event: Any = import_module("numba.core.event")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-TRIED: Final = ("0.61", "0.68")  # releases of Numba whose insides are known
-UNNOTICED_S: Final = 1.0  # nobody wonders before
+TRIED: Final = ("0.61", "0.68")  # releases of Numba whose internals are known
+UNNOTICED_S: Final = 1.0  # a shorter wait needs no explanation
 COMPILING: Final = (
     "cosend is compiling its rules for this machine, once, which takes about ten seconds; "
     "`cosend warmup` does it in advance"
@@ -44,13 +44,13 @@ COMPILING: Final = (
 COMPILING_MORE: Final = "cosend is compiling a part of its rules that was not needed here before"
 LOG: Final = logging.getLogger("cosend")
 PACKAGE: Final = Path(__file__).parent
-FOLDERS: Final = ("core/kernel", "simulation/kernel", "baselines")  # where compiled functions stand
+FOLDERS: Final = ("algorithm", "simulation")  # where compiled functions are
 
 
 def cache_folder() -> str:
-    """Return where compiled functions are kept: a folder for this very state of the compiled sources.
+    """Return the cache folder of compiled functions: one for each state of the compiled sources.
 
-    Numba looks only at the file of a function itself, not at those of the functions it calls, and would go on using
+    Numba looks only at the file of a function itself, not at those of the functions it calls, and would keep using
     what it compiled before one of them was changed. A package that cannot be written to does not change, so there
     Numba may choose.
     """
@@ -58,7 +58,7 @@ def cache_folder() -> str:
     if chosen or not os.access(PACKAGE, os.W_OK):
         return chosen
     fingerprint, kernels = 0, sorted(source for folder in FOLDERS for source in (PACKAGE / folder).glob("*.py"))
-    for source in [Path(__file__), PACKAGE / "inner.py", *kernels]:
+    for source in [Path(__file__), PACKAGE / "numba_inline.py", *kernels]:
         fingerprint = zlib.crc32(source.read_bytes(), fingerprint)
     return str(PACKAGE / "__pycache__" / f"numba-{fingerprint:08x}")
 
@@ -79,7 +79,7 @@ def entry_point(function: Callable[P, R]) -> Callable[P, R]:
     try:
         return cast("Callable[P, R]", numba.njit(forceinline=True, cache=True, **OPTIONS)(function))
     finally:
-        config.CACHE_DIR = users  # functions that are not ours go where their owner wants them
+        config.CACHE_DIR = users  # functions that are not ours are cached where their owner wants them
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -88,26 +88,26 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` as one that is called, so that what needs it now and then does not slow down the rest.
+    """Compile `function` as one that is called, so that a rare step does not slow down the rest.
 
     With all policies in one body the step of the simplest took three times as long.
     """
     return _inner(function, forceinline=False)
 
 
-class Waited(event.Listener):  # type: ignore[misc]  # Numba has no types for its insides
-    """Says once that the rules are being compiled, to somebody who waits for it and whom nobody else tells.
+class Waited(event.Listener):  # type: ignore[misc]  # Numba has no types for its internals
+    """Warns once if compiling takes over a second and no progress display is active.
 
-    What is found in the cache is not compiled. Inner functions are compiled within entry points, so there is a moment
-    to look at the clock every few milliseconds. A warning of `logging` is seen in scripts and notebooks, which mostly
-    configure nothing, and goes where all else goes in a service.
+    What is found in the cache is not compiled. Inner functions are compiled within entry points, so the clock is read
+    every few milliseconds. A warning of `logging` is seen in scripts and notebooks, which mostly configure nothing, and
+    is part of the log of a service.
     """
 
     def __init__(self) -> None:
         self.depth, self.began, self.is_told, self.others_tell = 0, 0.0, False, 0
 
     def on_start(self, what: Any) -> None:
-        """Say it, if this is one of ours and some time has passed."""
+        """Warn, if this is one of our functions and some time has passed."""
         self.depth += 1
         if self.depth == 1:
             self.began = time.monotonic()
@@ -128,9 +128,9 @@ if not cast("Any", numba.config).DISABLE_JIT:
 
 
 def is_first_time() -> bool:
-    """Tell whether nobody was told yet that the rules are compiled for this machine; whoever asks will tell it.
+    """Tell whether this is the first process that compiles rules on this machine; the others find a mark.
 
-    What one command compiles is there for all others, but another command may need a part that the first did not.
+    What one command compiles is cached for all others, but another command may need a part that the first did not.
     """
     if not CACHE_FOLDER:
         return True
@@ -139,16 +139,16 @@ def is_first_time() -> bool:
         (Path(CACHE_FOLDER) / "told").touch(exist_ok=False)
     except FileExistsError:
         return False
-    except OSError:  # then nothing is kept there either
+    except OSError:  # then nothing is cached there either
         return True
     return True
 
 
 @contextmanager
 def telling(tell: Callable[[str], None]) -> Iterator[None]:
-    """Call `tell` when something is compiled in here, once in a process: nobody should wait without knowing why."""
+    """Call `tell` when something is compiled in here, once in a process, to explain the wait."""
 
-    class Told(event.Listener):  # type: ignore[misc]  # Numba has no types for its insides
+    class Told(event.Listener):  # type: ignore[misc]  # Numba has no types for its internals
         def on_start(self, what: Any) -> None:
             if not WAITED.is_told:
                 WAITED.is_told = True
@@ -172,5 +172,5 @@ def _inner(function: Callable[P, R], *, forceinline: bool) -> Callable[P, R]:
     if numba.__version__.rpartition(".")[0] not in TRIED:
         return cast("Callable[P, R]", numba.njit(forceinline=forceinline, **OPTIONS)(function))
     options = {"nopython": True, "forceinline": forceinline, "no_cpython_wrapper": True, **OPTIONS}
-    inner: Any = import_module("cosend.inner").Inner(function, options, entry_point)
+    inner: Any = import_module("cosend.numba_inline").Inner(function, options, entry_point)
     return cast("Callable[P, R]", inner)

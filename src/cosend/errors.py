@@ -16,7 +16,7 @@
     ├── ModelError          a model that cannot be loaded: its file, its module, or what is in them
     ├── NoAnswer            an item that no arm could label
     │   └── SomeUnanswered  the same for items of a batch; the others have their decisions
-    ├── ScenarioError       a scenario file with mistakes
+    ├── NetworkFileError    a network file with mistakes
     ├── StreamError         a stream, or the file it comes from, that cannot be used
     ├── StateError          a saved state or a log that cannot be used
     ├── Unavailable         a running site that cannot answer now, but may if asked again
@@ -38,7 +38,7 @@ from typing import Any, Final
 LONGEST_VALUE: Final = 200  # characters of a value
 LONGEST_SENTENCE: Final = 4_000  # characters of a whole message
 MOST_NAMES: Final = 10  # of a list of names
-MOST_MISTAKES: Final = 20  # of a scenario file
+MOST_MISTAKES: Final = 20  # of a network file
 
 
 def cut(text: str, longest: int) -> str:
@@ -238,8 +238,8 @@ class StreamError(CosendError, ValueError):
         super().__init__((f"{where}: " if where else "") + wrong + (f"; {allowed}" if allowed else ""))
 
 
-class ScenarioError(CosendError, ValueError):
-    """A scenario file with mistakes; all of them are named."""
+class NetworkFileError(CosendError, ValueError):
+    """A network file with mistakes; all of them are named."""
 
     def __init__(self, source: str, mistakes: list[str]) -> None:
         self.source, self.mistakes = source, mistakes

@@ -15,12 +15,11 @@ from copy import deepcopy
 from importlib import import_module
 from typing import Any, Literal
 
-from cosend.core.missing import is_missing
-from cosend.core.policy.parts import Policy
+from cosend.algorithm.policies import Policy
+from cosend.axes import Axis, Context
+from cosend.checks import is_missing
 from cosend.errors import CosendError, install
-from cosend.site.batch import said_by
-from cosend.site.context import Axis, Context
-from cosend.site.site import Site
+from cosend.site import Site
 
 try:
     from river import base
@@ -80,7 +79,7 @@ class RoutingClassifier(base.Classifier):
     def predict_one(self, x: dict[base.typing.FeatureName, Any], **kwargs: Any) -> base.typing.ClfTarget | None:
         """Return the label of the model that is the best one so far around this item."""
         (arm,) = self.site.best_local([x])
-        (label,) = said_by(self.site, arm, [x])
+        (label,) = self.site.predict(arm, [x])
         return label  # type: ignore[no-any-return]  # whatever the model says
 
     def learn_one(self, x: dict[base.typing.FeatureName, Any], y: base.typing.ClfTarget) -> None:

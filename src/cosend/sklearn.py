@@ -19,15 +19,12 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from cosend.classifiers.vote import Vote
-from cosend.core.checks import check_kind, check_unit
-from cosend.core.missing import any_missing, is_missing
-from cosend.core.policy.parts import Policy
+from cosend.algorithm.policies import Policy
+from cosend.axes import Axis, as_rows
+from cosend.checks import any_missing, check_kind, check_unit, is_missing
 from cosend.errors import CosendError, install
-from cosend.site.batch import said_by
-from cosend.site.context import Axis
-from cosend.site.items import as_rows
-from cosend.site.site import Site
+from cosend.models.vote import Vote
+from cosend.site import Site
 
 try:
     base: Any = import_module("sklearn.base")
@@ -129,8 +126,8 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
         labels = np.empty(len(arms), self.classes_.dtype)
         for arm in np.unique(arms).tolist():
             mine = arms == arm
-            if arm in self.site_.votes:
-                labels[mine] = said_by(self.site_, arm, [rows[n] for n in np.flatnonzero(mine)])
+            if arm in self.site_.engine.state.votes:
+                labels[mine] = self.site_.predict(arm, [rows[n] for n in np.flatnonzero(mine)])
             else:
                 labels[mine] = self.models_[arm].predict(_part(X, mine))
         return labels

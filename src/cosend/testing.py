@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from cosend.classifiers.adapters import Classifier, Item, Label, as_classifier, predictions, teach
 from cosend.errors import ClassifierError, shown
+from cosend.models.adapters import Classifier, Item, Label, as_classifier, predictions, teach
 
 
 class ClassifierConformance:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cosend import SeesOnly
-from cosend.classifiers.adapters import Classifier, SeesAllBut, as_classifier, known_labels, predictions
 from cosend.errors import ClassifierError, SettingError
+from cosend.models.adapters import Classifier, SeesAllBut, as_classifier, known_labels, predictions
 
 DecisionTree: Any = importlib.import_module("sklearn.tree").DecisionTreeClassifier
 LogisticRegression: Any = importlib.import_module("sklearn.linear_model").LogisticRegression

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cosend import SeesOnly
-from cosend.classifiers.adapters import SeesAllBut
-from cosend.classifiers.loading import load_model
+from cosend.models.adapters import SeesAllBut
+from cosend.models.loading import load_model
 from cosend.testing import ClassifierConformance
 from tests.classifiers import models
 from tests.classifiers.models import ATTACKS, CONNECTIONS, FEATURES, ITEMS, KINDS, SOME

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend.classifiers.adapters import known_labels, predictions
-from cosend.classifiers.loading import load_model
 from cosend.errors import ClassifierError, CosendError, ModelError, SettingError
+from cosend.models.adapters import known_labels, predictions
+from cosend.models.loading import load_model
 from tests.classifiers import models
 from tests.classifiers.models import FEATURES, ITEMS, SOME, TABLE
 
@@ -210,7 +210,7 @@ def test_truth_values_stay_truth_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("module", ["cosend", "cosend.classifiers.loading", "cosend.testing"])
+@pytest.mark.parametrize("module", ["cosend", "cosend.models.loading", "cosend.testing"])
 def test_importing_loads_no_library_of_models(module: str) -> None:
     heavy = ("skops", "onnxruntime", "onnx", "sklearn", "joblib", "river", "pandas", "pytest")
     code = f"import sys, {module}; sys.exit(' '.join(each for each in {heavy} if each in sys.modules) or 0)"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cosend.classifiers.adapters import Function, RiverModel, SklearnModel
-from cosend.classifiers.loading import load_model
 from cosend.errors import ModelError
+from cosend.models.adapters import Function, RiverModel, SklearnModel
+from cosend.models.loading import load_model
 
 MODELS = """
 import river.naive_bayes

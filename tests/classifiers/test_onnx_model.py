@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend.classifiers.adapters import SklearnModel, predictions
-from cosend.classifiers.loading import load_model
-from cosend.classifiers.onnx_model import OnnxTable
 from cosend.errors import ClassifierError, ModelError
+from cosend.models.adapters import SklearnModel, predictions
+from cosend.models.loading import load_model
+from cosend.models.onnx_model import OnnxTable
 from tests.classifiers import models
 from tests.classifiers.models import CONNECTIONS, FEATURES, ITEMS, TABLE
 

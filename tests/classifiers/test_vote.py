@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from cosend import Vote
-from cosend.classifiers import vote as voting
-from cosend.classifiers.vote import NEWEST, ballot_of
 from cosend.errors import SettingError
+from cosend.models import vote as voting
+from cosend.models.vote import NEWEST, ballot_of
 
 FRUIT = ("apple", "pear", "plum", "quince")
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend.classifiers.zoo import MODELS, NAMES, train
 from cosend.errors import SettingError
+from cosend.models.built_in import MODELS, NAMES, train
 
 
 def problem(seed: int = 0, rows: int = 400, gap: float = 2.5) -> tuple[Any, Any]:

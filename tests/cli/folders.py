@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from cosend import Context
-from cosend.classifiers.adapters import as_classifier
 from cosend.errors import NoAnswer
-from cosend.node.labelling import Given
-from cosend.node.node import Node
-from cosend.node.setup import Setup
+from cosend.models.adapters import as_classifier
+from cosend.runtime.label_intake import Given
+from cosend.runtime.running_site import RunningSite
+from cosend.runtime.site_setup import Setup
 
 
 class Counts:
@@ -47,7 +47,7 @@ def a_setup(**options: Any) -> Setup:
     return Setup(**{"name": "north", "classifiers": models, "axes": axes, "costs": {"fails": 0.1}, **options})
 
 
-async def live(node: Node, begin: int, end: int) -> list[str]:
+async def live(node: RunningSite, begin: int, end: int) -> list[str]:
     """Let a site decide for items, label most of them, and return the ids."""
     ids = []
     for n in range(begin, end):
@@ -64,7 +64,7 @@ async def live(node: Node, begin: int, end: int) -> list[str]:
     return ids
 
 
-async def much(node: Node) -> None:
+async def much(node: RunningSite) -> None:
     """Let a site do a bit of everything."""
     await live(node, 0, 12)
     await node.snapshot()
@@ -75,11 +75,11 @@ async def much(node: Node) -> None:
     await live(node, 16, 25)
 
 
-def a_folder(folder: Path, work: Callable[[Node], Awaitable[Any]] = much, **options: Any) -> Path:
+def a_folder(folder: Path, work: Callable[[RunningSite], Awaitable[Any]] = much, **options: Any) -> Path:
     """Return the folder of a site that has done its work and was stopped."""
 
     async def run() -> None:
-        node = Node(a_setup(**options), folder, durable=False)
+        node = RunningSite(a_setup(**options), folder, durable=False)
         await node.start()
         try:
             await work(node)
@@ -93,7 +93,7 @@ def a_folder(folder: Path, work: Callable[[Node], Awaitable[Any]] = much, **opti
 def a_killed_folder(folder: Path) -> Path:
     """Return the folder of a site that was killed: part of its log is still beside the file."""
 
-    async def work(node: Node) -> None:
+    async def work(node: RunningSite) -> None:
         await much(node)
         await node.commits.done()
         shutil.copytree(node.folder, folder)
@@ -103,7 +103,7 @@ def a_killed_folder(folder: Path) -> Path:
     return folder
 
 
-async def pruned(node: Node) -> None:
+async def pruned(node: RunningSite) -> None:
     """Let a site forget what is old."""
     await much(node)
     await node.snapshot()

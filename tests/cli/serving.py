@@ -109,9 +109,9 @@ class Served:
             with error:
                 return error.code, _parsed(error.read())
 
-    def wait_until_ready(self) -> None:
+    def wait_until_ready(self, patience_s: float = PATIENCE_S) -> None:
         """Wait until the site can decide."""
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + patience_s
         while time.monotonic() < until:
             if self.process.poll() is not None:
                 raise AssertionError(f"it has ended: {self.process.stderr and self.process.stderr.read()}")
@@ -136,9 +136,11 @@ def _parsed(data: bytes) -> Any:
 
 
 @contextmanager
-def served(folder: Path, *arguments: str, scheme: str = "http", **environment: str) -> Iterator[Served]:
+def served(
+    folder: Path, *arguments: str, scheme: str = "http", port: int | None = None, **environment: str
+) -> Iterator[Served]:
     """Serve a site of the network file in a folder until the block ends."""
-    port = free_port()
+    port = port or free_port()
     command = [sys.executable, "-m", "cosend.cli", "serve", "network.toml", "--port", str(port), *arguments]
     process = subprocess.Popen(  # noqa: S603 - our own
         command,

@@ -65,7 +65,7 @@ def test_what_is_good_is_played() -> None:
     assert result.exit_code == 0, result.output
 
 
-# what is wrong -> (rows of the file, the scenario, what must be said)
+# what is wrong -> (rows of the data, the network file, what must be said)
 WRONG: dict[str, tuple[str, str, list[str]]] = {
     "items beyond the file": (rows(99), GOOD, ["rows 0 to 99", "99 rows"]),
     "a site that is not there": (rows(where="west"), GOOD, ["stream.site", "'west'", "'north', 'south'"]),
@@ -109,15 +109,15 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_validate_refuses_what_run_refuses_and_says_the_same(case: str, here: Path) -> None:
-    data, scenario, words = WRONG[case]
+    data, network, words = WRONG[case]
     (here / "rows.csv").write_text(data)
-    (here / "bad.toml").write_text(scenario)
+    (here / "bad.toml").write_text(network)
     said = refused("validate", "bad.toml")
     assert all(word in said for word in words), said
     assert refused("run", "bad.toml") == said
 
 
-def test_all_that_a_scenario_says_wrongly_of_its_stream_is_named_at_once(here: Path) -> None:
+def test_all_that_a_file_says_wrongly_about_its_stream_is_named_at_once(here: Path) -> None:
     text = GOOD.replace('"a"', '"z"').replace('label = "p"', 'label = "P"').replace('"north"', '"nord"')
     (here / "bad.toml").write_text(text)
     said = refused("validate", "bad.toml")
@@ -133,7 +133,7 @@ def test_a_path_that_leads_nowhere_is_refused_in_short(command: str, path: str) 
     assert len(refused(command, path)) < 6_000
 
 
-@pytest.mark.parametrize("title", ["[/b]", "[red]", ":smile:", "[link=x]y[/link]", "$x_{$", "<b>&"])
+@pytest.mark.parametrize("title", ["[/b]", ":smile:", "$x_{$", "<b>&"])
 def test_a_title_is_printed_as_it_is(title: str, here: Path) -> None:
     (here / "good.toml").write_text(f"title = {title!r}\n{GOOD}")
     result = called("run", "good.toml", "--out", "out[/b]")
@@ -176,29 +176,13 @@ def test_options_out_of_bounds_are_refused_by_name(arguments: list[str], word: s
     assert word in refused("run", "good.toml", *arguments)
 
 
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        (["run", "good.toml"], "report.html"),
-        (["run", "good.toml"], "results.json"),
-        (["run", "good.toml"], "plots/flow.svg"),
-    ],
-    ids=str,
-)
-def test_a_folder_in_the_place_of_a_result_is_found_before_anything_is_played(
-    command: list[str], name: str, here: Path
-) -> None:
+@pytest.mark.parametrize("name", ["report.html", "results.json", "plots/flow.svg"])
+def test_a_folder_in_the_place_of_a_result_is_found_before_anything_is_played(name: str, here: Path) -> None:
     (here / "out" / name).mkdir(parents=True)
-    said = refused(*command, "--out", "out")
+    said = refused("run", "good.toml", "--out", "out")
     assert "--out must be a folder that can be written to" in said
     assert f"{Path(name).name} is a folder there" in said
     assert len(said.splitlines()) == 1
-
-
-def test_a_file_in_the_place_of_the_plots_is_found_too(here: Path) -> None:
-    (here / "out").mkdir()
-    (here / "out" / "plots").write_text("a file")
-    assert "plots" in refused("run", "good.toml", "--out", "out")
 
 
 @pytest.mark.usefixtures("here")
@@ -206,5 +190,5 @@ def test_too_little_memory_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) 
     def full(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("cosend.cli.playing.build", full)
+    monkeypatch.setattr("cosend.run.prepare.prepare", full)
     assert refused("run", "good.toml") == "error: not enough memory for that; use fewer items\n"

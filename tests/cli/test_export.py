@@ -16,17 +16,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cosend import Context
-from cosend.classifiers.adapters import as_classifier
 from cosend.cli.main import app
+from cosend.engine.events import Labelled
 from cosend.errors import NoAnswer
-from cosend.node.flight import Decided
-from cosend.node.inspection import Inspection
-from cosend.node.labelling import Given
-from cosend.node.node import Node
-from cosend.node.setup import Setup
-from cosend.site.events import Labelled
-from cosend.site.recovery import read_events
-from cosend.stores.event_log import LogReader
+from cosend.models.adapters import as_classifier
+from cosend.runtime.client_requests import Decided
+from cosend.runtime.inspection import Inspection
+from cosend.runtime.label_intake import Given
+from cosend.runtime.running_site import RunningSite
+from cosend.runtime.site_setup import Setup
+from cosend.store.event_log import LogReader
+from cosend.store.recovery import read_events
 from cosend.version import VERSION
 from tests.cli.folders import Counts, a_folder, a_killed_folder, a_pruned_folder, contents, live
 
@@ -92,7 +92,7 @@ def test_every_decision_is_a_row_with_its_label(stopped: Path) -> None:
 def test_a_row_says_what_the_site_itself_says_of_a_decision(tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
 
-    async def work(node: Node) -> None:
+    async def work(node: RunningSite) -> None:
         told.extend([await Inspection(node).decision(each) for each in await live(node, 0, 6)])
 
     rows = {row["id"]: row for row in rows_of(export(a_folder(tmp_path, work)))}
@@ -126,7 +126,7 @@ def test_parquet_has_the_same_rows(stopped: Path, tmp_path: Path) -> None:
     ],
 )
 def test_labels_of_any_kind_in_parquet(labels: list[Any], kind: str, told: list[Any], tmp_path: Path) -> None:
-    async def work(node: Node) -> None:
+    async def work(node: RunningSite) -> None:
         decided: list[Any] = await node.classify([{"age": n, "ward": "A"} for n in range(3)])
         await node.label([Given(each.id, truth) for each, truth in zip(decided, labels, strict=True)])
 
@@ -169,14 +169,14 @@ def test_what_was_removed_is_null_and_said(tmp_path: Path) -> None:
 
 
 def test_a_number_that_a_client_took_as_a_name_is_not_that_of_another_decision(tmp_path: Path) -> None:
-    async def work(node: Node) -> None:
+    async def work(node: RunningSite) -> None:
         items = [{"age": n, "ward": "A"} for n in range(4)]
         told.extend(each.id for each in await node.classify(items[:1], ["3"]) if not isinstance(each, NoAnswer))
         told.extend(each.id for each in await node.classify(items[1:]) if not isinstance(each, NoAnswer))
 
     told: list[str] = []
     rows = rows_of(export(a_folder(tmp_path, work, classifiers={"any": as_classifier(lambda item: 1)}, costs={})))
-    assert [row["id"] for row in rows] == told == ["3", "2", "#3", "4"]
+    assert [row["id"] for row in rows] == told == ["3", "d-2", "d-3", "d-4"]
 
 
 def test_a_site_that_was_killed_and_one_that_runs(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_site_that_was_killed_and_one_that_runs(tmp_path: Path) -> None:
     assert len(rows_of(export(folder))) == 100
     assert contents(folder) == before
 
-    async def work(node: Node) -> None:
+    async def work(node: RunningSite) -> None:
         await live(node, 0, 3)
         results.append(await asyncio.to_thread(export, node.folder))
         await live(node, 3, 4)
@@ -197,7 +197,7 @@ def test_a_site_that_was_killed_and_one_that_runs(tmp_path: Path) -> None:
 
 
 def test_a_site_that_has_decided_nothing_yet(tmp_path: Path) -> None:
-    async def work(node: Node) -> None:
+    async def work(node: RunningSite) -> None:
         pass
 
     folder = a_folder(tmp_path / "new", work)
@@ -273,7 +273,7 @@ def a_folder_without_context(folder: Path, classifiers: dict[str, Any], items: i
     """Let a site that was told nothing of a context decide for some items, and learn all labels but the last."""
 
     async def main() -> None:
-        node = Node(Setup(name="north", classifiers=classifiers, axes=[Context.features()], seed=7), folder)
+        node = RunningSite(Setup(name="north", classifiers=classifiers, axes=[Context.features()], seed=7), folder)
         await node.start()
         made = await node.classify([{"age": n, "ward": "A"} for n in range(items)])
         told = [each.id for each in made[:-1] if isinstance(each, Decided)]

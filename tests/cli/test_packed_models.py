@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cosend.classifiers.loading import load_model
+from cosend.models.loading import load_model
 from tests.classifiers import models
 
 MEBI = 2**20

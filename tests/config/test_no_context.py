@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from cosend.algorithm.policies import MixedViews, ZoomingKLUCB
+from cosend.axes import AllFeatures
 from cosend.config.build import Built, read_stream
-from cosend.config.scenario import Scenario, parse
-from cosend.core.policy.mixed import MixedViews
-from cosend.core.policy.policies import ZoomingKLUCB
-from cosend.errors import ScenarioError
-from cosend.experiments.scenario.report import one_stream
-from cosend.experiments.scenario.run import run
-from cosend.experiments.scenario.world import build
-from cosend.site.features import AllFeatures
+from cosend.config.network_file import NetworkFile, parse
+from cosend.errors import NetworkFileError
+from cosend.run.play import play
+from cosend.run.prepare import prepare
+from cosend.run.result import one_stream
 
 FILE = """
 title = "No context"
@@ -39,55 +38,55 @@ label = "attack"
 """
 
 
-def scenario(context: str = "", south: str = "") -> Scenario:
+def network(context: str = "", south: str = "") -> NetworkFile:
     return parse(FILE.format(context=context, south=south), "a test")
 
 
-def built(given: Scenario) -> Built:
+def built(given: NetworkFile) -> Built:
     return Built(given, Path(), read_stream(given, Path()))
 
 
 def test_without_a_context_every_feature_is_looked_at() -> None:
-    given = built(scenario())
+    given = built(network())
     assert given.axes == [AllFeatures()]
     assert given.policy is None
     site = given.site("north")
     assert (type(site.learner.policy), site.score_local) == (MixedViews, "all")
-    assert site.rules.past.features is not None
-    told = built(scenario(south='score_local = "used"')).site("south")
+    assert site.engine.state.encoder.features is not None
+    told = built(network(south='score_local = "used"')).site("south")
     assert (type(told.learner.policy), told.score_local) == (MixedViews, "used")  # nothing else can look at features
 
 
 def test_with_a_context_only_that_is_looked_at() -> None:
     axis = '[[context]]\nkind = "previous_label"'
-    site = built(scenario(axis)).site("north")
+    site = built(network(axis)).site("north")
     assert (type(site.learner.policy), site.score_local) == (MixedViews, "all")
-    assert site.rules.past.features is None
-    told = built(scenario(axis, south='score_local = "used"')).site("south")
+    assert site.engine.state.encoder.features is None
+    told = built(network(axis, south='score_local = "used"')).site("south")
     assert (type(told.learner.policy), told.score_local) == (ZoomingKLUCB, "used")
 
 
 def test_both_go_together_and_features_come_last() -> None:
     both = '[[context]]\nkind = "features"\n[[context]]\nkind = "previous_label"'
-    given = built(scenario(both))
+    given = built(network(both))
     assert isinstance(given.axes[-1], AllFeatures)
     assert len(given.axes) == 2
     assert isinstance(given.site("north").learner.policy, MixedViews)
-    with pytest.raises(ScenarioError, match="is given twice"):
-        scenario('[[context]]\nkind = "features"\n[[context]]\nkind = "features"')
+    with pytest.raises(NetworkFileError, match="is given twice"):
+        network('[[context]]\nkind = "features"\n[[context]]\nkind = "features"')
 
 
 def test_a_policy_that_needs_a_context_is_a_mistake() -> None:
-    with pytest.raises(ScenarioError, match=r"policy.name: CoS needs a context, \[\[context\]\]"):
-        scenario('[policy]\nname = "CoS"')
+    with pytest.raises(NetworkFileError, match=r"policy.name: CoS needs a context, \[\[context\]\]"):
+        network('[policy]\nname = "CoS"')
 
 
 @pytest.mark.compiled
 def test_a_run_says_what_the_sites_go_by() -> None:
-    world = build(scenario(), Path())
-    outcome = run(world)
+    prepared = prepare(network(), Path())
+    outcome = play(prepared)
     assert {each.policy for each in outcome.played} >= {"MixedViews", "CoS", "ZoomingKLUCB"}
     assert any(note.startswith("what north goes by: ") for note in outcome.notes)
     assert "never send" in {each.policy for each in outcome.played}  # models are asked once, whatever the policy does
-    shown = one_stream(world, outcome)
+    shown = one_stream(prepared, outcome)
     assert (shown["policy"], shown["context"], shown["goes_by"]) == ("MixedViews", ["time"], ["every feature"])

@@ -1,22 +1,14 @@
-"""Every policy can be named in a scenario file, and every mistake in its options is named with its key."""
+"""Every policy can be named in a network file, and every mistake in its options is named with its key."""
 
 from __future__ import annotations
 
 import tomllib
-from typing import Any
 
 import pytest
 
-from cosend.config.policies import build_policy, name_of, policy_mistakes
-from cosend.core.policy.mixed import MixedViews
-from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import (
-    POLICIES,
-    CellKLUCB,
-    CoS,
-    Zooming,
-    ZoomingKLUCB,
-)
+from cosend.algorithm.policies import POLICIES, CellKLUCB, CoS, MixedViews, Policy, Zooming, ZoomingKLUCB
+from cosend.config.network_file import build_policy, check_policy, parse
+from cosend.errors import NetworkFileError
 
 # a table of a file -> what it stands for, with 500 items at a site
 MEANT: dict[str, tuple[str, Policy]] = {
@@ -64,15 +56,18 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
 }  # fmt: skip
 
 
-def options_of(text: str) -> dict[str, Any]:
-    return tomllib.loads(text)
+def mistakes_of(text: str) -> list[str]:
+    site = '[[sites]]\nname = "a"\nclassifiers = [{name = "m", model = "always", label = 1}]\n'
+    table = text.replace("[policy]", "[policy.policy]")
+    with pytest.raises(NetworkFileError) as raised:
+        parse(f'[[context]]\nfeature = "x"\n{site}[policy]\n{table}', "a test")
+    return raised.value.mistakes
 
 
 @pytest.mark.parametrize("case", MEANT)
 def test_a_table_stands_for_a_policy(case: str) -> None:
     text, policy = MEANT[case]
-    assert list(policy_mistakes(options_of(text))) == []
-    assert build_policy(options_of(text), 500) == policy
+    assert build_policy(check_policy(tomllib.loads(text)), 500) == policy
 
 
 def test_every_policy_there_is_can_be_named() -> None:
@@ -82,16 +77,12 @@ def test_every_policy_there_is_can_be_named() -> None:
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_named_with_its_key(case: str) -> None:
     text, start, words = MISTAKES[case]
-    (mistake,) = policy_mistakes(options_of(text))
+    (mistake,) = mistakes_of(text)
     assert mistake.startswith(start)
     assert all(word in mistake for word in words), mistake
 
 
 def test_all_mistakes_are_named() -> None:
     text = 'name = "CoS"\nslices = 0\nalpha = -1\nfalling = 1'
-    keys = [mistake.split(":")[0] for mistake in policy_mistakes(options_of(text))]
+    keys = [mistake.split(":")[0] for mistake in mistakes_of(text)]
     assert keys == ["policy.slices", "policy.alpha", "policy.falling"]
-
-
-def test_a_policy_is_called_by_its_name() -> None:
-    assert name_of(CoS()) == "CoS"

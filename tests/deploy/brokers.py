@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from cosend.node.node import Node
-from cosend.service.from_file import read_site
+from cosend.runtime.running_site import RunningSite
+from cosend.server.from_file import read_site
 from tests.cli.serving import free_port
 from tests.links.worlds import server_binary
 
@@ -61,12 +61,12 @@ def wait_until_said(log: Path, words: str, within_s: float = 20.0) -> None:
 
 
 @asynccontextmanager
-async def running(file: Path, servers: dict[str, list[str] | None]) -> AsyncIterator[dict[str, Node]]:
+async def running(file: Path, servers: dict[str, list[str] | None]) -> AsyncIterator[dict[str, RunningSite]]:
     """Run sites of a network file, each with brokers of its own or those of the file, until the block ends."""
     nodes = {}
     for name, urls in servers.items():
         found = read_site(file, name, 1.0, urls)
-        nodes[name] = Node(found.setup, file.parent / "store" / name, durable=False, link=found.link)
+        nodes[name] = RunningSite(found.setup, file.parent / "store" / name, durable=False, link=found.link)
     try:
         for node in nodes.values():
             await node.start()
@@ -76,9 +76,9 @@ async def running(file: Path, servers: dict[str, list[str] | None]) -> AsyncIter
             await node.stop(patience_s=1.0)
 
 
-async def until_all_are_there(nodes: dict[str, Node]) -> None:
+async def until_all_are_there(nodes: dict[str, RunningSite]) -> None:
     """Wait until each site has found all others that run."""
     others = {name: set(nodes) - {name} for name in nodes}
     async with asyncio.timeout(20.0):
-        while any(others[name] & node.peers.absent for name, node in nodes.items()):
+        while any(others[name] & node.peers.offline for name, node in nodes.items()):
             await asyncio.sleep(0.02)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from cosend.engine.needs import Reply
 from cosend.errors import LinkError
-from cosend.links.nats import NatsLink
-from cosend.links.nats_options import NatsOptions
-from cosend.site.messages import Reply
+from cosend.transport.nats import NatsLink
+from cosend.transport.nats_options import NatsOptions
 from tests.cli.serving import free_port
 from tests.deploy.brokers import DEPLOY, SITES, broker, make_secrets, wait_until_said
 from tests.links.worlds import Peer, a_call, announcement, server_binary, until

@@ -15,9 +15,9 @@ import pytest
 from typer.main import get_command
 
 from cosend.cli.main import app
-from cosend.config.scenario import load
-from cosend.node.flight import Decided
-from cosend.service.tokens import read_tokens
+from cosend.config.network_file import load
+from cosend.runtime.client_requests import Decided
+from cosend.server.auth import read_tokens
 from tests.deploy.brokers import DEPLOY, SITES, broker, running, until_all_are_there
 from tests.links.worlds import server_binary
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import nats
 import pytest
 
+from cosend.engine.needs import Reply
 from cosend.errors import LinkError
-from cosend.links.nats import NatsLink
-from cosend.links.nats_options import NatsOptions
-from cosend.node.flight import Decided
-from cosend.site.messages import Reply
+from cosend.runtime.client_requests import Decided
+from cosend.transport.nats import NatsLink
+from cosend.transport.nats_options import NatsOptions
 from tests.cli.serving import NETWORK, write_network
 from tests.deploy.brokers import DEPLOY, GUIDE, SITES, blocks, broker, make_secrets, running, until_all_are_there
 from tests.links.worlds import Peer, a_call, announcement, server_binary, until, until_it_says

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from cosend.core.learner.values import LabelledData
+from cosend.algorithm.values import LabelledData
+from cosend.engine.needs import Forward, Reply
 from cosend.errors import LinkError, NetworkError
-from cosend.links import messages
-from cosend.links.link import KINDS, LONGEST_NEWS, Answered, Link
-from cosend.links.serving import Limits
-from cosend.site.messages import Forward, Reply
+from cosend.transport import codec as messages
+from cosend.transport.answering import Limits
+from cosend.transport.link import KINDS, LONGEST_NEWS, Answered, Link
 from tests.links.worlds import Ear, Peer, World, a_call, announcement, until
 
 ITEMS = [{"age": 3, "pair": (1, [2.0, None])}, "text", (1, 1.0, True), b"\0", [], 2**63, None, -0.5]
@@ -38,19 +39,16 @@ class LinkConformance:
     def make_world(self) -> World:
         raise NotImplementedError
 
-    def play(self, story: Callable[[World], Awaitable[None]]) -> None:
-        async def played() -> None:
-            world = self.make_world()
-            try:
-                async with asyncio.timeout(60):
-                    await story(world)
-            finally:
-                await world.close()
+    @asynccontextmanager
+    async def world(self) -> AsyncIterator[World]:
+        world = self.make_world()
+        try:
+            yield world
+        finally:
+            await world.close()
 
-        asyncio.run(played())
-
-    def test_items_labels_and_contexts_arrive_as_they_were(self) -> None:
-        async def story(world: World) -> None:
+    async def test_items_labels_and_contexts_arrive_as_they_were(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             _, peer = await serving(world, "a.b *>é")
             context = (0.5, "tcp", ("x", 1), 1)
@@ -61,10 +59,8 @@ class LinkConformance:
             assert (call.peer, call.caller) == ("a.b *>é", "north")
             assert repr(call.questions) == repr(a_call(*ITEMS, request=7, context=context).questions)
 
-        self.play(story)
-
-    def test_a_batch_of_thousands_and_an_empty_one(self) -> None:
-        async def story(world: World) -> None:
+    async def test_a_batch_of_thousands_and_an_empty_one(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             _, peer = await serving(world, "south")
             peer.reports = False
@@ -76,19 +72,15 @@ class LinkConformance:
             assert error.reason == "unfit"
             assert (await failure(north.call("south", a_call(object()), 5.0))).reason == "unfit"
 
-        self.play(story)
-
-    def test_reports_are_asked_for_many_contexts_at_once(self) -> None:
-        async def story(world: World) -> None:
+    async def test_reports_are_asked_for_many_contexts_at_once(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             _, peer = await serving(world, "south")
             peer.taught = {("x", 1): 0}
             assert await north.report("south", [(0.1,), (0.2, 0.3)], 5.0) == [LabelledData(1, 1), LabelledData(2, 1)]
 
-        self.play(story)
-
-    def test_many_calls_to_several_peers_at_once(self) -> None:
-        async def story(world: World) -> None:
+    async def test_many_calls_to_several_peers_at_once(self) -> None:
+        async with self.world() as world:
             north, own = await serving(world, "north")
             sites = [await serving(world, f"site{n}") for n in range(3)]
             own.reports = False
@@ -98,10 +90,8 @@ class LinkConformance:
             assert [[reply.label for reply in each.replies] for each in answers[:150]] == [[n, -n] for n in range(150)]
             assert [each.replies[0].label for each in answers[150:]] == [0, 1, 2]
 
-        self.play(story)
-
-    def test_a_hanging_peer_costs_its_deadline_and_nobody_else_anything(self) -> None:
-        async def story(world: World) -> None:
+    async def test_a_hanging_peer_costs_its_deadline_and_nobody_else_anything(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             _, hanging = await serving(world, "hanging")
             await serving(world, "quick")
@@ -116,10 +106,8 @@ class LinkConformance:
             hanging.hangs_s = 0.0
             assert (await north.call("hanging", a_call(1), 5.0)).replies == [Reply(1)]
 
-        self.play(story)
-
-    def test_a_peer_that_dies_in_a_call_is_a_deadline_and_then_nobody(self) -> None:
-        async def story(world: World) -> None:
+    async def test_a_peer_that_dies_in_a_call_is_a_deadline_and_then_nobody(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             south, peer = await serving(world, "south")
             peer.hangs_s = 30.0
@@ -135,10 +123,8 @@ class LinkConformance:
             assert (await north.call("south", a_call(2), 5.0)).replies == [Reply(2)]
             assert again.connected
 
-        self.play(story)
-
-    def test_whatever_a_peer_raises_is_a_refusal_with_its_reason(self) -> None:
-        async def story(world: World) -> None:
+    async def test_whatever_a_peer_raises_is_a_refusal_with_its_reason(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             south, peer = await serving(world, "south")
             for wrong in (
@@ -154,10 +140,8 @@ class LinkConformance:
             assert south.counts.refused == 6
             assert north.counts.failed == north.counts.sent == 6
 
-        self.play(story)
-
-    def test_an_answer_that_cannot_be_sent_is_a_refusal(self) -> None:
-        async def story(world: World) -> None:
+    async def test_an_answer_that_cannot_be_sent_is_a_refusal(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             _, peer = await serving(world, "south")
 
@@ -167,10 +151,8 @@ class LinkConformance:
                 assert error.reason == "refused"
                 assert said in str(error)
 
-        self.play(story)
-
-    def test_strangers_and_crowds_are_refused(self) -> None:
-        async def story(world: World) -> None:
+    async def test_strangers_and_crowds_are_refused(self) -> None:
+        async with self.world() as world:
             known = Limits(callers=frozenset({"north"}), in_flight=2)
             _, peer = await serving(world, "south", known)
             north, west = await world.link("north"), await world.link("west")
@@ -189,20 +171,16 @@ class LinkConformance:
             assert sum(isinstance(each, LinkError) for each in answers) == 3
             assert "at most 3 in a second" in str(answers[-1])
 
-        self.play(story)
-
-    def test_an_answer_that_takes_for_ever_is_given_up(self) -> None:
-        async def story(world: World) -> None:
+    async def test_an_answer_that_takes_for_ever_is_given_up(self) -> None:
+        async with self.world() as world:
             _, peer = await serving(world, "south", Limits(answer_s=0.1))
             north = await world.link("north")
             peer.hangs_s = 30.0
             error = await failure(north.call("south", a_call(1), 5.0))
             assert (error.reason, error.detail) == ("refused", "it took longer than 0.1 s")
 
-        self.play(story)
-
-    def test_broken_and_foreign_messages_are_refused_and_counted(self) -> None:
-        async def story(world: World) -> None:
+    async def test_broken_and_foreign_messages_are_refused_and_counted(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             south, peer = await serving(world, "south")
             good = messages.call_bytes(a_call(1)._replace(peer="south", caller="north"))
@@ -218,10 +196,8 @@ class LinkConformance:
             assert peer.calls == []
             assert (await world.send(north, "call", "south", good))[0] == messages.VERSION
 
-        self.play(story)
-
-    def test_a_dead_broker_fails_callers_at_once_and_they_recover_by_themselves(self) -> None:
-        async def story(world: World) -> None:
+    async def test_a_dead_broker_fails_callers_at_once_and_they_recover_by_themselves(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             _, peer = await serving(world, "south")
             ear = Ear(north)
@@ -251,10 +227,8 @@ class LinkConformance:
             assert ear.heard("connected") == [""]
             await until(lambda: "south" in north.peers())
 
-        self.play(story)
-
-    def test_posts_are_acknowledged_once_taken_and_repeating_changes_nothing(self) -> None:
-        async def story(world: World) -> None:
+    async def test_posts_are_acknowledged_once_taken_and_repeating_changes_nothing(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             _, peer = await serving(world, "south")
             forwards = [Forward("south", "north", n, ("label", n)) for n in range(5)]
@@ -271,10 +245,8 @@ class LinkConformance:
             others = [Forward("west", "north", 1, 0)]
             assert (await failure(north.post("south", others, 5.0))).reason == "unfit"
 
-        self.play(story)
-
-    def test_peers_appear_change_and_go(self) -> None:
-        async def story(world: World) -> None:
+    async def test_peers_appear_change_and_go(self) -> None:
+        async with self.world() as world:
             north = await world.link("north")
             ear = Ear(north)
             south, peer = await serving(world, "south")
@@ -293,10 +265,8 @@ class LinkConformance:
             await serving(world, "south")
             await until(lambda: ear.heard("appeared")[2:] == ["south"])
 
-        self.play(story)
-
-    def test_news_are_heard_by_all_and_go_with_their_site(self) -> None:
-        async def story(world: World) -> None:
+    async def test_news_are_heard_by_all_and_go_with_their_site(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             south, _ = await serving(world, "south")
             ear = Ear(north)
@@ -313,20 +283,16 @@ class LinkConformance:
             await south.close()
             await until(lambda: north.news() == {})
 
-        self.play(story)
-
-    def test_a_name_is_taken_once_and_an_announcement_must_fit(self) -> None:
-        async def story(world: World) -> None:
+    async def test_a_name_is_taken_once_and_an_announcement_must_fit(self) -> None:
+        async with self.world() as world:
             north, peer = await serving(world, "north")
             error = await failure(serving(world, "north"))
             assert (error.reason, "name" in error.detail) == ("refused", True)
             for wrong in (announcement("south"), announcement("north", cost=2.0), announcement("north", functions=-1)):
                 assert (await failure(north.serve(wrong, peer))).reason == "unfit"
 
-        self.play(story)
-
-    def test_a_link_that_is_closed_answers_first_and_then_fails(self) -> None:
-        async def story(world: World) -> None:
+    async def test_a_link_that_is_closed_answers_first_and_then_fails(self) -> None:
+        async with self.world() as world:
             north, _ = await serving(world, "north")
             south, peer = await serving(world, "south")
             peer.hangs_s = 0.3
@@ -336,5 +302,3 @@ class LinkConformance:
             assert (await asked).replies == [Reply(1)]
             assert (await failure(south.call("north", a_call(1), 5.0))).reason == "broker gone"
             assert not south.connected
-
-        self.play(story)

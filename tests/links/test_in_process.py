@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
+from cosend.engine.needs import Reply
 from cosend.errors import LinkError
-from cosend.links.in_process import Hub
-from cosend.site.messages import Reply
+from cosend.transport.in_process import Hub
 from tests.links.conformance import LinkConformance, failure
 from tests.links.worlds import Ear, InProcessWorld, Peer, World, a_call, announcement
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosend.core.learner.values import LabelledData
+from cosend.algorithm.values import LabelledData
+from cosend.engine.needs import Call, Forward, Question, Reply
 from cosend.errors import LONGEST_SENTENCE, CosendError, NetworkError
-from cosend.links import messages
-from cosend.links.link import Announcement, Answered
-from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.transport import codec as messages
+from cosend.transport.link import Announcement, Answered
 
 TEXT = st.text(max_size=6)
 NAMES = st.text(min_size=1, max_size=6)
@@ -209,14 +209,13 @@ def test_what_cannot_be_sent_is_told_before_it_is() -> None:
         messages.post_bytes("s", "n", [Forward("s", "x", 1, 0)])
 
 
-@pytest.mark.parametrize(("package", "module"), [("msgspec", "cosend.site.values"), ("nats", "cosend.links.nats")])
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, package: str, module: str) -> None:
-    import_module(module)
-    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import_module("cosend.transport.nats")
+    for name in [name for name in sys.modules if name.split(".")[0] == "nats"]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, module)
-    with pytest.raises(CosendError, match=r"need .*: pip install '\.\[(service|network)\]'"):
-        import_module(module)
+    monkeypatch.delitem(sys.modules, "cosend.transport.nats")
+    with pytest.raises(CosendError, match=r"need .*: pip install '\.\[network\]'"):
+        import_module("cosend.transport.nats")
 
 
 def test_a_call_names_the_axes_of_its_contexts() -> None:

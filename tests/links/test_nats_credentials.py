@@ -12,8 +12,8 @@ from typing import Any
 import nkeys  # type: ignore[import-untyped]
 import pytest
 
-from cosend.links.nats import NatsLink
-from cosend.site.messages import Reply
+from cosend.engine.needs import Reply
+from cosend.transport.nats import NatsLink
 from tests.links.conformance import serving
 from tests.links.test_nats import configured, story
 from tests.links.worlds import Broker, NatsWorld, a_call, server_binary, until_it_says
@@ -65,18 +65,15 @@ def decentralised(folder: Path, operator: Key, account: Key) -> Broker:
     return configured(folder, f'operator: "{own}"\n{preload}\n')
 
 
-def test_credentials_files_are_proof_of_who_a_site_is(tmp_path: Path) -> None:
+async def test_credentials_files_are_proof_of_who_a_site_is(tmp_path: Path) -> None:
     operator, account, stranger = (
         Key(prefix) for prefix in (nkeys.PREFIX_BYTE_OPERATOR, nkeys.PREFIX_BYTE_ACCOUNT, nkeys.PREFIX_BYTE_ACCOUNT)
     )
     write_credentials(tmp_path / "north.creds", account)
     write_credentials(tmp_path / "stranger.creds", stranger)
-
-    async def played(world: NatsWorld) -> None:
+    async with story(decentralised(tmp_path, operator, account), credentials_file=tmp_path / "north.creds") as world:
         north = await world.link("north")
         await serving(world, "south")
         assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
         other = NatsWorld(world.broker, credentials_file=tmp_path / "stranger.creds")
         await until_it_says("authorization violation", NatsLink("east", other.options))
-
-    story(decentralised(tmp_path, operator, account), played, credentials_file=tmp_path / "north.creds")

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from cosend.core.learner.values import LabelledData
-from cosend.links.asking import end_tasks
-from cosend.links.in_process import Hub, InProcessLink
-from cosend.links.link import Announcement, Answered, Change, Link, What
-from cosend.links.nats import NatsLink
-from cosend.links.nats_options import NatsOptions
-from cosend.links.serving import Limits
-from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.algorithm.values import LabelledData
+from cosend.engine.needs import Call, Forward, Question, Reply
+from cosend.transport.answering import Limits
+from cosend.transport.asking import end_tasks
+from cosend.transport.in_process import Hub, InProcessLink
+from cosend.transport.link import Announcement, Answered, Change, Link, What
+from cosend.transport.nats import NatsLink
+from cosend.transport.nats_options import NatsOptions
 
 
 class Peer:

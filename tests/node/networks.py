@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from cosend import Context, Network, Site
-from cosend.classifiers.adapters import as_classifier
-from cosend.links.in_process import Hub
-from cosend.links.link import Link
-from cosend.node.flight import Decided
-from cosend.node.labelling import Given
-from cosend.node.node import Node
-from cosend.node.setup import Setup
-from cosend.site.context import Axis
+from cosend.axes import Axis
+from cosend.models.adapters import as_classifier
+from cosend.runtime.client_requests import id_number
+from cosend.runtime.label_intake import Given
+from cosend.runtime.running_site import RunningSite
+from cosend.runtime.site_setup import Setup
+from cosend.transport.in_process import Hub
+from cosend.transport.link import Link
+from tests.node.sites import decided, until
 
 AXES: list[Axis] = [Context("age", range=(0, 100)), Context.category("kind")]
 COST = 0.05
@@ -62,16 +61,17 @@ def network_of(policy: Any = None) -> Network:
 @asynccontextmanager
 async def running(
     folder: Path, policy: Any = None, links: dict[str, Link] | None = None, **options: Any
-) -> AsyncIterator[dict[str, Node]]:
+) -> AsyncIterator[dict[str, RunningSite]]:
     """Run the sites for as long as the block takes, over links of one event loop unless others are given."""
     hub = Hub()
     ways: Mapping[str, Link] = links or {name: hub.link(name) for name in SITES}
     nodes = {
-        name: Node(setup_of(name, policy, **options), folder / name, durable=False, link=ways[name]) for name in SITES
+        name: RunningSite(setup_of(name, policy, **options), folder / name, durable=False, link=ways[name])
+        for name in SITES
     }
     for node in nodes.values():
         await node.start()
-    await until(lambda: not any(node.peers.absent for node in nodes.values()))
+    await until(lambda: not any(node.peers.offline for node in nodes.values()))
     try:
         yield nodes
     finally:
@@ -79,22 +79,14 @@ async def running(
             await node.stop(patience_s=1.0)
 
 
-async def quiet(nodes: dict[str, Node]) -> None:
+async def quiet(nodes: dict[str, RunningSite]) -> None:
     """Wait until all peers have been told everything."""
-    await until(lambda: not any(len(node.peers.posting.outbox) for node in nodes.values()))
+    await until(lambda: not any(node.state.outbox for node in nodes.values()))
 
 
-async def until(true: Any, within_s: float = 20.0) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < end, "it takes too long"
-        await asyncio.sleep(0.001)
-
-
-async def one_by_one(nodes: dict[str, Node], count: int) -> list[tuple[str, Any]]:
+async def one_by_one(nodes: dict[str, RunningSite], count: int) -> list[tuple[str, Any]]:
     """Play items one at a time, as `Network.run` does, and return what was decided."""
-    decided = list[tuple[str, Any]]()
+    made = list[tuple[str, Any]]()
     before = list[tuple[str, Any, str]]()
     for turn in range(count):
         for name, answer, label in before:
@@ -103,11 +95,10 @@ async def one_by_one(nodes: dict[str, Node], count: int) -> list[tuple[str, Any]
         before = []
         for shift, (name, node) in enumerate(nodes.items()):
             item = items(count, shift)[turn]
-            (answer,) = await node.classify([item])
-            assert isinstance(answer, Decided)
-            decided.append((name, (int(answer.id), answer.label, answer.arm, answer.phase)))
+            (answer,) = await decided(node, item)
+            made.append((name, (id_number(answer.id), answer.label, answer.arm, answer.phase)))
             before.append((name, answer, truth(item)))
-    return decided
+    return made
 
 
 def in_one_process(network: Network, count: int) -> list[tuple[str, Any]]:

@@ -1,98 +1,79 @@
-"""Breakers: they open after some failures in a row, rest longer and longer, and close when one call has worked."""
+"""Breakers: they open after some failures in a row, longer and longer, and close when one call has worked."""
 
 from __future__ import annotations
 
 import pytest
 
-from cosend.node.breaker import FIRST_REST_S, LONGEST_REST_S, OPENS_AFTER, Breaker, Breakers
+from cosend.engine.breaker import IN_ITEMS, IN_SECONDS, OPENS_AFTER, BackOff, Breakers
 
 
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+def opened(back_off: BackOff = IN_SECONDS, now: float = 100.0) -> Breakers:
+    breakers = Breakers(back_off)
+    assert [breakers.failed("bad", now, "no") for _ in range(OPENS_AFTER)] == [False] * (OPENS_AFTER - 1) + [True]
+    return breakers
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def breaker(clock: Clock) -> Breaker:
-    return Breaker(clock)
-
-
-def opened(breaker: Breaker) -> Breaker:
-    assert [breaker.failed("no") for _ in range(OPENS_AFTER)] == [False] * (OPENS_AFTER - 1) + [True]
-    return breaker
-
-
-def test_it_opens_after_failures_in_a_row(breaker: Breaker) -> None:
+def test_it_opens_after_failures_in_a_row() -> None:
+    breakers = Breakers(IN_SECONDS)
     for _ in range(OPENS_AFTER - 1):
-        breaker.failed("no")
-    breaker.worked()
-    assert (breaker.position, breaker.lets_through(), breaker.failures) == ("closed", True, 0)
-    opened(breaker)
-    assert (breaker.position, breaker.lets_through(), breaker.reason) == ("open", False, "no")
+        breakers.failed("bad", 100.0, "no")
+    assert breakers.is_failing("bad")
+    breakers.worked("bad")
+    assert (breakers.position("bad", 100.0), breakers.is_failing("bad")) == ("closed", False)
+    breakers = opened()
+    breakers.failed("moody", 100.0, "once")
+    assert [breakers.position(arm, 100.5) for arm in ("bad", "moody", "good")] == ["open", "closed", "closed"]
+    assert breakers.skipped(100.5) == {"bad"}
+    assert breakers.reasons(100.5) == {"bad": "no"}
 
 
-def test_it_is_tried_with_one_call_when_it_has_rested(breaker: Breaker, clock: Clock) -> None:
-    opened(breaker)
-    clock.now += FIRST_REST_S
-    assert (breaker.position, breaker.lets_through()) == ("half open", True)
-    breaker.used()
-    assert not breaker.lets_through()
-    breaker.worked()
-    assert (breaker.position, breaker.lets_through()) == ("closed", True)
+def test_it_is_probed_with_one_call_when_the_back_off_is_over() -> None:
+    breakers = opened()
+    assert (breakers.position("bad", 101.0), breakers.skipped(101.0)) == ("half open", frozenset())
+    breakers.used("bad", 101.0)
+    assert breakers.skipped(101.0) == {"bad"}
+    breakers.worked("bad")
+    assert (breakers.position("bad", 101.0), breakers.skipped(101.0)) == ("closed", frozenset())
 
 
-def test_it_rests_twice_as_long_each_time_up_to_a_limit(breaker: Breaker, clock: Clock) -> None:
-    opened(breaker)
-    rests = []
+@pytest.mark.parametrize(("back_off", "first"), [(IN_SECONDS, [1, 2, 4, 8]), (IN_ITEMS, [2, 4, 8, 16])])
+def test_it_backs_off_twice_as_long_each_time_up_to_a_limit(back_off: BackOff, first: list[float]) -> None:
+    breakers, now, spans = opened(back_off, 0.0), 0.0, list[float]()
     for _ in range(10):
-        rests.append(breaker.rest_s)
-        clock.now += breaker.rest_s
-        breaker.used()
-        assert not breaker.failed("again")  # it was open already
-    assert rests[:4] == [1, 2, 4, 8]
-    assert rests[-1] == LONGEST_REST_S
+        ((_, _, skipped, until, _),) = breakers.rows()
+        spans.append(skipped)
+        now = until
+        breakers.used("bad", now)
+        assert not breakers.failed("bad", now, "again")  # it was open already
+    assert spans[:4] == first
+    assert spans[-1] == back_off.longest
 
 
-def test_calls_that_were_under_way_when_it_opened_do_not_prolong_it(breaker: Breaker) -> None:
-    opened(breaker)
+def test_calls_that_were_in_flight_when_it_opened_do_not_prolong_it() -> None:
+    breakers = opened()
     for _ in range(50):
-        breaker.failed("late")
-    assert breaker.rest_s == FIRST_REST_S
+        breakers.failed("bad", 100.5, "late")
+    assert breakers.position("bad", 101.0) == "half open"
 
 
-def test_an_arm_without_failures_is_not_left_out(clock: Clock) -> None:
-    breakers = Breakers(clock)
-    opened(breakers.of("bad"))
-    breakers.of("good").worked()
-    assert breakers.out(["good", "bad", "unused"]) == {"bad"}
-    assert breakers.of("bad") is breakers.of("bad")
+def test_a_call_before_the_back_off_is_over_is_not_a_probe() -> None:
+    breakers = opened()
+    breakers.used("bad", 100.5)  # because no other arm was left
+    breakers.failed("bad", 100.6, "still")
+    assert breakers.skipped(101.0) == set()
 
 
-def test_a_call_before_the_rest_is_over_is_no_try_and_leaves_it_to_be_tried_later(
-    breaker: Breaker, clock: Clock
-) -> None:
-    opened(breaker)
-    breaker.used()  # because no other arm was left
-    breaker.failed("still")
-    clock.now += FIRST_REST_S
-    assert breaker.lets_through()
+def test_a_probe_that_says_nothing_about_the_arm_is_made_again() -> None:
+    for forget in (lambda all_: all_.forget_probe("bad"), Breakers.forget_probes):
+        breakers = opened()
+        breakers.used("bad", 101.0)
+        assert breakers.skipped(101.0) == {"bad"}
+        forget(breakers)
+        assert breakers.skipped(101.0) == set()
 
 
-def test_a_try_whose_answer_nobody_hears_is_forgotten(clock: Clock) -> None:
-    breakers = Breakers(clock)
-    breaker = opened(breakers.of("arm"))
-    clock.now += FIRST_REST_S
-    breaker.used()
-    assert breakers.out(["arm"]) == {"arm"}
-    breakers.forget_tries()
-    assert breakers.out(["arm"]) == set()
+def test_rows_bring_it_back() -> None:
+    breakers = opened()
+    again = Breakers(IN_SECONDS, breakers.rows())
+    assert again.rows() == breakers.rows()
+    assert again.reasons(100.5) == {"bad": "no"}

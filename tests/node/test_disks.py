@@ -7,19 +7,32 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cosend.errors import StateError, Unavailable
-from cosend.node.flight import Decided
-from cosend.node.inspection import Inspection
-from cosend.node.labelling import Given
-from cosend.node.node import Node
-from tests.node.sites import LONGEST_S, Majority, crash, old, run, running, setup_of
-from tests.service.clients import called
-from tests.site.test_fold import everything
+from cosend.runtime.client_requests import Decided
+from cosend.runtime.inspection import Inspection
+from cosend.runtime.label_intake import Given
+from cosend.runtime.running_site import RunningSite
+from tests.node.sites import (
+    LONGEST_S,
+    Majority,
+    crash,
+    decided,
+    everything,
+    lessons,
+    old,
+    rebuilt,
+    running,
+    setup_of,
+    started,
+    until,
+)
+from tests.server.services import called
 from tests.stores.disks import make_read_only, small_disk
 
 ITEM = {"age": 50.0}
@@ -41,26 +54,25 @@ def fill(place: Path) -> Path:
     return filler
 
 
-async def until_refused(node: Node) -> tuple[list[Decided], list[str]]:
+async def until_refused(node: RunningSite) -> tuple[list[Decided], list[str]]:
     """Ask and tell until the disk is full; returns the decisions and labels that were acknowledged."""
     found, labelled = list[Decided](), list[str]()
     for n in range(10_000):
         try:
-            (decided,) = await node.classify([{**ITEM, "text": "x" * 1000}], [f"item {n}"])
-            assert isinstance(decided, Decided)
-            found.append(decided)
-            await node.label([Given(decided.id, "well")])
-            labelled.append(decided.id)
+            (made,) = await decided(node, {**ITEM, "text": "x" * 1000}, names=[f"item {n}"])
+            found.append(made)
+            await node.label([Given(made.id, "well")])
+            labelled.append(made.id)
         except Unavailable:
             return found, labelled
     raise AssertionError("the disk does not get full")
 
 
-def test_a_full_disk_refuses_and_the_site_goes_on_by_itself_when_there_is_room(tmp_path: Path) -> None:
-    async def work(place: Path) -> None:
-        setup = setup_of({"old": old, "learns": Majority()}, learns_from="all")
+async def test_a_full_disk_refuses_and_the_site_continues_by_itself_when_there_is_room(tmp_path: Path) -> None:
+    setup = setup_of({"old": old, "learns": Majority()})
+    with small_disk(tmp_path / "small", "700k") as place:
         async with called(setup, place / "site") as (client, node):
-            before = [*(await node.classify([ITEM], ["early"]))]
+            before = await decided(node, ITEM, names=["early"])
             filler = fill(place)
             found, labelled = await until_refused(node)
             for path, body in (("classify", {"items": [{"features": ITEM}]}), ("labels", {"labels": [LABEL]})):
@@ -69,14 +81,12 @@ def test_a_full_disk_refuses_and_the_site_goes_on_by_itself_when_there_is_room(t
                 assert response.headers["content-type"] == "application/problem+json"
                 assert response.headers["retry-after"] == "1"
                 assert response.json()["status"] == 503
-            assert (await client.get("/health/ready")).status_code == 503
-            assert (await client.get("/health/live")).status_code == 200
+            for path, status in (("health/ready", 503), ("health/live", 200), ("metrics", 200)):
+                assert (await client.get(f"/{path}")).status_code == status
             assert (await client.get("/v1/summary")).json()["ready"] is False
-            assert (await client.get("/metrics")).status_code == 200
             assert (await client.post("/v1/mode", json={"mode": "apply"})).status_code == 503
             filler.unlink()
-            while not node.is_ready:
-                await asyncio.sleep(0.05)
+            await until(lambda: node.is_ready)
             assert (await client.get("/health/ready")).status_code == 200
             assert node.counts.rebuilt == 1
             names = [each.id for each in found]
@@ -84,48 +94,38 @@ def test_a_full_disk_refuses_and_the_site_goes_on_by_itself_when_there_is_room(t
             assert (await node.label([Given(name, "well") for name in labelled])).duplicate == labelled
             left = [name for name in names if name not in labelled]
             assert (await node.label([Given(name, "well") for name in left])).learnt == left
-            live = everything(node.rules)
+            live = everything(node.state)
         async with running(setup, place / "site") as node:
-            assert everything(node.rules) == live
-            model: Any = node.workers["learns"].classifier
-            assert len(model.model.taught) == len(found)
-
-    with small_disk(tmp_path / "small", "700k") as place:
-        run(work(place))
+            assert everything(node.state) == live
+            assert len(lessons(node)) == len(found)
 
 
 LABEL = {"id": "early", "label": "well"}
 
 
-def test_a_disk_that_becomes_read_only_refuses_and_a_site_cannot_start_there(tmp_path: Path) -> None:
-    async def work(place: Path) -> None:
-        setup = setup_of()
-        node = Node(setup, place / "site")
-        await node.start()
-        (decided,) = await node.classify([ITEM], ["one"])
+async def test_a_disk_that_becomes_read_only_refuses_and_a_site_cannot_start_there(tmp_path: Path) -> None:
+    setup = setup_of()
+    with small_disk(tmp_path / "small", "4m") as place:
+        node = await started(setup, place / "site")
+        (made,) = await decided(node, ITEM, names=["one"])
         await crash(node)
         make_read_only(place)
-        before = {path.name: path.read_bytes() for path in (place / "site").iterdir()}
-        with pytest.raises(StateError, match="site"):
-            await Node(setup, place / "site").start()
-        with pytest.raises(StateError, match="new"):
-            await Node(setup, place / "new").start()
-        assert {path.name: path.read_bytes() for path in (place / "site").iterdir()} == before
+        before = files(place / "site")
+        for name in ("site", "new"):
+            with pytest.raises(StateError, match=name):
+                await RunningSite(setup, place / name).start()
+        assert files(place / "site") == before
         shutil.copytree(place / "site", tmp_path / "copy")
         async with running(setup, tmp_path / "copy") as node:
-            assert await node.classify([ITEM], ["one"]) == [decided]
-
-    with small_disk(tmp_path / "small", "4m") as place:
-        run(work(place))
+            assert await node.classify([ITEM], ["one"]) == [made]
 
 
 async def made(folder: Path) -> None:
     """Leave a site that has run in a folder, with two snapshots."""
     async with running(setup_of(), folder) as node:
         for _ in range(2):
-            (decided,) = await node.classify([ITEM])
-            assert isinstance(decided, Decided)
-            await node.label([Given(decided.id, "well")])
+            (each,) = await decided(node, ITEM)
+            await node.label([Given(each.id, "well")])
             await node.snapshot()
 
 
@@ -183,122 +183,100 @@ def changed(folder: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [truncate, cut_to_the_head, empty, foreign, text, newer, without_log, shorter, changed]
 )
-def test_what_is_damaged_foreign_or_newer_is_told_and_left_alone(damage: Any, tmp_path: Path) -> None:
-    async def work() -> None:
-        await made(tmp_path)
-        damage(tmp_path)
-        before = files(tmp_path)
-        for _ in range(2):
-            with pytest.raises(StateError, match=str(tmp_path)):
-                await Node(setup_of(), tmp_path).start()
-        after = files(tmp_path)
-        assert {name: after[name] for name in before} == before
-        assert not set(after) - set(before) - {"events.sqlite-wal", "events.sqlite-shm"}
-
-    run(work())
+async def test_what_is_damaged_foreign_or_newer_is_told_and_left_alone(damage: Any, tmp_path: Path) -> None:
+    await made(tmp_path)
+    damage(tmp_path)
+    before = files(tmp_path)
+    for _ in range(2):
+        with pytest.raises(StateError, match=str(tmp_path)):
+            await RunningSite(setup_of(), tmp_path).start()
+    after = files(tmp_path)
+    assert {name: after[name] for name in before} == before
+    assert not set(after) - set(before) - {"events.sqlite-wal", "events.sqlite-shm"}
 
 
-def test_the_folder_of_another_site_is_refused(tmp_path: Path) -> None:
-    async def work() -> None:
-        await made(tmp_path)
-        setup = setup_of()
-        other = type(setup)(name="south", classifiers=setup.classifiers, axes=setup.axes)
-        with pytest.raises(StateError, match="'north', not of 'south'"):
-            await Node(other, tmp_path).start()
-
-    run(work())
+async def test_the_folder_of_another_site_is_refused(tmp_path: Path) -> None:
+    await made(tmp_path)
+    setup = setup_of()
+    other = type(setup)(name="south", classifiers=setup.classifiers, axes=setup.axes)
+    with pytest.raises(StateError, match="'north', not of 'south'"):
+        await RunningSite(other, tmp_path).start()
 
 
-def test_snapshots_of_another_log_are_not_believed(tmp_path: Path) -> None:
-    async def work() -> None:
-        await made(tmp_path / "one")
-        await made(tmp_path / "two")
-        for path in (tmp_path / "two").glob("state-*.npz"):
-            shutil.copy(path, tmp_path / "one")
-        async with running(setup_of(), tmp_path / "one") as node:
-            assert (await Inspection(node).decision("2"))["labelled"]
-
-    run(work())
+async def test_snapshots_of_another_log_are_not_believed(tmp_path: Path) -> None:
+    await made(tmp_path / "one")
+    await made(tmp_path / "two")
+    for path in (tmp_path / "two").glob("state-*.npz"):
+        shutil.copy(path, tmp_path / "one")
+    async with running(setup_of(), tmp_path / "one") as node:
+        assert (await Inspection(node).decision("d-2"))["labelled"]
 
 
 SECOND = """
 import asyncio, sys
 from pathlib import Path
-from cosend.node.node import Node
-from tests.node.sites import setup_of
-asyncio.run(Node(setup_of(), Path(sys.argv[1])).start())
+from cosend.runtime.running_site import RunningSite
+from tests.node.sites import (
+    LONGEST_S, Majority, crash, decided, everything, lessons, old, rebuilt, running, setup_of, started, until,
+)
+asyncio.run(RunningSite(setup_of(), Path(sys.argv[1])).start())
 """
 
 
-def test_a_second_process_on_the_folder_does_not_start(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with running(setup_of(), tmp_path) as node:
-            command = [sys.executable, "-c", SECOND, str(tmp_path)]
-            done = await asyncio.to_thread(
-                subprocess.run, command, capture_output=True, text=True, timeout=LONGEST_S, check=False
-            )
-            assert done.returncode == 1
-            assert "in use by another process" in done.stderr
-            assert len(await node.classify([ITEM])) == 1
-
-    run(work())
+async def test_a_second_process_on_the_folder_does_not_start(tmp_path: Path) -> None:
+    async with running(setup_of(), tmp_path) as node:
+        command = [sys.executable, "-c", SECOND, str(tmp_path)]
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, timeout=LONGEST_S, check=False
+        )
+        assert done.returncode == 1
+        assert "in use by another process" in done.stderr
+        assert len(await node.classify([ITEM])) == 1
 
 
-def test_a_disk_that_fails_while_others_wait_tells_them_all(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with running(setup_of(), tmp_path) as node:
-            append = node.store.log.append
+async def test_a_disk_that_fails_while_others_wait_tells_them_all(tmp_path: Path) -> None:
+    async with running(setup_of(), tmp_path) as node:
+        append = node.store.log.append
 
-            def fails(*_: Any) -> int:
-                node.store.log.append = append  # type: ignore[method-assign]
-                raise StateError("no disk")
+        def fails(*_: Any) -> int:
+            node.store.log.append = append  # type: ignore[method-assign]
+            raise StateError("no disk")
 
-            node.store.log.append = fails  # type: ignore[method-assign, assignment]
-            asked = [node.classify([ITEM], [f"{n}" if n % 2 else None]) for n in range(30)]
-            for each in await asyncio.gather(*asked, return_exceptions=True):
-                assert isinstance(each, Unavailable)
-            assert not node.is_ready
-            while not node.is_ready:
-                await asyncio.sleep(0.02)
-            assert (node.rules.learner.waiting_count, node.deciding.requests.in_flight) == (0, 0)
-            assert len(await node.classify([ITEM], ["1"])) == 1
-
-    run(work())
+        node.store.log.append = fails  # type: ignore[method-assign, assignment]
+        asked = [node.classify([ITEM], [f"{n}" if n % 2 else None]) for n in range(30)]
+        for each in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(each, Unavailable)
+        assert not node.is_ready
+        await until(lambda: node.is_ready)
+        assert (node.state.learner.waiting_count, node.running.in_flight) == (0, 0)
+        assert len(await node.classify([ITEM], ["1"])) == 1
 
 
-def test_a_try_of_an_arm_that_a_failed_disk_cuts_short_is_made_again(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with running(setup_of(), tmp_path) as node:
-            breaker = node.breakers.of("young")
-            for _ in range(3):
-                breaker.failed("no")
-            breaker._until = 0.0  # it has rested
-            breaker.used()
-            assert not breaker.lets_through()
-            node._broken("no disk")
-            while not node.is_ready:
-                await asyncio.sleep(0.02)
-            assert breaker.lets_through()
-
-    run(work())
+async def test_a_probe_of_an_arm_that_a_failed_disk_cuts_short_is_made_again(tmp_path: Path) -> None:
+    async with running(setup_of(), tmp_path) as node:
+        for _ in range(3):
+            node.breakers.failed("young", 0.0, "no")
+        now = time.monotonic()
+        node.breakers.used("young", now)
+        assert node.breakers.skipped(now) == {"young"}
+        await rebuilt(node)
+        assert not node.breakers.skipped(now)
 
 
-def test_a_log_that_cannot_be_read_for_a_while_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work() -> None:
-        async with running(setup_of(), tmp_path) as node:
-            recover = node.store.recover
-            errors = [sqlite3.OperationalError("disk I/O error"), OSError("no"), KeyError("what nobody thought of")]
+async def test_a_log_that_cannot_be_read_for_a_while_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(setup_of(), tmp_path) as node:
+        recover = node.store.recover
+        errors = [sqlite3.OperationalError("disk I/O error"), OSError("no"), KeyError("what nobody thought of")]
 
-            def fails() -> Any:
-                if errors:
-                    raise errors.pop()
-                return recover()
+        def fails() -> Any:
+            if errors:
+                raise errors.pop()
+            return recover()
 
-            monkeypatch.setattr(node.store, "recover", fails)
-            monkeypatch.setattr("cosend.node.node.FIRST_REST_S", 0.01)
-            node._broken("no disk")
-            while not node.is_ready:
-                await asyncio.sleep(0.02)
-            assert (errors, node.counts.rebuilt) == ([], 1)
-
-    run(work())
+        monkeypatch.setattr(node.store, "recover", fails)
+        monkeypatch.setattr("cosend.runtime.running_site.FIRST_REST_S", 0.01)
+        node._broken("no disk")
+        await until(lambda: node.is_ready)
+        assert (errors, node.counts.rebuilt) == ([], 1)

@@ -12,18 +12,17 @@ from typing import Any
 
 import pytest
 
-from cosend.classifiers.adapters import as_classifier
-from cosend.classifiers.elsewhere import RunsElsewhere
+from cosend.engine.needs import Forward
 from cosend.errors import ClassifierError, LinkError, NoAnswer
-from cosend.links.in_process import MOST_BYTES, Hub, InProcessLink
-from cosend.node.elsewhere import worker_name
-from cosend.node.flight import Decided
-from cosend.node.lending import lend
-from cosend.node.node import Node
-from cosend.node.workers import Worker
-from cosend.site.messages import Forward
-from tests.node.networks import until
-from tests.node.sites import run, setup_of, young
+from cosend.models.adapters import as_classifier
+from cosend.models.placeholder import RunsElsewhere
+from cosend.runtime.client_requests import Decided
+from cosend.runtime.model_threads import Worker
+from cosend.runtime.remote_workers import worker_name
+from cosend.runtime.running_site import RunningSite
+from cosend.runtime.worker_process import lend
+from cosend.transport.in_process import MOST_BYTES, Hub, InProcessLink
+from tests.node.sites import decided, setup_of, until, young
 
 LIMIT_S = 2.0  # long beside what anything takes here, unless something is wrong
 
@@ -67,11 +66,11 @@ class Crew:
 
 
 @asynccontextmanager
-async def site(folder: Path, limit_s: float = LIMIT_S, **models: Any) -> AsyncIterator[tuple[Node, Crew]]:
+async def site(folder: Path, limit_s: float = LIMIT_S, **models: Any) -> AsyncIterator[tuple[RunningSite, Crew]]:
     """Run a site whose classifier "young" is run by workers, of which it has none yet."""
     hub = Hub()
     setup = setup_of({"young": RunsElsewhere(), **models}, limits_s={"young": limit_s})
-    node, crew = Node(setup, folder, durable=False, workers=hub.link("north")), Crew(hub)
+    node, crew = RunningSite(setup, folder, durable=False, workers=hub.link("north")), Crew(hub)
     await node.start()
     try:
         yield node, crew
@@ -90,49 +89,43 @@ def all_right(results: list[Any], asked: list[dict[str, int]]) -> bool:
     )
 
 
-def test_workers_share_what_comes_and_answer_as_the_model_does(tmp_path: Path) -> None:
+async def test_workers_share_what_comes_and_answer_as_the_model_does(tmp_path: Path) -> None:
     def slow(item: Any) -> str:
         time.sleep(0.001)
         return young(item)
 
-    async def work() -> None:
-        async with site(tmp_path) as (node, crew):
-            names = [await crew.add(number, slow) for number in "ab"]
-            asked = [items(10, 10 * n) for n in range(20)]
-            results = await asyncio.gather(*map(node.classify, asked))
-            assert all(map(all_right, results, asked))
-            assert sum(map(len, crew.given.values())) == 200
-            assert all(len(crew.given[name]) > 20 for name in names)
-            assert node.workers["young"].seconds_per_item > 0
-
-    run(work())
+    async with site(tmp_path) as (node, crew):
+        names = [await crew.add(number, slow) for number in "ab"]
+        asked = [items(10, 10 * n) for n in range(20)]
+        results = await asyncio.gather(*map(node.classify, asked))
+        assert all(map(all_right, results, asked))
+        assert sum(map(len, crew.given.values())) == 200
+        assert all(len(crew.given[name]) > 20 for name in names)
+        assert node.workers["young"].seconds_per_item > 0
 
 
-def test_what_waits_for_a_free_worker_goes_together(tmp_path: Path) -> None:
+async def test_what_waits_for_a_free_worker_goes_together(tmp_path: Path) -> None:
     held = threading.Event()
 
     def waits(item: Any) -> str:
         held.wait(10.0)
         return young(item)
 
-    async def work() -> None:
-        async with site(tmp_path) as (node, crew):
-            name = await crew.add("a", waits)
-            calls = node.crew.link.counts if node.crew.link else None
-            assert calls is not None
-            asked = [asyncio.create_task(node.classify(items(1, n))) for n in range(10)]
-            for task in asked:
-                await asyncio.sleep(0)
-                assert not task.done()
-            held.set()
-            await asyncio.gather(*asked)
-            assert len(crew.given[name]) == 10
-            assert calls.sent < 10
-
-    run(work())
+    async with site(tmp_path) as (node, crew):
+        name = await crew.add("a", waits)
+        calls = node.crew.link.counts if node.crew.link else None
+        assert calls is not None
+        asked = [asyncio.create_task(node.classify(items(1, n))) for n in range(10)]
+        for task in asked:
+            await asyncio.sleep(0)
+            assert not task.done()
+        held.set()
+        await asyncio.gather(*asked)
+        assert len(crew.given[name]) == 10
+        assert calls.sent < 10
 
 
-def test_a_worker_that_dies_is_a_failed_call_and_that_is_repeated_at_another(tmp_path: Path) -> None:
+async def test_a_worker_that_dies_is_a_failed_call_and_that_is_repeated_at_another(tmp_path: Path) -> None:
     started, held = threading.Event(), threading.Event()
 
     def hangs(item: Any) -> str:
@@ -140,146 +133,115 @@ def test_a_worker_that_dies_is_a_failed_call_and_that_is_repeated_at_another(tmp
         held.wait(10.0)
         return young(item)
 
-    async def work() -> None:
-        async with site(tmp_path) as (node, crew):
-            first = await crew.add("a", hangs)
-            asked = asyncio.create_task(node.classify(items(5)))
-            await until(started.is_set)
-            await crew.add("b")
-            await crew.kill(first)
-            assert all_right(await asked, items(5))
-            assert all_right(await node.classify(items(5)), items(5))
-            assert not node.counts.failures["young"]
-
-    try:
-        run(work())
-    finally:
+    async with site(tmp_path) as (node, crew):
+        first = await crew.add("a", hangs)
+        asked = asyncio.create_task(node.classify(items(5)))
+        await until(started.is_set)
+        await crew.add("b")
+        await crew.kill(first)
+        assert all_right(await asked, items(5))
+        assert all_right(await node.classify(items(5)), items(5))
+        assert not node.counts.failures_of("young")
         held.set()
 
 
-def test_a_worker_that_is_stopped_is_done_without_and_found_again(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with site(tmp_path) as (node, crew):
-            names = [await crew.add(number) for number in "ab"]
-            crew.lost.add(names[0])
-            for n in range(10):
-                assert all_right(await node.classify(items(5, n)), items(5, n))
-            assert not crew.given[names[0]]
-            assert [each.name for each in node.crew.of("young")] == [names[1]]
-            crew.lost.clear()
-            await until(lambda: len(node.crew.of("young")) == 2)
-            for n in range(10):
-                assert all_right(await node.classify(items(5, n)), items(5, n))
-            assert crew.given[names[0]]
-            assert not node.counts.failures["young"]
-
-    run(work())
+async def test_a_worker_that_is_stopped_is_done_without_and_found_again(tmp_path: Path) -> None:
+    async with site(tmp_path) as (node, crew):
+        names = [await crew.add(number) for number in "ab"]
+        crew.lost.add(names[0])
+        for n in range(10):
+            assert all_right(await node.classify(items(5, n)), items(5, n))
+        assert not crew.given[names[0]]
+        assert [each.name for each in node.crew.of("young")] == [names[1]]
+        crew.lost.clear()
+        await until(lambda: len(node.crew.of("young")) == 2)
+        for n in range(10):
+            assert all_right(await node.classify(items(5, n)), items(5, n))
+        assert crew.given[names[0]]
+        assert not node.counts.failures_of("young")
 
 
-def test_without_a_worker_the_arm_fails_at_once_and_works_again_with_one(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with site(tmp_path, old=lambda _: "well") as (node, crew):
-            results = await asyncio.wait_for(node.classify(items(50)), LIMIT_S)
-            assert {each.arm for each in results if isinstance(each, Decided)} == {"old"}
-            assert node.counts.failures["young"]
-            for _ in range(5):
-                await node.classify(items(1))
-            assert node.breakers.of("young").position == "open"
-            await crew.add("a")
-            assert node.breakers.of("young").position == "closed"
-            await node.change_arm("old", paused=True)
-            assert all_right(await node.classify(items(5)), items(5))
-
-    run(work())
+async def test_without_a_worker_the_arm_fails_at_once_and_works_again_with_one(tmp_path: Path) -> None:
+    async with site(tmp_path, old=lambda _: "well") as (node, crew):
+        made = await asyncio.wait_for(decided(node, *items(50)), LIMIT_S)
+        assert {each.arm for each in made} == {"old"}
+        assert node.counts.failures_of("young")
+        for _ in range(5):
+            await node.classify(items(1))
+        assert node.breakers.position("young", time.monotonic()) == "open"
+        await crew.add("a")
+        assert node.breakers.position("young", time.monotonic()) == "closed"
+        await node.change_arm("old", paused=True)
+        assert all_right(await node.classify(items(5)), items(5))
 
 
-def test_a_lone_classifier_without_workers_is_no_answer_with_the_reason(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with site(tmp_path) as (node, crew):
-            (result,) = await node.classify(items(1))
-            assert isinstance(result, NoAnswer)
-            assert "there is no worker that could be asked" in str(result)
-            name = await crew.add("a")
-            crew.hub.stop()
-            (result,) = await node.classify(items(1))
-            assert isinstance(result, NoAnswer)
-            crew.hub.start()
-            assert all_right(await node.classify(items(1)), items(1))
-            crew.lost.add(name)  # nobody else is there, so it is waited for
-            begun = time.monotonic()
-            (result,) = await node.classify(items(1))
-            assert isinstance(result, NoAnswer)
-            assert "no answer within" in str(result)
-            assert time.monotonic() - begun > 0.9 * LIMIT_S
-            assert node.counts.failures["young"] == 3
-
-    run(work())
+async def test_a_lone_classifier_without_workers_is_no_answer_with_the_reason(tmp_path: Path) -> None:
+    async with site(tmp_path) as (node, crew):
+        (result,) = await node.classify(items(1))
+        assert isinstance(result, NoAnswer)
+        assert "there is no worker that could be asked" in str(result)
+        name = await crew.add("a")
+        crew.hub.stop()
+        (result,) = await node.classify(items(1))
+        assert isinstance(result, NoAnswer)
+        crew.hub.start()
+        assert all_right(await node.classify(items(1)), items(1))
+        crew.lost.add(name)  # nobody else is there, so it is waited for
+        begun = time.monotonic()
+        (result,) = await node.classify(items(1))
+        assert isinstance(result, NoAnswer)
+        assert "no answer within" in str(result)
+        assert time.monotonic() - begun > 0.9 * LIMIT_S
+        assert node.counts.failures_of("young") == 3
 
 
-def test_an_item_on_which_the_model_fails_fails_alone(tmp_path: Path) -> None:
+async def test_an_item_on_which_the_model_fails_fails_alone(tmp_path: Path) -> None:
     def picky(item: Any) -> Any:
         if item["n"] == 3:
             raise ValueError("not this one")
         return object() if item["n"] == 4 else young(item)
 
-    async def work() -> None:
-        async with site(tmp_path, old=lambda _: "old") as (node, crew):
-            await crew.add("a", picky)
-            await node.change_arm("old", cost=1.0)
-            asked = items(8)
-            results = await node.classify(asked)
-            said = [each.label if isinstance(each, Decided) else None for each in results]
-            assert said[3:5] == ["old", "old"]
-            young_ones = [n for n, each in enumerate(results) if isinstance(each, Decided) and each.arm == "young"]
-            assert young_ones
-            assert node.counts.failures["young"] >= 2
-
-    run(work())
+    async with site(tmp_path, old=lambda _: "old") as (node, crew):
+        await crew.add("a", picky)
+        await node.change_arm("old", cost=1.0)
+        made = await decided(node, *items(8))
+        assert [each.label for each in made[3:5]] == ["old", "old"]
+        assert "young" in {each.arm for each in made}
+        assert node.counts.failures_of("young") >= 2
 
 
-def test_what_is_too_long_for_one_message_goes_in_parts_and_what_cannot_travel_fails_alone(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with site(tmp_path, old=lambda _: "old") as (node, crew):
-            await crew.add("a", lambda item: "ill" if item["n"] else "well")
-            await node.change_arm("old", paused=True)
-            asked = [{"age": 1, "n": n, "text": "x" * (MOST_BYTES // 4)} for n in range(9)]
-            results = await node.classify(asked)
-            assert [each.label for each in results if isinstance(each, Decided)] == ["well"] + ["ill"] * 8
-            await node.change_arm("old", paused=False)
-            odd = [{"age": 1, "n": n, "text": object() if n == 1 else ""} for n in range(4)]
-            results = await node.classify(odd)
-            assert all(isinstance(each, Decided) for each in results)
-            assert isinstance(results[1], Decided)
-            assert results[1].arm == "old"
-
-    run(work())
+async def test_what_is_too_long_for_one_message_goes_in_parts_and_what_cannot_travel_fails_alone(
+    tmp_path: Path,
+) -> None:
+    async with site(tmp_path, old=lambda _: "old") as (node, crew):
+        await crew.add("a", lambda item: "ill" if item["n"] else "well")
+        await node.change_arm("old", paused=True)
+        asked = [{"age": 1, "n": n, "text": "x" * (MOST_BYTES // 4)} for n in range(9)]
+        assert [each.label for each in await decided(node, *asked)] == ["well"] + ["ill"] * 8
+        await node.change_arm("old", paused=False)
+        odd = [{"age": 1, "n": n, "text": object() if n == 1 else ""} for n in range(4)]
+        assert (await decided(node, *odd))[1].arm == "old"
 
 
-def test_a_worker_refuses_labels_and_a_model_that_is_not_here_says_so(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with site(tmp_path) as (node, crew):
-            name = await crew.add("a")
-            link = node.crew.link
-            assert isinstance(link, InProcessLink)
-            with pytest.raises(LinkError, match="learns nothing"):
-                await link.post(name, [Forward(name, "north", 1, "ill")], 1.0)
-
-    run(work())
+async def test_a_worker_refuses_labels_and_a_model_that_is_not_here_says_so(tmp_path: Path) -> None:
+    async with site(tmp_path) as (node, crew):
+        name = await crew.add("a")
+        link = node.crew.link
+        assert isinstance(link, InProcessLink)
+        with pytest.raises(LinkError, match="learns nothing"):
+            await link.post(name, [Forward(name, "north", 1, "ill")], 1.0)
     with pytest.raises(ClassifierError, match="workers run it"):
         RunsElsewhere().predict([1])
     RunsElsewhere().learn(1, 1)
 
 
-def test_a_worker_that_leaves_in_peace_leaves_nobody_waiting(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with site(tmp_path) as (node, crew):
-            names = [await crew.add(number) for number in "abc"]
-            for gone in names[:2]:
-                asked = [asyncio.create_task(node.classify(items(3, n))) for n in range(10)]
-                await asyncio.sleep(0)
-                crew.tasks[gone].cancel()
-                for n, task in enumerate(asked):
-                    assert all_right(await task, items(3, n))
-            assert [each.name for each in node.crew.of("young")] == names[2:]
-
-    run(work())
+async def test_a_worker_that_leaves_in_peace_leaves_nobody_waiting(tmp_path: Path) -> None:
+    async with site(tmp_path) as (node, crew):
+        names = [await crew.add(number) for number in "abc"]
+        for gone in names[:2]:
+            asked = [asyncio.create_task(node.classify(items(3, n))) for n in range(10)]
+            await asyncio.sleep(0)
+            crew.tasks[gone].cancel()
+            for n, task in enumerate(asked):
+                assert all_right(await task, items(3, n))
+        assert [each.name for each in node.crew.of("young")] == names[2:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend.node.history import History
+from cosend.runtime.label_history import History
 
 
 class Clock:

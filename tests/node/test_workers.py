@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cosend.classifiers.adapters import as_classifier
+from cosend.engine.needs import Failure
 from cosend.errors import CosendError
-from cosend.node.lane import Lane
-from cosend.node.workers import MOST_STUCK, Answers, Replies, Worker
-from cosend.site.messages import Reply
-from tests.node.sites import Majority
+from cosend.models.adapters import as_classifier
+from cosend.runtime.model_threads import MOST_STUCK, Answers, Worker
+from cosend.runtime.shared_thread import Lane
+from tests.node.sites import Majority, is_busy
 
 LIMIT_S = 0.1
 LONGEST_S = 10.0
@@ -24,19 +24,18 @@ class Heard:
     """Collects what workers tell, from any thread."""
 
     def __init__(self) -> None:
-        self.replies: dict[int, Reply] = {}
+        self.answers: dict[int, Any] = {}
         self.changed = threading.Condition()
 
     def __call__(self, start: int, end: int, answers: Answers) -> None:
-        replies = answers if isinstance(answers, Replies) else map(Reply, answers)
         with self.changed:
-            self.replies.update(zip(range(start, end), replies, strict=True))
+            self.answers.update(zip(range(start, end), answers, strict=True))
             self.changed.notify()
 
-    def wait(self, count: int) -> list[Reply]:
+    def wait(self, count: int) -> list[Any]:
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.replies) >= count, LONGEST_S)
-            return [self.replies[place] for place in sorted(self.replies)]
+            assert self.changed.wait_for(lambda: len(self.answers) >= count, LONGEST_S)
+            return [self.answers[place] for place in sorted(self.answers)]
 
 
 @pytest.fixture
@@ -62,15 +61,15 @@ def until(true: Callable[[], bool]) -> None:
 def test_many_items_come_back_each_in_its_place(make: Callable[..., Worker]) -> None:
     worker, heard = make(lambda item: item * 2), Heard()
     worker.predict(range(1000), heard)
-    assert heard.wait(1000) == [Reply(2 * n, None) for n in range(1000)]
-    until(lambda: not worker.is_busy)
+    assert heard.wait(1000) == [2 * n for n in range(1000)]
+    until(lambda: not is_busy(worker))
     assert worker.seconds_per_item > 0
 
 
 def test_an_item_that_fails_fails_alone(make: Callable[..., Worker]) -> None:
     worker, heard = make(lambda item: 1 // item), Heard()
     worker.predict([1, 0, 1], heard)
-    assert [reply.failed is None for reply in heard.wait(3)] == [True, False, True]
+    assert [type(answer) is Failure for answer in heard.wait(3)] == [False, True, False]
 
 
 def test_a_slow_model_is_given_fewer_items_at_once(make: Callable[..., Worker]) -> None:
@@ -96,12 +95,12 @@ def test_calls_that_hang_are_given_up_and_other_threads_take_their_place(make: C
     worker.predict(["good"], heard)
     time.sleep(1.1 * LIMIT_S)
     worker.give_up_late()
-    assert heard.wait(1) == [Reply("good", None)]
-    assert "took longer than 0.1 s" in str(late.wait(1)[0].failed)
+    assert heard.wait(1) == ["good"]
+    assert "took longer than 0.1 s" in str(late.wait(1)[0].reason)
     go_on.set()
     until(lambda: worker._stuck == 0 and worker._started == 2)
     worker.predict(["again"], heard := Heard())
-    assert heard.wait(1) == [Reply("again", None)]
+    assert heard.wait(1) == ["again"]
 
 
 def test_a_model_that_leaves_too_many_threads_hanging_is_given_no_more(make: Callable[..., Worker]) -> None:
@@ -111,10 +110,10 @@ def test_a_model_that_leaves_too_many_threads_hanging_is_given_no_more(make: Cal
     for each in heard:
         worker.predict([0], each)
     end = time.monotonic() + LONGEST_S
-    while any(not each.replies for each in heard) and time.monotonic() < end:
+    while any(not each.answers for each in heard) and time.monotonic() < end:
         worker.give_up_late()
         time.sleep(0.02)
-    assert all(each.replies[0].failed for each in heard)
+    assert all(each.answers[0].kind == "time" for each in heard)
     assert worker._stuck <= MOST_STUCK + 1
     go_on.set()
     until(lambda: worker._stuck == 0)
@@ -144,12 +143,12 @@ def test_predictions_behind_a_lesson_that_hangs_are_given_up_and_the_lesson_is_n
     worker.do(lambda: model.learn_one(None, "well"))
     time.sleep(1.1 * LIMIT_S)
     worker.give_up_late()
-    assert "took longer" in str(heard.wait(1)[0].failed)
+    assert "took longer" in str(heard.wait(1)[0].reason)
     go_on.set()
-    until(lambda: not worker.is_busy)
+    until(lambda: not is_busy(worker))
     assert model.taught == ["well"]
     worker.predict([None], heard := Heard())
-    assert heard.wait(1) == [Reply("well", None)]
+    assert heard.wait(1) == ["well"]
 
 
 def test_what_else_is_done_tells_its_result_or_its_error(make: Callable[..., Worker]) -> None:
@@ -191,9 +190,9 @@ def test_what_waits_for_a_quick_model_goes_together_and_everybody_hears_their_pa
         worker.predict([n, "bad" if n == 4 else n], each)
     held.set()
     for n, each in enumerate(heard):
-        replies = each.wait(2)
-        assert replies[0] == Reply(f"{n}!")
-        assert (replies[1].failed is None) == (n != 4)
+        answers = each.wait(2)
+        assert answers[0] == f"{n}!"
+        assert (type(answers[1]) is Failure) == (n == 4)
     assert asked[0] == 12
 
 
@@ -217,7 +216,7 @@ def test_a_quick_model_that_hangs_once_holds_up_others_only_until_somebody_looks
     heard = Heard()
     worker.predict(["next"], heard)
     worker.give_up_late()
-    assert heard.wait(1) == [Reply("next")]
+    assert heard.wait(1) == ["next"]
     held.set()
 
 
@@ -262,8 +261,8 @@ def asked(worker: Worker, item: Any = 1) -> Heard:
 
 def test_quick_models_share_a_thread(lane: Lane) -> None:
     (one, first), (other, second) = quick(lane), quick(lane)
-    assert asked(first, "a").wait(1) == [Reply("a")]
-    assert asked(second, "b").wait(1) == [Reply("b")]
+    assert asked(first, "a").wait(1) == ["a"]
+    assert asked(second, "b").wait(1) == ["b"]
     assert one.threads == other.threads == ["quick models"]
 
 
@@ -288,15 +287,15 @@ def test_a_quick_model_that_hangs_holds_up_others_only_until_somebody_looks(lane
     late = asked(first)
     until(lambda: lane.is_stalled)
     behind = asked(first), asked(second)  # whoever comes now is asked in a thread of its own
-    assert behind[1].wait(1) == [Reply(1)]
+    assert behind[1].wait(1) == [1]
     assert other.threads == ["model model"]
     lane.look()
     first.seconds_per_item = second.seconds_per_item = 1e-6
-    assert asked(second).wait(1) == [Reply(1)]
+    assert asked(second).wait(1) == [1]
     assert other.threads[-1] == "quick models"
     hangs.hang.set()
     for heard in (late, behind[0]):
-        assert heard.wait(1) == [Reply(1)]
+        assert heard.wait(1) == [1]
     for worker in (first, second):
         worker.close()
 
@@ -312,14 +311,14 @@ def test_a_visit_that_is_given_up_leaves_no_thread_behind(lane: Lane) -> None:
         time.sleep(LIMIT_S)
         lane.look()
         worker.give_up_late()
-        assert "took longer" in str(late.wait(1)[0].failed)
+        assert "took longer" in str(late.wait(1)[0].reason)
         model.hang.set()
         model.hang = None
-        until(lambda: not worker.is_busy)
+        until(lambda: not is_busy(worker))
         assert (worker._stuck, worker._started, worker._expected) == (0, 0, 0)
         worker.seconds_per_item = 1e-6
     until(lambda: not any(each is not None and each.is_alive() for each in replaced))
-    assert asked(worker).wait(1) == [Reply(1)]
+    assert asked(worker).wait(1) == [1]
 
 
 def test_many_threads_may_ask_quick_models_at_once_and_nothing_is_lost(lane: Lane) -> None:
@@ -336,7 +335,7 @@ def test_many_threads_may_ask_quick_models_at_once_and_nothing_is_lost(lane: Lan
     for thread in asking:
         thread.join(LONGEST_S)
     for some in heard:
-        assert [each.wait(1) for each in some] == [[Reply(n)] for n in range(200)]
+        assert [each.wait(1) for each in some] == [[n] for n in range(200)]
     assert all(worker._expected == 0 for worker in workers)
     for worker in workers:
         worker.close()

@@ -3,18 +3,121 @@
 from __future__ import annotations
 
 import math
+import random
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
-from cosend.core.learner.values import Answer, AskPeer, Choice, LabelledData
+from cosend.algorithm import layout as col
+from cosend.algorithm.learner import Learner
+from cosend.algorithm.pending import Patience
+from cosend.algorithm.policies import POLICIES
+from cosend.algorithm.readout import place_of
+from cosend.algorithm.values import Answer, AskPeer, Cell, Choice, LabelledData
 from cosend.errors import ArmError, SettledDecision
-from tests.oracle.comparison import compare_ledgers, where_is
+from tests.oracle.cell_twins import (
+    IndexTwin,
+    IndexTwinSettings,
+    ZoomingIndexTwin,
+    ZoomingIndexTwinSettings,
+    ZoomingTwin,
+)
 from tests.oracle.mixed_twin import MixedTwin
-from tests.oracle.networks import Due, Failure, Network, build
-from tests.oracle.trouble import is_left, pause_or_resume, some_out, some_silent
+from tests.oracle.twin import Context, Twin, TwinArm, TwinCell, TwinSettings, net_mean
 
-__all__ = ["Network", "agree", "arrive", "build", "change", "compare_ledgers", "deliver", "learn", "play"]
-__all__ += ["train_all"]
+MAIN_ONLY = {"wait_limit", "max_waiting", "default_reward"}
+TWINS: dict[str, tuple[type[Twin], type[TwinSettings]]] = {
+    "CoS": (Twin, TwinSettings),
+    "CellKLUCB": (IndexTwin, IndexTwinSettings),
+    "Zooming": (ZoomingTwin, TwinSettings),
+    "ZoomingKLUCB": (ZoomingIndexTwin, ZoomingIndexTwinSettings),
+    "MixedViews": (MixedTwin, IndexTwinSettings),
+}
+
+
+class Due(NamedTuple):
+    """A label that is on its way."""
+
+    slot: int
+    site: str
+    decision: int
+    gain: float
+    cost: float | None
+    forward: tuple[str, int] | None  # the peer that was called, and its ticket
+
+
+class Failure(NamedTuple):
+    """A choice whose arm will turn out to have failed."""
+
+    slot: int
+    site: str
+    decision: int
+    failed: frozenset[str]  # that arm, and those that have failed for the same item before
+    context: Context
+    forward: tuple[str, int] | None
+
+
+@dataclass
+class Network:
+    """What a scenario has made so far."""
+
+    draw: random.Random
+    functions: dict[str, list[str]]
+    learners: dict[str, Learner] = field(default_factory=dict)
+    twins: dict[str, Twin] = field(default_factory=dict)
+    due: list[Due] = field(default_factory=list)
+    failing: list[Failure] = field(default_factory=list)
+    history: list[tuple[str, Choice]] = field(default_factory=list)
+    lasting: int | None = None  # slots until good arms become bad and bad ones good; None: never
+    axis: int | None = None  # the axis whose upper half makes good arms bad and bad ones good; None: none does
+    told: tuple[Any, ...] = ()  # for who reads a failing network
+    categories: frozenset[int] = frozenset()  # the axes that have codes
+    has_trouble: bool = False  # arms are paused, left out and resumed, and some fail
+    scores: bool = False  # labels score own functions that were not used
+    chance_of_change: float = 0.5  # that an arm joins, leaves or costs something else, in a slot
+    lacks: float = 0.0  # how likely a context lacks a number
+
+
+def build(
+    draw: random.Random,
+    sizes: list[int],
+    dimensions: int,
+    options: dict[str, Any],
+    policy: str = "CoS",
+    categories: frozenset[int] = frozenset(),
+    scores: bool = False,
+) -> Network:
+    """Build learners and twins with the same settings: site i has sizes[i] functions."""
+    names = [f"site{i}" for i in range(len(sizes))]
+    network = Network(
+        draw, {name: [f"{name}.f{j}" for j in range(size)] for name, size in zip(names, sizes, strict=True)}
+    )
+    seed = draw.randrange(2**40)
+    network.told = (policy, options, dimensions, categories)
+    network.categories, network.scores = categories, scores
+    limits = {key: options[key] for key in MAIN_ONLY & options.keys()}
+    rule = POLICIES[policy](**{key: value for key, value in options.items() if key not in MAIN_ONLY})
+    twin, settings = TWINS[policy]
+    for name in names:
+        own = {function: draw.choice([0.0, 0.0, 0.1, 0.25]) for function in network.functions[name]}
+        peers = {peer: draw.choice([0.0, 0.05, 0.5]) for peer in names if peer != name}
+        patience = Patience(
+            wait_limit=limits.get("wait_limit"),
+            max_waiting=limits.get("max_waiting", 1_000_000),
+            overdue="drop" if limits.get("default_reward") is None else limits["default_reward"],
+        )
+        told: dict[str, Any] = {"own": own, "peers": peers, "dimensions": dimensions, "categories": categories}
+        network.learners[name] = Learner(
+            name, policy=rule, patience=patience, seed=seed, score_local="all" if scores else "used", **told
+        )
+        network.twins[name] = twin(settings(name=name, seed=seed, scores=scores, **told, **options))
+    return network
+
+
+# Playing
+
 
 NO_ARMS: frozenset[str] = frozenset()
 
@@ -30,7 +133,6 @@ def play(network: Network, slots: int, max_delay: int, changes: bool = False) ->
 
 
 def play_slot(network: Network, slot: int, max_delay: int, changes: bool = False) -> None:
-    """Deliver what is due, and let an item arrive at every site."""
     deliver(network, slot)
     if changes and network.draw.random() < network.chance_of_change:
         change(network, network.draw.choice(list(network.learners)))
@@ -41,7 +143,6 @@ def play_slot(network: Network, slot: int, max_delay: int, changes: bool = False
 
 
 def some_context(network: Network) -> tuple[float, ...]:
-    """Draw a context. Coarse ones hit edges of cells, 0 and 1 too."""
     draw, dimensions = network.draw, next(iter(network.learners.values())).dimensions
     return tuple(
         math.nan
@@ -86,7 +187,6 @@ def change(network: Network, site: str) -> None:
 
 
 def arrive(network: Network, slot: int, site: str, context: tuple[float, ...], max_delay: int) -> None:
-    """Let one item arrive at both networks and compare what is decided."""
     if network.has_trouble and not is_left(network, site):
         with pytest.raises(ArmError, match="has no arm left"):
             network.learners[site].choose(context)
@@ -124,7 +224,6 @@ def give(
 
 
 def call(network: Network, site: str, choice: Choice, context: tuple[float, ...]) -> Answer | None:
-    """Let a peer answer; None if it has no function left for it."""
     training = choice.phase.name == "TRAIN"
     labelled = training or network.twins[choice.arm].shares_all()
     return answer_both(network, choice.arm, site, choice.id, context, training, labelled)
@@ -139,7 +238,6 @@ def answer_both(
     training: bool,
     labelled: bool,
 ) -> Answer | None:
-    """Let both answer, and compare what they answered."""
     learner, out = network.learners[site], NO_ARMS
     if network.has_trouble:
         if all(name in learner.arms.paused for name in learner.arms.own):
@@ -173,7 +271,6 @@ def try_again(network: Network, slot: int, failure: Failure, max_delay: int) -> 
 
 
 def withdraw(network: Network, site: str, ticket: int) -> None:
-    """Take an answer back in both, if it still waits."""
     try:
         network.learners[site].withdraw(ticket)
     except SettledDecision:
@@ -197,7 +294,6 @@ def reward_of(network: Network, slot: int, arm: str, context: tuple[float, ...])
 def agree(
     network: Network, site: str, context: tuple[float, ...], out: frozenset[str] = NO_ARMS, again: int = 0
 ) -> Choice:
-    """Let both choose, and compare what they chose, how likely it was and in which cell."""
     silent = some_silent(network, site, out)
     choice = choose(network, site, context, out, silent, again)
     expected = network.twins[site].choose(
@@ -224,7 +320,6 @@ def choose(
 
 
 def deliver(network: Network, slot: int) -> None:
-    """Deliver the labels that are due, in an order of their own, and then the failures."""
     now = [due for due in network.due if due.slot <= slot]
     network.due = [due for due in network.due if due.slot > slot]
     network.draw.shuffle(now)
@@ -239,7 +334,6 @@ def deliver(network: Network, slot: int) -> None:
 
 
 def learn(network: Network, site: str, decision: int, gain: float, cost: float | None) -> None:
-    """Give a label to both; both must agree whether it is still wanted."""
     others = some_scores(network, site, decision)
     try:
         network.learners[site].learn(decision, gain, cost, others)
@@ -256,7 +350,6 @@ def learn(network: Network, site: str, decision: int, gain: float, cost: float |
 
 
 def some_scores(network: Network, site: str, decision: int) -> dict[str, float]:
-    """Draw what a label says of own functions that were not used; some could not be run."""
     if not network.scores:
         return {}
     learner, draw = network.learners[site], network.draw
@@ -266,7 +359,6 @@ def some_scores(network: Network, site: str, decision: int) -> dict[str, float]:
 
 
 def train_all(network: Network, requests: int) -> None:
-    """Let a stranger train every site again and again; every third label never comes."""
     for request in range(1, requests):
         context = some_context(network)
         for site in network.learners:
@@ -275,3 +367,122 @@ def train_all(network: Network, requests: int) -> None:
                 assert answer.ticket is not None
                 learn(network, site, answer.ticket, network.draw.choice([0.0, 1.0]), None)
     compare_ledgers(network)
+
+
+# Arms that are paused, left out, silent or resumed
+
+
+def free(network: Network, site: str, failed: frozenset[str] = frozenset()) -> list[str]:
+    arms = network.learners[site].arms
+    return [name for name in arms.names if name not in arms.paused and name not in failed]
+
+
+def is_left(network: Network, site: str, failed: frozenset[str] = frozenset()) -> bool:
+    return bool(free(network, site, failed))
+
+
+def some_out(network: Network, site: str, failed: frozenset[str]) -> frozenset[str]:
+    """Return those that have failed and, now and then, others to be left out of a choice; one arm stays."""
+    if not network.has_trouble or network.draw.random() < 0.6:
+        return failed
+    stays = network.draw.choice(free(network, site, failed))
+    others = [name for name in network.learners[site].arms.names if name != stays and network.draw.random() < 0.5]
+    return failed.union(others)
+
+
+def some_silent(network: Network, site: str, out: frozenset[str]) -> frozenset[str]:
+    """Return peers that will not tell how much labelled data they have; an arm stays that need not be asked."""
+    if not network.has_trouble:
+        return frozenset()
+    peers = network.learners[site].arms.peers
+    silent = frozenset(peer for peer in peers if network.draw.random() < 0.3)
+    return silent if is_left(network, site, out | silent) else frozenset()
+
+
+def pause_or_resume(network: Network, site: str) -> None:
+    """Pause an arm of a site now and then, or let one be used again."""
+    draw, learner, twin = network.draw, network.learners[site], network.twins[site]
+    if draw.random() < 0.8:
+        return
+    arm = draw.choice(learner.arms.names)
+    if arm in learner.arms.paused or not is_left(network, site):
+        learner.resume(arm)
+        twin.resume(arm)
+    else:
+        learner.pause(arm)
+        twin.pause(arm)
+
+
+# Comparing what was learnt, number by number
+
+
+def compare_ledgers(network: Network) -> None:
+    for site, learner in network.learners.items():
+        twin = network.twins[site]
+        if isinstance(twin, MixedTwin):
+            compare_mixed(learner, twin)
+            continue
+        cells = twin.cells()
+        costs = {arm: twin.cost(arm) for arm in learner.arms.names}
+        seen = learner.cells().values()
+        assert sorted((cell.slices, cell.axes) for cell in seen) == sorted(cells)
+        for row, cell in enumerate(seen):
+            compare_cell(learner, row, cell, cells[cell.slices, cell.axes], costs)
+        compare_waiting(learner, twin)
+
+
+def compare_mixed(learner: Learner, twin: MixedTwin) -> None:
+    ledger = learner.ledger
+    assert [view.share for view in learner.views()] == twin.weights
+    assert [view.axes for view in learner.views()] == [view.axes for view in twin.mixed]
+    assert (ledger.site[col.PATTERN], ledger.site[col.NEWEST]) == (twin.pattern, twin.newest)
+    cells = learner.cells()
+    assert len(cells) == sum(map(len, twin.rows))
+    costs = {arm: twin.cost(arm) for arm in learner.arms.names}
+    for row, cell in enumerate(cells.values()):
+        expected = twin.rows[cell.view][cell.axes]
+        assert ledger.cells[row, col.CELL_LABELS] == expected.labels
+        compare_cell(learner, row, cell, expected, costs)
+        evidence = [expected.arms[arm].evidence for arm in learner.arms.names]
+        assert ledger.rewards[row, : len(evidence), col.EVIDENCE].tolist() == evidence
+    compare_waiting(learner, twin)
+
+
+def where_is(learner: Learner, key: int) -> tuple[int, int, tuple[int, ...]]:
+    """Return the view, the slices and the indices of one cell, without reading all the others for it."""
+    ledger = learner.ledger
+    (row,) = np.flatnonzero(ledger.cells[: ledger.site[col.ROWS], col.CELL_KEY] == key)
+    view, axes, slices = place_of(ledger, int(row))
+    return view, slices, axes
+
+
+def compare_waiting(learner: Learner, twin: Twin) -> None:
+    """Compare what waits for a label, with the arrival number of each, and how many items have come."""
+    waiting = {entry.id: entry.arrival for entry in learner.registry.entries()}
+    assert waiting == twin.waiting_arrivals()
+    assert learner.arrivals == twin.arrivals()
+
+
+def compare_cell(learner: Learner, row: int, cell: Cell, expected: TwinCell, costs: dict[str, float]) -> None:
+    assert cell.labelled == (expected.arrivals, expected.taught)
+    assert not learner.ledger.site[col.ZOOMS] or learner.ledger.cells[row, col.CELL_LABELS] == expected.labels
+    for number, arm in enumerate(learner.arms.names):
+        numbers = expected.arms[arm]
+        assert core_numbers(learner, row, number) == twin_numbers(numbers)
+        if numbers.reward_count > 0:
+            assert cell.estimates[arm].mean_reward == net_mean(numbers, costs[arm])
+
+
+def core_numbers(learner: Learner, row: int, number: int) -> list[float]:
+    return [*learner.ledger.rewards[row, number, :2].tolist(), *learner.ledger.counts[row, number].tolist()]
+
+
+def twin_numbers(arm: TwinArm) -> list[float]:
+    return [
+        arm.reward_sum,
+        arm.reward_count,
+        arm.waiting_count,
+        arm.training_count,
+        arm.my_training_count,
+        arm.training_waiting_count,
+    ]

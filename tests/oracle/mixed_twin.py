@@ -1,25 +1,92 @@
-"""The slow twin of `MixedViews`, written from SPEC 7 (exactness: Mixed views)."""
+"""The slow twin of `MixedViews`, written from SPEC 7 (exactness: Mixed views, Features)."""
 
+import itertools
 import math
 from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from tests.oracle.chances import chance, logistic, sureness
-from tests.oracle.index_twin import bound
-from tests.oracle.mixed_views import GrowingViews, Kept, Key, View, views_of
-from tests.oracle.twin import Twin
-from tests.oracle.twin_draws import ANSWER_TIE, BEST_TIE, hash_words
-from tests.oracle.twin_values import (
+from tests.oracle.cell_twins import bound
+from tests.oracle.twin import (
+    ANSWER_TIE,
+    BEST_TIE,
     NO_SCORES,
     Ask,
     Context,
     Scores,
+    Twin,
     TwinAnswer,
     TwinArm,
     TwinCell,
     TwinChoice,
     TwinSettings,
     Waiting,
+    hash_words,
 )
+
+Key = tuple[int, ...]
+CODES = 4096
+
+
+class View(NamedTuple):
+    """One way to look at an item."""
+
+    axes: tuple[int, ...] = ()
+    slices: int = 1
+    memory: float = 1.0
+    up: int = 0  # the next coarser view of the same axes
+    is_fine: bool = False
+    is_pattern: bool = False
+
+
+def views_of(settings: TwinSettings) -> list[View]:
+    """Return the views in the order of SPEC 7."""
+    d = settings.dimensions
+    parts: list[tuple[int, ...]] = [(axis,) for axis in range(d)]
+    if 2 < d <= 12:
+        parts += itertools.combinations(range(d), 2)
+    if 1 < d <= 12:
+        parts += [tuple(range(d))]
+    views = [View(memory=0.9), View(), *([View()] if settings.adds_up else [])]
+    for axes in parts:
+        codes = [axis for axis in axes if axis in settings.categories]
+        numbers = len(axes) - len(codes)
+        levels = [1] if not numbers else [4, 16, 64] if d <= 12 else [4, 16, 1024]
+        for level, slices in enumerate(levels):
+            if slices**numbers * CODES ** len(codes) > 2**48:
+                break
+            views.append(View(axes, slices, up=len(views) - 1 if level else 0, is_fine=level > 0))
+    return [*views, View(memory=0.9, is_pattern=True), View(is_pattern=True)]
+
+
+@dataclass
+class Kept:
+    """What is kept with a decision until its label comes."""
+
+    rows: list[Key | None]  # in every view
+    forecasts: dict[str, list[float]] = field(default_factory=dict)  # of own functions
+    used: list[float] = field(default_factory=list)  # of the arm that was used
+
+
+def logistic(total: float) -> float:
+    return 1 / (1 + math.exp(-min(max(total, -30.0), 30.0)))
+
+
+def sureness(mean: float) -> float:
+    """Return by what the share is multiplied when all views together forecast this of the used arm."""
+    certain = 2 * min(max(mean, 0.01), 0.99) - 1
+    return max(0.01, (certain * certain) * (certain * certain))
+
+
+def chance(forecast: float, gain: float) -> float:
+    q = min(max(forecast, 0.01), 0.99)
+    if gain >= 1:
+        return q
+    if gain <= 0:
+        return 1 - q
+    return math.exp(gain * math.log(q) + (1 - gain) * math.log(1 - q))
+
 
 SUM = 2  # the view that adds up, if there is one
 
@@ -32,19 +99,20 @@ def in_fours(numbers: list[float]) -> float:
     return (sums[0] + sums[1]) + (sums[2] + sums[3])
 
 
-class MixedTwin(GrowingViews, Twin):
+class MixedTwin(Twin):
     """One learner that mixes what all views forecast."""
 
     def __init__(self, settings: TwinSettings) -> None:
-        """Start with no row in any view, and equal weights."""
         super().__init__(settings)
         self.mixed = views_of(settings)
         self.sum = SUM if settings.adds_up else None
         self.weights = [1 / len(self.mixed) for _ in self.mixed]
-        self.times = [1 for _ in self.mixed]
+        self.times = [1 for _ in self.mixed]  # for how many views each stands
         self.rows: list[dict[Key, TwinCell]] = [{} for _ in self.mixed]
         self.pattern, self.newest = 0, 0
-        self.features = self.unchanged = self.giver = 0
+        self.features = 0  # that have got axes
+        self.unchanged = 0  # features that have none because they never changed
+        self.giver = 0  # the view that stands for those of these
         self._kept: dict[int, Kept] = {}
 
     def choose(self, context: Context, ask: Ask, without: Iterable[str] = (), again: int = 0) -> TwinChoice:
@@ -85,7 +153,6 @@ class MixedTwin(GrowingViews, Twin):
         return TwinAnswer(function, ticket)
 
     def report(self, context: Context) -> tuple[int, int]:
-        """Return (arrivals, taught) of the cell of all axes together, or of the whole."""
         view = self._reporting()
         key = self._key(view, context)
         cell = TwinCell() if key is None else self.rows[view].get(key, TwinCell())
@@ -110,14 +177,12 @@ class MixedTwin(GrowingViews, Twin):
             self.newest, self.pattern = id, 1 + self._pattern(waited.arm, reward, scored)
 
     def withdraw(self, id: int) -> None:
-        """Wait no longer."""
         waited, kept = self._waiting.pop(id), self._kept.pop(id)
         if waited.kind == "own":
             for cell in self._cells_of(kept.rows):
                 cell.arms[waited.arm].waiting_count -= 1
 
     def remove(self, arm: str) -> None:
-        """Let an arm leave; what waits on it is forgotten, and what was learnt of patterns."""
         group = self._group_of(arm)
         first = self.rows[0].get(())
         if arm != [*group][-1] or (first is not None and first.arms[arm].reward_count > 0):
@@ -199,7 +264,6 @@ class MixedTwin(GrowingViews, Twin):
     # Forecasts and indices
 
     def _forecasts(self, rows: list[Key | None]) -> list[dict[str, float]]:
-        """Return what every view forecasts of every arm."""
         names = (*self._own, *self._peers)
         forecasts: list[dict[str, float]] = []
         for number, key in enumerate(rows):
@@ -338,3 +402,72 @@ class MixedTwin(GrowingViews, Twin):
             return 4 * [*group].index(used) + 2 * (used in self._peers) + (reward >= 0.5)
         gains = {**scored, used: reward}
         return sum(2**bit for bit, name in enumerate([*self._own][:4]) if gains.get(name, 0.0) >= 0.5)
+
+    # Features that get axes
+
+    def add_axes(self, count: int, same: int = 0, places: tuple[float, ...] = ()) -> None:
+        """Add axes of features behind the others (exactness: Mixed views, features)."""
+        before, first, stood_for = len(self.mixed), self._settings.dimensions + self.features, sum(self.times)
+        last = first + count
+        self.features += count
+        self.unchanged += same - len(places)
+        if same:
+            self.mixed.append(View())
+            self.giver = before
+        for axis in range(first, last):
+            self._add_levels((axis,), [4, 16, 2**20])
+            for other in range(axis) if last + self.unchanged <= 12 else ():
+                self._add_levels((other, axis), [4, 16, 64])
+        new = range(before, len(self.mixed))
+        self._begin(new, 3 * same)
+        heirs = [n for n in new if len(self.mixed[n].axes) == 1 and self.mixed[n].axes[0] >= last - len(places)]
+        if heirs:
+            self._inherit(heirs, places)
+        total = stood_for + sum(self.times[n] for n in new if n not in heirs)
+        for n in range(len(self.mixed)):
+            known = n < before or n in heirs
+            self.weights[n] = self.weights[n] * (stood_for / total) if known else self.times[n] / total
+
+    def _begin(self, new: range, stands_for: int) -> None:
+        """Begin views that know nothing; what waits has no rows in them, and the first view's forecasts."""
+        self.times += [stands_for if stands_for and n == new[0] else 1 for n in new]
+        self.rows += [{} for _ in new]
+        self.weights += [0.0 for _ in new]
+        for kept in self._kept.values():
+            kept.rows = kept.rows + [None for _ in new]
+            kept.used = kept.used + [kept.used[0] for _ in new]
+            for name, said in kept.forecasts.items():
+                kept.forecasts[name] = said + [said[0] for _ in new] if said else said
+
+    def _inherit(self, heirs: list[int], places: tuple[float, ...]) -> None:
+        stood_for = self.times[self.giver]
+        part = self.weights[self.giver] / stood_for
+        self.times[self.giver] -= len(heirs)
+        self.weights[self.giver] = part * self.times[self.giver]
+        given = self.rows[self.giver].get(())
+        for arm in given.arms.values() if given is not None else ():
+            arm.evidence /= stood_for
+        for n, heir in enumerate(heirs):
+            self.weights[heir] = part
+            key = self._key(heir, (places[n // 3],) * (self.mixed[heir].axes[0] + 1))
+            assert key is not None
+            if given is not None and (given.labels >= 32 or not self.mixed[heir].is_fine) and self._has_room():
+                self.rows[heir][key] = deepcopy(given)
+            self._hand_on(heir, key if key in self.rows[heir] else None)
+        for arm in given.arms.values() if given is not None else ():
+            arm.evidence *= self.times[self.giver]
+
+    def _hand_on(self, heir: int, key: Key | None) -> None:
+        """Let what waits have had a row of an heir where it had one of the view that stood for it."""
+        for kept in self._kept.values():
+            kept.rows[heir] = None if kept.rows[self.giver] is None else key
+            kept.used[heir] = kept.used[self.giver]
+            for said in kept.forecasts.values():
+                if said:
+                    said[heir] = said[self.giver]
+
+    def _add_levels(self, axes: tuple[int, ...], levels: list[int]) -> None:
+        codes = [axis for axis in axes if axis in self._settings.categories]
+        for level, slices in enumerate(levels):
+            if slices ** (len(axes) - len(codes)) * CODES ** len(codes) <= 2**48:
+                self.mixed.append(View(axes, slices, up=len(self.mixed) - 1 if level else 0, is_fine=level > 0))

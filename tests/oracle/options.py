@@ -65,7 +65,6 @@ def mixed(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def _any(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw what every policy has, and how long a label is waited for."""
     return {
         "alpha": draw(st.sampled_from([0.5, 1.0, 2.0])),
         "share_labels": draw(st.sampled_from(["training", "always"])),
@@ -121,5 +120,4 @@ lasting = st.sampled_from([None, 15, 40])  # slots until good arms become bad
 
 
 def categories(dimensions: int) -> st.SearchStrategy[frozenset[int]]:
-    """Draw the axes that have codes: one at least, all at most."""
     return st.frozensets(st.integers(0, dimensions - 1), min_size=1)

@@ -2,38 +2,170 @@
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
-from tests.oracle.twin_draws import ANSWER_OWED, ANSWER_TIE, draw, hash_words
-from tests.oracle.twin_rule import TwinRule
-from tests.oracle.twin_values import (
-    NO_SCORES,
-    Ask,
-    CellKey,
-    Codes,
-    Context,
-    Pick,
-    Place,
-    Scores,
-    TwinAnswer,
-    TwinArm,
-    TwinCell,
-    TwinChoice,
-    TwinSettings,
-    Waiting,
-)
-
-__all__ = ["Twin", "draw"]
+Context = tuple[float, ...]
+CellKey = tuple[int, tuple[int, ...]]  # slices on every axis, and the index on every axis
+Place = tuple[Context, CellKey]  # a context, with the time if that is an axis, and the cell it is entered in
+Codes = tuple[int, ...]  # of the categories among the axes, in their order
+Ask = Callable[[str], tuple[int, int] | None]  # what a peer tells; None: it cannot be asked now
+Pick = tuple[str, str, int]  # phase, arm, number of candidates
+Scores = Mapping[str, float]  # what own functions would have gained that were not used
+NO_SCORES: Scores = {}
 
 
-class Twin(TwinRule):
-    """One learner, followed literally."""
+@dataclass(frozen=True, kw_only=True)
+class TwinSettings:
+    """Everything a twin is told before its first item. No policy has all of these options."""
+
+    name: str
+    seed: int
+    own: dict[str, float]
+    peers: dict[str, float]
+    dimensions: int
+    categories: frozenset[int] = frozenset()  # the axes that have codes
+    horizon: int | None = None
+    alpha: float = 1.0
+    slices: int | None = None
+    exploration_exponent: float | None = None
+    max_cells: int | None = None
+    max_peer_functions: int | None = None
+    order: str = "pseudocode"
+    training_count: str = "reported"
+    doubling: str = "reset"
+    time_dimension: bool = False
+    share_labels: str = "training"
+    split_after: float = 1.0
+    inherit: float = 0.0
+    lipschitz: float = 1.0
+    contexts: str = "uniform"
+    wait_limit: int | None = None
+    max_waiting: int = 1_000_000
+    default_reward: float | None = None
+    scores: bool = False  # labels say of every own function that costs nothing whether it was right
+    share: float = 0.035  # this and the next three: MixedViews
+    bonus: float = 0.2
+    home_margin: float = 0.02
+    adds_up: bool = True
+
+
+@dataclass(frozen=True)
+class TwinChoice:
+    """What was decided for one own item."""
+
+    id: int
+    phase: str
+    arm: str
+    cell: CellKey
+    candidates: int
+    view: int = 0
+
+
+@dataclass(frozen=True)
+class TwinAnswer:
+    """Which own function answers a call; the ticket is None when no label will follow."""
+
+    function: str
+    ticket: int | None
+
+
+@dataclass
+class TwinArm:
+    """The numbers of one arm in one cell. A child of a split cube may inherit a part of a reward."""
+
+    reward_count: float = 0
+    reward_sum: float = 0.0
+    waiting_count: int = 0
+    answering_count: int = 0  # of these, answers to peers
+    training_count: int = 0
+    my_training_count: int = 0
+    training_waiting_count: int = 0
+    evidence: float = 0.0  # exactness, Mixed views: what it adds up
+
+
+@dataclass
+class TwinCell:
+    """The numbers of one cell. Equal cells have level 0 and never split (exactness: Cubes that split)."""
+
+    arrivals: int = 0
+    taught: int = 0
+    labels: int = 0  # of own items
+    arms: dict[str, TwinArm] = field(default_factory=dict)
+    level: int = 0
+    is_split: bool = False
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Something that is owed a label. `kind` is "own" (explore or exploit), "training" or "answer"."""
+
+    kind: str
+    arm: str
+    point: Context  # the context, and the time at that moment if it is an axis
+    cell: CellKey
+    arrival: int
+    era: int
+
+
+def count_of(arm: TwinArm) -> float:
+    return arm.reward_count + arm.waiting_count
+
+
+def mean_of(arm: TwinArm) -> float:
+    """Return the mean reward; that of nothing is 0 (exactness: Arithmetic)."""
+    return arm.reward_sum / arm.reward_count if arm.reward_count > 0 else 0.0
+
+
+def net_mean(arm: TwinArm, cost: float) -> float:
+    return mean_of(arm) - cost
+
+
+WORD = 0xFFFFFFFF  # all words are 32 bits (exactness: Draws)
+
+# Purposes of draws (exactness: Draws). Asking again moves the purpose on by 8 per peer asked.
+OWN_OWED, PEER_UNTRAINED, PEER_OWED, BEST_TIE, ANSWER_OWED, ANSWER_TIE, ANYTHING_OWED, PER_ASKED = range(1, 9)
+
+
+def mix(x: int) -> int:
+    """Scramble one word (exactness: Draws)."""
+    x = ((x ^ (x >> 16)) * 0x21F0AAAD) & WORD
+    x = ((x ^ (x >> 15)) * 0x735A2D97) & WORD
+    return x ^ (x >> 15)
+
+
+def hash_words(text: str) -> tuple[int, int]:
+    digest = blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
+
+
+def draw(keys: tuple[int, int], word: int, number: int, purpose: int) -> int:
+    """Return the one word that (site, caller, number, purpose) stands for (exactness: Draws)."""
+    low, high = number & WORD, (number >> 32) & WORD
+    scatter = (purpose * 0x9E3779B1) & WORD
+    return mix(mix(mix(low ^ keys[0]) ^ high ^ scatter) ^ keys[1] ^ word)
+
+
+class Twin:
+    """One learner, followed literally (exactness: Ids and steps, Arithmetic, Categories, Doubling, Order `random`)."""
 
     def __init__(self, settings: TwinSettings) -> None:
-        """Start with no item seen and no cell visited."""
-        super().__init__(settings)
+        self._settings = settings
+        self._own, self._peers = dict(settings.own), dict(settings.peers)
+        self._announced = dict.fromkeys(settings.peers, 1)  # how many functions a peer says it has
+        self._keys = hash_words(f"{settings.seed}/{settings.name}")
+        self._next_id = 1
+        self._paused: set[str] = set()
+        self.left_out: set[str] = set()  # of the choice or the answer that is being made
+        time_axes = 1 if settings.time_dimension else 0
+        self._axes = settings.dimensions - len(settings.categories) + time_axes  # that are cut
+        self._is_doubling = settings.horizon is None and settings.slices is None
+        self._arrivals = 0  # never reset: waiting is measured in it (exactness: Waiting)
+        self._again = 0  # the arrival number of an item that is chosen for again; 0 while no such choice is made
+        self._era = 1  # the doubling phase; stays 1 without doubling
+        self._era_start = 0  # arrivals before this doubling phase
         self._keeps_late_labels = settings.doubling == "keep"  # those whose cell is no longer in use
         self._cells: dict[CellKey, TwinCell] = {}
         self._waiting: dict[int, Waiting] = {}
@@ -67,7 +199,6 @@ class Twin(TwinRule):
         return TwinAnswer(function, ticket)
 
     def report(self, context: Context) -> tuple[int, int]:
-        """Return (arrivals, taught) of the cell that holds the context."""
         cell = self._look(self._find(self._point(context)))
         return cell.arrivals, cell.taught
 
@@ -102,16 +233,13 @@ class Twin(TwinRule):
                 cell.arms[waited.arm].training_count -= 1
 
     def add_own(self, name: str, cost: float) -> None:
-        """Let an own function join, after the other own ones."""
         self._join(self._own, name, cost)
 
     def add_peer(self, name: str, cost: float, functions: int = 1) -> None:
-        """Let a peer join, at the end."""
         self._announced[name] = functions
         self._join(self._peers, name, cost)
 
     def remove(self, arm: str) -> None:
-        """Let an arm leave; what waits on it is forgotten, nothing else is lost."""
         del self._group_of(arm)[arm]
         self._paused.discard(arm)
         self._announced.pop(arm, None)
@@ -120,39 +248,31 @@ class Twin(TwinRule):
         self._waiting = {id: waited for id, waited in self._waiting.items() if waited.arm != arm}
 
     def cells(self) -> dict[CellKey, TwinCell]:
-        """Return every visited cell, to look at."""
         return self._cells
 
     def arrivals(self) -> int:
-        """Return how many items have come."""
         return self._arrivals
 
     def waiting_arrivals(self) -> dict[int, int]:
-        """Return the arrival number of all that waits, by id."""
         return {id: waited.arrival for id, waited in self._waiting.items()}
 
     def shares_all(self) -> bool:
-        """Tell whether the label is passed on after every call."""
         return self._settings.share_labels == "always"
 
     # The steps of a choice and of an answer
 
     def enter(self, context: Context) -> Place:
-        """Return where the context belongs by now: a cell that is visited from now on."""
         point = self._point(context)
         return point, self._enter(point)
 
     def look_up(self, context: Context) -> Place:
-        """Return the cell that holds the context by now, visited or not."""
         point = self._point(context)
         return point, self._find(point)
 
     def pick(self, place: Place, ask: Ask) -> Pick:
-        """Choose an arm for an item that was entered there."""
         return self._pick(self._cells[place[1]], ask)
 
     def enter_choice(self, place: Place, pick: Pick) -> TwinChoice:
-        """Count what was chosen and wait for its label."""
         phase, arm, candidates = pick
         cell = self._cells[place[1]]
         cell.arrivals += 0 if self._again else 1  # whatever arm is used (SPEC 2)
@@ -171,15 +291,12 @@ class Twin(TwinRule):
         return self._one_of(candidates, purpose, request, hash_words(caller)[0])
 
     def _find(self, point: Context) -> CellKey:
-        """Return the cell that holds a point, visited or not."""
         return self._cell_of(point, self._slices)
 
     def _look(self, key: CellKey) -> TwinCell:
-        """Return the cell, or a blank one that is not kept: being asked is no visit."""
         return self._cells.get(key, self._blank())
 
     def _enter(self, point: Context) -> CellKey:
-        """Return the cell that holds a point, visited from now on."""
         key = self._find(point)
         self._cells[key] = self._look(key)
         return key
@@ -198,7 +315,6 @@ class Twin(TwinRule):
     # Labels and waiting (exactness: Arithmetic, Waiting)
 
     def wait_for(self, kind: str, arm: str, place: Place) -> int:
-        """Wait for the label of something that was entered there; return its id."""
         point, key = place
         id = self._next_id
         self._next_id += 1
@@ -211,11 +327,9 @@ class Twin(TwinRule):
             self.overdue(id)
 
     def too_many_ids(self) -> list[int]:
-        """Return the oldest id if more wait than may."""
         return [min(self._waiting)] if len(self._waiting) > self._settings.max_waiting else []
 
     def _is_in_its_cell(self, waited: Waiting) -> bool:
-        """Tell whether it was entered in the very cell that holds it now."""
         return waited.era == self._era and waited.cell == self._find(waited.point)
 
     def _count_waiting(self, cell: TwinCell, waited: Waiting, change: int) -> None:
@@ -226,7 +340,6 @@ class Twin(TwinRule):
             cell.arms[waited.arm].answering_count += change if waited.kind == "answer" else 0
 
     def _is_wanted(self, waited: Waiting) -> bool:
-        """Tell whether a label still changes something."""
         return self._is_in_its_cell(waited) or self._keeps_late_labels
 
     def reward(self, waited: Waiting, gain: float, cost: float | None) -> float:
@@ -250,7 +363,6 @@ class Twin(TwinRule):
             cell.taught += 1
 
     def default_reward(self, id: int) -> float | None:
-        """Return the reward that an overdue one gets instead of being dropped."""
         return self._settings.default_reward if self._waiting[id].kind == "own" else None
 
     def overdue(self, id: int) -> None:
@@ -300,3 +412,170 @@ class Twin(TwinRule):
                 cell = self._cells[self._cell_of(point, self._slices)] = deepcopy(old_cells[source])
                 for arm in cell.arms.values():
                     arm.waiting_count = arm.answering_count = arm.training_waiting_count = 0
+
+    # The choice among the arms (SPEC 2; exactness: Arms that are left out)
+
+    def cost(self, arm: str) -> float:
+        return self._group_of(arm)[arm]
+
+    def set_cost(self, arm: str, cost: float) -> None:
+        self._group_of(arm)[arm] = cost
+
+    def pause(self, arm: str) -> None:
+        self._paused.add(arm)
+
+    def resume(self, arm: str) -> None:
+        self._paused.discard(arm)
+
+    def _group_of(self, arm: str) -> dict[str, float]:
+        for group in (self._own, self._peers):
+            if arm in group:
+                return group
+        raise KeyError(arm)
+
+    def _is_out(self, arm: str) -> bool:
+        return arm in self._paused or arm in self.left_out
+
+    def _in(self, *groups: dict[str, float]) -> dict[str, float]:
+        return {name: cost for group in groups for name, cost in group.items() if not self._is_out(name)}
+
+    def _pick(self, cell: TwinCell, ask: Ask) -> Pick:
+        if self._settings.order == "random":
+            pick = self._pick_random(cell, ask)
+        elif self._settings.order == "train_first":
+            pick = self._train(cell, ask) or self._explore(cell, self._own, OWN_OWED)
+        else:
+            pick = self._explore(cell, self._own, OWN_OWED) or self._train(cell, ask)
+        # In order `random` an empty draw leaves no peer owed either, so the next line only exploits.
+        return pick or self._explore(cell, self._peers, PEER_OWED) or self._exploit(cell)
+
+    def _owed(self, cell: TwinCell, group: Iterable[str]) -> list[str]:
+        """Rewards received plus choices that still wait count against D1 or D3 (exactness: Arithmetic)."""
+        return [name for name in group if not self._is_out(name) and count_of(cell.arms[name]) <= self._quota(cell)]
+
+    def _explore(self, cell: TwinCell, group: dict[str, float], purpose: int) -> Pick | None:
+        owed = self._owed(cell, group)
+        return ("explore", self._one_of(owed, purpose, self._next_id), len(owed)) if owed else None
+
+    def _train(self, cell: TwinCell, ask: Ask) -> Pick | None:
+        asked = 0
+        # A peer that was asked is either trained at once or no longer in the list: never asked twice.
+        while stale := [name for name in self._peers if self._is_untrained(cell, name)]:
+            peer = self._one_of(stale, PEER_UNTRAINED + PER_ASKED * asked, self._next_id)
+            asked += self._hear(cell, peer, ask)
+            if self._is_untrained(cell, peer):
+                return "train", peer, len(stale)
+        return None
+
+    def _exploit(self, cell: TwinCell) -> Pick:
+        best = self._best(cell, self._in(self._own, self._peers))
+        return "exploit", self._one_of(best, BEST_TIE, self._next_id), len(best)
+
+    def _pick_random(self, cell: TwinCell, ask: Ask) -> Pick | None:
+        asked = 0
+        arms = {**self._own, **self._peers}
+        while owed := [arm for arm in arms if self._owed(cell, [arm]) or self._is_untrained(cell, arm)]:
+            arm = self._one_of(owed, ANYTHING_OWED + PER_ASKED * asked, self._next_id)
+            if self._is_untrained(cell, arm):
+                asked += self._hear(cell, arm, ask)
+                if self._is_untrained(cell, arm):
+                    return "train", arm, len(owed)
+            if self._owed(cell, [arm]):
+                return "explore", arm, len(owed)
+        return None
+
+    def _is_untrained(self, cell: TwinCell, arm: str) -> bool:
+        is_peer = arm in self._peers and not self._is_out(arm)
+        return is_peer and cell.arms[arm].training_count <= self._training_quota(cell)
+
+    def _hear(self, cell: TwinCell, peer: str, ask: Ask) -> bool:
+        """Ask a peer; one that does not tell is left out of the rest of the choice."""
+        told = ask(peer)
+        if told is None:
+            self.left_out.add(peer)
+            return False
+        self._refresh(cell, peer, told)
+        return True
+
+    def _refresh(self, cell: TwinCell, peer: str, told: tuple[int, int]) -> None:
+        """Replace the cached training count (exactness: Asking and training)."""
+        arrivals, taught = told
+        arm = cell.arms[peer]
+        mine = taught if self._settings.training_count == "reported" else arm.my_training_count
+        arm.training_count = arrivals + mine + arm.training_waiting_count
+
+    def _best(self, cell: TwinCell, costs: dict[str, float]) -> list[str]:
+        means = {name: net_mean(cell.arms[name], cost) for name, cost in costs.items()}
+        largest = max(means.values())
+        return [name for name, mean in means.items() if mean == largest]
+
+    def _one_of(self, candidates: list[str], purpose: int, number: int, word: int = 0) -> str:
+        if len(candidates) == 1:
+            return candidates[0]
+        return candidates[(draw(self._keys, word, number, purpose) * len(candidates)) >> 32]
+
+    def _training_quota(self, cell: TwinCell) -> float:
+        """D2."""
+        return self._max_peer_functions() * self._quota(cell)
+
+    def _max_peer_functions(self) -> int:
+        if self._settings.max_peer_functions is not None:
+            return self._settings.max_peer_functions
+        return max(self._announced.values(), default=1)
+
+    # Steps, quotas and cells
+
+    def begin_choice(self, again: int) -> None:
+        self._again = again
+        self._arrivals += 0 if again else 1
+
+    def end_choice(self) -> None:
+        self._again = 0
+
+    def _number(self) -> int:
+        """Return the arrival number of the item being decided; for an answer, the arrivals so far."""
+        return self._again or self._arrivals
+
+    def _step(self) -> int:
+        start = self._era_start if self._settings.doubling == "reset" else 0
+        return max(1, self._number() - start)
+
+    def _quota(self, cell: TwinCell) -> float:
+        """D1 and D3."""
+        alpha, exponent = self._settings.alpha, self._settings.exploration_exponent
+        if exponent is None:
+            exponent = 2 * alpha / (3 * alpha + self._axes)
+        log_step = math.log(self._step())
+        return math.exp(exponent * log_step) * log_step
+
+    def _length(self) -> int:
+        return 2**self._era if self._settings.horizon is None else self._settings.horizon
+
+    def _slices_now(self, alphas: int = 3) -> int:
+        if self._axes == 0:
+            return 1
+        slices = self._settings.slices
+        if slices is None:
+            power = 1 / (alphas * self._settings.alpha + self._axes)
+            slices = max(1, math.ceil(float(self._length()) ** power - 1e-9))
+        limit = self._settings.max_cells
+        while limit is not None and slices > 1 and slices**self._axes > limit:
+            slices -= 1
+        return slices
+
+    def _cell_of(self, point: Context, slices: int) -> CellKey:
+        """Return the cell of the partition into so many slices; a category has a cell for each code."""
+        indices = (
+            int(x) if axis in self._settings.categories else min(math.floor(slices * x), slices - 1)
+            for axis, x in enumerate(point)
+        )
+        return slices, tuple(indices)
+
+    def _codes_of(self, key: CellKey) -> Codes:
+        return tuple(index for axis, index in enumerate(key[1]) if axis in self._settings.categories)
+
+    def _point(self, context: Context) -> Context:
+        return (*context, *self._time(self._step()))
+
+    def _time(self, step: int) -> Context:
+        return (min(1.0, step / self._length()),) if self._settings.time_dimension else ()

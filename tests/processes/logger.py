@@ -17,13 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cosend import Context, Patience, Rules, fold
-from cosend.site import events
-from cosend.site.context import Axis
-from cosend.site.recovery import prune, recover, snapshot
-from cosend.site.wire import decode, encode
-from cosend.stores.event_log import EventLog
-from tests.site.test_fold import everything
+from cosend import Context, Patience
+from cosend.axes import Axis
+from cosend.engine import events
+from cosend.engine.events import decode, encode
+from cosend.engine.fold import fold
+from cosend.engine.site_state import SiteState
+from cosend.store.event_log import EventLog
+from cosend.store.recovery import prune, recover, snapshot
+from tests.node.sites import everything
 
 LONGEST_LIFE_S = 0.15
 SLOWEST_START_S = 60
@@ -41,40 +43,41 @@ def commit(log: EventLog, cycle: list[events.Event], acknowledge: Acknowledge) -
     cycle.clear()
 
 
-def opened(log: EventLog, cycle: list[events.Event], acknowledge: Acknowledge) -> Rules:
-    """Return the rules of a log, or of a new one."""
+def opened(log: EventLog, cycle: list[events.Event], acknowledge: Acknowledge) -> SiteState:
+    """Return the state of a log, or a new one."""
     if log.position:
-        rules, _ = recover(log, AXES)
-        rules.journal = cycle.append
+        state, _ = recover(log, AXES)
+        state.journal = cycle.append
     else:
         patience = Patience(wait_limit=200)
-        rules = Rules("lab", local={"a": 0, "b": 0.1}, axes=AXES, patience=patience, journal=cycle.append, seed=5)
+        state = SiteState("lab", local={"a": 0, "b": 0.1}, axes=AXES, patience=patience, journal=cycle.append, seed=5)
         commit(log, cycle, acknowledge)
-    return rules
+    return state
 
 
-def one_cycle(rules: Rules, draw: random.Random) -> None:
+def one_cycle(state: SiteState, draw: random.Random) -> None:
     """Decide on a few items, and learn some labels of those that wait."""
     count = draw.randint(1, 5)
-    step = rules.choose(rules.place([[draw.random() for _ in range(count)], draw.choices("abc", k=count)]))
-    ids = range(step.first, step.first + count)
-    rules.complete(ids, [arm == "a" for arm in step.arms], [{"x": n} for n in ids])
-    waiting = [ticket for ticket, entry in rules.open().items() if entry.answered]
+    points = state.encode([[draw.random() for _ in range(count)], draw.choices("abc", k=count)])
+    step = state.choose(points, opinions={"a": [True] * count}, items=[{"x": n} for n in range(count)])
+    used = [step.first + n for n, arm in enumerate(step.arms) if arm == "b"]
+    state.complete(used, [False] * len(used))
+    waiting = [id_ for id_, entry in state.pending().items() if entry.answered]
     late = draw.sample(waiting, len(waiting) // 2)
-    rules.settle(late, [True] * len(late), [float(draw.random() < 0.7) for _ in late])
+    state.settle(late, [True] * len(late), [float(draw.random() < 0.7) for _ in late])
 
 
 def run(folder: Path, acknowledge: Acknowledge, cycles: int) -> None:
     """Run a site for some cycles; after some of them, take a snapshot and remove what it covers."""
     cycle: list[events.Event] = []
     with EventLog(folder, site="lab") as log:
-        rules = opened(log, cycle, acknowledge)
+        state = opened(log, cycle, acknowledge)
         draw = random.Random(log.position)
         for n in range(1, cycles + 1):
-            one_cycle(rules, draw)
+            one_cycle(state, draw)
             commit(log, cycle, acknowledge)
             if n % SNAPSHOT_EVERY == 0:
-                snapshot(log, rules, log.position)
+                snapshot(log, state, log.position)
             if n % PRUNE_EVERY == 0:
                 prune(log, log.position)
 

@@ -12,14 +12,14 @@ import signal
 import sys
 from pathlib import Path
 
-from cosend.links.nats import NatsLink
-from cosend.links.nats_options import NatsOptions
-from cosend.links.serving import Limits
-from cosend.node import node as running
-from cosend.node.node import Node
-from cosend.service.logs import set_up_logs
-from cosend.service.server import Address, serve
-from cosend.service.tokens import Tokens
+from cosend.runtime import running_site as running
+from cosend.runtime.running_site import RunningSite
+from cosend.server.auth import Tokens
+from cosend.server.http_server import Address, serve
+from cosend.server.logs import set_up_logs
+from cosend.transport.answering import Limits
+from cosend.transport.nats import NatsLink
+from cosend.transport.nats_options import NatsOptions
 from tests.node.networks import SITES, setup_of
 
 DEADLINE_S = 0.5
@@ -33,7 +33,7 @@ def serve_site(folder: Path, name: str, port: int, broker: int) -> None:
     )
     link = NatsLink(name, options, Limits(callers=frozenset(SITES) - {name}))
     set_up_logs(name, "text")
-    serve(Node(setup_of(name, deadline_s=DEADLINE_S), folder / name, link=link), Address(port=port), Tokens({}))
+    serve(RunningSite(setup_of(name, deadline_s=DEADLINE_S), folder / name, link=link), Address(port=port), Tokens({}))
 
 
 def main(folder: Path, where: dict[str, tuple[int, int]]) -> None:

@@ -12,19 +12,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cosend.links.nats import NatsLink
-from cosend.links.nats_options import NatsOptions
-from cosend.node.flight import Decided
-from cosend.node.labelling import Given
-from cosend.node.node import Node
-from tests.node.networks import setup_of, until
-from tests.node.test_networks import check_folds
+from cosend.runtime.client_requests import id_number, id_text
+from cosend.runtime.label_intake import Given
+from cosend.runtime.running_site import RunningSite
+from cosend.transport.nats import NatsLink
+from cosend.transport.nats_options import NatsOptions
+from tests.node.networks import setup_of
+from tests.node.sites import check_folds, decided, until
 from tests.policies import POLICIES
 
 
-def node_of(folder: Path, site: str, broker: str, number: int, policy: Any) -> Node:
+def node_of(folder: Path, site: str, broker: str, number: int, policy: Any) -> RunningSite:
     link = NatsLink(site, NatsOptions(servers=(broker,), network=f"policy{number}", discover_s=0.5))
-    return Node(setup_of(site, policy), folder / f"{site} {number}", durable=False, link=link)
+    return RunningSite(setup_of(site, policy), folder / f"{site} {number}", durable=False, link=link)
 
 
 async def work(folder: Path, site: str, broker: str) -> None:
@@ -33,24 +33,22 @@ async def work(folder: Path, site: str, broker: str) -> None:
     }
     for node in nodes.values():
         await node.start()
-    await until(lambda: not any(node.peers.absent for node in nodes.values()), 60.0)
+    await until(lambda: not any(node.peers.offline for node in nodes.values()), 60.0)
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         what, policy, *rest = json.loads(line)
         print(json.dumps(await done(nodes[policy], what, rest)), flush=True)
     for node in nodes.values():
-        await node.commits.done()
-        check_folds(node)
+        await check_folds(node)
         await node.stop(0.5)
     print("folded", flush=True)
 
 
-async def done(node: Node, what: str, rest: list[Any]) -> Any:
+async def done(node: RunningSite, what: str, rest: list[Any]) -> Any:
     if what == "classify":
-        (decided,) = await node.classify(rest)
-        assert isinstance(decided, Decided)
-        return [int(decided.id), decided.label, decided.arm, decided.phase]
-    return (await node.label([Given(str(rest[0]), rest[1])], wait_for_peers=True)).learnt
+        (made,) = await decided(node, *rest)
+        return [id_number(made.id), made.label, made.arm, made.phase]
+    return (await node.label([Given(id_text(rest[0]), rest[1])], wait_for_peers=True)).learnt
 
 
 if __name__ == "__main__":

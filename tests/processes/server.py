@@ -17,14 +17,14 @@ from typing import Any
 from river import linear_model, preprocessing
 
 from cosend import Context, Patience
-from cosend.classifiers.adapters import SeesOnly, as_classifier
-from cosend.node import node as running
-from cosend.node.node import Node
-from cosend.node.setup import Setup
-from cosend.service.logs import set_up_logs
-from cosend.service.server import Address, serve
-from cosend.service.tokens import Tokens
-from cosend.site.snapshot import rules_state
+from cosend.engine.snapshot import state_of
+from cosend.models.adapters import SeesOnly, as_classifier
+from cosend.runtime import running_site as running
+from cosend.runtime.running_site import RunningSite
+from cosend.runtime.site_setup import Setup
+from cosend.server.auth import Tokens
+from cosend.server.http_server import Address, serve
+from cosend.server.logs import set_up_logs
 
 SNAPSHOT_EVERY = 150  # events: so that kills come before, in and after many of them
 LIMIT_S = 0.15
@@ -87,14 +87,8 @@ def setup_of(kind: str) -> Setup:
 
 def warm_up(setup: Setup) -> None:
     """Compile whatever the others will need."""
-    rules = setup.new_rules(None)
-    for _ in range(5):
-        step = rules.choose(rules.place([[0.5, 0.6], ["a", "b"]]))
-        ids = [step.first, step.first + 1]
-        rules.complete(ids, [True, False])
-        rules.settle(ids, [True, True], [1.0, 0.0])
-    rules.withdraw([rules.choose(rules.place([[0.5], ["a"]])).first])
-    rules_state(rules)
+    setup.warm_up()
+    state_of(setup.new_state(None))
 
 
 def main(folder: Path, port: int, kind: str) -> None:
@@ -106,7 +100,7 @@ def main(folder: Path, port: int, kind: str) -> None:
         if not child:
             try:
                 set_up_logs("lab", "text")
-                serve(Node(setup_of(kind), folder), Address(port=port), Tokens({}))
+                serve(RunningSite(setup_of(kind), folder), Address(port=port), Tokens({}))
             finally:
                 os._exit(1)
         print(child, flush=True)

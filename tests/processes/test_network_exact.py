@@ -78,7 +78,7 @@ def played(sites: dict[str, Process], policy: str) -> list[tuple[str, Any]]:
     decided, before = list[tuple[str, Any]](), list[tuple[str, int, str]]()
     for turn in range(TURNS):
         for name, number, label in before:
-            assert sites[name].asked("label", policy, number, label) == [str(number)]
+            assert sites[name].asked("label", policy, number, label) == [f"d-{number}"]
         before = []
         for shift, name in enumerate(sites):
             item = items(TURNS, shift)[turn]

@@ -19,17 +19,17 @@ from typing import Any
 import httpx
 import pytest
 
-from cosend.node.node import Node
-from cosend.site.events import Chosen, Labelled, Taught
-from cosend.site.fold import fold
-from cosend.site.recovery import read_events
-from cosend.stores.event_log import EventLog
+from cosend.engine.events import Chosen, Labelled, Taught
+from cosend.engine.fold import fold
+from cosend.runtime.running_site import RunningSite
+from cosend.store.event_log import EventLog
+from cosend.store.recovery import read_events
 from tests.links.worlds import Broker, server_binary
 from tests.node.networks import AXES, SITES, setup_of, truth
+from tests.node.sites import everything
 from tests.processes.network import DEADLINE_S
 from tests.processes.proxy import Proxy
 from tests.processes.test_service_killed import free_port
-from tests.site.test_fold import everything
 
 pytestmark = [
     pytest.mark.compiled,
@@ -289,11 +289,11 @@ def check_logs(folder: Path) -> Counter[str]:
 
 
 async def _check_state(folder: Path, name: str) -> None:
-    node = Node(setup_of(name), folder / name)
+    node = RunningSite(setup_of(name), folder / name)
     await node.start()
     try:
-        assert not node.rules.open()
-        live = everything(node.rules)
+        assert not node.state.pending()
+        live = everything(node.state)
     finally:
         await node.stop()
     with EventLog(folder / name, site=name) as log:

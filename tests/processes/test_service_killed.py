@@ -19,15 +19,14 @@ from typing import Any
 import httpx
 import pytest
 
-from cosend.node.node import Node
-from cosend.site.events import Answered, Labelled
-from cosend.site.fold import fold
-from cosend.site.messages import Lesson
-from cosend.site.recovery import read_events
-from cosend.stores.event_log import EventLog
+from cosend.engine.events import Chosen, Labelled
+from cosend.engine.fold import fold
+from cosend.runtime.running_site import RunningSite
+from cosend.store.event_log import EventLog
+from cosend.store.recovery import read_events
+from tests.node.sites import everything
 from tests.processes.clients import Client, item_of
 from tests.processes.server import knowledge, learner, setup_of, truth_of
-from tests.site.test_fold import everything
 
 pytestmark = pytest.mark.compiled
 
@@ -132,11 +131,11 @@ def check_what_was_told(server: Server, clients: list[Client]) -> None:
     with httpx.Client(base_url=server.url, timeout=60.0) as http:
         for client in clients:
             for name, decision in client.decided.items():
-                kept = http.get(f"/v1/decisions/{name.replace('#', '%23')}").json()
+                kept = http.get(f"/v1/decisions/{name}").json()
                 assert {key: kept.get(key) for key in SAME} == {key: decision[key] for key in SAME}
                 if name in client.labelled:
                     assert (kept["labelled"], kept["truth"]) == (True, client.labelled[name])
-            own = [name for name in client.decided if "-" in name]
+            own = [name for name in client.decided if not name.startswith("d-")]
             items = [{"id": name, "features": item_of(1)} for name in own]
             again = http.post("/v1/classify", json={"items": items}).json()["decisions"]
             assert again == [client.decided[name] for name in own]
@@ -146,26 +145,25 @@ def check_log(folder: Path, clients: list[Client]) -> dict[str, int]:
     """Check that the log has every label once, and that it leads to the state and the model of the site."""
     setup, taught = setup_of("wild"), learner()
 
-    def teach(lessons: Any) -> None:
-        lesson: Lesson
-        for lesson in lessons:
-            taught.learn(lesson.item, lesson.truth)
+    def teach(examples: Any) -> None:
+        for each in examples:
+            taught.learn(each.item, each.truth)
 
     with EventLog(folder, site="lab") as log:
         events = [event for _, event in read_events(log)]
         assert log.oldest <= 1
-    whole = fold(events, axes=setup.axes, lessons=teach)
+    whole = fold(events, axes=setup.axes, examples=teach)
     labelled = [number for event in events if isinstance(event, Labelled) for number in event.ids]
     assert len(labelled) == len({*labelled})
     acknowledged, doubtful = sum(len(each.labelled) for each in clients), sum(each.doubtful for each in clients)
     assert acknowledged <= len(labelled) <= acknowledged + doubtful
-    assert sum(len(event.ids) for event in events if isinstance(event, Answered)) >= len(labelled)
+    assert sum(len(event.arms) for event in events if isinstance(event, Chosen)) >= len(labelled)
 
     async def live() -> tuple[Any, Any, int]:
-        node = Node(setup, folder)
+        node = RunningSite(setup, folder)
         await node.start()
         try:
-            return everything(node.rules), knowledge(node.workers["learns"].classifier), node.counts.rebuilt
+            return everything(node.state), knowledge(node.workers["learns"].classifier), node.counts.rebuilt
         finally:
             await node.stop()
 

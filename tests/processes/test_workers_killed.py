@@ -15,13 +15,12 @@ from typer.testing import CliRunner
 
 from cosend.cli.main import app
 from cosend.errors import NoAnswer
-from cosend.node.flight import Decided
-from cosend.node.node import Node
-from cosend.service.from_file import read_site
+from cosend.runtime.client_requests import Decided
+from cosend.runtime.running_site import RunningSite
+from cosend.server.from_file import read_site
 from tests.cli.serving import cosend, write_network
 from tests.links.worlds import Broker, server_binary
-from tests.node.networks import until
-from tests.node.sites import run
+from tests.node.sites import run, until
 
 pytestmark = pytest.mark.skipif(server_binary() is None, reason="there is no nats-server")
 ITEMS = 4  # of a request
@@ -95,7 +94,7 @@ def workers(tmp_path: Path, broker: Broker) -> Iterator[list[Worker]]:
 class Flow:
     """Items that come all the time, until they are told to stop."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: RunningSite) -> None:
         self.node, self.answered, self.wrong, self.ended = node, 0, list[object](), False
 
     async def client(self, shift: int) -> None:
@@ -118,7 +117,7 @@ def test_workers_and_their_broker_are_killed_and_stopped_while_items_flow(
 ) -> None:
     async def work() -> None:
         found = read_site(tmp_path / "network.toml", "north", 7.0, [broker.url])
-        node = Node(found.setup, tmp_path / "store", durable=False, workers=found.workers)
+        node = RunningSite(found.setup, tmp_path / "store", durable=False, workers=found.workers)
         await node.start()
         try:
             await until(lambda: len(node.crew.of("forest")) == 3, 30.0)
@@ -137,7 +136,7 @@ def test_workers_and_their_broker_are_killed_and_stopped_while_items_flow(
             flow.ended = True
             await asyncio.gather(*clients)
             assert not flow.wrong
-            assert not node.counts.failures["forest"]
+            assert not node.counts.failures_of("forest")
             assert workers[2].process.wait(10) == 0
             broker.kill()
             assert isinstance((await node.classify([{"age": 60}]))[0], NoAnswer)

@@ -27,10 +27,10 @@ from research.beyond.settings import (
 )
 from research.beyond.windows import described
 
-from cosend.core.learner.values import LabelledData
-from cosend.core.policy.policies import CellKLUCB, CoS
+from cosend.algorithm.policies import CellKLUCB, CoS
+from cosend.algorithm.values import LabelledData
+from cosend.engine.needs import Call, Forward, Question, Reply
 from cosend.errors import SettingError
-from cosend.site.messages import Call, Forward, Question, Reply
 
 pytestmark = pytest.mark.compiled
 

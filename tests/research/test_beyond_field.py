@@ -19,7 +19,7 @@ from research.beyond.run import JOBS
 from research.beyond.settings import EVERY_FEATURE, SHARED, TOGETHER, Settings
 from research.beyond.unseen import SETS, said_by_learners, stream_problems
 
-from cosend.site.features import ENOUGH
+from cosend.engine.features import ENOUGH
 
 pytestmark = pytest.mark.compiled
 

@@ -83,7 +83,7 @@ def test_a_missing_extra_is_named_before_the_work(
     def find_spec(name: str) -> Any:
         return None if name == module else importlib.util.find_spec(name)
 
-    monkeypatch.setattr("cosend.cli.extras.find_spec", find_spec)
+    monkeypatch.setattr("cosend.cli.shared.find_spec", find_spec)
     result = research(command, "--out", tmp_path / "out")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"error: this needs {module}: pip install '.[{extra}]' in a checkout of cosend\n"

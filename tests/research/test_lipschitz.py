@@ -9,7 +9,7 @@ import pytest
 from research.bounds import theorem_1
 from research.lipschitz import FLOOR, SIDE, LipschitzProblem
 
-from cosend import CellKLUCB, CoS, CosendError, replay
+from cosend import CellKLUCB, CoS, CosendError, simulate
 from research import lipschitz as problems
 
 APART = LipschitzProblem(
@@ -75,7 +75,7 @@ def test_concentrated_contexts_need_few_cells() -> None:
         problem = LipschitzProblem(functions=(2,), dimensions=2, contexts=contexts)
         points, gains = problem.stream(5_000)
         (learner,) = problem.learners(CellKLUCB(horizon=5_000))
-        replay([learner], points, gains)
+        simulate([learner], points, gains)
         cells.append(len(learner.cells()))
     assert cells[0] == CellKLUCB(horizon=5_000).slices_at(5_000, 2) ** 2
     assert cells[1] <= cells[0] / 8
@@ -88,7 +88,7 @@ def test_losses_by_hand(problem: LipschitzProblem, site: int) -> None:
     slots = 300
     contexts, gains = problem.stream(slots, seed=1)
     items = problem.items(slots)
-    trace = replay(problem.learners(CoS(horizon=slots), 1), contexts, gains, items=items)
+    trace = simulate(problem.learners(CoS(horizon=slots), 1), contexts, gains, items=items)
     places, heights = problem.peaks()
     owners = np.repeat(np.arange(problem.sites), problem.functions)
     for slot, loss in enumerate(problem.losses(contexts, trace, site)):
@@ -105,7 +105,7 @@ def test_losses_by_hand(problem: LipschitzProblem, site: int) -> None:
 
 def test_working_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     contexts, gains = APART.stream(100)
-    trace = replay(APART.learners(CoS(horizon=100)), contexts, gains, items=APART.items(100))
+    trace = simulate(APART.learners(CoS(horizon=100)), contexts, gains, items=APART.items(100))
     losses = APART.losses(contexts, trace)
     monkeypatch.setattr(problems, "ROWS_AT_ONCE", 7)
     again = APART.stream(100)

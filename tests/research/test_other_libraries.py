@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from research.compiled_linucb import COMPILED
 from research.other_libraries import FIELD, follow, play
 
-from cosend.baselines.bandits import linucb
-from cosend.baselines.linucb import COMPILED
 from cosend.errors import ContextError, CosendError, SettingError
+from cosend.simulation.baselines import linucb
 
 NAMES = list(FIELD)
 CONTEXTUAL = ["vw_squarecb", "vw_epsilon", "river_linucb", "mabwiser_linucb"]

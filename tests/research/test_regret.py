@@ -7,7 +7,7 @@ import pytest
 from research.bounds import theorem_1
 from research.lipschitz import LipschitzProblem
 
-from cosend import CoS, replay
+from cosend import CoS, simulate
 
 pytestmark = pytest.mark.compiled
 
@@ -24,7 +24,7 @@ PROBLEMS = [
 def test_regret_stays_below_theorem_1_at_every_step(problem: LipschitzProblem, seed: int) -> None:
     horizon = 50_000
     contexts, gains = problem.stream(horizon, seed)
-    trace = replay(problem.learners(CoS(horizon=horizon, alpha=problem.alpha), seed), contexts, gains)
+    trace = simulate(problem.learners(CoS(horizon=horizon, alpha=problem.alpha), seed), contexts, gains)
     regret = problem.regret(contexts, trace)
     steps = np.unique(np.geomspace(2, horizon, 60).astype(int))
     bounds = np.array([theorem_1(problem.setting, int(step)) for step in steps])
@@ -41,7 +41,7 @@ def test_slope_of_regret_is_below_the_exponent_of_theorem_1(functions: tuple[int
     horizon = 4_000_000
     problem = LipschitzProblem(functions=functions)
     contexts, gains = problem.stream(horizon)
-    trace = replay(problem.learners(CoS(horizon=horizon)), contexts, gains)
+    trace = simulate(problem.learners(CoS(horizon=horizon)), contexts, gains)
     regret = problem.regret(contexts, trace)
     steps = np.unique(np.geomspace(horizon / 3, horizon, 30).astype(int))
     slope = float(np.polyfit(np.log(steps), np.log(regret[steps - 1]), 1)[0])
@@ -57,5 +57,5 @@ def test_exploiting_learners_approach_the_benchmark() -> None:
     for horizon in (2_000, 200_000):
         contexts, gains = problem.stream(horizon)
         learners = problem.learners(CoS(horizon=horizon, exploration_exponent=0.125, max_peer_functions=2))
-        rates.append(problem.regret(contexts, replay(learners, contexts, gains))[-1] / horizon)
+        rates.append(problem.regret(contexts, simulate(learners, contexts, gains))[-1] / horizon)
     assert rates[1] < rates[0] / 2

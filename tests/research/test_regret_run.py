@@ -18,10 +18,10 @@ from research.regret.run import Run, decisions_of, drawn, measured, policies_by_
 from research.regret.settings import POLICIES, PROBLEMS, Settings, horizons_of, theorem_applies
 from research.regret.slopes import log_log_slope, over_seeds
 
-from cosend import CosendError, replay
-from cosend.core.kernel.bookkeeping import TRAIN
-from cosend.core.kernel.partition import keys_of
-from cosend.core.policy.policies import Zooming
+from cosend import CosendError, simulate
+from cosend.algorithm.cells import keys_of
+from cosend.algorithm.layout import TRAIN
+from cosend.algorithm.policies import Zooming
 
 pytestmark = pytest.mark.compiled
 
@@ -191,7 +191,7 @@ def test_the_split_by_hand() -> None:
     """Every item is assigned by its phase, and if exploited, by a comparison written out for its cell and step."""
     named = PROBLEM["apart"]
     problem, seed, contexts, gains = drawn(named, 0, 4_000)
-    trace = replay(
+    trace = simulate(
         problem.learners(BY_NAME["CoS"].make(problem, 4_000), seed), contexts, gains, items=problem.items(4_000)
     )
     losses = problem.losses(contexts, trace)
@@ -211,7 +211,7 @@ def test_an_arm_that_is_far_behind_is_suboptimal_late_and_not_early(monkeypatch:
     problem = LipschitzProblem(functions=(2,), lipschitz=0.0)
     monkeypatch.setattr(LipschitzProblem, "peaks", lambda _: (np.zeros((2, 1)), np.array([0.95, 0.05])))
     contexts, gains = problem.stream(30_000)
-    trace = replay(problem.learners(BY_NAME["CellKLUCB"].make(problem, 30_000)), contexts, gains)
+    trace = simulate(problem.learners(BY_NAME["CellKLUCB"].make(problem, 30_000)), contexts, gains)
     trace.arms[:, 0] = 1
     marked = suboptimal_items(problem, contexts, trace, 0)
     first = math.floor((6 / 0.9) ** 4) + 1

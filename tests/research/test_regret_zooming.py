@@ -13,9 +13,8 @@ from research.regret.run import Run, runs
 from research.regret.settings import PROBLEMS, Settings, zooming_late
 from research.regret.slopes import over_seeds
 
-from cosend import replay
-from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import CellKLUCB, Zooming, ZoomingKLUCB
+from cosend import simulate
+from cosend.algorithm.policies import CellKLUCB, Policy, Zooming, ZoomingKLUCB
 
 pytestmark = pytest.mark.compiled
 
@@ -82,7 +81,7 @@ def test_memory_follows_the_visited_part(dimensions: int, policy: Policy) -> Non
     problem = LipschitzProblem(functions=(2, 2), dimensions=dimensions, contexts="concentrated")
     contexts, gains = problem.stream(20_000)
     learners = problem.learners(policy)
-    replay(learners, contexts, gains)
+    simulate(learners, contexts, gains)
     low, kept = problem.corners()[0], list(learners[0].cells().values())
     for cell in kept:
         corner = np.array(cell.axes) / cell.slices
@@ -132,7 +131,7 @@ def test_by_index_zooming_wins_in_a_small_part_where_accuracies_are_steep(dimens
 
     def regret(problem: LipschitzProblem, policy: Policy, items: int = 100_000) -> float:
         contexts, gains = problem.stream(items, problem.seed)
-        return float(problem.regret(contexts, replay(problem.learners(policy), contexts, gains))[-1])
+        return float(problem.regret(contexts, simulate(problem.learners(policy), contexts, gains))[-1])
 
     logs = []
     for seed in range(8):

@@ -13,7 +13,7 @@ import pytest
 
 from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
 from cosend.errors import ArmError, LabelWarning, NetworkError, RewardError, SettingError, StateError
-from cosend.stores.bundle import load_states, save_states
+from cosend.store.network_state import load_states, save_states
 
 Stream = list[tuple[dict[str, float], int]]
 NAMES = ("north", "south", "west")
@@ -103,20 +103,18 @@ def test_sites_may_describe_items_differently(context: Any) -> None:
     turns = list(network.run({"a": rows, "b": rows}))
     assert {turn.decision.arm for turn in turns} >= {"a", "b"}
     for site in network.sites.values():
-        assert not site.open
+        assert not site.pending()
 
 
 COSTS: list[tuple[Any, dict[tuple[str, str], float]]] = [
     (0.2, {("a", "b"): 0.2, ("b", "a"): 0.2}),
     (np.float64(0.2), {("a", "b"): 0.2, ("b", "a"): 0.2}),
     ({"a": 0.1, "b": 0.3}, {("a", "b"): 0.3, ("b", "a"): 0.1}),
-    ({("a", "b"): 0.4, ("b", "a"): 0.5}, {("a", "b"): 0.4, ("b", "a"): 0.5}),
-    ({("a", "b"): 0.4, "a": 0.5, "b": 1}, {("a", "b"): 0.4, ("b", "a"): 0.5}),
 ]
 
 
 @pytest.mark.parametrize(("given", "paid"), COSTS)
-def test_the_call_cost_is_one_number_or_by_peer_or_by_pair(given: Any, paid: dict[tuple[str, str], float]) -> None:
+def test_the_call_cost_is_one_number_or_one_for_each_peer(given: Any, paid: dict[tuple[str, str], float]) -> None:
     network = Network([a_site("a"), a_site("b")], call_cost=given)
     assert {pair: network.sites[pair[0]].learner.arms.peers[pair[1]] for pair in paid} == paid
 
@@ -126,8 +124,7 @@ BAD_COSTS: list[tuple[Any, type[Exception], str]] = [
     (float("nan"), RewardError, "got nan"),
     ("free", RewardError, "got 'free'"),
     (None, RewardError, "got None"),
-    ({"b": 0.1}, NetworkError, "no cost for 'b' calling 'a'"),
-    ({("a", "b"): 0.1}, NetworkError, "no cost for 'b' calling 'a'"),
+    ({"b": 0.1}, NetworkError, "no cost for calling 'a'"),
     ({"a": 0.1, "b": -0.1}, RewardError, "got -0.1 for calling a peer"),
 ]
 
@@ -140,12 +137,6 @@ def test_a_bad_call_cost_is_refused_and_the_sites_stay_as_they_were(
     with pytest.raises(error, match=sentence):
         Network(sites, call_cost=cost)
     assert peers(*sites) == [[], []]
-
-
-@pytest.mark.parametrize("cost", [7, "free", {"a": 2}])
-def test_a_bad_call_cost_is_refused_when_the_network_is_built_though_no_peer_is_there_yet(cost: Any) -> None:
-    with pytest.raises(RewardError, match="call_cost"):
-        Network([a_site("a")], call_cost=cost)
 
 
 def test_a_site_whose_name_is_a_classifier_of_another_is_refused_and_nobody_has_met_it() -> None:
@@ -187,9 +178,9 @@ def test_answers_to_a_site_that_has_left_wait_no_longer() -> None:
     network = a_network("north", "south", policy=CoS(slices=1, order="train_first"))
     north, south = network.sites.values()
     north.classify_many([item for item, _ in stream(10)])
-    assert south.open
+    assert south.pending()
     network.remove("north")
-    assert south.open == {}
+    assert south.pending() == {}
 
 
 def test_a_stream_whose_site_leaves_ends() -> None:
@@ -212,17 +203,17 @@ def test_streams_of_different_length_are_played_in_turn_and_every_label_is_told(
     assert [event.site for event in events] == turns
     assert [event.truth for event in events if event.site == "south"] == [truth for _, truth in given["south"]]
     assert [site.learner.arrivals for site in network.sites.values()] == [3, 20, 0]
-    assert all(not site.open for site in network.sites.values())
+    assert all(not site.pending() for site in network.sites.values())
 
 
 @pytest.mark.parametrize("label_delay", [0, 1, 5])
 def test_a_label_is_known_so_many_turns_later(label_delay: int) -> None:
     network = a_network("north")
     events = network.run({"north": stream(12)}, label_delay=label_delay)
-    waiting = [len(network.sites["north"].open) for _ in events]
+    waiting = [len(network.sites["north"].pending()) for _ in events]
     # The event is handed over when its own item has been decided.
     assert waiting == [min(n, label_delay) for n in range(1, 13)]
-    assert network.sites["north"].open == {}
+    assert network.sites["north"].pending() == {}
 
 
 def test_run_is_the_same_as_classify_and_learn_by_hand() -> None:
@@ -284,20 +275,11 @@ def test_a_network_that_was_saved_goes_on_as_one_that_never_stopped(settings: di
     assert everything(fresh) == everything(never_stopped)
     for network in (never_stopped, fresh):
         for name, decision_id, truth in pending:
-            if decision_id in network.sites[name].open:
+            if decision_id in network.sites[name].pending():
                 network.sites[name].learn(decision_id, truth)
     rest = {name: [turn[n] for turn in turns[30:]] for n, name in enumerate(NAMES)}
     assert list(fresh.run(rest, label_delay=2)) == list(never_stopped.run(rest, label_delay=2))
     assert everything(fresh) == everything(never_stopped)
-
-
-@pytest.mark.parametrize("truth", [np.int64(1), np.float64(1), np.bool_(True)], ids=repr)
-def test_a_network_that_has_learnt_numpy_labels_can_be_saved(truth: Any, tmp_path: Path) -> None:
-    network = a_network()
-    site = network.sites["north"]
-    site.learn(site.classify({"x": 0.7}).id, truth)
-    network.save(tmp_path)
-    a_network().load(tmp_path)
 
 
 def test_a_label_that_json_would_change_is_refused_or_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -321,7 +303,7 @@ def test_a_save_that_fails_leaves_the_earlier_one_whole(tmp_path: Path) -> None:
         site.classify({"x": 0.5})
     west = network.sites["west"]
     with pytest.warns(LabelWarning, match="no arm of site 'west' could have given"):
-        west.learn(max(west.open), object())
+        west.learn(max(west.pending()), object())
     with pytest.raises(StateError, match="'west' cannot be saved: labels and kept items must be plain values"):
         network.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -353,7 +335,7 @@ def with_fact(name: str, value: Any) -> Callable[[Path], None]:
 
 def forget_the_newest(path: Path) -> None:
     states = load_states(NAMES, path.parent)
-    states["west"].facts["site"]["past"]["newest_labelled"] = None
+    states["west"].facts["site"]["newest"] = None
     save_states(states, path.parent)
 
 

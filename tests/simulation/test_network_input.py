@@ -6,7 +6,6 @@ import errno
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cosend import Context, CoS, Network, Site
@@ -38,12 +37,12 @@ def test_only_a_site_joins_a_network() -> None:
     assert list(network.sites) == ["a", "b"]
 
 
-@pytest.mark.parametrize("key", ["c", ("a", "c"), ("c", "b"), ("a", "b", "a"), 5, ()], ids=str)
+@pytest.mark.parametrize("key", ["c", ("a", "b"), 5], ids=str)
 def test_a_call_cost_for_nobody_is_refused(key: Any) -> None:
     sites = [a_site("a"), a_site("b")]
     with pytest.raises(NetworkError) as caught:
         Network(sites, call_cost={"a": 0.1, "b": 0.1, key: 0.2})
-    assert f"a cost for {key!r}, which is neither a site nor a pair of sites: there are a, b" in str(caught.value)
+    assert f"a cost for {key!r}, which is not a site: there are a, b" in str(caught.value)
     assert all(not site.peers for site in sites)
 
 
@@ -55,11 +54,6 @@ def test_a_row_that_is_no_pair_is_named_by_site_and_number(row: Any) -> None:
     with pytest.raises(NetworkError, match=r"row 2 of the stream of site 'b' must be a pair \(item, truth\)"):
         list(events)
     assert network.sites["b"].learner.arrivals == 1
-
-
-def test_a_row_may_be_any_pair() -> None:
-    rows: list[Any] = [[{"x": 0.5}, 1], np.array([{"x": 0.5}, 1], object)]
-    assert [event.truth for event in a_network().run({"a": rows})] == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +81,7 @@ def test_a_disk_that_fills_up_leaves_the_earlier_save_whole(tmp_path: Path, monk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cosend.stores.state_file.npy.write_array_header_1_0", fills_up)
+        patch.setattr("cosend.store.state_file.npy.write_array_header_1_0", fills_up)
         with pytest.raises(StateError, match=r"network\.npz: cannot be written .*No space left"):
             network.save(tmp_path)
     assert content(tmp_path) == before

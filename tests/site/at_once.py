@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from cosend import Context, CosendError, Decision, LabelledData, Learner, MixedViews, Network, Site
+from cosend.engine.needs import Call, Forward, Question
 from cosend.errors import DecisionError
-from cosend.site.messages import Call, Forward, Question
 
 THREADS = 8
 ROUNDS = 40
@@ -84,7 +84,7 @@ def try_site(folder: Path) -> dict[str, Any]:
             decision = site.classify(item)
             many = site.classify_many([item] * 3)
             made.extend(each.id for each in [decision, *many])
-            assert decision.id in site.open
+            assert decision.id in site.pending()
             assert site.waits(decision)
             site.learn(decision, True)
             site.learn_many(many, [True] * 3)
@@ -95,6 +95,7 @@ def try_site(folder: Path) -> dict[str, Any]:
             site.report((0.5,))
             site.report_of(item, (0.5,), ("x",))
             site.summary(), site.trust(), site.resting(), site.may_drop(1), site.best_local([item]), site.state()
+            site.predict("yes", [item])
             site.pause("no")
             site.set_cost("no", 0.1)
             site.resume("no")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cosend import CellKLUCB, Context, CoS, MixedViews, Site, ZoomingKLUCB
-from cosend.core.policy.parts import Policy
-from cosend.site.context import Axis
+from cosend.algorithm.policies import Policy
+from cosend.axes import Axis
 
 AXES: list[Axis] = [
     Context("x", range=(0, 1)),

@@ -14,17 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend import Context, CoS, Site
+from cosend.axes import Axis, read_columns
+from cosend.engine.encoding import Encoder
 from cosend.errors import ContextError, CosendError, SettingError
-from cosend.site.context import Axis, read_contexts
-from cosend.site.past import Past
 
-NOTHING_YET = 0
 ANY_CONTEXT: Any = Context  # for settings that the types do not allow
 
 
-def read(axis: Axis | Sequence[Axis], item: Any, past: Past | None = None, arrivals: int = 0) -> tuple[float, ...]:
+def read(
+    axis: Axis | Sequence[Axis], item: Any, encoder: Encoder | None = None, arrivals: int = 0
+) -> tuple[float, ...]:
+    """Return where an item lies that comes after `arrivals` others."""
     axes = axis if isinstance(axis, Sequence) else [axis]
-    return read_contexts(axes, [item], Past() if past is None else past, arrivals)[0]
+    (point,) = (encoder or Encoder(axes)).place(read_columns(axes, [item]), arrivals)
+    return tuple(point.tolist())
 
 
 def site_with(axis: Axis | Sequence[Axis], label: Any = 1) -> Site:
@@ -78,18 +81,18 @@ def test_clip_moves_a_value_to_the_nearest_end(axis: Context, value: float, plac
 
 @given(st.lists(st.integers(-5, 5), max_size=40), st.integers(1, 10))
 def test_rank_is_the_share_of_recent_values_below_with_equal_ones_half(values: list[int], window: int) -> None:
-    past = Past()
     axis = Context("x", scale="rank", window=window)
+    encoder = Encoder([axis])
     for n, value in enumerate(values):
         recent = sorted(values[max(0, n - window) : n])
         expected = (bisect_left(recent, value) + bisect_right(recent, value)) / (2 * len(recent)) if recent else 0.5
-        assert read(axis, {"x": value}, past) == (expected,)
+        assert read(axis, {"x": value}, encoder) == (expected,)
 
 
 def test_two_rank_axes_of_one_feature_keep_their_own_windows() -> None:
-    past = Past()
     axes = [Context("x", scale="rank", window=1), Context("x", scale="rank", window=10)]
-    places = [read(axes, {"x": value}, past) for value in (1, 2, 3, 2.5)]
+    encoder = Encoder(axes)
+    places = [read(axes, {"x": value}, encoder) for value in (1, 2, 3, 2.5)]
     assert places == [(0.5, 0.5), (1.0, 1.0), (1.0, 1.0), (0.0, pytest.approx(2 / 3))]
 
 
@@ -100,7 +103,9 @@ def test_previous_label_is_the_first_class_before_any_label_is_known() -> None:
 @pytest.mark.parametrize(("label", "place"), [("low", 0.0), ("middle", 0.5), ("high", 1.0)])
 def test_previous_label_lies_where_its_class_is_named(label: str, place: float) -> None:
     axis = Context.previous_label("low", "middle", "high")
-    assert read(axis, {}, Past(newest_labelled=3, newest_label=label)) == (place,)
+    encoder = Encoder([axis])
+    encoder.remember_label([3], [label])
+    assert read(axis, {}, encoder) == (place,)
 
 
 def test_previous_label_is_that_of_the_newest_item_however_late_the_others_come() -> None:
@@ -175,9 +180,9 @@ def test_several_contexts_are_several_axes_in_their_order() -> None:
 def test_items_of_a_batch_are_read_as_if_one_by_one() -> None:
     axes: list[Axis] = [Context("x", scale="rank", window=3), Context.time(8)]
     items = [{"x": value} for value in (3, 1, 2, 2, 5, 0)]
-    past = Past()
-    one_by_one = [read(axes, item, past, n) for n, item in enumerate(items)]
-    assert read_contexts(axes, items, Past(), NOTHING_YET) == one_by_one
+    encoder = Encoder(axes)
+    one_by_one = [read(axes, item, encoder, n) for n, item in enumerate(items)]
+    assert [*map(tuple, Encoder(axes).place(read_columns(axes, items), 0).tolist())] == one_by_one
 
 
 BAD_ITEMS: list[tuple[Axis, Any, list[str]]] = [

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from cosend import Context, CoS, MixedViews, Network, Site, ZoomingKLUCB
-from cosend.core.learner.default import DEFAULT_CELLS, how_to_decide
-from cosend.site import events
-from cosend.site.context import Axis
-from cosend.site.fold import fold, verify
+from cosend.algorithm.policies import DEFAULT_CELLS, how_to_decide
+from cosend.axes import Axis
+from cosend.engine import events
+from cosend.engine.fold import fold, verify
 from tests.site.test_fold import everything
 
 AXES: dict[str, list[Axis] | None] = {
@@ -64,26 +64,13 @@ def test_all_sites_have_it_and_learn_from_every_label_what_each_free_classifier_
 
 
 @pytest.mark.parametrize("axes", AXES.values(), ids=AXES)
-def test_batches_are_as_one_by_one(axes: Any) -> None:
-    one, many = pair(axes), pair(axes)
-    for start in range(0, ITEMS, 16):
-        batch = items()[start : start + 16]
-        singly, together = [one[0].classify(item) for item in batch], many[0].classify_many(batch)
-        assert singly == together
-        for decision, item in zip(singly, batch, strict=True):
-            one[0].learn(decision, truth(item))
-        many[0].learn_many(together, [truth(item) for item in batch])
-    assert [everything(site.rules) for site in one] == [everything(site.rules) for site in many]
-
-
-@pytest.mark.parametrize("axes", AXES.values(), ids=AXES)
 def test_events_and_saved_states_lead_to_the_same_site_to_the_last_bit(axes: Any, tmp_path: Path) -> None:
     log: list[events.Event] = []
     (site_, _), (copy, _) = pair(axes, journal=log.append), pair(axes)
     for item in items()[:-9]:
         site_.learn(site_.classify(item), truth(item))
     waiting = site_.classify_many(items()[-9:])
-    assert everything(fold(log)) == everything(site_.rules)
+    assert everything(fold(log)) == everything(site_.engine.state)
     assert verify(log) == []
     site_.save(tmp_path / "state.npz")
     copy.load(tmp_path / "state.npz")
@@ -91,7 +78,7 @@ def test_events_and_saved_states_lead_to_the_same_site_to_the_last_bit(axes: Any
     recovered.recover(log)
     for each in (site_, copy, recovered):
         each.learn_many(waiting, [True] * 9)
-    assert everything(copy.rules) == everything(recovered.rules) == everything(site_.rules)
+    assert everything(copy.engine.state) == everything(recovered.engine.state) == everything(site_.engine.state)
     chosen = [[each[2:] for each in every.classify_many(items(seed=2))] for every in (site_, copy, recovered)]
     assert chosen[0] == chosen[1] == chosen[2]  # only the peer, whose labels these are, knows less
 

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from cosend import Context, CoS, LabelledData, Network, Patience, Phase, Site, ZoomingKLUCB
-from cosend.core.policy.parts import Policy
-from cosend.errors import NetworkError, NoAnswer, SettingError, SomeUnanswered
-from cosend.site.backoff import LONGEST
-from cosend.site.messages import Call, Forward, Question, Reply
+from cosend.algorithm.policies import Policy
+from cosend.engine.needs import Call, Forward, Question, Reply
+from cosend.errors import NetworkError, NoAnswer, SomeUnanswered
 from tests.site.test_site import (
-    ONE_CELL,
     TRAINING_FIRST,
     always,
     assert_nothing_leaks,
@@ -67,61 +65,6 @@ def wired(policy: Policy | None = None, error: BaseException | None = None, **op
 
 
 @pytest.mark.parametrize(
-    "policy", [None, ZoomingKLUCB(), CoS(slices=1, exploration_exponent=0.05)], ids=["default", "ZoomingKLUCB", "CoS"]
-)
-def test_a_peer_that_is_dead_from_the_start_costs_few_attempts_and_no_item(policy: Policy | None) -> None:
-    lab, hq, line = wired(policy, NetworkError("dead"))
-    for item in items(300):
-        lab.learn(lab.classify(item), high(item))
-        assert_nothing_open(lab, hq)
-    assert 2 <= line.attempts <= 12
-    assert lab.learner.arrivals == 300
-    assert all(cell.estimates["hq"].reward_count == 0 for cell in lab.learner.cells().values())
-
-
-@pytest.mark.parametrize("policy", [None, ZoomingKLUCB()], ids=["default", "ZoomingKLUCB"])
-def test_a_peer_that_dies_comes_back_by_itself_and_is_used_again_with_what_was_known_of_it(
-    policy: Policy | None,
-) -> None:
-    lab, _, line = wired(policy)
-    lab.add_classifier("never", always(2))
-    lab.remove("one")
-    lab.remove("zero")
-    for item in items(200):
-        lab.learn(lab.classify(item), high(item))
-    known = {key: cell.estimates["hq"] for key, cell in lab.learner.cells().items()}
-    assert sum(each.reward_count for each in known.values()) > 150
-    line.error = ConnectionError("gone")
-    for item in items(300, seed=2):
-        lab.learn(lab.classify(item), high(item))
-    assert 2 <= line.attempts <= 12
-    if policy is None:  # the short memory of all items fades
-        assert 0 < lab.learner.cells()[0].estimates["hq"].reward_count < known.pop(0).reward_count
-    assert all(lab.learner.cells()[key].estimates["hq"] == each for key, each in known.items())
-    line.error = None
-    used = [lab.classify(item).arm for item in items(600, seed=3)]
-    assert used.index("hq") <= LONGEST
-    assert set(used[used.index("hq") :]) == {"hq"}
-
-
-def test_one_failing_arm_leaves_the_rest_of_a_batch_as_it_is() -> None:
-    """Of three sites one fails: its items are labelled by others, in the same call."""
-    settings: dict[str, Any] = {"context": UNIT, "policy": TRAINING_FIRST}
-    lab = Site("lab", classifiers={"one": always(1)}, **settings)
-    good = Site("good", classifiers={"high": high}, **settings)
-    bad = Site("bad", classifiers={"broken": broken}, **settings)
-    Network([lab, good, bad])
-    made = lab.classify_many(items(64))
-    assert {decision.arm for decision in made} <= {"one", "good"}
-    assert len({decision.id for decision in made}) == 64
-    assert lab.learner.arrivals == 64
-    lab.learn_many(made, [1] * 64)
-    assert_nothing_open(lab, good, bad)
-    trained = sum(cell.estimates["bad"].training_count for cell in lab.learner.cells().values())
-    assert trained == 0
-
-
-@pytest.mark.parametrize(
     ("tamper", "reason"),
     [
         (lambda replies: replies[:-1], r"it gave \d replies to \d questions"),
@@ -147,20 +90,6 @@ def test_a_reply_that_is_none_is_a_failure_of_the_peer(tamper: Any, reason: str)
     assert_nothing_open(lab, hq)
 
 
-def test_a_classifier_that_fails_on_one_item_keeps_the_others_of_the_batch() -> None:
-    def moody(item: Any) -> int:
-        return 1 if item["x"] != 0.25 else broken(item)
-
-    site = Site(
-        "lab", classifiers={"moody": moody, "two": always(2)}, context=UNIT, policy=ONE_CELL, costs={"two": 0.9}
-    )
-    made = site.classify_many([{"x": n / 8} for n in range(8)])
-    arms = [decision.arm for decision in made]
-    assert arms[2] == "two"
-    assert "moody" in arms
-    assert_nothing_leaks(site)
-
-
 def test_an_item_that_no_arm_can_label_gets_an_error_of_its_own() -> None:
     def moody(item: Any) -> int:
         return 1 if item["x"] < 0.5 else broken(item)
@@ -179,34 +108,6 @@ def test_an_item_that_no_arm_can_label_gets_an_error_of_its_own() -> None:
     ):
         site.classify({"x": 0.9})
     assert_nothing_open(site)
-    assert site.learner.arrivals == 6
-
-
-def test_the_last_try_is_among_local_classifiers_only() -> None:
-    """Three dead peers, one retry: the second attempt goes home and not to the next dead peer."""
-    lab = Site("lab", classifiers={"one": always(1)}, context=UNIT, policy=TRAINING_FIRST, retries=1)
-    lines = [Line(Site(f"hq{n}", classifiers={"high": high}, context=UNIT), NetworkError("dead")) for n in range(3)]
-    for n, line in enumerate(lines):
-        lab.add_peer(f"hq{n}", line)
-    for item in items(12):
-        before = sum(line.attempts for line in lines)
-        assert lab.classify(item).arm == "one"
-        assert sum(line.attempts for line in lines) <= before + 3  # asked, not called again
-
-
-def test_without_retries_the_first_failure_is_an_error() -> None:
-    lab, hq, _ = wired(ZoomingKLUCB(), NetworkError("dead"), retries=0)
-    failed = []
-    for item in items(40):
-        try:
-            lab.classify(item)
-        except NoAnswer as error:
-            failed.append(set(error.reasons))
-    assert 0 < len(failed) < 40
-    assert all(reasons <= {"hq"} for reasons in failed)
-    with pytest.raises(SettingError, match="retries must be a whole number of at least 0"):
-        Site("lab", classifiers={"one": always(1)}, context=UNIT, retries=-1)
-    assert_nothing_leaks(lab, hq)
 
 
 @pytest.mark.parametrize("share_labels", ["training", "always"])
@@ -250,19 +151,19 @@ def test_an_answer_that_got_lost_is_withdrawn_though_the_caller_never_had_it() -
 def test_what_a_peer_could_not_be_told_is_told_when_it_is_back() -> None:
     lab, hq, line = wired(TRAINING_FIRST)
     made = lab.classify_many(items(30))
-    waiting = len(hq.open)
+    waiting = len(hq.pending())
     assert waiting > 3
     line.error = NetworkError("down")
     lab.learn_many(made, [1] * 30)
-    assert len(hq.open) == len(lab.outbox) == waiting
+    assert len(hq.pending()) == len(lab.engine.state.outbox["hq"]) == waiting
     line.error = None
     lab.learn(lab.classify({"x": 0.5}), 1)
-    for item in items(LONGEST):
-        if not lab.outbox:
+    for item in items(64):
+        if not lab.engine.state.outbox:
             break
         lab.learn(lab.classify(item), 1)
     assert_nothing_open(lab, hq)
-    assert not lab.outbox
+    assert not lab.engine.state.outbox
 
 
 def test_a_withdrawal_that_fails_does_not_fail_a_new_item() -> None:
@@ -271,12 +172,12 @@ def test_a_withdrawal_that_fails_does_not_fail_a_new_item() -> None:
     line.error = NetworkError("down")
     for item in items(30):
         lab.classify(item)
-    assert lab.outbox
+    assert lab.engine.state.outbox
     line.error = None
     for item in items(60):
         lab.learn(lab.classify(item), 1)
-    assert not lab.outbox
-    assert set(hq.open.values()) == set()
+    assert not lab.engine.state.outbox
+    assert set(hq.pending().values()) == set()
 
 
 class Stopped(BaseException):
@@ -333,29 +234,7 @@ def test_peers_that_cannot_read_an_item_fail_with_the_reason_and_nothing_leaks()
     lab.add_peer("flat", flat)
     assert lab.classify({"x": 0.5}).arm == "one"
     assert any("the item has no feature 'y'" in event.reason for event in log if type(event).__name__ == "Failed")
-    assert {entry.caller for entry in flat.open.values()} == set()
-
-
-def test_a_paused_arm_is_not_used_and_comes_back_with_what_was_known() -> None:
-    lab, hq, _ = wired(ZoomingKLUCB())
-    for item in items(200):
-        lab.learn(lab.classify(item), high(item))
-    known = {key: cell.estimates["hq"] for key, cell in lab.learner.cells().items()}
-    lab.pause("hq")
-    assert {key: cell.estimates["hq"] for key, cell in lab.learner.cells().items()} == known
-    made = [lab.classify(item) for item in items(50, seed=2)]
-    assert {decision.arm for decision in made} <= {"one", "zero"}
-    lab.learn_many(made, [1] * 50)
-    lab.resume("hq")
-    after = {key: cell.estimates["hq"] for key, cell in lab.learner.cells().items()}
-    assert all(after[key] == each for key, each in known.items())
-    assert "hq" in {lab.classify(item).arm for item in items(60, seed=3)}
-    lab.pause("one")
-    lab.pause("zero")
-    lab.pause("hq")
-    with pytest.raises(NoAnswer, match="all of them are paused"):
-        lab.classify({"x": 0.5})
-    assert hq.serve(Call("hq", "lab", []))[:1] == []
+    assert {entry.caller for entry in flat.pending().values()} == set()
 
 
 def test_failures_leave_the_same_decisions_whatever_happened_to_run_first() -> None:
@@ -373,9 +252,3 @@ def test_failures_leave_the_same_decisions_whatever_happened_to_run_first() -> N
         return made
 
     assert run() == run()
-
-
-def test_an_error_in_a_model_names_it() -> None:
-    site = Site("lab", classifiers={"broken": broken}, context=UNIT)
-    with pytest.raises(NoAnswer, match="classifier 'broken' failed: ZeroDivisionError: broken"):
-        site.classify({"x": 0.1})

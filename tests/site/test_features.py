@@ -12,23 +12,21 @@ import numpy as np
 import pytest
 
 from cosend import Site, fold
-from cosend.core.learner.changing import MOST_FEATURES
-from cosend.errors import ContextError, FeatureWarning, SettingError
-from cosend.site import events
-from cosend.site.features import (
+from cosend.algorithm.learner import MOST_FEATURES
+from cosend.axes import AllFeatures
+from cosend.engine import events
+from cosend.engine.features import (
     ENOUGH,
     MOST_NAMES,
-    AllFeatures,
-    Findings,
-    Watched,
+    FeatureAxes,
+    NewAxes,
     features_state,
     known,
     number,
     read_features,
 )
+from cosend.errors import ContextError, FeatureWarning, SettingError
 from tests.oracle.features_twin import FeaturesTwin
-
-pytestmark = pytest.mark.compiled
 
 
 def some_item(draw: random.Random, n: int) -> dict[str, Any]:
@@ -56,8 +54,8 @@ def some_item(draw: random.Random, n: int) -> dict[str, Any]:
     return item
 
 
-def placed(watched: Watched, items: list[dict[str, Any]]) -> list[list[float]]:
-    """Place items as rules do: in parts that end where axes come."""
+def placed(watched: FeatureAxes, items: list[dict[str, Any]]) -> list[list[float]]:
+    """Place items as a site does: in parts that end where axes come."""
     rows, done = list[list[float]](), 0
     while done < len(items):
         found = watched.found(items[done])
@@ -73,14 +71,14 @@ def placed(watched: Watched, items: list[dict[str, Any]]) -> list[list[float]]:
 def test_features_and_their_slow_twin_agree(seed: int) -> None:
     draw = random.Random(seed)
     items = [some_item(draw, n) if n % 30 or n < 129 else {} for n in range(1, 321)]
-    twin, watched = FeaturesTwin(), Watched()
+    twin, watched = FeaturesTwin(), FeatureAxes()
     expected = [twin.item(item) for item in items]
     assert np.array_equal(_padded(placed(watched, items)), _padded(expected), equal_nan=True)
-    assert [feature.name for feature in watched.laid] == list(twin.axes)
-    assert watched.out == set(twin.out) == {"name", "when"}
-    assert watched.same == twin.same == {"same": 3}
+    assert [feature.name for feature in watched.axes] == list(twin.axes)
+    assert watched.ignored == set(twin.out) == {"name", "when"}
+    assert watched.constant == twin.same == {"same": 3}
     assert twin.axes.keys() >= {"late", "late and same", "first same", "text"}
-    one = Watched()
+    one = FeatureAxes()
     assert np.array_equal(_padded([row for item in items for row in placed(one, [item])]), _padded(expected), True)
 
 
@@ -89,7 +87,7 @@ def _padded(rows: list[list[float]]) -> Any:
 
 
 def test_places_see_quantiles_in_slices_and_single_values_in_all() -> None:
-    watched = Watched()
+    watched = FeatureAxes()
     items = [{"x": n % 10, "y": n / 7, "t": "abcde"[n % 5]} for n in range(ENOUGH)]
     placed(watched, [*items, {}])
     x, y, t = watched.place([{"x": n % 10, "y": n / 7, "t": "abcde"[n % 5]} for n in range(ENOUGH)]).T
@@ -104,19 +102,19 @@ def test_places_see_quantiles_in_slices_and_single_values_in_all() -> None:
 
 
 def test_there_are_only_so_many_axes() -> None:
-    watched = Watched()
+    watched = FeatureAxes()
     names = [str(n) for n in range(MOST_FEATURES + 5)]
     placed(watched, [{name: n * (name < "5") for name in names} for n in range(ENOUGH + 1)])
-    assert len(watched.laid) + len(watched.same) == MOST_FEATURES
-    assert len(watched.same) > 100
-    assert len(watched.out) == 5
+    assert len(watched.axes) + len(watched.constant) == MOST_FEATURES
+    assert len(watched.constant) > 100
+    assert len(watched.ignored) == 5
 
 
 def test_names_that_are_new_again_and_again_are_not_watched_for_ever() -> None:
-    watched = Watched()
+    watched = FeatureAxes()
     placed(watched, [{f"{n} {k}": k for k in range(60)} for n in range(2 * ENOUGH)])
-    assert len(watched.seen) + len(watched.out) + len(watched.laid) == MOST_NAMES
-    watched = Watched()
+    assert len(watched.seen) + len(watched.ignored) + len(watched.axes) == MOST_NAMES
+    watched = FeatureAxes()
     names = [str(n) for n in range(MOST_FEATURES)]
     placed(watched, [dict.fromkeys(names, n) for n in range(ENOUGH + 1)])
     watched.watch([{**dict.fromkeys(names, 1), "late": 1}])
@@ -124,7 +122,7 @@ def test_names_that_are_new_again_and_again_are_not_watched_for_ever() -> None:
 
 
 def test_items_of_peers_are_forgotten_when_own_ones_come() -> None:
-    watched = Watched()
+    watched = FeatureAxes()
     watched.watch([{"x": 1}] * 5, own=False)
     assert len(watched.seen["x"]) == 5
     watched.watch([{"x": 1}] * 2)
@@ -132,13 +130,13 @@ def test_items_of_peers_are_forgotten_when_own_ones_come() -> None:
 
 
 def test_what_is_known_can_be_saved() -> None:
-    draw, watched = random.Random(1), Watched()
+    draw, watched = random.Random(1), FeatureAxes()
     placed(watched, [some_item(draw, n) for n in range(150)])
     again = read_features(features_state(watched))
     assert again == watched
     assert features_state(None) is None is read_features(None)
     broken = features_state(watched)
-    broken["laid"][0][1] = [0.5]
+    broken["axes"][0][1] = [0.5]
     with pytest.raises(ValueError, match="other edges"):
         read_features(broken)
     for same in ({"same": None}, {"same": [1]}, {"size": 3}):
@@ -148,23 +146,23 @@ def test_what_is_known_can_be_saved() -> None:
 
 def test_what_a_log_says_never_changed_must_not_have_changed() -> None:
     for values in ([1, 1, 2], [None, None], [1, None]):
-        watched = Watched()
+        watched = FeatureAxes()
         watched.remember({"x": values}, own=True)
         with pytest.raises(ValueError, match="is said to be the same"):
-            watched.enter(Findings([], [], ["x"]))
+            watched.enter(NewAxes([], [], ["x"]))
 
 
 def test_features_that_come_later_get_axes_at_the_same_item_after_a_restart() -> None:
     """In the first step some never changed; one that comes later never changes either, and gets an axis."""
     items = [{"x": n % 7, "same": 1, **({"late": 5} if n >= 200 else {})} for n in range(340)]
     for stop in (100, 200, 250):
-        live, restarted = Watched(), Watched()
+        live, restarted = FeatureAxes(), FeatureAxes()
         before = placed(restarted, items[:stop])
         again = read_features(features_state(restarted))
         assert again is not None
         assert placed(live, items) == [*before, *placed(again, items[stop:])]
         assert again == live
-        assert ([feature.name for feature in live.laid], live.same) == (["x", "late"], {"same": 1})
+        assert ([feature.name for feature in live.axes], live.constant) == (["x", "late"], {"same": 1})
 
 
 def test_values_are_text_truth_or_numbers() -> None:
@@ -205,12 +203,12 @@ def test_an_item_that_cannot_be_read_changes_nothing() -> None:
     log: list[events.Event] = []
     site = Site("edge", classifiers={"a": lambda item: 1}, journal=log.append)
     site.classify({"x": 1, "y": np.longdouble(2)})
-    before = features_state(site.rules.past.features)
+    before = features_state(site.engine.state.encoder.features)
     with pytest.raises(ContextError, match="features of an item cannot be read: OSError: gone"):
         site.classify_many([{"x": 1, "y": 2}, Lazy()])
-    assert features_state(site.rules.past.features) == before
+    assert features_state(site.engine.state.encoder.features) == before
     site.classify({"x": 2, "y": np.longdouble("inf")})
-    assert fold(log).past.features == site.rules.past.features
+    assert fold(log).encoder.features == site.engine.state.encoder.features
 
 
 def test_features_whose_names_are_not_text_are_a_warning_at_the_line_of_the_user() -> None:
@@ -218,5 +216,5 @@ def test_features_whose_names_are_not_text_are_a_warning_at_the_line_of_the_user
     with pytest.warns(FeatureWarning, match="must be text, and others are not looked at: int$") as caught:
         site.classify({0: 1.5, 1: 2, "x": 3})
     assert [warning.filename for warning in caught] == [__file__]
-    assert site.rules.watched.seen == {"x": [3]}
+    assert site.engine.state.encoder.feature_axes.seen == {"x": [3]}
     site.classify({"x": 4})

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from cosend import Context, CoS, Network, Patience, Policy, Rules, Site, fold, verify
-from cosend.core.learner.values import ScoreLocal
-from cosend.errors import NetworkError, StateError
-from cosend.site import events
-from cosend.site.backoff import LONGEST
-from cosend.site.context import Axis
-from cosend.site.messages import Forward, Question
-from cosend.site.snapshot import restore_rules, rules_state
+from cosend import Context, CoS, Network, Patience, Policy, Site, fold, verify
+from cosend.algorithm.values import ScoreLocal
+from cosend.axes import Axis
+from cosend.engine import events
+from cosend.engine.needs import Forward
+from cosend.engine.site_state import SiteState
+from cosend.engine.snapshot import restore, state_of
+from cosend.errors import NetworkError, SettingError, StateError
 from tests.policies import POLICIES
 from tests.site.test_failing_arms import Line
 from tests.site.test_site import always, high
@@ -25,12 +25,13 @@ from tests.site.test_site import always, high
 AXES: list[Axis] = [Context("x", range=(0, 1)), Context.category("kind")]
 RANKED: list[Axis] = [Context("x", window=7), Context.previous_label(0, 1)]
 Log = list[events.Event]
+LABELLED = (True, True)  # a question that trains, and whose label follows
 
 
-def everything(rules: Rules) -> tuple[str, dict[str, bytes]]:
+def everything(state: SiteState) -> tuple[str, dict[str, bytes]]:
     """Return the whole state, to the last bit, in a form that compares."""
-    state = rules_state(rules)
-    return json.dumps(state.facts, sort_keys=True), {name: array.tobytes() for name, array in state.arrays.items()}
+    saved = state_of(state)
+    return json.dumps(saved.facts, sort_keys=True), {name: array.tobytes() for name, array in saved.arrays.items()}
 
 
 def played(policy: Policy, axes: list[Axis], items: int = 60, **options: Any) -> tuple[list[Site], list[Log]]:
@@ -97,22 +98,24 @@ def assert_folds(policy: Policy, axes: list[Axis], score_local: ScoreLocal) -> N
     patience = Patience(wait_limit=40, max_waiting=9, overdue=0.5)
     sites, logs = played(policy, axes, patience=patience, score_local=score_local)
     for site, log in zip(sites, logs, strict=True):
-        assert everything(fold(log)) == everything(site.rules)
+        assert everything(fold(log)) == everything(site.engine.state)
         assert verify(log) == []
 
 
 def test_a_folded_site_goes_on_as_the_live_one_and_writes_its_own_journal() -> None:
     sites, (log, _) = played(CoS(slices=2, exploration_exponent=0.1), RANKED)
     written: Log = []
-    folded, live = fold(log, axes=RANKED, journal=written.append), sites[0].rules
+    folded, live = fold(log, axes=RANKED, journal=written.append), sites[0].engine.state
     before = len(log)
     for x in (0.2, 0.8, 0.5):
-        steps = [each.choose(each.place([[x], [0.0]]), without=["hq"]) for each in (folded, live)]
+        steps = [each.choose(each.encode([[x], [0.0]]), without=["hq"]) for each in (folded, live)]
         assert steps[0] == steps[1]
     assert written == log[before:]
     assert everything(folded) == everything(live)
+    recorded = fold(log)
+    assert recorded.encode([[0.3], [0.0]]).shape == (1, 2)
     with pytest.raises(StateError, match="known from a log only: give the site its axes to go on"):
-        fold(log).axes[0].read([{"x": 1}])
+        recorded.encoder.axes[0].read([{"x": 1}])
 
 
 def test_verify_says_where_the_rules_would_decide_otherwise_and_goes_on_from_what_was_recorded() -> None:
@@ -141,28 +144,28 @@ def test_verify_says_where_the_rules_would_decide_otherwise_and_goes_on_from_wha
     assert verify(wrong[before:], most=2, begin=lambda: fold(wrong[:before]), first=before) == found[1:]
 
 
-def a_rules(log: Log | None = None, **options: Any) -> Rules:
+def a_state(log: Log | None = None, **options: Any) -> SiteState:
     journal = None if log is None else log.append
-    return Rules("lab", local={"a": 0.0, "b": 0.1}, axes=[Context("x", range=(0, 1))], journal=journal, **options)
+    return SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=[Context("x", range=(0, 1))], journal=journal, **options)
 
 
 def test_a_log_that_is_none_is_refused_with_the_event_that_is_wrong() -> None:
     log: Log = []
-    rules = a_rules(log)
-    step = rules.choose(rules.place([[0.5]]))
-    rules.complete([step.first], [1])
+    state = a_state(log)
+    step = state.choose(state.encode([[0.5]]))
+    state.complete([step.first], [1])
     started = log[0]
     assert isinstance(started, events.Started)
     wrong: dict[str, list[Any]] = {
         "the log is empty: its first event must be Started": [],
         "event 0 of the log, Chosen, cannot be applied: the first event must be Started": log[1:],
         "event 1 of the log, Started, cannot be applied: a log has one start": [started, started],
-        "it has version 99 of the events; this cosend reads 1": [replace(started, version=99)],
+        "it has version 99 of the events; this cosend reads 2": [replace(started, version=99)],
         "event 1 of the log, Labelled, cannot be applied": [started, events.Labelled((7,), (1,), (1.0,))],
         "site 'lab' knows no event str": [started, "nonsense"],
         "event 1 of the log, Chosen, cannot be applied: site 'lab' has no arm 'c'": [
             started,
-            events.Chosen(1, ((0.5,),), ("c",), (3,), (1.0,)),
+            events.Chosen(1, ((0.5,),), ("c",), (3,), (1.0,), (0,)),
         ],
         "event 1 of the log, Served, cannot be applied: its contexts must be": [
             started,
@@ -180,6 +183,19 @@ def test_a_log_that_is_none_is_refused_with_the_event_that_is_wrong() -> None:
         fold(log, axes=[Context("y", range=(0, 1))])
 
 
+def test_a_log_with_a_hole_is_refused_and_so_is_what_is_no_log() -> None:
+    log: Log = []
+    state = a_state(log)
+    state.choose(state.encode([[0.5, 0.6]]))
+    assert isinstance(log[-1], events.Chosen)
+    with pytest.raises(StateError, match="it begins with id 77, the next one is 1"):
+        fold([log[0], replace(log[-1], first=77)])
+    nothing: Any = None
+    for call in (fold, verify):
+        with pytest.raises(SettingError, match="log must be a list of events"):
+            call(nothing)
+
+
 def test_a_change_that_was_not_written_is_the_last_until_the_journal_is_folded() -> None:
     log: Log = []
     stops = [False]
@@ -189,16 +205,16 @@ def test_a_change_that_was_not_written_is_the_last_until_the_journal_is_folded()
             raise KeyboardInterrupt
         log.append(event)
 
-    rules = Rules("lab", local={"a": 0.0, "b": 0.1}, axes=[Context("x", range=(0, 1))], journal=write)
-    first = rules.choose(rules.place([[0.5]]))
+    state = SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=[Context("x", range=(0, 1))], journal=write)
+    first = state.choose(state.encode([[0.5]]))
     stops[0] = True
     with pytest.raises(KeyboardInterrupt):
-        rules.complete([first.first], [1])
+        state.complete([first.first], [1])
     stops[0] = False
-    for change in (lambda: rules.withdraw([1]), lambda: rules.pause("a"), lambda: rules.complete([1], [1])):
+    for change in (lambda: state.withdraw([1]), lambda: state.pause("a"), lambda: state.complete([1], [1])):
         with pytest.raises(StateError, match="'lab' was stopped before it wrote its journal"):
             change()
-    again = fold(log, axes=rules.axes, journal=log.append)
+    again = fold(log, axes=state.encoder.axes, journal=log.append)
     again.complete([first.first], [1])
     again.settle([first.first], [1], [1.0])
     assert everything(fold(log)) == everything(again)
@@ -206,70 +222,80 @@ def test_a_change_that_was_not_written_is_the_last_until_the_journal_is_folded()
 
 def test_a_refused_change_is_no_change_and_writes_nothing() -> None:
     log: Log = []
-    rules = a_rules(log)
-    rules.add_peer("hq", 0.1, 2)
-    step = rules.choose(rules.place([[0.5]]))
-    before, written = everything(rules), len(log)
+    state = a_state(log)
+    state.add_peer("hq", 0.1, 2)
+    step = state.choose(state.encode([[0.5]]))
+    before, written = everything(state), len(log)
     bad: list[Callable[[], object]] = [
-        lambda: rules.settle([step.first], [1], [1.0]),  # it is still being decided
-        lambda: rules.settle([99], [1], [1.0]),
-        lambda: rules.remove("nobody"),
-        lambda: rules.pause("nobody"),
-        lambda: rules.set_cost("a", 7),
-        lambda: rules.add_peer("far", 0.1, 2**63),
-        lambda: rules.choose(rules.place([[0.5]]), without=["a", "b", "hq"]),
-        lambda: rules.serve("hq", [Question(1, None, (0.5,), True, True)] * 2),
-        lambda: rules.serve("hq", [Question(1, None, (1.5,), True, True)]),
-        lambda: rules.serve("hq", [Question(1, None, ([0.5],), True, True)]),
-        lambda: rules.serve("hq", [Question(1, None, ((0.5,),), True, True), Question(2, None, (0.5,), True, True)]),
-        lambda: rules.serve("hq", [Question(1, None, (0.5,), True, True)], without=["a", "b"]),
+        lambda: state.settle([step.first], [1], [1.0]),  # it is still being decided
+        lambda: state.settle([99], [1], [1.0]),
+        lambda: state.remove("nobody"),
+        lambda: state.pause("nobody"),
+        lambda: state.set_cost("a", 7),
+        lambda: state.add_peer("far", 0.1, 2**63),
+        lambda: state.choose(state.encode([[0.5]]), without=["a", "b", "hq"]),
+        lambda: state.serve("hq", [1, 1], [(0.5,)] * 2, [LABELLED] * 2),
+        lambda: state.serve("hq", [1], [(1.5,)], [LABELLED]),
+        lambda: state.serve("hq", [1], [([0.5],)], [LABELLED]),
+        lambda: state.serve("hq", [1, 2], [((0.5,),), (0.5,)], [LABELLED] * 2),
+        lambda: state.serve("hq", [1], [(0.5,)], [LABELLED], without=["a", "b"]),
     ]
     for change in bad:
         with pytest.raises(Exception, match=r"lab|functions|hq|cost"):
             change()
-        assert (everything(rules), len(log)) == (before, written)
-    rules.complete([step.first], [1])
-    assert rules.settle([step.first], [1], [1.0]).forwards == []
+        assert (everything(state), len(log)) == (before, written)
+    state.complete([step.first], [1])
+    state.settle([step.first], [1], [1.0])
+    assert state.outbox == {}
 
 
 def test_a_request_that_is_answered_twice_waits_for_one_label_and_a_label_twice_changes_nothing() -> None:
     log: Log = []
-    rules = a_rules(log)
-    question = Question(7, None, (0.5,), True, True)
+    state = a_state(log)
     for _ in range(2):
-        (ticket,) = rules.serve("hq", [question]).tickets
-        rules.complete([ticket], [1])
-    assert list(rules.open()) == [ticket]
-    assert rules.served_tickets("hq", [7, 8]) == [ticket]
-    assert rules.teach("hq", [7], [1], [1.0]) == []
-    assert rules.teach("hq", [], [], []) == []
-    assert rules.open() == {}
-    assert rules.withdraw([ticket]) == []
-    assert everything(fold(log)) == everything(rules)
+        _, ids = state.serve("hq", [7], [(0.5,)], [LABELLED])
+        state.complete(ids, [1])
+    assert list(state.pending()) == ids == state.answering.ids("hq", [7, 8])
+    state.teach("hq", [7], [1], [1.0])
+    state.teach("hq", [], [], [])
+    assert state.pending() == {}
+    state.withdraw(ids)
+    assert everything(fold(log)) == everything(state)
 
 
 def test_what_waits_is_withdrawn_at_the_peer_that_was_promised_its_label() -> None:
-    rules = Rules("lab", local={"a": 0.0}, axes=[Context("x", range=(0, 1))])
-    rules.add_peer("hq", 0.0)
-    step = rules.choose(rules.place([[0.5]]), without=["a"])
-    assert step.arms == ["hq"]
-    assert rules.withdraw([step.first]) == [Forward("hq", "lab", step.first, None, withdrawn=True)]
-    step = rules.choose(rules.place([[0.5]]), without=["a"])
-    arrivals, forwards = rules.fail([step.first, 99], "hq", "gone")
-    assert arrivals == {step.first: 2}
-    assert [forward.withdrawn for forward in forwards] == [True]
-    step = rules.choose(rules.place([[0.5]]), without=["a"])
-    assert [forward.request for forward in rules.remove("hq")] == [step.first]
-    assert rules.open() == {}
+    state = SiteState("lab", local={"a": 0.0}, axes=[Context("x", range=(0, 1))])
+    state.add_peer("hq", 0.0)
+    ids = [state.choose(state.encode([[0.5]]), without=["a"]).first for _ in range(3)]
+    assert {entry.arm for entry in state.pending().values()} == {"hq"}
+    state.withdraw([ids[0]])
+    assert state.fail([ids[1], 99], "hq", "gone") == {ids[1]: 2}
+    assert state.remove("hq") == [Forward("hq", "lab", id_, None, withdrawn=True) for id_ in ids]
+    assert (state.pending(), state.outbox) == ({}, {})
 
 
-def test_a_state_that_names_an_axis_or_a_value_that_is_none_is_refused() -> None:
-    rules = Rules("lab", local={"a": 0.0}, axes=RANKED)
-    state = rules_state(rules)
-    for key, bad in (("newest_labelled", None), ("recent", [[9, 7, []]]), ("codes", [[-1, []]]), ("recent", None)):
-        facts = {**state.facts, "site": {**state.facts["site"], "past": {**state.facts["site"]["past"], key: bad}}}
-        with pytest.raises(StateError, match="the saved state of site 'lab' is damaged"):
-            restore_rules(rules, state._replace(facts=facts))
+DAMAGED: list[tuple[str, Any]] = [
+    ("newest", None),
+    ("recent", [[9, 7, []]]),
+    ("recent", None),
+    ("codes", [[-1, []]]),
+    ("notes", [[1, 1, None, 0, [1], None]]),
+    ("unanswered", [[1, 1, None, 5, [], None]]),
+    ("outbox", [[1]]),
+    ("outbox", {"hq": [[1]]}),
+    ("votes", {"v": [[], None]}),
+    ("answering", [["a"]]),
+    ("features", {"seen": {}}),
+]
+
+
+@pytest.mark.parametrize(("part", "value"), DAMAGED)
+def test_a_damaged_part_of_a_state_is_refused(part: str, value: Any) -> None:
+    state = SiteState("lab", local={"a": 0.0}, axes=RANKED)
+    saved = state_of(state)
+    facts = {**saved.facts, "site": {**saved.facts["site"], "models": [["a", "b"]], part: value}}
+    with pytest.raises(StateError, match="the saved state of site 'lab' is damaged"):
+        restore(state, saved._replace(facts=facts))
 
 
 def test_a_site_saved_in_the_middle_goes_on_with_its_outbox(tmp_path: Any) -> None:
@@ -284,20 +310,21 @@ def test_a_site_saved_in_the_middle_goes_on_with_its_outbox(tmp_path: Any) -> No
     made = lab.classify_many([{"x": n / 20, "kind": "a"} for n in range(20)])
     line.error = NetworkError("down")
     lab.learn_many(made, [1] * 20)
-    assert lab.outbox
+    assert lab.engine.state.outbox
     lab.save(tmp_path / "lab.npz")
     hq.save(tmp_path / "hq.npz")
     again, peer, line = two()
     again.load(tmp_path / "lab.npz")
     peer.load(tmp_path / "hq.npz")
-    assert list(again.outbox) == list(lab.outbox)
-    for _ in range(LONGEST):
+    assert list(again.engine.state.outbox) == list(lab.engine.state.outbox)
+    for _ in range(64):
         again.learn(again.classify({"x": 0.5, "kind": "b"}), 1)
-    assert (list(again.outbox), peer.open) == ([], {})
-    state = lab.state()
-    state.facts["site"]["outbox"] = [[1]]
-    with pytest.raises(StateError, match="damaged"):
-        again.restore(state)
+    assert (list(again.engine.state.outbox), peer.pending()) == ([], {})
+    for part in ("breakers", "items"):
+        state = lab.state()
+        state.facts["site"][part] = "many"
+        with pytest.raises(StateError, match="damaged"):
+            again.restore(state)
 
 
 def test_a_network_of_sites_with_journals_is_the_same_as_one_without() -> None:

@@ -2,80 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
-from cosend import Context, Network, Rules, Site, fold
-from cosend.errors import StateError
-from cosend.site.events import Event
-from cosend.site.messages import Question
-from tests.core.test_interrupted import interrupted
-from tests.policies import everything as learnt
+from cosend import Context, Network, Site
+from tests.algorithm.test_interrupted import interrupted
 
 pytestmark = pytest.mark.compiled  # a compiled call is what nothing can interrupt
 
 AGE = Context("age", range=(0, 100))
-CHANGES: dict[str, Callable[[Rules], object]] = {
-    "a classifier joins": lambda rules: rules.add_local("c", 0.1),
-    "a peer joins": lambda rules: rules.add_peer("far", 0.1, 3),
-    "a classifier leaves": lambda rules: rules.remove("a"),
-    "a peer leaves": lambda rules: rules.remove("there"),
-    "cost": lambda rules: rules.set_cost("b", 0.3),
-    "pause": lambda rules: rules.pause("a"),
-    "resume": lambda rules: rules.resume("b"),
-}
-
-
-def everything(rules: Rules) -> Any:
-    """Return the whole state of a site, also where it may not be saved because its journal is behind."""
-    return learnt(rules.learner), rules.learner.registry.notes, rules.served.rows()
-
-
-def rules_of(journal: Callable[[Event], object] | None) -> Rules:
-    """Return the rules of a site with labels awaited, own ones and those of a peer."""
-    rules = Rules("lab", local={"a": 0.0, "b": 0.0}, axes=[AGE], journal=journal, seed=5)
-    rules.add_peer("there", 0.1)
-    rules.pause("b")
-    step = rules.choose(rules.place([[0.1, 0.5, 0.9]]))
-    rules.complete(range(step.first, step.first + 3), [True] * 3, [{"age": n} for n in range(3)])
-    rules.serve("there", [Question(7, None, (0.3,), True, True), Question(8, None, (0.6,), True, True)])
-    return rules
-
-
-@pytest.mark.parametrize("logged", [True, False], ids=["journal", "no journal"])
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_change_of_the_arms_is_made_wholly_or_not_at_all(change: Callable[[Rules], object], logged: bool) -> None:
-    def new() -> tuple[Rules, list[Event]]:
-        log: list[Event] = []
-        return rules_of(log.append if logged else None), log
-
-    changed, _ = new()
-    change(changed)
-    before, after, line = everything(new()[0]), everything(changed), 1
-    assert before != after
-    seen = set()
-    while True:
-        rules, log = new()
-        if not interrupted(partial(change, rules), line):
-            break
-        left = everything(rules)
-        assert left in (before, after)
-        is_behind = logged and everything(fold(log)) != left
-        seen.add((left == after, is_behind))
-        if rules._unwritten:  # the change is made, and its event may not be written: nothing may go on
-            assert logged
-            with pytest.raises(StateError, match="recover from the journal"):
-                rules.set_cost("a", 0.2)
-            assert everything(fold(log)) in (before, after)
-        else:
-            assert not is_behind
-            rules.set_cost("b", 0.2)
-        line += 1
-    assert (False, False) in seen
-    assert ((True, True) in seen) == logged
 
 
 def high(item: Any) -> bool:

@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend import Context, CoS, Network, Site, ZoomingKLUCB
-from cosend.core.kernel.partition import MOST_CODES
+from cosend.algorithm.cells import MOST_CODES
+from cosend.axes import MANY, Axis, read_columns
+from cosend.engine.encoding import Codes, Encoder
 from cosend.errors import ContextError, SettingError
-from cosend.site.context import Axis, place_columns, read_columns
-from cosend.site.items import MANY
-from cosend.site.past import Codes, Past
 
 pandas: Any = importlib.import_module("pandas")
 AXES: list[Axis] = [
@@ -46,10 +45,10 @@ def rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def test_a_batch_is_read_to_the_same_bits_as_its_items_one_by_one() -> None:
-    items, together, single = rows(200), Past(), Past()
-    points = place_columns(AXES, read_columns(AXES, items), together, 0)
+    items, together, single = rows(200), Encoder(AXES), Encoder(AXES)
+    points = together.place(read_columns(AXES, items), 0)
     for n, item in enumerate(items):
-        (point,) = place_columns(AXES, read_columns(AXES, [item]), single, n)
+        (point,) = single.place(read_columns(AXES, [item]), n)
         assert point.tobytes() == points[n].tobytes()
 
 
@@ -219,7 +218,7 @@ def test_sites_understand_each_other_s_categories_whatever_came_first_at_each() 
         kind = draw.choice("ab")
         lab.learn(lab.classify({"kind": kind, "x": draw.random()}), kind)
     assert [lab.classify({"kind": kind, "x": 0.3}).label for kind in "ab"] == ["a", "b"]
-    assert lab.rules.past.codes[0].values != hq.rules.past.codes[0].values == ["b", "a"]
+    assert lab.engine.state.encoder.codes[0].values != hq.engine.state.encoder.codes[0].values == ["b", "a"]
     assert hq.report(("never seen", 0.5)) == (0, 0)
 
 

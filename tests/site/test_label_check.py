@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from cosend import Context, Network, SeesOnly, Site
+from cosend.engine import events
+from cosend.engine.scoring import LabelCheck, LabelKinds
 from cosend.errors import LabelError, LabelWarning, SettingError, StateError
-from cosend.site import events
-from cosend.site.label_check import LabelCheck
-from cosend.site.past import Past
 
 UNIT = Context("x", range=(0, 1))
 
@@ -36,7 +35,7 @@ def test_text_where_the_models_say_numbers_is_a_warning_once() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         site.learn_many(made[1:], ["1", 1])
-    assert site.open == {}
+    assert site.pending() == {}
 
 
 LEARNING: list[Callable[[Site], object]] = [
@@ -123,19 +122,10 @@ def test_which_kinds_arms_have_given_is_known_after_a_restart(tmp_path: Path) ->
     loaded.load(tmp_path / "state.npz")
     recovered.recover(log)
     for site in (journalled, loaded, recovered):
-        assert site.rules.past.kinds == {"text", "a number"}
+        assert site.engine.state.kinds.kinds == {"text", "a number"}
         with pytest.raises(LabelError, match="it is a list, and the arms say a number or text"):
             site.learn(made, [])
         site.learn(made, 2)
-
-
-def test_a_state_of_before_tells_kinds_by_the_answers_that_wait() -> None:
-    one, other = (a_site(strict_labels=True) for _ in range(2))
-    made, state = one.classify({"x": 0.5}), one.state()
-    del state.facts["site"]["past"]["kinds"]
-    other.restore(state)()
-    with pytest.raises(LabelError, match="it is text, and the arms say a number"):
-        other.learn(made, "1")
 
 
 def test_nothing_is_a_label_where_an_arm_has_said_nothing(tmp_path: Path) -> None:
@@ -154,7 +144,7 @@ def test_kinds_that_are_none_are_refused() -> None:
     site = a_site()
     for wrong in ("text", [5], {"text": 1}):
         state = site.state()
-        state.facts["site"]["past"]["kinds"] = wrong
+        state.facts["site"]["kinds"] = wrong
         with pytest.raises(StateError, match="damaged"):
             a_site().restore(state)
 
@@ -162,4 +152,4 @@ def test_kinds_that_are_none_are_refused() -> None:
 def test_a_label_with_something_in_it_that_cannot_be_hashed_is_none_of_those_that_are_known() -> None:
     strict = LabelCheck("lab", strict=True)
     with pytest.raises(LabelError, match=r"could have given the true label \(1, \[\]\): the arms can say \(1, 2\)"):
-        strict.check([(1, [])], frozenset({(1, 2)}), Past(kinds={"a tuple"}))
+        strict.check([(1, [])], frozenset({(1, 2)}), LabelKinds({"a tuple"}))

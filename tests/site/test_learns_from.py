@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cosend import CellKLUCB, Context, CoS, Network, Site, fold
+from cosend.engine.snapshot import state_of
 from cosend.errors import ClassifierError, SettingError
-from cosend.site.snapshot import rules_state
 
 
 class Pupil:
@@ -93,7 +93,11 @@ def test_a_batch_teaches_what_item_by_item_teaches_and_the_log_folds(learns_from
     many.learn_many(together, [truth for _, truth in stream])
     assert taught(one) == taught(many)
     for site, log in zip((one, many), logs, strict=True):
-        folded, live = rules_state(fold(log)), rules_state(site.rules)
+        again: list[Any] = []
+        folded, live = state_of(fold(log, examples=again.extend)), state_of(site.engine.state)
+        assert [(example.item["x"], example.truth) for example in again] == [
+            (item["x"], truth) for item, truth in stream
+        ]
         assert json.dumps(folded.facts, sort_keys=True) == json.dumps(live.facts, sort_keys=True)
         assert {name: each.tobytes() for name, each in folded.arrays.items()} == {
             name: each.tobytes() for name, each in live.arrays.items()

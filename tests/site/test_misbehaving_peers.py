@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cosend import CellKLUCB, Context, CoS, LabelledData, Learner, Network, Policy, Site, Zooming, ZoomingKLUCB, fold
-from cosend.errors import NetworkError, RewardError, SettingError, StateError
-from cosend.site import events
-from cosend.site.messages import Call, Forward, Question, Reply
+from cosend import CellKLUCB, Context, CoS, LabelledData, Learner, Policy, Site, Zooming, ZoomingKLUCB, fold
+from cosend.engine import events
+from cosend.engine.needs import Call, Forward, Question, Reply
+from cosend.errors import NetworkError, SettingError, StateError
 from tests.site.test_failing_arms import UNIT, Line, wired
 from tests.site.test_site import always, assert_nothing_leaks, assert_nothing_open, broken, high, items
 
@@ -46,8 +46,8 @@ def test_of_one_call_only_that_waits_for_which_a_label_follows(follows: tuple[bo
     for start in range(1, 60, 3):
         asked = [Question(start + n, {"x": x}, (x,), False, follows[n]) for n, x in enumerate(values)]
         assert hq.serve(Call("hq", "lab", asked)) == [Reply(0), Reply(1), Reply(1)]
-        assert [hq.open[ticket].label for ticket in sorted(hq.open)].count(1) == sum(follows[1:])
-        assert len(hq.open) == sum(follows)
+        assert [hq.pending()[ticket].label for ticket in sorted(hq.pending())].count(1) == sum(follows[1:])
+        assert len(hq.pending()) == sum(follows)
         for question in asked:
             hq.teach(Forward("hq", "lab", question.request, high(question.item)))
         assert_nothing_open(hq)
@@ -59,23 +59,6 @@ def test_what_is_no_peer_is_refused_at_once() -> None:
     with pytest.raises(SettingError, match="report of peer 'far' must be a method of the peer"):
         lab.add_peer("far", nothing)
     assert "far" not in lab.learner.arms.peers
-
-
-def test_a_label_that_a_peer_cannot_score_ends_its_wait() -> None:
-    def reward(*_: Any) -> float:
-        raise ZeroDivisionError
-
-    lab = Site("lab", classifiers={"poor": always(None)}, context=UNIT)
-    hq = Site("hq", classifiers={"high": high}, context=UNIT, reward=reward)
-    Network([lab, hq])
-    for item in items(30):
-        decision = lab.classify(item)
-        if decision.arm == "hq":
-            with pytest.raises(RewardError, match="site 'hq'"):
-                lab.learn(decision, high(item))
-        else:
-            lab.learn(decision, high(item))
-    assert_nothing_open(lab, hq)
 
 
 def test_a_site_says_which_arms_it_leaves_alone_and_why() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import AskPeer, Choice, Context, CoS, LabelledData, Learner, MixedViews, Site, ZoomingKLUCB, replay
+from cosend import AskPeer, Choice, Context, CoS, LabelledData, Learner, MixedViews, Site, ZoomingKLUCB, simulate
+from cosend.axes import Axis
 from cosend.errors import ArmError, ContextError, RewardError, SettingError
-from cosend.site.context import Axis
 from tests.site.test_fold import everything
 
 
@@ -84,9 +84,9 @@ def test_what_adds_up_is_trusted_for_what_it_adds() -> None:
 def test_it_explains_an_item_and_changes_nothing() -> None:
     site = site_of()
     played(site, 300)
-    before = everything(site.rules)
+    before = everything(site.engine.state)
     explained = site.explain({"x": 0.1, "y": 0.5, "kind": "new"})
-    assert everything(site.rules) == before
+    assert everything(site.engine.state) == before
     shares = [each.view.share for _, each in explained]
     assert shares == sorted(shares, reverse=True)
     name, heaviest = explained[0]
@@ -159,7 +159,7 @@ def test_a_replay_gives_what_one_by_one_gives() -> None:
     contexts = np.array([[draw.random()] for _ in range(40)])
     right = np.array([[draw.random() < 0.7, draw.random() < 0.4] for _ in range(40)], np.float64)
     learner, twin = (Learner("here", own={"a": 0.0, "b": 0.0}, policy=MixedViews()) for _ in range(2))
-    trace = replay([learner], contexts, right)
+    trace = simulate([learner], contexts, right)
     arms = []
     for context, gains in zip(contexts, right, strict=True):
         choice = twin.choose(context)

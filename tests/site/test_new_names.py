@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from cosend import Site
+from cosend.axes import AllFeatures
 from cosend.client import Client
-from cosend.node.setup import Setup
-from cosend.site.features import AllFeatures
-from tests.service.live import a_setup, served
+from cosend.runtime.site_setup import Setup
+from tests.server.services import a_setup, served
 
 Make = Callable[[int], dict[str, Any]]
 

@@ -10,13 +10,14 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from cosend import Context, CoS, Learner, MixedViews, Network, Site, Vote, ZoomingKLUCB, replay
+from cosend import Context, CoS, Learner, MixedViews, Network, Site, Vote, ZoomingKLUCB, simulate
+from cosend.engine import events
+from cosend.engine.events import decode, encode
+from cosend.engine.fold import fold, verify
+from cosend.engine.needs import Call, Question
 from cosend.errors import CosendError, NetworkError, SettingError, StateError
-from cosend.site import events
-from cosend.site.fold import fold, verify
-from cosend.site.messages import Call, Question
-from cosend.site.wire import decode, encode
 from tests.site.test_fold import everything
 
 Models = dict[str, Callable[[Any], Any]]
@@ -94,15 +95,15 @@ def test_batches_are_as_one_by_one_and_logs_lead_to_the_same_state(size: int, tm
         assert many.classify_many(part) == single
         one.learn_many(single, [truth(item) for item in part])
         many.learn_many(single, [truth(item) for item in part])
-    assert everything(one.rules) == everything(many.rules)
+    assert everything(one.engine.state) == everything(many.engine.state)
     assert one.learner.features == [(4, 2, 0), (1, 0, 1), (1, 0, 0)]
     read = [decode(encode(event)) for event in log]
-    assert everything(fold(read)) == everything(one.rules)
+    assert everything(fold(read)) == everything(one.engine.state)
     assert verify(read) == []
     one.save(tmp_path / "state")
     again = site()
     again.load(tmp_path / "state")
-    assert everything(again.rules) == everything(one.rules)
+    assert everything(again.engine.state) == everything(one.engine.state)
     assert [again.classify(item) for item in rows[:20]] == [one.classify(item) for item in rows[:20]]
 
 
@@ -111,14 +112,15 @@ def test_a_log_and_a_state_must_fit() -> None:
     log = list[events.Event]()
     site(journal=log.append).classify_many(items(140))
     start = next(event for event in log if isinstance(event, events.Started))
-    bad = [events.Started(**{**_fields(start), "axes": (), "features": False, "policy": MixedViews().facts()})]
-    for event in log[1:3]:
-        with pytest.raises(StateError, match="watches no features"):
-            fold([*bad, event] if isinstance(event, events.Watched) else [*bad, _laid(log)])
+    bad = replace(start, axes=("x",), features=False, policy=MixedViews().facts())
+    for kind in (events.FeaturesSeen, events.AxesCreated):
+        event = next(event for event in log if isinstance(event, kind))
+        with pytest.raises(StateError, match="the site looks at the given axes only, not at every feature"):
+            fold([bad, event])
     state = site().state()
     with pytest.raises(StateError):
         given.restore(state)
-    state.facts["site"]["past"]["features"]["laid"] = [["x", [0.0] * 63, True, []]]
+    state.facts["site"]["features"]["axes"] = [["x", [0.0] * 63, True, []]]
     with pytest.raises(StateError, match="other features than axes"):
         site().restore(state)
 
@@ -126,13 +128,14 @@ def test_a_log_and_a_state_must_fit() -> None:
 TAMPERED: dict[str, Callable[[dict[str, Any]], object]] = {
     "votes": lambda facts: facts.update(votes=[None]),
     "items": lambda facts: facts.update(items=math.inf),
-    "id": lambda facts: facts["answers"][0].__setitem__(0, math.inf),
-    "features": lambda facts: facts["past"].update(features=None),
-    "a watched value": lambda facts: facts["past"]["features"]["seen"]["coin"].__setitem__(4, [[]]),
-    "no weights": lambda facts: facts["votes"]["vote"].update(weights=[]),
-    "no weights by name": lambda facts: facts["votes"]["vote"].update(weights={}),
-    "weights of nothing": lambda facts: facts["votes"]["vote"].update(weights=[0.0] * 4),
-    "weights that are none": lambda facts: facts["votes"]["vote"].update(weights=[math.nan] * 4),
+    "id": lambda facts: facts["notes"][0].__setitem__(0, math.inf),
+    "features": lambda facts: facts.update(features=None),
+    "no features of a site that has some": lambda facts: facts.update(features=None),
+    "a watched value": lambda facts: facts["features"]["seen"]["coin"].__setitem__(4, [[]]),
+    "no weights": lambda facts: facts["votes"]["vote"][1].update(weights=[]),
+    "no weights by name": lambda facts: facts["votes"]["vote"][1].update(weights={}),
+    "weights of nothing": lambda facts: facts["votes"]["vote"][1].update(weights=[0.0] * 4),
+    "weights that are none": lambda facts: facts["votes"]["vote"][1].update(weights=[math.nan] * 4),
 }
 
 
@@ -140,20 +143,12 @@ TAMPERED: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_a_state_that_was_tampered_with_is_refused_and_changes_nothing(tampered: str) -> None:
     saved, other = (Site("a", classifiers={"x": lambda item: 1, "vote": Vote()}) for _ in range(2))
     saved.classify_many(items(60))
-    state, before = saved.state(), everything(other.rules)
+    state, before = saved.state(), everything(other.engine.state)
     TAMPERED[tampered](state.facts["site"])
     with pytest.raises(StateError, match="the saved state of site 'a' is damaged"):
         other.restore(state)
-    assert everything(other.rules) == before
+    assert everything(other.engine.state) == before
     other.restore(saved.state())()
-
-
-def _fields(event: Any) -> dict[str, Any]:
-    return {name: getattr(event, name) for name in type(event).__slots__}
-
-
-def _laid(log: list[events.Event]) -> events.Event:
-    return next(event for event in log if isinstance(event, events.Laid))
 
 
 @pytest.mark.compiled
@@ -173,7 +168,7 @@ def test_a_replay_decides_as_the_network(delay: int) -> None:
         for name, models in MODELS.items():
             if name != learner.name:
                 learner.add_peer(name, 0.01, len(models))
-    trace = replay(learners, np.zeros((len(rows), 0)), gains, delay=delay, features=rows)
+    trace = simulate(learners, np.zeros((len(rows), 0)), gains, delay=delay, features=rows)
     for n, learner in enumerate(learners):
         arms = [turn.decision.arm for turn in turns if turn.site == learner.name]
         assert [learner.arms.names[arm] for arm in trace.arms[:, n]] == arms
@@ -199,17 +194,17 @@ def test_a_replay_says_what_it_cannot_look_at() -> None:
     ):
         before, given = learner.arrivals, cast("Any", few)
         with pytest.raises(CosendError, match=wrong):
-            replay([learner], np.zeros((3, learner.dimensions)), gains, items=where, features=given)
+            simulate([learner], np.zeros((3, learner.dimensions)), gains, items=where, features=given)
         assert learner.arrivals == before
 
 
 @pytest.mark.parametrize("count", [20, 200])
 def test_a_second_replay_with_features_is_refused_and_changes_nothing(count: int) -> None:
     learner = Learner("a", own={"x": 0.0}, dimensions=0, policy=MixedViews())
-    replay([learner], np.zeros((count, 0)), np.zeros((count, 1)), features=items(count))
+    simulate([learner], np.zeros((count, 0)), np.zeros((count, 1)), features=items(count))
     before, contexts = learner.state(), np.zeros((count, learner.dimensions))
-    with pytest.raises(NetworkError, match=f"'a' has seen {count} items, .* replay all items at once with a new one"):
-        replay([learner], contexts, np.zeros((count, 1)), features=items(count))
+    with pytest.raises(NetworkError, match=f"'a' has seen {count} items, .* simulate all items at once with a new one"):
+        simulate([learner], contexts, np.zeros((count, 1)), features=items(count))
     after = learner.state()
     assert after.facts == before.facts
     assert all(np.array_equal(after.arrays[name], array) for name, array in before.arrays.items())
@@ -222,7 +217,7 @@ def test_given_axes_and_every_feature_go_together() -> None:
         here.learn(here.classify(item), truth(item))
     assert here.axis_names[2:] == ("age", "kind", "weight", "coin", "ward", "new")
     assert here.learner.dimensions == 8
-    assert everything(fold(log)) == everything(here.rules)
+    assert everything(fold(log)) == everything(here.engine.state)
     assert any("previous" in name.lower() and "kind" in name for name in here.trust())
 
 
@@ -241,9 +236,9 @@ def test_sites_that_describe_items_differently_work_together() -> None:
     called = {(turn.site, turn.decision.arm) for turn in turns}
     assert {("north", "south"), ("south", "north"), ("west", "south"), ("west", "north")} <= called
     for each in sites:
-        assert everything(fold(logs[each.name])) == everything(each.rules)
+        assert everything(fold(logs[each.name])) == everything(each.engine.state)
         assert verify(logs[each.name]) == []
-        assert not each.open
+        assert not each.pending()
 
 
 def test_a_site_that_only_answers_learns_of_features_from_calls() -> None:
@@ -258,16 +253,16 @@ def test_a_site_that_only_answers_learns_of_features_from_calls() -> None:
     made = caller.classify_many(rows[130:])
     caller.learn_many(made, [truth(item) for item in rows[130:]])
     assert here.axis_names[:5] == ("age", "kind", "weight", "coin", "ward")
-    assert everything(fold(log)) == everything(here.rules)
+    assert everything(fold(log)) == everything(here.engine.state)
     here.classify_many(rows[:3])
-    assert here.rules.past.features is not None
-    assert here.rules.past.features.own
+    assert here.engine.state.encoder.features is not None
+    assert here.engine.state.encoder.features.own
     question = Question(10**6, {**rows[0], "country": "elsewhere"}, (), False, False)
     assert here.serve(Call("south", "west", [question], None))[0].failed is None
     assert "country" not in here.axis_names  # now that it has items of its own, only these count
     here.classify({**rows[0], "country": "elsewhere"})
     assert "country" in here.axis_names
-    assert everything(fold(log)) == everything(here.rules)
+    assert everything(fold(log)) == everything(here.engine.state)
 
 
 def test_a_policy_that_needs_a_context_says_so() -> None:

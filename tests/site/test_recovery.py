@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, CoS, Patience, Rules, ZoomingKLUCB, fold
-from cosend.core.learner.state import State
+from cosend import Context, CoS, Patience, ZoomingKLUCB, fold
+from cosend.algorithm.state import State
+from cosend.axes import Axis
+from cosend.engine import events
+from cosend.engine.events import encode
+from cosend.engine.site_state import SiteState
 from cosend.errors import StateError
-from cosend.site import events
-from cosend.site.context import Axis
-from cosend.site.recovery import prune, read_events, recover, snapshot
-from cosend.site.wire import encode
-from cosend.stores.event_log import FILE, EventLog
-from cosend.stores.state_file import read_state, write_state
+from cosend.store.event_log import FILE, EventLog
+from cosend.store.recovery import prune, read_events, recover, snapshot
+from cosend.store.state_file import read_state, write_state
 from tests.policies import POLICIES, mostly_claims
 from tests.site.test_fold import AXES, RANKED, everything, played
 
@@ -50,14 +51,14 @@ def with_snapshots(folder: Path, happened: list[events.Event], *positions: int) 
 @pytest.mark.parametrize("policy", mostly_claims(POLICIES))
 def test_a_snapshot_and_its_tail_are_the_state_of_the_whole_log(policy: str, axes: list[Axis], tmp_path: Path) -> None:
     sites, logs = played(POLICIES[policy], axes, items=40, patience=PATIENCE)
-    live, log = sites[0].rules, logs[0]
+    live, log = sites[0].engine.state, logs[0]
     with log_of(tmp_path, log) as kept:
         for position in (1, len(log) // 3, len(log) - 5, len(log)):
             snapshot(kept, fold(log[:position]), position)
             for given in (None, axes):
-                rules, at = recover(kept, given)
+                state, at = recover(kept, given)
                 assert at == len(log)
-                assert everything(rules) == everything(live)
+                assert everything(state) == everything(live)
             prune(kept, position)
         assert kept.oldest == len(log)
         assert [event for _, event in read_events(kept, len(log))] == []
@@ -65,14 +66,14 @@ def test_a_snapshot_and_its_tail_are_the_state_of_the_whole_log(policy: str, axe
 
 def test_a_recovered_site_goes_on_as_the_live_one(tmp_path: Path) -> None:
     sites, (log, _) = played(CoS(slices=2, exploration_exponent=0.1), RANKED, patience=PATIENCE)
-    live, written = sites[0].rules, list[events.Event]()
+    live, written = sites[0].engine.state, list[events.Event]()
     with with_snapshots(tmp_path, log, len(log) - 20) as kept:
         prune(kept, len(log) - 20)
-        rules, position = recover(kept, RANKED)
-        assert rules.journal is None
-        rules.journal = written.append
+        state, position = recover(kept, RANKED)
+        assert state.journal is None
+        state.journal = written.append
         for x in (0.2, 0.8, 0.5):
-            steps = [each.choose(each.place([[x], [0.0]]), without=["hq"]) for each in (rules, live)]
+            steps = [each.choose(each.encode([[x], [0.0]]), without=["hq"]) for each in (state, live)]
             assert steps[0] == steps[1]
         assert written == log[position:]
         kept.append([encode(event) for event in written])
@@ -149,13 +150,13 @@ def test_two_snapshots_are_kept(tmp_path: Path, happened: list[events.Event]) ->
 
 
 def test_a_snapshot_ahead_of_the_log_is_refused_on_both_sides(tmp_path: Path, happened: list[events.Event]) -> None:
-    rules = fold(happened)
+    state = fold(happened)
     with with_snapshots(tmp_path, happened, len(happened)) as log:
         for position in (0, -1, len(happened) + 1):
             with pytest.raises(StateError, match=f"no snapshot of position {position} of a log that is at"):
-                snapshot(log, rules, position)
+                snapshot(log, state, position)
         with pytest.raises(StateError, match="the folder of site 'lab', not of 'hq'"):
-            snapshot(log, Rules("hq", local={"a": 0.0}, axes=AXES), 1)
+            snapshot(log, SiteState("hq", local={"a": 0.0}, axes=AXES), 1)
         log._connection.execute(f"DELETE FROM events WHERE number >= {len(happened) - 3}")  # noqa: S608 - our own
     with EventLog(tmp_path, site="lab") as log, pytest.raises(StateError, match="has lost its end: it is at"):
         recover(log)
@@ -180,14 +181,14 @@ def test_other_axes_and_broken_events_are_refused_by_name_and_not_taken_for_a_da
             recover(log)
 
 
-def test_fold_goes_on_from_rules_and_writes_nothing_twice(happened: list[events.Event]) -> None:
+def test_fold_continues_from_a_state_and_writes_nothing_twice(happened: list[events.Event]) -> None:
     written: list[events.Event] = []
     before = fold(happened[:50], journal=written.append)
-    rules = fold(happened[50:], onto=before, journal=written.append, first=50)
-    assert rules is before
+    state = fold(happened[50:], onto=before, journal=written.append, first=50)
+    assert state is before
     assert written == []
-    assert everything(rules) == everything(fold(happened))
-    assert rules.journal is not None
+    assert everything(state) == everything(fold(happened))
+    assert state.journal is not None
     with pytest.raises(StateError, match="event 50 of the log, Started, cannot be applied: a log has one start"):
         fold(happened[:1], onto=before, first=50)
     assert everything(fold([], onto=fold(happened))) == everything(fold(happened))
@@ -197,18 +198,18 @@ def test_a_commit_that_fails_is_gone_and_the_state_is_folded_from_the_log(tmp_pa
     """The driver's part in small: memory is ahead of the log, so it is thrown away and the log is folded."""
     axes: list[Axis] = [Context("x", range=(0, 1))]
     draw, cycle = random.Random(2), list[events.Event]()
-    rules = Rules("lab", local={"a": 0.0, "b": 0.1}, axes=axes, policy=ZoomingKLUCB(), journal=cycle.append)
+    state = SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=axes, policy=ZoomingKLUCB(), journal=cycle.append)
     unfit: Any = {1, 2}
     with EventLog(tmp_path, site="lab") as log:
         for n in range(30):
-            step = rules.choose(rules.place([[draw.random()]]))
-            rules.complete([step.first], [unfit if n % 10 == 9 else 1])
+            step = state.choose(state.encode([[draw.random()]]))
+            state.complete([step.first], [unfit if n % 10 == 9 else 1])
             try:
                 log.append([encode(event) for event in cycle])
             except StateError:
-                rules, position = recover(log, axes)
+                state, position = recover(log, axes)
                 assert position == log.position
-                rules.journal = cycle.append
+                state.journal = cycle.append
             cycle.clear()
-            assert everything(recover(log)[0]) == everything(rules)
-        assert rules.learner.arrivals == 27
+            assert everything(recover(log)[0]) == everything(state)
+        assert state.learner.arrivals == 27

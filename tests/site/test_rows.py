@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cosend.site.messages import QUESTION, REPLY, Question, Reply
-from cosend.site.rows import Rows, columns_of
+from cosend.engine.needs import QUESTION, REPLY, Question, Reply, Rows, columns_of
 
 REPLIES = [Reply("well"), Reply(None, "it hangs"), Reply(3)]
 ROWS = Rows(REPLY, ["well", None, 3], [None, "it hangs", None])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cosend import Context
-from cosend.site.context import Axis
-from cosend.site.scales import name_of, ticks_of, value_at
+from cosend.axes import Axis
+from cosend.axis_format import name_of, ticks_of, value_at
 
 AXES: list[tuple[Axis, str, dict[Any, str]]] = [
     (Context("blood_pressure", range=(50, 250)), "blood pressure", {0.0: "50", 0.5: "150", 1.0: "250"}),

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cosend import Context, CoS, Decision, Learner, Network, Phase, Site, replay
+from cosend import Context, Decision, Network, Site
 
 AXIS = Context("x", range=(0, 1))
 
@@ -58,8 +58,9 @@ def test_a_summary_is_a_table_as_text_and_as_html() -> None:
 
 def test_an_item_that_no_arm_could_label_is_no_decision() -> None:
     site = Site("here", classifiers={"bad": lambda _: 1 / 0}, context=AXIS)
-    with pytest.raises(Exception, match="bad"):
-        site.classify({"x": 0.5})
+    for _ in range(3):
+        with pytest.raises(Exception, match="bad"):
+            site.classify({"x": 0.5})
     (arm,) = site.summary().arms
     assert (arm.decisions, arm.state) == (0, "resting")
 
@@ -86,11 +87,3 @@ def test_a_decision_shows_its_fields() -> None:
     assert list(shown) == list(Decision._fields)
     assert shown["arm"] == decision.arm
     assert shown["phase"] == decision.phase.name.lower()
-
-
-def test_a_replay_shows_how_much_was_explored() -> None:
-    learner = Learner("here", own={"zero": 0.0, "one": 0.0}, policy=CoS(horizon=50))
-    trace = replay([learner], [[0.5]] * 50, [[0.0, 1.0]] * 50)
-    (row,) = rows(trace._repr_html_())[1:]
-    explored = int((trace.phases == Phase.EXPLORE.value).sum())
-    assert row == ["0", "50", "0.0 %", f"{100 * explored / 50:.1f} %", f"{100 * (50 - explored) / 50:.1f} %"]

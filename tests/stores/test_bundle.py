@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend.core.learner.state import State
+from cosend.algorithm.state import State
 from cosend.errors import StateError
-from cosend.stores.bundle import BUNDLE, load_states, save_states
-from cosend.stores.state_file import write_state
+from cosend.store.network_state import BUNDLE, load_states, save_states
+from cosend.store.state_file import write_state
 
 
 def a_state(number: int) -> State:
@@ -38,16 +38,6 @@ def test_a_site_that_was_not_saved_is_named_with_those_that_were(tmp_path: Path)
     assert list(load_states(["south"], tmp_path)) == ["south"]
     with pytest.raises(StateError, match=r"no state of site 'west'; it has 'north', 'south'"):
         load_states(["north", "west"], tmp_path)
-
-
-def test_a_folder_of_an_earlier_version_is_read_until_there_is_a_new_save(tmp_path: Path) -> None:
-    for name in ("north", "south"):
-        write_state(a_state(1), tmp_path / f"{name}.npz")
-    assert [state.facts for state in load_states(["north", "south"], tmp_path).values()] == [{"number": 1}] * 2
-    with pytest.raises(StateError, match=r"network\.npz: no such file"):
-        load_states(["north", "west"], tmp_path)
-    save_states({"north": a_state(2), "south": a_state(2)}, tmp_path)
-    assert [state.facts for state in load_states(["north", "south"], tmp_path).values()] == [{"number": 2}] * 2
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cosend.errors import SettingError, StateError
-from cosend.stores.event_log import FILE, EventLog
+from cosend.store.event_log import FILE, EventLog
 from tests.stores.disks import make_read_only, small_disk
 
 EVENTS = [bytes([n % 251]) * (n % 90) for n in range(2_500)]
@@ -79,7 +79,7 @@ def test_events_that_are_not_all_bytes_are_refused_as_a_whole(tmp_path: Path) ->
 
 @pytest.mark.compiled
 def test_a_second_log_in_the_same_folder_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
-    program = "import sys; from cosend.stores.event_log import EventLog; EventLog(sys.argv[1], site='north')"
+    program = "import sys; from cosend.store.event_log import EventLog; EventLog(sys.argv[1], site='north')"
     with a_log(tmp_path) as log:
         with pytest.raises(StateError, match="in use by another process, which must stop first"):
             EventLog(tmp_path, site="north")
@@ -170,7 +170,7 @@ def sql(*statements: str) -> Callable[[Path], None]:
         (lambda file: file.write_bytes(b""), "not an event log of cosend, or damaged"),
         (lambda file: file.write_text("a diary" * 1_000), "not an event log of cosend, or damaged"),
         (sql("CREATE TABLE mine (a)"), "not an event log of cosend, or damaged"),
-        (rewritten(60, (3).to_bytes(4)), "has version 3 of the log; this cosend reads version 2"),
+        (rewritten(60, (9).to_bytes(4)), "has version 9 of the log; this cosend reads version 3"),
         (sql("UPDATE about SET site = 'south'"), "damaged, it does not say whose log it is"),
         (sql("DELETE FROM about"), "damaged, it does not say whose log it is"),
         (sql("DROP TABLE about"), "cannot be opened .*no such table"),

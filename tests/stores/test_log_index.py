@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cosend.stores.event_log import EventLog
-from cosend.stores.log_index import WIDTHS, LogIndex
+from cosend.store.event_log import EventLog
+from cosend.store.log_index import WIDTHS, LogIndex
 
 WIDEST = 20_000
 RANGES = [(1, 1), (17, 17), (500, 510), (2_999, 2_999), (9_000, 9_000), (1, 50_000), (60_000, 60_001)]
@@ -51,13 +51,3 @@ def test_of_many_events_few_are_looked_at(tmp_path: Path) -> None:
             assert LogIndex(connection).events_of(19_990, 19_990, WIDEST) == [19_988, 19_989]
             assert LogIndex(connection).oldest_decision() == 1
     assert steps < 10  # a thousand instructions of SQLite; reading all that begins before takes a hundred thousand
-
-
-def test_a_log_without_the_index_gets_it_when_it_is_opened(tmp_path: Path) -> None:
-    with EventLog(tmp_path, site="north") as log:
-        log.append([b"event"], [(3, 4)])
-        log._connection.executescript("DROP INDEX by_width; CREATE INDEX decided ON events (first, last)")
-    with EventLog(tmp_path, site="north") as log, closing(log.reader()) as connection:
-        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
-        assert ("by_width" in names, "decided" in names) == (True, False)
-        assert LogIndex(connection).events_of(4, 4, WIDEST) == [0]

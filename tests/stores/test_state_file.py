@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend import CoS, Learner, Patience, read_state, write_state
-from cosend.core.learner.state import State
-from cosend.core.learner.values import AskPeer, Choice, LabelledData
+from cosend.algorithm.state import State
+from cosend.algorithm.values import AskPeer, Choice, LabelledData
 from cosend.errors import SettingError, StateError
 
 ROOT = Path(__file__).parents[2]

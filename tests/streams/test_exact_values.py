@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from cosend.errors import SettingError, StreamError
-from cosend.streams.files import read_table
-from cosend.streams.river import from_river, river_dataset
+from cosend.streams.read_files import read_table
+from cosend.streams.river_datasets import from_river, river_dataset
 from cosend.streams.table import Table
 
 pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")  # they have no types
@@ -48,13 +48,6 @@ def test_decimals_keep_what_stands_behind_the_point(tmp_path: Path, form: str) -
     prices = [Decimal("0.25"), Decimal("1.99"), Decimal("3.00")]
     table = table_of(tmp_path, form, prices, prices)
     assert table.features["a"].tolist() == table.labels.tolist() == [0.25, 1.99, 3.0]
-
-
-def test_whole_decimals_and_half_precision_floats_are_numbers_as_they_are(tmp_path: Path) -> None:
-    table = table_of(tmp_path, "parquet", [Decimal(7), Decimal(2**62 + 1)], [1, 2])
-    assert table.features["a"].tolist() == [7, 2**62 + 1]
-    half = from_river([({"a": np.float16(1.5)}, 0), ({"a": np.float16(2)}, 1)], 2)
-    assert half.features["a"].tolist() == [1.5, 2.0]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -107,29 +100,6 @@ def test_a_nul_character_at_the_end_of_a_text_is_not_lost(tmp_path: Path, column
 def test_what_is_no_path_is_refused(path: Any) -> None:
     with pytest.raises(SettingError, match="path must be the path of a file"):
         read_table(path, label="y")
-
-
-@pytest.mark.parametrize("name", ["a" * 5_000 + ".csv", "a" * 5_000 + ".parquet"], ids=["csv", "parquet"])
-def test_a_path_that_is_too_long_is_refused_in_a_short_sentence(name: str) -> None:
-    with pytest.raises(StreamError) as caught:
-        read_table(name, label="y")
-    assert len(str(caught.value)) < 5_000
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"label": None}, {"label": 5}, {"site": 5}, {"features": 5}, {"features": "a"}, {"contexts": [5]}],
-    ids=str,
-)
-def test_names_of_columns_must_be_text(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(SettingError, match=next(iter(options))):
-        read_table(tmp_path / "a.csv", **{"label": "y", **options})
-
-
-@pytest.mark.parametrize("name", ["__class__", "__doc__", "base", "synth", "", "Phishing "])
-def test_what_is_no_dataset_of_river_is_refused_with_those_that_there_are(name: str) -> None:
-    with pytest.raises(StreamError, match=r"no dataset .*Phishing"):
-        river_dataset(name, 5)
 
 
 def test_a_dataset_that_cannot_be_fetched_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

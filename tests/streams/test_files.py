@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cosend.errors import SettingError, StreamError
-from cosend.streams.files import read_table
+from cosend.streams.read_files import read_table
 
 pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")  # they have no types
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 from river import datasets
-from river.datasets import synth
 
-from cosend.errors import SettingError, StreamError
-from cosend.streams.river import from_river, river_dataset
+from cosend.errors import StreamError
+from cosend.streams.river_datasets import from_river, river_dataset
 
 
 def test_a_dataset_of_river_becomes_a_table() -> None:
@@ -17,10 +16,6 @@ def test_a_dataset_of_river_becomes_a_table() -> None:
     item, label = next(iter(datasets.Phishing()))
     assert next(table.rows()) == (item, label)
     assert table.matrix().shape == (100, 9)
-
-
-def test_a_generated_dataset_gives_as_many_rows_as_asked() -> None:
-    assert len(from_river(synth.Agrawal(seed=1), 50)) == 50
 
 
 @pytest.mark.parametrize(
@@ -41,12 +36,6 @@ def test_an_item_that_does_not_fit_is_named(pairs: list[Any], column: str, sente
 def test_too_few_items_are_an_error_that_says_how_many_there_are() -> None:
     with pytest.raises(StreamError, match="3 items are wanted; list has 1"):
         from_river([({"a": 1}, 0)], 3)
-
-
-@pytest.mark.parametrize("rows", [0, -1, 1.5])
-def test_the_number_of_rows_must_be_whole(rows: Any) -> None:
-    with pytest.raises(SettingError):
-        from_river([({"a": 1}, 0)], rows)
 
 
 def test_a_dataset_by_name_and_one_that_river_does_not_have() -> None:

@@ -32,13 +32,6 @@ def test_rows_are_plain_features_and_contexts_with_the_label() -> None:
     assert [type(value) for value in rows[0][0].values()] == [int, str, float]
 
 
-def test_a_table_needs_no_contexts_and_no_sites() -> None:
-    plain = Table({"x": np.array([1.0, 2.0])}, np.array(["a", "b"]))
-    assert list(plain.part(1, 2).rows()) == [({"x": 2.0}, "b")]
-    assert plain.part(0, 1).sites is None
-    assert len(plain) == 2
-
-
 def test_a_part_slices_everything() -> None:
     part = table().part(1, 3)
     assert part.sites is not None

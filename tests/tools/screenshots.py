@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +17,11 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser
 
-from cosend.client import Client
-from tests.dashboard.browsing import CHROMIUM, NO_BROWSER, browser
+from tests.pages.browsing import CHROMIUM, NO_BROWSER, browser
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 ITEMS = 4_000  # that the site has seen before its picture is taken
-LONGEST_S = 600.0
+LONGEST_MS = 600_000
 WIDTHS = {1280: 4_400, 390: 4_600}  # and how much of the height is kept
 COLOURS = 256
 SETTLE_MS = 12_000  # flows are those since the page was opened
@@ -48,18 +46,13 @@ def demo() -> Iterator[str]:
             process.communicate()
 
 
-def wait_for_items(url: str) -> None:
+def wait_for_items(running: Browser, url: str) -> None:
     """Wait until a site has seen enough to look at."""
-    until = time.monotonic() + LONGEST_S
-    with Client(url, retries=0) as client:
-        while time.monotonic() < until:
-            try:
-                if client.summary().items >= ITEMS:
-                    return
-            except Exception:  # noqa: S110 - it is starting
-                pass
-            time.sleep(1.0)
-    sys.exit(f"{url} has not seen {ITEMS:,} items within {LONGEST_S:g} s")
+    page = running.new_page()
+    page.goto(f"{url}/dashboard/")
+    seen = f"""Number(document.querySelector('[data-value="items"]')?.textContent.replace(/,/g, '')) >= {ITEMS}"""
+    page.wait_for_function(seen, timeout=LONGEST_MS, polling=1_000)
+    page.close()
 
 
 def take(running: Browser, url: str, name: str, ready: str) -> None:
@@ -92,7 +85,7 @@ def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with browser() as running, tempfile.TemporaryDirectory() as folder:
         with demo() as url:
-            wait_for_items(url)
+            wait_for_items(running, url)
             take(running, f"{url}/dashboard/", "dashboard", '[data-part="where"] svg')
         command = [sys.executable, "-m", "cosend.cli", "run", "--out", folder]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own

@@ -11,7 +11,6 @@ import pytest
 
 from cosend import Context, Vote
 from cosend.river import RoutingClassifier
-from cosend.site.batch import said_by
 
 # Without types, because most of river has none.
 checks: Any = import_module("river.checks")
@@ -131,7 +130,7 @@ def test_before_anything_is_learnt_a_vote_says_nothing_as_models_of_river_do(see
 
 def test_what_is_no_label_is_passed_over_by_a_vote() -> None:
     routing = RoutingClassifier({"list": lambda _: ["no label"], "a": lambda _: "a", "vote": Vote()})
-    assert said_by(routing.site, "vote", [{"x": 1.0}]) == ["a"]
+    assert routing.site.predict("vote", [{"x": 1.0}]) == ["a"]
 
 
 def test_a_real_stream_of_river() -> None:

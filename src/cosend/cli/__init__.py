@@ -1,1 +1,5 @@
-"""The command line."""
+"""The commands of `cosend`, one file each; what they share is in shared.py. Imports are made when a command runs.
+
+May import: everything.
+Touches: terminal, clock, files, processes.
+"""

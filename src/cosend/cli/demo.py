@@ -14,10 +14,7 @@ from typing import Annotated
 
 import typer
 
-from cosend.cli.errors import say_errors
-from cosend.cli.extras import NETWORK, SERVER, SERVICE, lacking
-from cosend.cli.show import new_console
-from cosend.dashboard import is_installed
+from cosend.cli.shared import NETWORK, SERVER, SERVICE, lacking, new_console, say_errors
 from cosend.errors import CosendError
 
 
@@ -30,39 +27,38 @@ def demo(
     """Run four sites that ask each other on this machine, send them live traffic, and show how they are doing.
 
     Every site has a dashboard; the address of the first is printed. The table says for each site how many items it had,
-    how many of the last were wrong, and how many it sent to whom. Keys kill a site, start it again, and let the traffic
-    drift: see what the others do. Nothing is kept.
+    how many of the last were wrong, and how many it sent to which peer. Keys kill a site, start it again, and let the
+    traffic drift: see what the others do. Nothing is kept.
 
     Needs the extra demo.
     """
     console = new_console()
     with say_errors():
         check_all_installed()
-        from cosend.local.demo import FILE, Demo
-        from cosend.local.log import Log
-        from cosend.local.plan import Wishes, make_plan
-        from cosend.local.up import run_plan
+        from cosend.local.demo_network import FILE, Demo
+        from cosend.local.plan import PlanOptions, make_plan
+        from cosend.local.process_log import ProcessLog
+        from cosend.local.supervisor import run_plan
 
         with as_file(FILE) as file, TemporaryDirectory(prefix="cosend-demo-") as folder:
-            plan = make_plan(file, Wishes(store=Path(folder), any_ports=True))
-            log = Log(console, [site.name for site in plan.sites], "text")
+            plan = make_plan(file, PlanOptions(store=Path(folder), any_ports=True))
+            log = ProcessLog(console, [site.name for site in plan.sites])
             log.say(f"{plan.in_words}; Ctrl-C stops all of it")
-            pages = {site.name: f"{site.url}/dashboard/" for site in plan.sites} if is_installed() else {}
-            first = next(iter(pages.values()), "") if browser else ""
-            ready = (lambda: open_page(first)) if first else (lambda: None)
+            page = f"{plan.sites[0].url}/dashboard/" if browser else ""
+            ready = (lambda: open_page(page)) if page else (lambda: None)
             code = asyncio.run(run_plan(plan, log, Demo(plan.sites, console, seconds, ready).run))
     if code:
         raise typer.Exit(code)
 
 
 def check_all_installed() -> None:
-    """Raise unless all that the sites need is installed; the dashboard is named too then, as it is wanted here."""
-    needed = [*SERVICE, *NETWORK, "httpx", "sklearn", SERVER]
-    if lacking(needed):
-        raise CosendError(lacking([*needed, "nicegui"], "demo"))
+    """Raise unless all that the sites need is installed."""
+    missing = lacking([*SERVICE, *NETWORK, "httpx", "sklearn", SERVER], "demo")
+    if missing:
+        raise CosendError(missing)
 
 
 def open_page(url: str) -> None:
-    """Open a page in a browser; a terminal without a display has none that would be of use."""
+    """Open a page in a browser, if there is a display."""
     if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()

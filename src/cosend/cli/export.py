@@ -13,14 +13,11 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from cosend.cli.errors import extra, say_errors
-from cosend.cli.show import how_it_was_made, new_console, printable, steps_bar
+from cosend.cli.shared import extra, how_it_was_made, new_console, printable, say_errors, steps_bar
 from cosend.errors import SettingError, StateError
-from cosend.reports.text import counted
-from cosend.stores.whole_file import replacing
 
 if TYPE_CHECKING:
-    from cosend.node.exporting import Export
+    from cosend.runtime.decision_export import Export
 
 LINES: Final = (".jsonl", ".ndjson")
 ALLOWED: Final = "a name that ends in .jsonl or .parquet, or - for standard output"
@@ -45,15 +42,16 @@ def export(
     What made the file, and when, is in the metadata of a Parquet file under "cosend", and beside FILE.jsonl in
     FILE.jsonl.about.json: version, date, command, site, seed, and the SHA-256 of the events that were read.
 
-    Nothing in the folder is changed. A site that runs goes on; one that has stopped can start again when this is done.
+    Nothing in the folder is changed. A site that runs keeps running; one that has stopped can restart when this
+    is done.
     The file is there as a whole, or not at all.
     """
     console = new_console(stderr=True)
     with say_errors():
         check_target(to, events=events, force=force)
         with extra("service"):
-            from cosend.node.exporting import Export
-            from cosend.stores.event_log import LogReader
+            from cosend.runtime.decision_export import Export
+            from cosend.store.event_log import LogReader
         with LogReader(folder, may_run=True) as log, opened(to) as file, steps_bar(console) as progress:
             task = progress.add_task("", total=1)
 
@@ -73,8 +71,9 @@ def export(
 
 
 def write(source: Export, file: IO[bytes], *, parquet: bool, events: bool) -> str:
-    """Write what was asked for, and return how much that was."""
-    from cosend.node.export_files import row_lines, write_lines, write_parquet
+    """Write decisions or events, and return how many."""
+    from cosend.runtime.export_files import row_lines, write_lines, write_parquet
+    from cosend.text import counted
 
     if events:
         write_lines(file, source.event_lines())
@@ -88,12 +87,12 @@ def write(source: Export, file: IO[bytes], *, parquet: bool, events: bool) -> st
 
 
 def about(source: Export) -> dict[str, Any]:
-    """Return what made an export, and of what, when all events are read."""
+    """Return what made an export, and from what, once all events are read."""
     return {**how_it_was_made(), **source.about()}
 
 
 def about_file(to: Path) -> Path:
-    """Return where lines that say nothing of themselves have that."""
+    """Return the file that says what made FILE.jsonl."""
     return to.with_name(f"{to.name}.about.json")
 
 
@@ -116,7 +115,9 @@ def check_target(to: Path, *, events: bool, force: bool) -> None:
 
 @contextmanager
 def opened(to: Path) -> Iterator[IO[bytes]]:
-    """Give what is written to: the file, when all of it is there, or standard output."""
+    """Open the file, which appears once it is complete, or standard output."""
+    from cosend.store.atomic_file import replacing
+
     try:
         if str(to) == "-":
             stream = typer.get_binary_stream("stdout")
@@ -125,7 +126,7 @@ def opened(to: Path) -> Iterator[IO[bytes]]:
         else:
             with replacing(to) as file:
                 yield file
-    except BrokenPipeError:  # whoever reads has had enough
+    except BrokenPipeError:  # the reader has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except OSError as error:

@@ -6,40 +6,32 @@ from typing import Annotated
 
 import typer
 
-from cosend import __version__
-from cosend.cli import classify as classify_command
-from cosend.cli import demo as demo_command
-from cosend.cli import export as export_command
-from cosend.cli import replay as replay_command
-from cosend.cli import run as run_command
-from cosend.cli import serve as serve_command
-from cosend.cli import up as up_command
-from cosend.cli import validate as validate_command
-from cosend.cli import warmup as warmup_command
-from cosend.cli import worker as worker_command
-from cosend.cli.help import Command, Group
+from cosend.cli.classify import classify
+from cosend.cli.demo import demo
+from cosend.cli.export import export
+from cosend.cli.run import run
+from cosend.cli.serve import serve
+from cosend.cli.shared import Command, Group
+from cosend.cli.up import up
+from cosend.cli.validate import validate
+from cosend.cli.verify import verify
+from cosend.cli.warmup import warmup
+from cosend.cli.worker import worker
+from cosend.version import VERSION
 
 app = typer.Typer(
     name="cosend",
-    help="Classify or send: sites that learn, for every item, whether to use a local classifier or a peer.",
+    help="Classify or send: sites that learn, for every item, whether to use a local model or ask a peer.",
     no_args_is_help=True,
     cls=Group,
 )
-app.command("run", cls=Command)(run_command.run)
-app.command("validate", cls=Command)(validate_command.validate)
-app.command("serve", cls=Command)(serve_command.serve)
-app.command("up", cls=Command)(up_command.up)
-app.command("demo", cls=Command)(demo_command.demo)
-app.command("worker", cls=Command)(worker_command.worker)
-app.command("classify", cls=Command)(classify_command.classify)
-app.command("replay", cls=Command)(replay_command.replay)
-app.command("export", cls=Command)(export_command.export)
-app.command("warmup", cls=Command)(warmup_command.warmup)
+for command in (run, validate, serve, up, demo, worker, classify, verify, export, warmup):
+    app.command(command.__name__, cls=Command)(command)
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"cosend {__version__}")
+        typer.echo(f"cosend {VERSION}")
         raise typer.Exit
 
 

@@ -1,62 +1,51 @@
-"""`cosend run`: a network of sites over a recorded stream."""
+"""`cosend run`: a network of sites over recorded or generated data."""
 
 from __future__ import annotations
 
 import json
-from functools import partial
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from cosend.cli.completion import scenarios_like
-from cosend.cli.errors import STOPPED, extra, say_errors
-from cosend.cli.playing import Live, play_all
-from cosend.cli.show import how_it_was_made, new_console, printable
-from cosend.config.parts import LARGEST_SEED, MOST_ROWS
-from cosend.config.recorded import with_stream
-from cosend.config.scenario import BUILT_IN, Scenario, built_in, is_built_in, load
-from cosend.errors import SettingError
-from cosend.reports.folder import check_ready
-from cosend.reports.page import FILES, write_report
-from cosend.reports.verdict import (
-    KNOWS,
-    Row,
-    is_best,
-    knowing,
-    markdown,
-    more,
-    playing,
-    reward_text,
-    sends,
-    setting,
-    verdict,
+from cosend.cli.shared import (
+    STOPPED,
+    LabelColumn,
+    SiteColumn,
+    StreamFile,
+    check_installed,
+    how_it_was_made,
+    network_files_like,
+    new_console,
+    printable,
+    say_errors,
+    saying_when_compiling,
 )
+from cosend.config.limits import BUILT_IN, LARGEST_SEED, MOST_ROWS
 
-SEEDS = 5  # of a built-in scenario: enough for an interval
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+    from rich.table import Table
+
+    from cosend.config.network_file import NetworkFile
+    from cosend.report.verdict import Row
+    from cosend.run.prepare import Prepared
+
+SEEDS = 5  # of a built-in network file: enough for an interval
 MOST_SEEDS = 1_000
-
-StreamFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--stream", help="A recorded stream: CSV, JSON lines or Parquet; used in place of that of the scenario."
-    ),
-]
-LabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the stream with the true labels.")]
-SiteColumn = Annotated[
-    str | None, typer.Option("--site-column", help="The column of the stream that says at which site a row arrives.")
-]
+SO_FAR = "these are the results so far."
+SILENCE_S = 2.0  # after which a line shows the progress where no bar is seen
 
 
 def run(
-    scenario: Annotated[
+    file: Annotated[
         Path | None,
         typer.Argument(
-            help=f"A network file, or a built-in scenario: {', '.join(BUILT_IN)}.", autocompletion=scenarios_like
+            help=f"A network file, or a built-in one: {', '.join(BUILT_IN)}.", autocompletion=network_files_like
         ),
     ] = None,
     stream: StreamFile = None,
@@ -78,31 +67,32 @@ def run(
         typer.Option(
             min=1,
             max=MOST_SEEDS,
-            help=f"How many seeds to play, for means and intervals. {SEEDS} for a built-in scenario unless --seed is "
-            "given, else 1.",
+            help=f"How many seeds to play, for means and intervals. {SEEDS} for a built-in network file unless --seed "
+            "is given, else 1.",
         ),
     ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Play the sites as separate processes that ask each other over NATS.")
+    show_list: Annotated[
+        bool, typer.Option("--list", help="Show the built-in network files and do nothing else.")
     ] = False,
-    show_list: Annotated[bool, typer.Option("--list", help="Show the built-in scenarios and do nothing else.")] = False,
 ) -> None:
-    """Play a network of sites over a recorded stream, with the baselines beside it, and write a report."""
+    """Play a network of sites over recorded or generated data, compare it with baselines, and write a report."""
+    from cosend.config.network_file import built_in, is_built_in, load, with_stream
+    from cosend.report.html_report import FILES, check_ready
+    from cosend.report.verdict import markdown
+
     console = new_console(stderr=as_json or as_markdown)
     if show_list:
         for name, known in built_in().items():
             typer.echo(f"cosend run {name:9} {known.title}")
         return
     with say_errors():
-        chosen, folder = load(scenario)
-        chosen = changed(with_stream(chosen, stream, label, site_column), items, seed)
+        network, folder = load(file)
+        network = changed(with_stream(network, stream, label, site_column), items, seed)
         check_ready(out, FILES, "--out")
-        progress = new_console(stderr=True)
-        several = SEEDS if seed is None and stream is None and is_built_in(scenario) and not live else 1
-        elsewhere = live_sites(scenario, progress, seed or seeds) if live else None
-        result = play_all(with_seeds(chosen, several if seeds is None else seeds), folder, progress, elsewhere)
+        several = SEEDS if seed is None and stream is None and is_built_in(file) else 1
+        result = play_all(with_seeds(network, seeds or several), folder, new_console(stderr=True))
         result["made"] = how_it_was_made()
-        page = written(result, out)
+        page = write(result, out)
         if as_json:
             typer.echo(json.dumps(result))
         elif as_markdown:
@@ -117,8 +107,10 @@ def run(
         raise typer.Exit(STOPPED)
 
 
-def written(result: dict[str, Any], out: Path) -> Path:
-    """Write the report, and on Ctrl-C once more: what was played is not lost because a figure was being drawn."""
+def write(result: dict[str, Any], out: Path) -> Path:
+    """Write the report; after a Ctrl-C once more, so that a figure that was being drawn loses nothing."""
+    from cosend.report.html_report import write_report
+
     try:
         return write_report(result, out)
     except KeyboardInterrupt:
@@ -126,33 +118,146 @@ def written(result: dict[str, Any], out: Path) -> Path:
         return write_report(result, out)
 
 
-def live_sites(file: Path | None, console: Console, seed: int | None) -> Live:
-    """Return what runs the sites of a file as processes, for as long as a block takes."""
-    if file is None:
-        raise SettingError("--live", None, f"given with a network file, or one of {', '.join(BUILT_IN)}")
-    if seed is not None:
-        raise SettingError("--seed", seed, "that of the file with --live: its sites read it there")
-    with extra("service"):
-        from cosend.local.live import served
-
-    return partial(served, file, console)
+def changed(network: NetworkFile, items: int | None, seed: int | None) -> NetworkFile:
+    """Return the network with another number of items or another seed."""
+    if items is not None and network.stream is not None:
+        network = network.model_copy(update={"stream": network.stream.model_copy(update={"items": items})})
+    return network if seed is None else network.model_copy(update={"seed": seed})
 
 
-def changed(scenario: Scenario, items: int | None, seed: int | None) -> Scenario:
-    """Return the scenario with another number of items or another seed."""
-    if items is not None and scenario.stream is not None:
-        scenario = scenario.model_copy(update={"stream": scenario.stream.model_copy(update={"items": items})})
-    return scenario if seed is None else scenario.model_copy(update={"seed": seed})
+def with_seeds(network: NetworkFile, seeds: int) -> list[NetworkFile]:
+    """Return the network with its seed, the next one, and so on."""
+    first = min(network.seed, LARGEST_SEED - seeds + 1)
+    return [network.model_copy(update={"seed": first + n}) for n in range(seeds)]
 
 
-def with_seeds(scenario: Scenario, seeds: int) -> list[Scenario]:
-    """Return the scenario with its seed, the next one, and so on."""
-    first = min(scenario.seed, LARGEST_SEED - seeds + 1)
-    return [scenario.model_copy(update={"seed": first + n}) for n in range(seeds)]
+# Playing several streams under one progress bar, until the end or until Ctrl-C
+
+
+class Bar:
+    """A progress bar over the items of all streams; where no bar is seen, in a file or a pipe, a line now and then."""
+
+    def __init__(self, progress: Progress, task: TaskID, streams: int) -> None:
+        self._progress, self._task, self._streams = progress, task, streams
+        self._done, self._items, self._start, self._words = 0, 0, time.perf_counter(), ""
+        self._what, self._said_at = "", time.monotonic()
+
+    def begin(self, number: int, what: str) -> None:
+        """Say what is done for which stream."""
+        self._what = f"stream {number + 1} of {self._streams}: {what}" if self._streams > 1 else what
+        self._progress.update(self._task, description=self._what)
+
+    def asking(self, model: str, done: int, rows: int) -> None:
+        """Show how many rows a model was asked about."""
+        self._progress.update(self._task, description=self._what, words=f"{model}: {done:,} of {rows:,} rows")
+        self._say(f"{self._what}: {model}, {done:,} of {rows:,} rows")
+
+    def playing(self, items: int) -> None:
+        """Start the clock for a stream with this many items."""
+        self._items, self._start = items, time.perf_counter()
+        self._progress.update(self._task, total=items * self._streams)
+
+    def reached(self, items: int, errors: float) -> None:
+        """Show how many items of the stream are done."""
+        speed = items / max(1e-9, time.perf_counter() - self._start)
+        self._words = f"{100 * errors:.1f} % wrong, {speed:,.0f} items/s"
+        self._progress.update(self._task, completed=self._done + items, words=self._words)
+        self._say(f"{self._what}: {items:,} of {self._items:,} items, {self._words}")
+
+    def end(self, number: int) -> None:
+        """Count a stream as done."""
+        self._done += self._items
+        if self._progress.disable:
+            self._progress.console.print(f"stream {number + 1} of {self._streams}: {self._words}", soft_wrap=True)
+
+    def _say(self, line: str) -> None:
+        if self._progress.disable and time.monotonic() - self._said_at >= SILENCE_S:
+            self._said_at = time.monotonic()
+            self._progress.console.print(line, soft_wrap=True)
+
+
+@contextmanager
+def progress_bar(console: Console, streams: int) -> Iterator[Bar]:
+    """Show a progress bar on a terminal."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[words]}"))
+    bar = Progress(*columns, console=console, disable=not console.is_terminal)
+    with bar as progress, saying_when_compiling(console):
+        yield Bar(progress, progress.add_task("", total=None, words=""), streams)
+
+
+def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) -> dict[str, Any]:
+    """Play every stream and return one result; after Ctrl-C, the result so far, and why it is not complete."""
+    from cosend.run.averages import averaged
+    from cosend.run.prepare import prepare
+
+    if len(networks) > 1:
+        check_installed("scipy")  # for the intervals
+    done: list[dict[str, Any]] = []
+    why = ""
+    try:
+        with progress_bar(console, len(networks)) as bar:
+            for number, network in enumerate(networks):
+                bar.begin(number, "reading the stream, training and asking the models")
+                prepared = prepare(network, folder, bar.asking)
+                bar.begin(number, "classify or send")
+                played, result = play_one(prepared, bar, whole=number > 0)
+                done.append(result)
+                if played is not prepared:
+                    why = _stopped_in_the_first(result["items"], prepared, played, len(networks))
+                    break
+                bar.end(number)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        why = why or _stopped_after(len(done), len(networks))
+    return averaged(done) | ({"stopped": why} if why else {})
+
+
+def play_one(prepared: Prepared, bar: Bar, *, whole: bool) -> tuple[Prepared, dict[str, Any]]:
+    """Play one stream and return its result; after Ctrl-C, that of the part reached, unless the whole is wanted."""
+    from cosend.run.play import play
+    from cosend.run.result import one_stream
+
+    reached = 0
+    bar.playing(int((prepared.places >= 0).sum()))
+
+    def watch(slots: int, errors: float) -> None:
+        nonlocal reached
+        reached = slots
+        bar.reached(int((prepared.places[:slots] >= 0).sum()), errors)
+
+    try:
+        return prepared, one_stream(prepared, play(prepared, watch))
+    except KeyboardInterrupt:
+        if whole:
+            raise
+    part = prepared.first_slots(max(1, reached))  # played again, without other policies if they take long
+    return part, one_stream(part, play(part, others=not part.one_by_one))
+
+
+def _stopped_after(done: int, streams: int) -> str:
+    return f"Stopped after {done} of {streams} streams: {SO_FAR}"
+
+
+def _stopped_in_the_first(items: int, whole: Prepared, played: Prepared, streams: int) -> str:
+    if streams == 1:
+        return f"Stopped after {items:,} of {len(whole.items):,} items: {SO_FAR}"
+    if len(played.arrivals) == len(whole.arrivals):
+        return _stopped_after(1, streams)
+    return f"Stopped after {items:,} of {len(whole.items):,} items in the first of {streams} streams: {SO_FAR}"
+
+
+# What is printed
 
 
 def show(result: dict[str, Any], console: Console) -> None:
     """Print the verdict, a row for every policy, and below them the sites."""
+    from rich.text import Text
+
+    from cosend.report.verdict import more, setting, verdict
+
     console.print()
     console.print(Text(verdict(result), style="bold"))
     console.print(Text(more(result)))
@@ -163,56 +268,65 @@ def show(result: dict[str, Any], console: Console) -> None:
     console.print(models_table(result) if len(result["sites"]) == 1 else sites_table(result))
 
 
+def _new_table(headings: Sequence[str], title: str | None = None) -> Table:
+    """Return a table with text in the first column and numbers in the others."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for n, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if n else "left", no_wrap=True)
+    return table
+
+
 def policies_table(result: dict[str, Any]) -> Table:
-    """Return one row for every policy, best reward first, and set apart what knows the future."""
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    shown.add_column("policy", no_wrap=True)
-    sent = sends(result)
-    for heading in ("reward per item", "error %", *(["sent %"] if sent else [])):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    rows = playing(result)
+    """Return one row for every policy, best reward first, and below them what knows the future."""
+    from cosend.report.verdict import KNOWS, is_best, knowing, mark_of_best, playing, sends
+
+    sent, rows = sends(result), playing(result)
+    table = _new_table(["policy", "reward per item", "error %", *(["sent %"] if sent else [])])
     for n, row in enumerate(rows):
         style = "bold green" if is_best(row, rows) else "bold" if row["policy"] == result["policy"] else ""
-        mark = " (best reward)" if is_best(row, rows) else ""
-        shown.add_row(*_cells(row, mark, sent), style=style, end_section=n == len(rows) - 1)
+        mark = f" ({mark_of_best(rows)})" if is_best(row, rows) else ""
+        table.add_row(*_cells(row, mark, sent), style=style, end_section=n == len(rows) - 1)
     for row in knowing(result):
-        shown.add_row(*_cells(row, f" ({KNOWS})", sent), style="dim")
-    return shown
+        table.add_row(*_cells(row, f" ({KNOWS})", sent), style="dim")
+    return table
 
 
 def _cells(row: Row, mark: str, sent: bool) -> list[str]:
+    from cosend.report.verdict import reward_text
+
     cells = [f"{row['policy']}{mark}", reward_text(row), f"{row['error']:.1f}"]
     return [*cells, f"{row['sent']:.0f}"] if sent else cells
 
 
 def models_table(result: dict[str, Any]) -> Table:
-    """Return one row for every model of the only site: how often it was used, and what was paid for that."""
+    """Return one row for every model of the only site: how often it was used, and what it cost."""
     ((site, rows),) = result["models"].items()
     title = f"what {result['policy']} used at {site}, and the reward of each model alone"
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("model", "items %", "paid", "error %", "alone"):
-        shown.add_column(heading, justify="left" if heading == "model" else "right", no_wrap=True)
+    table = _new_table(["model", "items %", "paid", "error %", "alone"], title)
     for row in rows:
         error = "" if row["error"] is None else f"{row['error']:.1f}"
         alone = "" if row["alone"] is None else f"{row['alone']:.3f}"
-        shown.add_row(row["model"], f"{row['share']:.1f}", f"{row['cost']:,.2f}", error, alone)
-    return shown
+        table.add_row(row["model"], f"{row['share']:.1f}", f"{row['cost']:,.2f}", error, alone)
+    return table
 
 
 def sites_table(result: dict[str, Any]) -> Table:
-    """Return one row for every site: the policy of the run beside what the site could do alone."""
+    """Return one row for every site: the policy of the run, and what the site could do alone."""
+    from cosend.report.verdict import sends
+
     alone = [name for name in ("never send", "best local", "oracle per cell") if _rows_of(result, name)]
-    title = f"{result['policy']} at each site, and the reward of others there"
-    shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     sent = sends(result)
-    for heading in ("site", "reward", "error %", *(["sent %"] if sent else []), *alone):
-        shown.add_column(heading, justify="left" if heading == "site" else "right", no_wrap=True)
+    headings = ["site", "reward", "error %", *(["sent %"] if sent else []), *alone]
+    table = _new_table(headings, f"{result['policy']} at each site, and the reward of others there")
     for site, own in _rows_of(result, result["policy"]).items():
         rewards = [_rows_of(result, name).get(site) for name in alone]
         others = ["" if row is None else f"{row['mean_reward']:.3f}" for row in rewards]
         share = [f"{own['sent']:.0f}"] if sent else []
-        shown.add_row(site, f"{own['mean_reward']:.3f}", f"{own['error']:.1f}", *share, *others)
-    return shown
+        table.add_row(site, f"{own['mean_reward']:.3f}", f"{own['error']:.1f}", *share, *others)
+    return table
 
 
 def _rows_of(result: dict[str, Any], policy: str) -> dict[str, Row]:

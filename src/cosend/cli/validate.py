@@ -4,34 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosend.classifiers.adapters import Classifier, RiverModel, SeesAllBut, SeesOnly, SklearnModel
-from cosend.cli.errors import say_errors
-from cosend.cli.extras import NETWORK, SERVICE, lacking
-from cosend.cli.run import LabelColumn, SiteColumn, StreamFile
-from cosend.cli.show import printable
-from cosend.config.build import Built
-from cosend.config.recorded import with_stream
-from cosend.config.scenario import NO_STREAM, Scenario, load
-from cosend.config.sites import ClassifierSetting, SiteSetting
-from cosend.errors import ScenarioError, shown
-from cosend.experiments.scenario.world import build
-from cosend.reports.text import counted
+from cosend.cli.shared import (
+    NETWORK,
+    SERVICE,
+    LabelColumn,
+    SiteColumn,
+    StreamFile,
+    lacking,
+    printable,
+    say_errors,
+)
 
-
-class Found(NamedTuple):
-    """What a file holds."""
-
-    scenario: Scenario
-    models: dict[str, Classifier]  # by name, as far as they could be made
-    stream: str
+if TYPE_CHECKING:
+    from cosend.config.network_file import NetworkFile
+    from cosend.config.sections import ModelSection, SiteSection
+    from cosend.models.adapters import Classifier
 
 
 def validate(
-    scenario: Annotated[Path, typer.Argument(help="The network file to check.")],
+    file: Annotated[Path, typer.Argument(help="The network file to check.")],
     stream: StreamFile = None,
     label: LabelColumn = None,
     site_column: SiteColumn = None,
@@ -41,38 +36,48 @@ def validate(
     Every file that it names is opened: models are loaded, the stream is read and models are trained on it, unless it
     would have to be downloaded. Nothing is played.
     """
+    from cosend.config.network_file import load, with_stream
+    from cosend.text import counted
+
     with say_errors():
-        checked, folder = load(scenario)
-        found = looked_at(with_stream(checked, stream, label, site_column), folder, str(scenario))
-    sites = found.scenario.sites
-    functions = sum(len(site.classifiers) for site in sites)
-    has = f"{counted(len(sites), 'site')}, {counted(functions, 'classifier')}, {found.stream}"
-    lines = [f"{printable(scenario)}: good. {has}."]
-    lines += [f"  {described(site, found.models)}" for site in sites]
-    typer.echo("\n".join([*lines, *(f"  {line}" for line in commands(found.scenario))]))
+        loaded, folder = load(file)
+        network = with_stream(loaded, stream, label, site_column)
+        models, items = make_all(network, folder, str(file))
+    of_sites = sum(len(site.classifiers) for site in network.sites)
+    has = f"{counted(len(network.sites), 'site')}, {counted(of_sites, 'classifier')}, {items}"
+    lines = [f"{printable(file)}: good. {has}."]
+    lines += [f"  {described(site, models)}" for site in network.sites]
+    typer.echo("\n".join([*lines, *(f"  {line}" for line in commands(network))]))
 
 
-def looked_at(scenario: Scenario, folder: Path, source: str) -> Found:
-    """Make all that a command would make before it starts, or raise with what it would say."""
-    if scenario.stream is not None:
-        world = build(scenario, folder)
-        return Found(scenario, world.built.made(), counted(len(world.items), "item"))
-    why = scenario.serving_mistakes()
+def make_all(network: NetworkFile, folder: Path, source: str) -> tuple[dict[str, Classifier], str]:
+    """Make all that a command would make before it starts; return the models, and how many items there are."""
+    from cosend.config.build import Built
+    from cosend.config.network_file import NO_STREAM
+    from cosend.errors import NetworkFileError
+    from cosend.run.prepare import prepare
+    from cosend.text import counted
+
+    if network.stream is not None:
+        prepared = prepare(network, folder)
+        return prepared.built.all_classifiers(), counted(len(prepared.items), "item")
+    why = network.serving_mistakes()
     if why:
-        raise ScenarioError(source, [*why, f"stream: {NO_STREAM}"])
-    built = Built(scenario, folder)
-    built.all_classifiers()
-    return Found(scenario, built.made(), "no stream")
+        raise NetworkFileError(source, [*why, f"stream: {NO_STREAM}"])
+    return Built(network, folder).all_classifiers(), "no stream"
 
 
-def described(site: SiteSetting, models: dict[str, Classifier]) -> str:
-    """Return a site and its classifiers in a line."""
+def described(site: SiteSection, models: dict[str, Classifier]) -> str:
+    """Return a site and its models in a line."""
     where = "" if site.port is None else f", port {site.port}"
-    each = [f"{setting.name} ({_kind(setting, models.get(setting.name))})" for setting in site.classifiers]
+    each = [f"{setting.name} ({_kind(setting, models[setting.name])})" for setting in site.classifiers]
     return f"{site.name}{where}: {', '.join(each)}"
 
 
-def _kind(setting: ClassifierSetting, model: Classifier | None) -> str:
+def _kind(setting: ModelSection, model: Classifier) -> str:
+    from cosend.errors import shown
+    from cosend.models.adapters import RiverModel, SeesAllBut, SeesOnly, SklearnModel
+
     while isinstance(model, SeesOnly | SeesAllBut):
         model = model.classifier
     if setting.kind == "zoo":
@@ -82,14 +87,12 @@ def _kind(setting: ClassifierSetting, model: Classifier | None) -> str:
     if setting.column is not None:
         return f"column {shown(setting.column)} of the stream"
     inner = type(model.model).__name__ if isinstance(model, SklearnModel | RiverModel) else type(model).__name__
-    learns = ", learns" if model is not None and model.learns else ""
-    return f"{inner} from {setting.model}{learns}"
+    return f"{inner} from {setting.model}{', learns' if model.learns else ''}"
 
 
-def commands(scenario: Scenario) -> Iterator[str]:
+def commands(network: NetworkFile) -> Iterator[str]:
     """Yield what can be done with a good file, and what cannot, and why."""
-    yield "cosend run: ready" if scenario.stream is not None else "cosend run: ready with --stream FILE --label COLUMN"
-    links = NETWORK if scenario.network is not None and scenario.network.servers else ()
-    missing = lacking([*SERVICE, *links])
-    why = [*scenario.serving_mistakes(), *([missing] if missing else [])]
+    yield "cosend run: ready" if network.stream is not None else "cosend run: ready with --stream FILE --label COLUMN"
+    missing = lacking([*SERVICE, *(NETWORK if network.brokers.servers else ())])
+    why = [*network.serving_mistakes(), *([missing] if missing else [])]
     yield f"cosend serve: {'ready' if not why else 'no, ' + '; '.join(why)}"

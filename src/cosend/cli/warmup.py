@@ -4,61 +4,65 @@ from __future__ import annotations
 
 import time
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from cosend.cli.errors import say_errors
-from cosend.cli.show import new_console, saying_when_compiling
-from cosend.compiled import CACHE_FOLDER
-from cosend.config.scenario import load
-from cosend.core.learner.values import ScoreLocal
-from cosend.core.policy.mixed import MixedViews
-from cosend.core.policy.parts import Policy
-from cosend.core.policy.policies import ZoomingKLUCB
+from cosend.cli.shared import new_console, say_errors, saying_when_compiling
 from cosend.errors import install
-from cosend.experiments.scenario import live, run
-from cosend.experiments.scenario.world import build
-from cosend.site.context import Context
-from cosend.site.events import Event
-from cosend.site.fold import fold
-from cosend.site.site import Site
+
+if TYPE_CHECKING:
+    from cosend.algorithm.policies import Policy
+    from cosend.algorithm.values import ScoreLocal
+    from cosend.axes import Context
+    from cosend.engine.events import Event
 
 FEW = 300  # items: enough for every step to happen
 
 
 def warmup() -> None:
     """Compile the rules now, for images and machines where the first run should not wait."""
+    from cosend.compiled import CACHE_FOLDER
+
     console, start = new_console(), time.perf_counter()
     with say_errors(), saying_when_compiling(console):
-        a_site()
+        warm_up_sites()
         if find_spec("sklearn") is None:
             console.print(f"runs are left out: their models need {install('models')}")
         else:
-            a_run()
+            warm_up_runs()
     where = CACHE_FOLDER or "Numba's folder of this user"
     console.print(f"ready after {time.perf_counter() - start:.0f} s; kept in {where}", highlight=False)
 
 
-def a_site() -> None:
+def warm_up_sites() -> None:
     """Do what programs and services do: sites that decide and learn, and logs that are read back."""
+    from cosend import Context, MixedViews, ZoomingKLUCB, fold
+
     axis = Context("x", range=(0, 1))
     for policy, context in ((MixedViews(), axis), (MixedViews(), None), (ZoomingKLUCB(), axis)):
-        fold(a_log(policy, context))
+        fold(_log_of(policy, context))
 
 
-def a_run() -> None:
-    """Do what commands do: a replay with all baselines, and sites that ask each other."""
-    scenario, folder = load(None)
-    few = scenario.model_copy(update={"stream": scenario.stream and scenario.stream.model_copy(update={"items": FEW})})
-    world = build(few, folder)
-    run.run(world)
-    live.play(world, world.way)
+def warm_up_runs() -> None:
+    """Do what `cosend run` does: a simulation with all baselines, and sites that ask each other."""
+    from cosend.config.network_file import load
+    from cosend.run.play import play, play_sites
+    from cosend.run.prepare import prepare
+
+    network, folder = load(None)
+    few = network.model_copy(update={"stream": network.stream and network.stream.model_copy(update={"items": FEW})})
+    prepared = prepare(few, folder)
+    play(prepared)
+    play_sites(prepared, prepared.policy)
 
 
-def a_log(policy: Policy, context: Context | None) -> list[Event]:
-    """Return what a site writes down while it decides and learns."""
+def _log_of(policy: Policy, context: Context | None) -> list[Event]:
+    """Return the events of a site that decides and learns."""
+    from cosend import Site
+
     log: list[Event] = []
     models = {"one": lambda item: 1, "two": lambda item: 2}
-    score_local: ScoreLocal = "all" if policy.mixes else "used"
-    site = Site("here", classifiers=models, context=context, policy=policy, score_local=score_local, journal=log.append)
+    scored: ScoreLocal = "all" if policy.mixes else "used"
+    site = Site("here", classifiers=models, context=context, policy=policy, score_local=scored, journal=log.append)
     for decision in site.classify_many([{"x": n / FEW} for n in range(FEW)]):
         site.learn(decision.id, 1)
     site.learn(site.classify({"x": 0.5}).id, 2)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosend.cli.errors import extra, say_errors
-from cosend.cli.serve import NetworkFile, SiteName
-from cosend.cli.show import new_console
+from cosend.cli.shared import LogFormat, NetworkPath, SiteName, extra, new_console, say_errors
 
 if TYPE_CHECKING:
-    from cosend.service.from_file import Lent
+    from cosend.server.from_file import Lent
 
 
 def worker(
-    file: NetworkFile,
+    file: NetworkPath,
     site: SiteName = None,
     classifier: Annotated[
         list[str] | None,
@@ -28,18 +26,18 @@ def worker(
         list[str] | None,
         typer.Option(help="Reach the site through this NATS server instead of those of the file; may be repeated."),
     ] = None,
-    log: Annotated[Literal["json", "text"], typer.Option(help="The format of the log on standard error.")] = "text",
+    log: LogFormat = "text",
 ) -> None:
     """Run the models of a site that have workers = true in the network file, for the site to use.
 
     Start as many as the work takes, on any machines that reach the NATS server, before or after the site itself. If one
-    ends or dies, the site goes on without it. Stop it with Ctrl-C.
+    ends or dies, the site continues without it. Stop it with Ctrl-C.
     """
     console = new_console(stderr=True)
     with say_errors():
         with extra("network"):
-            from cosend.service.from_file import read_worker
-            from cosend.service.logs import set_up_logs
+            from cosend.server.from_file import read_worker
+            from cosend.server.logs import set_up_logs
         with console.status("loading models"):
             lent = read_worker(file, site, classifier or [], nats)
         models = ", ".join(each.name for each in lent.workers.values())
@@ -50,7 +48,7 @@ def worker(
 
 async def _lend_until_told(lent: Lent) -> None:
     """Lend models until the process is told to end."""
-    from cosend.node.lending import lend
+    from cosend.runtime.worker_process import lend
 
     loop = asyncio.get_running_loop()
     lending = loop.create_task(lend(lent.workers, lent.links))

@@ -1,7 +1,8 @@
-"""What is to be started for a network file: a process for each site, with its own port and folder."""
+"""What is started for a network file: a process for each site, with its own port and folder, and a NATS server."""
 
 from __future__ import annotations
 
+import shutil
 import socket
 import sys
 from contextlib import ExitStack
@@ -9,18 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from cosend.config.network import NetworkSetting
-from cosend.config.scenario import Scenario, load
-from cosend.errors import CosendError, ScenarioError, SettingError, in_one_line
-from cosend.local.broker import LOOPBACK, NAME, find_server, server_command, server_url
+from cosend.config.network_file import NetworkFile, load
+from cosend.errors import CosendError, NetworkFileError, SettingError, in_one_line, install
 
-FIRST_PORT: Final = 8801  # of those that the file gives no port, the first that is free from here on
+LOOPBACK: Final = "127.0.0.1"
+BROKER: Final = "(nats)"  # its name in the log; no site can have it
+FIRST_PORT: Final = 8801  # sites without a port in the file get the first free one from here on
 HIGHEST_PORT: Final = 65_535
 
 
 @dataclass(frozen=True)
 class Part:
-    """A process that belongs to the network."""
+    """A process of the network."""
 
     name: str
     command: list[str]
@@ -28,12 +29,12 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
-    """How the sites are to run.
+class PlanOptions:
+    """How the sites run.
 
-    servers  brokers to use, in the place of those of the file
-    store    the folder with a folder for each site; store beside the file unless given
-    any_ports  take any ports that are free, whatever the file says
+    servers    NATS servers to use instead of those of the file
+    store      the folder with a folder for each site; by default store beside the file
+    any_ports  use any free ports, whatever the file says
     """
 
     servers: list[str] | None = None
@@ -45,11 +46,11 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is to be started; no broker if others run one."""
+    """All that is started; no broker if one runs already."""
 
     sites: list[Part]
     broker: Part | None
-    servers: list[str]  # through which sites reach each other, whoever runs them
+    servers: list[str]  # through which sites reach each other
 
     @property
     def in_words(self) -> str:
@@ -58,69 +59,65 @@ class Plan:
         return f"{len(self.sites)} sites, which reach each other through {', '.join(self.servers)}{own}"
 
 
-def make_plan(file: Path, wishes: Wishes) -> Plan:
-    """Return what is to be started for a file, or raise if it is known already that this cannot work."""
-    scenario, _ = load(file)
-    mistakes = scenario.serving_mistakes()
+def make_plan(file: Path, options: PlanOptions) -> Plan:
+    """Return what is started for a file, or raise if it is known already that this cannot work."""
+    network, _ = load(file)
+    mistakes = network.serving_mistakes()
     if mistakes:
-        raise ScenarioError(str(file), mistakes)
-    with ExitStack() as held:
-        ports = {site.name: _hold(0, held) for site in scenario.sites} if wishes.any_ports else None
-        ports = ports or _site_ports(scenario, held)
-        broker = _broker(held) if _needs_broker(scenario, wishes) else None
-    servers = _servers(scenario, wishes) if broker is None else [broker.url]
+        raise NetworkFileError(str(file), mistakes)
+    servers, broker = options.servers or network.brokers.servers or [], None
+    with ExitStack() as held:  # all ports are held until each site has its own
+        ports = _ports(network, held, any_ports=options.any_ports)
+        if not servers:
+            broker = _broker(network, held)
+            servers = [broker.url]
     sites = [
-        Part(name, _serve(file, name, port, servers, wishes), f"http://{LOOPBACK}:{port}")
+        Part(name, _serve(file, name, port, servers, options), f"http://{LOOPBACK}:{port}")
         for name, port in ports.items()
     ]
     return Plan(sites, broker, servers)
 
 
-def _servers(scenario: Scenario, wishes: Wishes) -> list[str]:
-    """Return the brokers that somebody has named."""
-    return wishes.servers or (scenario.network or NetworkSetting()).servers or []
+def find_server() -> str | None:
+    """Return where nats-server is: on the PATH, or beside this Python, where its package puts it."""
+    nearby = Path(sys.executable).parent / "nats-server"
+    return shutil.which("nats-server") or (str(nearby) if nearby.is_file() else None)
 
 
-def _needs_broker(scenario: Scenario, wishes: Wishes) -> bool:
-    if _servers(scenario, wishes):
-        return False
-    network = scenario.network or NetworkSetting()
-    if network.tls or network.tls_ca or network.tls_certificate:
+def _broker(network: NetworkFile, held: ExitStack) -> Part:
+    brokers = network.brokers
+    if brokers.tls or brokers.tls_ca or brokers.tls_certificate:
         raise CosendError("the file asks for TLS but names no servers; the nats-server that is started here has none")
-    return True
+    program = find_server()
+    if program is None:
+        raise CosendError(
+            f"no nats-server is on the PATH: {install('local')}, or name servers in [network] or with --nats"
+        )
+    port = _hold(0, held)
+    return Part(BROKER, [program, "--addr", LOOPBACK, "--port", str(port)], f"nats://{LOOPBACK}:{port}")
 
 
-def _serve(file: Path, site: str, port: int, servers: list[str], wishes: Wishes) -> list[str]:
-    """Return the command that serves a site; whoever lists processes reads in it which one it is."""
-    folder = (file.parent / "store" if wishes.store is None else wishes.store) / site
+def _serve(file: Path, site: str, port: int, servers: list[str], options: PlanOptions) -> list[str]:
+    folder = (file.parent / "store" if options.store is None else options.store) / site
     command = [sys.executable, "-m", "cosend.cli", "serve", str(file), "--site", site]
-    command += ["--host", LOOPBACK, "--port", str(port), "--store", str(folder), "--log", wishes.log]
-    command += ["--durable" if wishes.durable else "--no-durable"]
+    command += ["--host", LOOPBACK, "--port", str(port), "--store", str(folder), "--log", options.log]
+    command += ["--durable" if options.durable else "--no-durable"]
     return command + [word for server in servers for word in ("--nats", server)]
 
 
-def _broker(held: ExitStack) -> Part:
-    port = _hold(0, held)
-    return Part(NAME, server_command(find_server(), port), server_url(port))
-
-
-def _site_ports(scenario: Scenario, held: ExitStack) -> dict[str, int]:
-    """Return a free port for each site; all are held until each has its own, so that no two get the same."""
+def _ports(network: NetworkFile, held: ExitStack, *, any_ports: bool) -> dict[str, int]:
+    """Return a free port for each site; those that the file names first."""
+    if any_ports:
+        return {site.name: _hold(0, held) for site in network.sites}
     ports: dict[str, int] = {}
-    for site in scenario.sites:
-        if site.port is not None and site.port not in ports.values():  # other hosts may have it too
-            ports[site.name] = _named_port(site.name, site.port, held)
-    for site in scenario.sites:
-        if site.name not in ports:
-            ports[site.name] = _next_port(held)
-    return {site.name: ports[site.name] for site in scenario.sites}
-
-
-def _named_port(site: str, port: int, held: ExitStack) -> int:
-    try:
-        return _hold(port, held)
-    except OSError as error:
-        raise SettingError(f"the port of site {site!r}", port, f"one that is free ({in_one_line(error)})") from error
+    for site in network.sites:
+        if site.port is not None and site.port not in ports.values():  # sites on other hosts may have the same one
+            try:
+                ports[site.name] = _hold(site.port, held)
+            except OSError as error:
+                allowed = f"one that is free ({in_one_line(error)})"
+                raise SettingError(f"the port of site {site.name!r}", site.port, allowed) from error
+    return {site.name: ports.get(site.name) or _next_port(held) for site in network.sites}
 
 
 def _next_port(held: ExitStack) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.checks import check_whole
+from cosend.checks import check_whole
 from cosend.errors import SettingError
 from cosend.streams.table import Table
 
@@ -51,7 +51,7 @@ def turn_of(items: int) -> int:
 
 
 def clinics(rows: int, *, training: int = 0, seed: int = 0) -> Table:
-    """Return so many patients, "ill" or "well", the first `training` of them those that the clinics know already."""
+    """Return `rows` patients, "ill" or "well", the first `training` of them those that the clinics know already."""
     check_whole("rows", rows)
     check_whole("training", training, least=0)
     if training > rows:

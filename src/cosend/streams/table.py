@@ -1,4 +1,4 @@
-"""A stream that fits into memory: columns of features, and labels where they are known, in the order rows arrive."""
+"""Rows in memory: columns of features, and labels where they are known, in the order in which rows arrive."""
 
 from __future__ import annotations
 
@@ -13,27 +13,24 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.checks import LARGEST
-from cosend.core.missing import any_missing, is_missing
+from cosend.checks import LARGEST, any_missing, is_missing
 from cosend.errors import StreamError, listed, shown
 
 Column = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
-Blame = Callable[[int, str, str], StreamError]  # number of the value, what is wrong, what is allowed
+Blame = Callable[[int, str, str], StreamError]  # position of the value, what is wrong, what is allowed
 
 PLAIN: Final = (str, int, float, Decimal)  # a bool is an int
-MOST_DIGITS: Final = 300  # before the point; a float has not many more
+MOST_DIGITS: Final = 300  # before the point; a float has few more
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows of a stream: what models see, what only contexts see, the true labels, and where each row arrives.
 
-    A label that is missing (None, NaN, NaT) is not known: `known` says where, and any other label stands in its place,
-    so that a column of whole numbers stays one.
-
-    `vocabulary` names the values that a text column can have, and so its codes in `matrix`. It is fixed here, by the
-    values that occur unless it is given, so that the parts of a table have the codes of the whole.
+    `known` says which labels are not missing (None, NaN, NaT); another label stands in place of those, so that a column
+    of whole numbers stays one. `vocabulary` has the values of each text column, which give its codes in `matrix`: by
+    default those that occur, so that parts of a table have the codes of the whole.
     """
 
     features: dict[str, Column]
@@ -41,7 +38,7 @@ class Table:
     contexts: dict[str, Column] = field(default_factory=dict)
     sites: Column | None = None
     vocabulary: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    known: Mask = field(default_factory=lambda: np.ones(0, np.bool_))  # [row]; found in the labels unless it is given
+    known: Mask = field(default_factory=lambda: np.ones(0, np.bool_))  # [row]; found from the labels unless given
 
     def __post_init__(self) -> None:
         both = sorted(self.features.keys() & self.contexts.keys())
@@ -67,14 +64,14 @@ class Table:
         return len(self.labels)
 
     def rows(self) -> Iterator[tuple[dict[str, Any], Any]]:
-        """Yield every row as an item, a dictionary of plain values, with its label: None where it is not known."""
+        """Yield every row as an item, a dictionary of plain values, with its label: None where it is unknown."""
         names = list(self._columns())
         columns = [column.tolist() for column in self._columns().values()]
         for *values, label in zip(*columns, self.truths(), strict=True):
             yield dict(zip(names, values, strict=True)), label
 
     def truths(self) -> list[Any]:
-        """Return the labels as plain values, None where they are not known."""
+        """Return the labels as plain values, None where they are unknown."""
         labels: list[Any] = self.labels.tolist()
         if not self.unlabelled:
             return labels
@@ -112,7 +109,7 @@ class Table:
         return codes
 
     def digest(self) -> str:
-        """Return the SHA-256 of all names and values: whether two runs had the same rows."""
+        """Return the SHA-256 of all names and values, to tell whether two runs had the same rows."""
         found = hashlib.sha256()
         whole = {**self._columns(), "the labels": self.labels}
         if self.sites is not None:
@@ -144,8 +141,7 @@ def _no_such_column(name: str, columns: dict[str, Column]) -> StreamError:
 def as_column(values: Sequence[Any], blame: Blame) -> Column:
     """Turn plain values into a column: of numbers if all parse as finite numbers, else of text.
 
-    Mostly numbers and a few other values is a damaged column of numbers, not one of text. Empty values have no say in
-    that: a column of numbers with many gaps stays one, and is refused.
+    A column that is mostly numbers is a damaged column of numbers, and is refused. Empty values do not count in that.
     """
     values = _without_decimals(values)
     numbers = _numbers(values, blame)
@@ -167,7 +163,7 @@ def as_column(values: Sequence[Any], blame: Blame) -> Column:
 
 
 def where_known(labels: Sequence[Any], column: str, file: str | os.PathLike[str] | None = None) -> Mask:
-    """Return which labels are known: not one that is missing, nor text with nothing in it. At least one must be."""
+    """Return which labels are known: neither missing nor blank text. At least one must be."""
     known = np.array([bool(each.strip()) if isinstance(each, str) else not is_missing(each) for each in labels])
     if len(known) and not known.any():
         raise StreamError("no row has a label", "at least one is needed", file=file, column=column)
@@ -175,7 +171,7 @@ def where_known(labels: Sequence[Any], column: str, file: str | os.PathLike[str]
 
 
 def as_labels(values: Sequence[Any], known: Mask, blame: Blame) -> Column:
-    """Turn labels into a column, and refuse two that differ but would be the same number in it."""
+    """Turn labels into a column, and refuse two that differ but would become the same number."""
     if known.all():
         return _as_classes(values, blame)
     places = np.flatnonzero(known).tolist()
@@ -184,7 +180,7 @@ def as_labels(values: Sequence[Any], known: Mask, blame: Blame) -> Column:
 
 
 def _filled(labels: Column) -> tuple[Column, Mask]:
-    """Return labels with another one where they are missing, and where they are known."""
+    """Return labels with the first known one where they are missing, and where they are known."""
     plain = labels.tolist() if labels.ndim == 1 else []
     if not any_missing(plain):
         return labels, np.ones(len(labels), np.bool_)
@@ -201,7 +197,6 @@ def _spread(column: Column, known: Mask) -> Column:
 
 
 def _as_classes(values: Sequence[Any], blame: Blame) -> Column:
-    """Turn labels that are known into a column."""
     column = as_column(values, blame)
     if column.dtype.kind != "f":
         return column
@@ -214,7 +209,7 @@ def _as_classes(values: Sequence[Any], blame: Blame) -> Column:
 
 
 def _without_decimals(values: Sequence[Any]) -> Sequence[Any]:
-    """Return decimal numbers as Python's own: a whole one as an int, others as the nearest float."""
+    """Return decimals as int if they are whole, else as the nearest float."""
     if not any(isinstance(value, Decimal) for value in values):
         return values
     return [_from_decimal(value) if isinstance(value, Decimal) else value for value in values]
@@ -239,7 +234,7 @@ def _numbers(values: Sequence[Any], blame: Blame) -> Column | None:
         except StreamError:
             raise
         except ValueError:
-            pass  # not whole, or not a number at all: the next attempt tells
+            pass  # not whole, or not a number at all
     try:
         numbers = np.array(list(map(float, values)), np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -259,7 +254,7 @@ def _whole(values: Sequence[int], blame: Blame) -> Column:
 
 
 def _number(value: str | float) -> float | None:
-    """Return what one value is as a number, NaN and infinity included; None if it is none."""
+    """Return a value as a number, NaN and infinity included; None if it is not a number."""
     if isinstance(value, str) and "_" in value:
         return None
     try:
@@ -271,7 +266,6 @@ def _number(value: str | float) -> float | None:
 
 
 def _words(name: str, column: Column) -> tuple[str, ...]:
-    """Return the values that occur in a text column."""
     words = set(column.tolist())
     if not all(isinstance(word, str) for word in words):
         raise StreamError(f"has the type {column.dtype}", "numbers and text are allowed", column=name)
@@ -279,7 +273,6 @@ def _words(name: str, column: Column) -> tuple[str, ...]:
 
 
 def _ranks(name: str, column: Column, vocabulary: tuple[Any, ...]) -> npt.NDArray[np.int64]:
-    """Return the rank of every value among the sorted vocabulary."""
     rank = {value: number for number, value in enumerate(sorted(vocabulary))}
     try:
         return np.array([rank[value] for value in column.tolist()], np.int64)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.core.checks import check_whole
+from cosend.checks import check_whole
 from cosend.streams.table import Table
 
 Column = npt.NDArray[Any]
@@ -53,7 +53,7 @@ SHARE_OF_ATTACKS: Final = 0.47
 
 
 def traffic(rows: int, *, seed: int = 0) -> Table:
-    """Return so many connections, one after the other, labelled "normal" or "attack"."""
+    """Return `rows` connections, one after the other, labelled "normal" or "attack"."""
     check_whole("rows", rows)
     random = np.random.default_rng(seed)
     kinds = _bursts(rows, random)

@@ -1,0 +1,558 @@
+"""From an item to its context: one number in [0, 1] for each axis, or the value of a category.
+
+    Context("age")                              a feature, by its rank among the last 1,000 values
+    Context("duration", scale="log")            a feature, scaled
+    Context.category("service")                 a feature with a cell of its own for every value
+    Context.previous_label("normal", "attack")  the newest label that is known
+    Context.time(20_000)                        how far the stream has come
+    Context.time_of_day("timestamp")            0 is midnight, 0.5 noon
+    Context.function(lambda item: ...)          anything else
+    Context.features()                          every feature; their axes come when enough items have, behind the others
+
+Several contexts are several axes. An axis works in two steps. `read` takes a column off the items of a batch: it may
+run code of the user and may refuse an item, and it changes nothing. `place` turns the column into places on the axis:
+it may use what the site remembers, and never refuses.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
+
+import numpy as np
+
+from cosend.algorithm.layout import Floats
+from cosend.checks import as_list, check_callable, check_kind, check_one_of, check_text, check_whole, is_number
+from cosend.errors import ContextError, FeatureWarning, SettingError, in_one_line, levels_to_the_user, listed, shown
+from cosend.models.adapters import check_names, plain
+from cosend.models.named_features import DICT, NAMED, is_table, named
+
+Scale = Literal["linear", "log", "rank"]
+Outside = Literal["error", "clip"]
+Column = Sequence[Any] | Floats
+
+LOG_RANGE: Final = (0.0, 1e9)
+DAY_S: Final = 86_400.0
+MANY: Final = 16  # values that an array scales faster than a list
+NUMBERS: Final = frozenset({int, float})
+TEXT: Final = frozenset((str,))
+Item = Mapping[str, Any]
+EVERY_FEATURE: Final = "every feature"
+NO_FEATURES: Final[Item] = {}
+
+
+@runtime_checkable
+class Axis(Protocol):
+    """One axis of a context."""
+
+    @property
+    def description(self) -> str:
+        """What the axis is, with its settings: two of the same description place an item at the same point."""
+        ...
+
+    @property
+    def is_category(self) -> bool:
+        """Whether it has a cell for every value, in place of numbers in [0, 1]."""
+        ...
+
+    @property
+    def ranked(self) -> int:
+        """Among how many recent values its numbers are ranked; 0 if they are not."""
+        ...
+
+    def read(self, items: Sequence[Any]) -> Column:
+        """Return a value for every item, or raise."""
+        ...
+
+    def place(self, column: Column, newest_label: Any, arrivals: int) -> Column:
+        """Return where the values lie, for items that come after `arrivals` others; ranks and codes are not its job."""
+        ...
+
+    def check_labels(self, labels: Iterable[Any]) -> None:
+        """Raise if the axis could not place the next item after one of these true labels."""
+        ...
+
+
+class _Axis:
+    """What most axes have in common: the value is in [0, 1] as it is read, and any label will do."""
+
+    __slots__ = ()
+
+    @property
+    def description(self) -> str:
+        """The axis with its settings."""
+        return repr(self)
+
+    @property
+    def is_category(self) -> bool:
+        """Numbers."""
+        return False
+
+    @property
+    def ranked(self) -> int:
+        """Not ranked."""
+        return 0
+
+    def place(self, column: Column, newest_label: Any, arrivals: int) -> Column:
+        """Return the values as they are."""
+        return column
+
+    def check_labels(self, labels: Iterable[Any]) -> None:
+        """Accept any label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context(_Axis):
+    """A feature of the item as an axis.
+
+    scale    "linear" over `range`; "log" for counts and sizes, over `range` or up to a thousand million; "rank" among
+             the last `window` values, for features whose range is not known. By default "linear" if a range is given,
+             else "rank"
+    outside  what to do with a value outside `range`: refuse the item, or "clip" it to the nearest end
+
+    >>> Context("age", range=(0, 100)).read([{"age": 25}])
+    [0.25]
+    >>> Context("age", range=(0, 100), outside="clip").read([{"age": 120}])
+    [1.0]
+    """
+
+    feature: str
+    scale: Scale | None = field(default=None, kw_only=True)
+    range: tuple[float, float] | None = field(default=None, kw_only=True)
+    outside: Outside = field(default="error", kw_only=True)
+    window: int = field(default=1_000, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_kind("the feature of a context", self.feature, str, "text")
+        scale: Any = ("rank" if self.range is None else "linear") if self.scale is None else self.scale
+        check_one_of("scale", scale, get_args(Scale))
+        object.__setattr__(self, "scale", scale)  # settings are frozen
+        check_one_of("outside", self.outside, get_args(Outside))
+        check_whole("window", self.window)
+        if self.range is None and (self.scale == "linear" or (self.scale == "rank" and self.outside != "error")):
+            allowed = "(low, high); if that is not known, use scale='rank', and leave out outside"
+            raise SettingError("range", None, allowed)
+        if self.range is not None and not self._range_makes_sense(self.range):
+            allowed = "(low, high) with low < high" + (
+                ", low >= 0 and different logarithms" if self.scale == "log" else ""
+            )
+            raise SettingError("range", self.range, allowed)
+
+    def _range_makes_sense(self, given: Any) -> bool:
+        if not isinstance(given, Sequence) or len(given) != 2 or not all(is_number(end) for end in given):
+            return False
+        low, high = given
+        if self.scale == "log":
+            return bool(low >= 0 and math.log1p(low) < math.log1p(high))
+        return is_number(high - low) and low < high
+
+    @property
+    def ranked(self) -> int:
+        """Among how many recent values it is ranked."""
+        return self.window if self.scale == "rank" else 0
+
+    def read(self, items: Sequence[Any]) -> Column:
+        """Return the feature of every item, scaled unless it is to be ranked."""
+        if len(items) >= MANY and self.scale == "linear":
+            places = scaled_column(feature_column(items, self.feature), *(self.range or LOG_RANGE))
+            if places is not None:
+                return places
+        values = number_column(items, self.feature)
+        if self.scale == "rank":
+            return values
+        low, high = self.range or LOG_RANGE
+        if self.outside == "clip":
+            values = [min(max(value, low), high) for value in values]
+        elif values and not low <= min(values) <= max(values) <= high:
+            value = next(value for value in values if not low <= value <= high)
+            raise ContextError(
+                f"feature {self.feature!r} must be in [{low:g}, {high:g}], got {shown(value)}: "
+                f"give the context another range, or outside='clip'"
+            )
+        if self.scale == "log":  # NumPy's log1p may differ from this one in the last bit
+            low, high, values = math.log1p(low), math.log1p(high), list(map(math.log1p, values))
+        width = high - low
+        return [part if (part := (value - low) / width) < 1.0 else 1.0 for value in values]
+
+    @staticmethod
+    def category(feature: str) -> Category:
+        """Return a feature as an axis that has a cell for each of its values; new values get one when they come."""
+        return Category(feature)
+
+    @staticmethod
+    def previous_label(*classes: Any) -> PreviousLabel:
+        """Return the newest known true label as an axis; name all classes, in the order they shall lie on it."""
+        return PreviousLabel(classes)
+
+    @staticmethod
+    def time(horizon: int) -> Time:
+        """Return the share of `horizon` items that have come as an axis."""
+        return Time(horizon)
+
+    @staticmethod
+    def time_of_day(feature: str) -> TimeOfDay:
+        """Return the time of day of a feature that holds seconds since 1970 or a `datetime` as an axis.
+
+        Seconds, NumPy's `datetime64` and a `datetime` with a time zone give the time of day in UTC; a `datetime`
+        without one is taken as it is.
+        """
+        return TimeOfDay(feature)
+
+    @staticmethod
+    def features(*, without: Sequence[str] = ()) -> AllFeatures:
+        """Return every feature of an item, but for some, as axes; a site without a context has that."""
+        check_names("the features that are left out", without)
+        return AllFeatures(tuple(without))
+
+    @staticmethod
+    def function(function: Callable[[Any], float], name: str = "function") -> FromFunction:
+        """Return a function from an item to a number in [0, 1] as an axis."""
+        return FromFunction(function, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Category(_Axis):
+    """A feature whose values have nothing between them: text, truth values, numbers that are names."""
+
+    feature: str
+
+    def __post_init__(self) -> None:
+        check_kind("the feature of a context", self.feature, str, "text")
+
+    @property
+    def is_category(self) -> bool:
+        """It has a cell for every value."""
+        return True
+
+    def read(self, items: Sequence[Any]) -> list[Any]:
+        """Return the value of every item."""
+        values = [plain(value) for value in feature_column(items, self.feature)]
+        for value in values:
+            if not isinstance(value, str | int | float) or value != value:
+                raise ContextError(
+                    f"category {self.feature!r} must be text, a truth value or a number, got {shown(value)}"
+                )
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousLabel(_Axis):
+    """The true label of the newest item whose label is known; the first class before there is one."""
+
+    classes: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        try:
+            different = len(set(self.classes))
+        except TypeError:  # a list, or an array
+            raise SettingError("classes", self.classes, "two or more different labels that can be hashed") from None
+        if different < 2 or different != len(self.classes):
+            raise SettingError("classes", self.classes, "two or more different labels")
+
+    def read(self, items: Sequence[Any]) -> Floats:
+        """Return a blank for every item: what counts is what the site remembers."""
+        return np.zeros(len(items))
+
+    def place(self, column: Column, newest_label: Any, arrivals: int) -> Column:
+        """Return where the newest label lies among the classes."""
+        if newest_label is None:
+            return column
+        return np.full(len(column), self.classes.index(newest_label) / (len(self.classes) - 1))
+
+    def check_labels(self, labels: Iterable[Any]) -> None:
+        """Raise unless the labels are classes."""
+        for label in labels:
+            try:
+                known = label in self.classes
+            except Exception:  # the comparison of an array, or of whatever the user's label is
+                known = False
+            if not known:
+                named = ", ".join(repr(each) for each in self.classes)
+                raise ContextError(f"the label {shown(label)} is not one of the classes of the context: {named}")
+
+
+@dataclass(frozen=True, slots=True)
+class Time(_Axis):
+    """How far the stream of a site has come."""
+
+    horizon: int
+
+    def __post_init__(self) -> None:
+        check_whole("horizon", self.horizon)
+        if not is_number(self.horizon):
+            raise SettingError("horizon", self.horizon, "a number of items that a float can hold")
+
+    def read(self, items: Sequence[Any]) -> Floats:
+        """Return a blank for every item: what counts is how many came before it."""
+        return np.zeros(len(items))
+
+    def place(self, column: Column, newest_label: Any, arrivals: int) -> Column:
+        """Return the share of the horizon that has passed; 1 after its end."""
+        return [min(1.0, (arrivals + 1 + n) / self.horizon) for n in range(len(column))]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOfDay(_Axis):
+    """The time of day that a feature tells, in UTC unless it is a `datetime` without a time zone."""
+
+    feature: str
+
+    def __post_init__(self) -> None:
+        check_kind("the feature of a context", self.feature, str, "text")
+
+    def read(self, items: Sequence[Any]) -> list[float]:
+        """Return the share of the day that has passed."""
+        return [time_of_day(self.feature, moment) for moment in feature_column(items, self.feature)]
+
+
+@dataclass(frozen=True, slots=True)
+class FromFunction(_Axis):
+    """Whatever a function of the user says."""
+
+    function: Callable[[Any], float]
+    name: str = "function"
+
+    def __post_init__(self) -> None:
+        check_callable("the function of a context", self.function, "a function from an item to a number in [0, 1]")
+        check_kind("the name of a context", self.name, str, "text")
+
+    @property
+    def description(self) -> str:
+        """The name; two functions cannot be compared."""
+        return f"function {self.name!r}"
+
+    def read(self, items: Sequence[Any]) -> list[float]:
+        """Return what the function says of every item, if it is in [0, 1]."""
+        return [self._value(item) for item in items]
+
+    def _value(self, item: Any) -> float:
+        try:
+            value = self.function(item)
+        except Exception as error:  # a user's function may raise anything
+            raise ContextError(f"context {self.name!r} failed: {in_one_line(error)}") from error
+        if not is_number(value) or not 0.0 <= value <= 1.0:
+            raise ContextError(f"context {self.name!r} must be in [0, 1], its function returned {shown(value)}")
+        return float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class AllFeatures:
+    """Every feature of an item as an axis, but for some; the axes come when the features are known well enough."""
+
+    without: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.without:
+            check_text("a feature that is left out", name)
+
+    @property
+    def description(self) -> str:
+        """What is known of it before an item comes."""
+        return f"{EVERY_FEATURE} but {', '.join(self.without)}" if self.without else EVERY_FEATURE
+
+    @property
+    def is_category(self) -> bool:
+        """Its axes are numbers, even where features are not."""
+        return False
+
+    @property
+    def ranked(self) -> int:
+        """Not ranked."""
+        return 0
+
+    @property
+    def watches(self) -> bool:
+        """It stands for axes that come later."""
+        return True
+
+    def read(self, items: Sequence[Any]) -> list[Item]:
+        """Return the features of every item; what has none by name has none at all."""
+        rows = [item if type(item) is dict else _as_dict(item) for item in items]
+        if rows and not TEXT.issuperset(map(type, rows[0])):  # one of them is enough: it is only a warning
+            _warn_of_names(rows[0])
+        if not self.without:
+            return rows
+        return [
+            row if row is NO_FEATURES else {name: value for name, value in row.items() if name not in self.without}
+            for row in rows
+        ]
+
+    def place(self, column: Any, newest_label: Any, arrivals: int) -> Any:
+        """Return the features as they are: the engine places them."""
+        return column
+
+    def check_labels(self, labels: Iterable[Any]) -> None:
+        """Accept any label."""
+
+
+def _as_dict(item: Any) -> Item:
+    """Return an item with its values, or raise: nobody need look into it again, when errors would come too late."""
+    try:
+        features = named(item)
+        return NO_FEATURES if features is None else dict(features)
+    except Exception as error:  # a mapping of the user's may raise anything
+        raise ContextError(f"the features of an item cannot be read: {in_one_line(error)}") from error
+
+
+def _warn_of_names(item: Item) -> None:
+    """Warn of features whose names are not text; Python shows that once for each line of the user."""
+    wrong = {type(name).__name__ for name in item if not isinstance(name, str)}
+    if wrong:
+        sentence = f"names of features must be text, and others are not looked at: {', '.join(sorted(wrong))}"
+        warnings.warn(sentence, FeatureWarning, stacklevel=levels_to_the_user())
+
+
+def warn_of_no_names(site: str, items: Sequence[Any], rows: Sequence[Item]) -> bool:
+    """Warn if an item has no names for its values: of those, nothing is looked at. Returns whether it has warned."""
+    for item, row in zip(items, rows, strict=True):
+        if row is NO_FEATURES:
+            sentence = f"site {site!r} looks at every feature by its name, and an item has no names: {shown(item)}"
+            sentence += f"; give {NAMED}, or give the site a context"
+            warnings.warn(sentence, FeatureWarning, stacklevel=levels_to_the_user())
+            return True
+    return False
+
+
+def watches(axes: Sequence[Any]) -> bool:
+    """Tell whether the last of the axes stands for every feature."""
+    return bool(axes) and bool(getattr(axes[-1], "watches", False))
+
+
+def features_in(columns: Sequence[Any]) -> Sequence[Item]:
+    """Return what `AllFeatures` has read, which is the last of the axes."""
+    items: Sequence[Item] = columns[-1]
+    return items
+
+
+def plain_name(axis: Axis) -> str:
+    """Return what an axis is called: by its feature if it has one. A function has no name but its description."""
+    if isinstance(axis, PreviousLabel):
+        return "previous label"
+    if isinstance(axis, Time):
+        return "time"
+    name: str = getattr(axis, "feature", axis.description)
+    return name
+
+
+def read_columns(axes: Sequence[Axis], items: Sequence[Any]) -> list[Column]:
+    """Return what the axes read off items, a column each, or raise."""
+    return [axis.read(items) for axis in axes]
+
+
+def as_axes(site: str, context: Any) -> tuple[Axis, ...]:
+    """Return the axes of a site from what it was given: none, one or several."""
+    if context is None:
+        return (AllFeatures(),)
+    axes = tuple(context) if isinstance(context, list | tuple) else (context,)
+    for axis in axes:
+        if not isinstance(axis, Axis):
+            raise SettingError(f"the context of site {site!r}", axis, "a Context, or a list of them")
+    if not axes:
+        raise SettingError(f"the context of site {site!r}", context, "a Context, or a list of at least one")
+    last = [axis for axis in axes if isinstance(axis, AllFeatures)]
+    if len(last) > 1:
+        raise SettingError(f"Context.features() of site {site!r}", context, "given once")
+    return (*(axis for axis in axes if not isinstance(axis, AllFeatures)), *last)
+
+
+# Columns of features, read to the same bits as one by one
+
+
+def as_rows(what: str, items: Any) -> list[Any]:
+    """Return the items of a batch one by one: of a list, a DataFrame, or a NumPy array with named fields."""
+    if isinstance(items, np.ndarray) and items.dtype.names is not None:
+        return _named_rows(what, items)
+    rows: list[Any]
+    if hasattr(items, "to_dicts"):  # polars
+        rows = items.to_dicts()
+        return rows
+    if hasattr(items, "to_dict") and hasattr(items, "columns"):  # pandas
+        rows = items.to_dict("records")
+        return rows
+    return as_list(what, items, "a list of items, a DataFrame, or an array with named fields")
+
+
+def _named_rows(what: str, items: np.ndarray[Any, Any]) -> list[Any]:
+    """Return the rows of an array with named fields; moments stay what they are, and do not become numbers."""
+    if items.ndim > 1:
+        raise SettingError(what, f"an array of shape {items.shape}", "an array with named fields and one row an item")
+    names, rows = items.dtype.names or (), np.atleast_1d(items)
+    columns = [list(rows[name]) if rows[name].dtype.kind in "mM" else rows[name].tolist() for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def check_one(item: Any) -> None:
+    """Raise if these are many items."""
+    if is_table(item) or (isinstance(item, list) and item and named(item[0]) is not None):
+        kind = "a list" if isinstance(item, list) else f"a {type(item).__name__}"
+        raise ContextError(f"classify takes one item, got {kind} of {len(item)} items: classify_many takes these")
+
+
+def feature_column(items: Sequence[Any], feature: str) -> list[Any]:
+    """Return a feature of every item, or raise for the first that has none."""
+    try:
+        if DICT.issuperset(map(type, items)):
+            return [item[feature] for item in items]
+    except KeyError:
+        pass
+    return [_feature(item, feature) for item in items]
+
+
+def _feature(item: Any, feature: str) -> Any:
+    features = named(item)
+    if features is None:
+        sentence = f"the item has no feature {feature!r}; it has no names for its values: it is {shown(item)}"
+        raise ContextError(f"{sentence}; give {NAMED}")
+    try:
+        return features[feature]
+    except KeyError:
+        has = listed([str(key) for key in features])
+        raise ContextError(f"the item has no feature {feature!r}; it has {has}") from None
+
+
+def number_column(items: Sequence[Any], feature: str) -> list[float]:
+    """Return a feature of every item as a finite number, or raise for the first that is none."""
+    values = feature_column(items, feature)
+    try:
+        if NUMBERS.issuperset(map(type, values)) and math.isfinite(sum(values)):  # the sum is only finite if all are
+            return list(map(float, values))
+    except OverflowError:  # a whole number that no float can hold
+        pass
+    return [_number(feature, value) for value in values]
+
+
+def scaled_column(values: list[Any], low: float, high: float) -> Floats | None:
+    """Return where many numbers lie between two, to the same bits as one by one; None if any needs a closer look."""
+    if not NUMBERS.issuperset(map(type, values)):
+        return None
+    try:
+        numbers = np.array(values, np.float64)
+    except OverflowError:  # a whole number that no float can hold
+        return None
+    if not (low <= numbers.min() and numbers.max() <= high):  # one that is no number is neither
+        return None
+    return np.minimum((numbers - float(low)) / float(high - low), 1.0)
+
+
+def _number(feature: str, value: Any) -> float:
+    if not is_number(value):
+        raise ContextError(f"feature {feature!r} must be a finite number, got {shown(value)}")
+    return float(value)
+
+
+def time_of_day(feature: str, moment: Any) -> float:
+    """Return the share of the day that has passed at a moment: seconds, a `datetime` or a NumPy `datetime64`."""
+    if isinstance(moment, np.datetime64):
+        seconds = (moment - moment.astype("datetime64[D]")) / np.timedelta64(1, "s")
+        if math.isnan(seconds):
+            raise ContextError(f"feature {feature!r} must be a date with a time, got {shown(moment)}")
+        return float(seconds) / DAY_S
+    if isinstance(moment, datetime) and moment == moment:  # pandas' NaT is a datetime too, and equals nothing
+        seconds = moment.hour * 3600 + moment.minute * 60 + moment.second + moment.microsecond / 1e6
+        ahead = moment.utcoffset() or timedelta()
+        return float((seconds - ahead.total_seconds()) % DAY_S / DAY_S)
+    return _number(feature, moment) % DAY_S / DAY_S

@@ -1,0 +1,266 @@
+"""The kinds of charts: lines over time, strips and maps of the context, flows between sites, and an interval.
+
+Each is a function from plain values to a `Drawing`. Places on axes are numbers in [0, 1], so that a chart knows nothing
+about units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from cosend.charts.drawing import BOLD_LETTER, LETTER, WIDTH, Drawing, Look, looks_of_arms, spread, width_of
+from cosend.text import round_numbers, short_text
+
+BACKGROUND: Final = Look("var(--grid)")
+LEFT: Final = 34.0  # room for the numbers beside a line chart
+EDGE: Final = 8.0
+ROW: Final = 16.0  # height of a line of a legend
+MOST_NAME: Final = 140.0  # room for the names of lines
+Span = tuple[float, float]
+
+
+class Line(NamedTuple):
+    """A named line through points."""
+
+    name: str
+    ink: str
+    width: float = 1.7
+    dashed: bool = False
+    points: Sequence[tuple[float, float]] = ()
+
+    @property
+    def is_main(self) -> bool:
+        """Whether it is the line that the chart is about."""
+        return self.width > 2
+
+
+class Scale(NamedTuple):
+    """An axis: its name, and what is written at some places in [0, 1]."""
+
+    name: str
+    ticks: Sequence[tuple[float, str]]
+
+
+class Patch(NamedTuple):
+    """A filled rectangle on a strip or a map; places are in [0, 1], from left to right and from bottom to top."""
+
+    x: Span
+    y: Span
+    look: Look
+    tip: str = ""
+    is_sure: bool = True  # else it is hatched
+    words: str = ""  # written on it where there is room
+
+
+class Strip(NamedTuple):
+    """One row of a strip chart."""
+
+    title: str
+    patches: Sequence[Patch]
+    note: str = ""  # at the right end of the title
+    height: float = 46.0
+
+
+Legend = Sequence[tuple[str, Look]]
+
+
+# Lines
+
+
+def line_chart(
+    words: str,
+    lines: Sequence[Line],
+    across: Scale,
+    x_range: Span,
+    *,
+    title: str = "",
+    floor: float | None = None,
+    least_room: float = 0.0,
+    mark: tuple[float, str] | None = None,
+    height: float = 250.0,
+) -> Drawing:
+    """Draw lines, each with its name at its end; the last line lies under all others.
+
+    floor       where the vertical axis begins; without it, a little below the lowest value
+    least_room  how much room there is at least above and below the values
+    mark        a place on the horizontal axis, and what happened there
+    """
+    drawing = Drawing(height, words)
+    names = [short_text(line.name) for line in lines]
+    top, bottom = 38.0 if title else 12.0, height - (38.0 if across.name else 24.0)
+    longest = max(width_of(name, bold=line.is_main) for line, name in zip(lines, names, strict=True))
+    right = WIDTH - min(MOST_NAME, 12 + longest)
+    values = [value for line in lines for _, value in line.points]
+    room = max(least_room, (max(values) - min(values)) * 0.06 or 0.05)
+    low, high = min(values) - room if floor is None else floor, max(values) + room
+
+    def x(value: float) -> float:
+        return LEFT + (value - x_range[0]) / (x_range[1] - x_range[0] or 1) * (right - LEFT)
+
+    def y(value: float) -> float:
+        return bottom - (value - low) / (high - low or 1) * (bottom - top)
+
+    drawing.text(4, 13, title, "strong")
+    for value in round_numbers(low, high, 6 if title else 5):
+        drawing.line(LEFT, y(value), right, y(value), "grid")
+        drawing.text(LEFT - 5, y(value) + 4, short_text(value), "soft", "end")
+    for place, text in across.ticks:
+        at = LEFT + place * (right - LEFT)
+        drawing.text(at, bottom + 15, text, "soft", "start" if width_of(text) / 2 > at else "middle")
+    drawing.text((LEFT + right) / 2, height - 5, across.name, "soft", "middle")
+    if mark is not None:
+        drawing.line(x(mark[0]), top - 4, x(mark[0]), bottom, "turn")
+        drawing.text(x(mark[0]), top - 8, mark[1], "soft", "middle", size=10)
+    for line in reversed(lines):
+        drawing.curve([(x(a), y(b)) for a, b in line.points], line.ink, line.width, line.dashed)
+    ends = [y(line.points[-1][1]) for line in lines]
+    for line, name, end, place in zip(lines, names, ends, spread(ends, 14, top + 4, bottom), strict=True):
+        drawing.line(right + 2, end, right + 8, place)
+        drawing.text(right + 10, place + 4, name, "strong" if line.is_main else "", ink=line.ink)
+    return drawing
+
+
+# Strips and maps
+
+
+def strip_chart(words: str, strips: Sequence[Strip], scale: Scale, legend: Legend = ()) -> Drawing:
+    """Draw patches along one axis, a strip for each row."""
+    heads = [22.0 if strip.title else 6.0 for strip in strips]
+    base = sum(heads) + sum(strip.height for strip in strips)
+    drawing, top, wide = Drawing(base + 38 + _height(legend), words), 0.0, WIDTH - 2 * EDGE
+    for strip, head in zip(strips, heads, strict=True):
+        top += head
+        drawing.text(EDGE, top - 7, strip.title, "strong")
+        drawing.text(WIDTH - EDGE, top - 7, strip.note, "soft", "end")
+        drawing.box(EDGE, top, wide, strip.height, BACKGROUND, radius=3)
+        for patch in strip.patches:
+            _fill(drawing, patch, (EDGE, top, wide, strip.height))
+        for patch in strip.patches:
+            _write(drawing, patch, (EDGE, top, wide, strip.height))
+        top += strip.height
+    _ticks_below(drawing, scale, EDGE, wide, base + 15)
+    _draw_legend(drawing, legend, base + 50)
+    return drawing
+
+
+def map_chart(words: str, title: str, patches: Sequence[Patch], axes: tuple[Scale, Scale], legend: Legend) -> Drawing:
+    """Draw patches over two axes: the first goes across, the second up."""
+    across, up = axes
+    head = 22.0 if title else 0.0
+    left, top, wide, high = 66.0, head + 18.0, WIDTH - 74.0, 240.0
+    drawing = Drawing(top + high + 38 + _height(legend), words)
+    drawing.text(4, 13, title, "strong")
+    drawing.box(left, top, wide, high, BACKGROUND, radius=3)
+    for patch in patches:
+        _fill(drawing, patch, (left, top, wide, high))
+    for place, text in up.ticks:
+        drawing.text(left - 5, top + high * (1 - place) + 4, short_text(text, 10), "soft", "end")
+    drawing.text(left - 5, top - 8, short_text(up.name, 10), "strong", "end")
+    _ticks_below(drawing, across, left, wide, top + high + 15)
+    _draw_legend(drawing, legend, top + high + 50)
+    return drawing
+
+
+def _fill(drawing: Drawing, patch: Patch, frame: tuple[float, float, float, float]) -> None:
+    left, top, wide, high = frame
+    (x1, x2), (y1, y2) = patch.x, patch.y
+    place = (left + wide * x1, top + high * (1 - y2), wide * (x2 - x1), high * (y2 - y1))
+    if not patch.is_sure:  # what lies under it must not show through the hatching
+        drawing.box(*place, Look("var(--card)"))
+    drawing.box(*place, patch.look, patch.tip)
+    if not patch.is_sure:
+        drawing.hatch(*place, patch.tip)
+
+
+def _write(drawing: Drawing, patch: Patch, frame: tuple[float, float, float, float]) -> None:
+    left, top, wide, high = frame
+    letters = int((wide * (patch.x[1] - patch.x[0]) - 4) / BOLD_LETTER)
+    if patch.words and letters >= min(6, len(patch.words)):
+        x, ink = left + wide * (patch.x[0] + patch.x[1]) / 2, patch.look.on if patch.is_sure else "var(--text)"
+        drawing.text(x, top + high / 2 + 4, short_text(patch.words, letters), "strong", "middle", ink)
+
+
+def _ticks_below(drawing: Drawing, scale: Scale, left: float, wide: float, base: float) -> None:
+    letters = max(2, int(wide / max(1, len(scale.ticks)) / LETTER))
+    for place, text in scale.ticks:
+        x = left + wide * place
+        anchor = "start" if x < 20 else "end" if x > WIDTH - 20 else "middle"
+        drawing.text(x, base, short_text(text, letters), "soft", anchor)
+    drawing.text(left + wide / 2, base + 16, scale.name, "strong", "middle")
+
+
+def _height(legend: Legend) -> float:
+    return 12 + ROW * -(-len(legend) // 2) if legend else 0.0
+
+
+def _draw_legend(drawing: Drawing, legend: Legend, top: float) -> None:
+    for n, (name, look) in enumerate(legend):
+        x, y = EDGE + (n % 2) * WIDTH / 2, top + ROW * (n // 2)
+        drawing.box(x, y - 9, 11, 11, look, radius=2)
+        drawing.text(x + 17, y, short_text(name, 26))
+
+
+# Flows
+
+FLOW_LEFT, BAR, GAP, FLOW_TOP = 78.0, 9.0, 12.0, 22.0
+
+
+def flow_chart(
+    sites: Sequence[str], percent: Sequence[Sequence[float]], notes: Mapping[str, str] | None = None
+) -> Drawing:
+    """Draw a band from every site to each site that answers its items; a site is as high as all of its items.
+
+    percent  a row for every site: which share of its items each site answers
+    notes    what is written under the names of some sites, instead of how much they keep
+    """
+    scale = max(22.0, min(62.0, 320.0 / len(sites))) / 100
+    taken = [sum(row[j] for row in percent) for j in range(len(sites))]
+    drawing = Drawing(scale * 100 * len(sites) + GAP * (len(sites) - 1) + 30, "Who sends how much to whom")
+    drawing.text(FLOW_LEFT, 12, "arrive at", "soft", "end")
+    drawing.text(WIDTH - FLOW_LEFT, 12, "answered by", "soft")
+    starts, ends = _tops([100.0] * len(sites), scale), _tops(taken, scale)
+    looks = looks_of_arms(sites, sites)
+    used_left, used_right = [0.0] * len(sites), [0.0] * len(sites)
+    for i, row in enumerate(percent):
+        for j, share in enumerate(row):
+            if share > 0:
+                y1, y2 = starts[i] + used_left[i] * scale, ends[j] + used_right[j] * scale
+                drawing.area(_band(y1, y2, share * scale), looks[j]._replace(opacity=0.62 if i == j else 0.34))
+                if share * scale >= 9:
+                    drawing.text(FLOW_LEFT + BAR + 12, y1 + share * scale / 2 + 4, f"{share:.0f}%", size=10)
+                used_left[i] += share
+                used_right[j] += share
+    for n, site in enumerate(sites):
+        drawing.box(FLOW_LEFT + 6, starts[n], BAR, 100 * scale, looks[n], radius=2)
+        drawing.box(WIDTH - FLOW_LEFT - BAR - 6, ends[n], BAR, max(taken[n] * scale, 1.0), looks[n], radius=2)
+        middle, has_note = starts[n] + 50 * scale, scale > 0.24
+        name, note = short_text(site, 13), (notes or {}).get(site, f"keeps {percent[n][n]:.0f}%")
+        drawing.text(FLOW_LEFT, middle + (0 if has_note else 4), name, "strong", "end")
+        drawing.text(FLOW_LEFT, middle + 13, note if has_note else "", "soft", "end", size=10)
+        drawing.text(WIDTH - FLOW_LEFT, ends[n] + taken[n] * scale / 2 + 4, name, "strong")
+    return drawing
+
+
+def _tops(sizes: Sequence[float], scale: float) -> list[float]:
+    return [FLOW_TOP + sum(sizes[:n]) * scale + n * GAP for n in range(len(sizes))]
+
+
+def _band(y1: float, y2: float, height: float) -> str:
+    x1, x2, middle = FLOW_LEFT + BAR + 6, WIDTH - FLOW_LEFT - BAR - 6, WIDTH / 2
+    there = f"M{x1:.1f} {y1:.2f}C{middle:.1f} {y1:.2f} {middle:.1f} {y2:.2f} {x2:.1f} {y2:.2f}"
+    low1, low2 = y1 + height, y2 + height
+    return f"{there}V{low2:.2f}C{middle:.1f} {low2:.2f} {middle:.1f} {low1:.2f} {x1:.1f} {low1:.2f}Z"
+
+
+def interval_chart(value: float, half: float, ends: Span, ink: str) -> Drawing:
+    """Draw a value with its interval on a line from one end to the other."""
+
+    def x(at: float) -> float:
+        return 2.0 + 196.0 * (at - ends[0]) / (ends[1] - ends[0] or 1)
+
+    drawing = Drawing(16, f"{value:.3f}", width=200)
+    drawing.line(0, 8, 200, 8, "grid")
+    drawing.curve([(x(value - half), 8), (x(value + half), 8)], ink, 5, opacity=0.4)
+    drawing.dot(x(value), 8, ink, 2.8)
+    return drawing

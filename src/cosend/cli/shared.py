@@ -1,0 +1,224 @@
+"""What commands share: options, errors in one line, help that fits the terminal, progress, and what is not installed.
+
+Nothing heavy is imported here or at the top of a command: `cosend --help` has to be quick.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from inspect import cleandoc
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from cosend.config.limits import BUILT_IN
+from cosend.errors import CosendError, cut, install
+from cosend.version import VERSION
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+STOPPED: Final = 130  # the exit code after Ctrl-C, as shells have it
+LONGEST_LINE: Final = 400  # characters of a line of an error: five lines of a terminal
+MOST_LINES: Final = 25
+
+NetworkPath = Annotated[Path, typer.Argument(metavar="FILE", help="The network file.")]
+SiteName = Annotated[
+    str | None, typer.Option("--site", help="Which site of the file; not needed if there is only one.")
+]
+StoreFolder = Annotated[
+    Path | None,
+    typer.Option("--store", help="The folder where the site keeps what it knows; by default store/SITE beside FILE."),
+]
+KeepDays = Annotated[
+    float,
+    typer.Option(
+        min=0.0, max=36_500, help="Remember decisions for this many days: until then, an id gets the same answer."
+    ),
+]
+Durable = Annotated[
+    bool, typer.Option(help="Answer only once it is on disk; otherwise a machine crash can lose the newest.")
+]
+LogFormat = Annotated[Literal["json", "text"], typer.Option(help="The format of the log on standard error.")]
+StreamFile = Annotated[
+    Path | None,
+    typer.Option("--stream", help="Recorded data: CSV, JSON lines or Parquet; used instead of the stream of the file."),
+]
+LabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the stream with the true labels.")]
+SiteColumn = Annotated[
+    str | None, typer.Option("--site-column", help="The column of the stream that says at which site a row arrives.")
+]
+
+
+def store_of(file: Path, store: Path | None, site: str) -> Path:
+    """Return the folder of a site."""
+    return file.parent / "store" / site if store is None else store
+
+
+# Errors
+
+
+def on_a_screen(sentence: str) -> str:
+    """Return a message that fits on a screen: long lines without their middle, and not too many of them."""
+    lines = [cut(line, LONGEST_LINE) for line in sentence.splitlines()]
+    left = len(lines) - MOST_LINES
+    more = [f"... and {left} more {'line' if left == 1 else 'lines'}"] if left > 0 else []
+    return "\n".join([*lines[:MOST_LINES], *more])
+
+
+@contextmanager
+def say_errors() -> Iterator[None]:
+    """Turn our errors into one line and exit code 2; anything else is a bug and shows its traceback."""
+    try:
+        yield
+    except CosendError as error:
+        typer.secho(f"error: {on_a_screen(str(error))}", fg="red", err=True)
+        raise typer.Exit(2) from None
+    except MemoryError:
+        typer.secho("error: not enough memory for that; use fewer items", fg="red", err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.secho("stopped before it was done", fg="red", err=True)
+        raise typer.Exit(STOPPED) from None
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Import what only some commands need; if it is not there, say how to get it."""
+    try:
+        yield
+    except ImportError as error:
+        raise CosendError(f"this needs {error.name or error}: {install(name)}") from error
+
+
+# What is not installed
+
+SERVER: Final = "nats-server"  # a program, not a module
+SERVICE: Final = ("httptools", "prometheus_client", "starlette", "uvicorn")
+NETWORK: Final = ("nats",)
+EXTRAS: Final = dict.fromkeys(SERVICE, "service") | {
+    "httpx": "client",
+    "matplotlib": "reports",
+    "nats": "network",
+    "scipy": "reports",
+    "sklearn": "models",
+    SERVER: "local",
+}
+
+
+def lacking(needed: Iterable[str], extra: str = "") -> str:
+    """Return what is not installed and how to get it; empty if all of it is there.
+
+    extra  the extra that brings all of it; by default those of what is missing
+    """
+    missing = [name for name in dict.fromkeys(needed) if not _is_installed(name)]
+    extras = extra or ",".join(sorted({EXTRAS[name] for name in missing}))
+    return f"this needs {', '.join(missing)}: {install(extras)}" if missing else ""
+
+
+def check_installed(*needed: str) -> None:
+    """Raise unless all of it is installed; nothing is imported by this."""
+    why = lacking(needed)
+    if why:
+        raise CosendError(why)
+
+
+def _is_installed(name: str) -> bool:
+    if name != SERVER:
+        return find_spec(name) is not None
+    from cosend.local.plan import find_server
+
+    return find_server() is not None
+
+
+# Help and completion
+
+
+class Command(TyperCommand):
+    """A command whose help flows to the width of the terminal, and whose flags do not look as if they took a value."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show the help."""
+        self.help = in_paragraphs(self.help or "")
+        super().format_help(ctx, formatter)
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options and arguments, those of Typer itself too."""
+        return _without_bool(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The same for a group of commands."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options and arguments, those of Typer itself too."""
+        return _without_bool(super().get_params(ctx))
+
+
+def in_paragraphs(text: str) -> str:
+    """Return a text with each of its paragraphs in one line: Typer keeps the line breaks of a docstring."""
+    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
+
+
+def _without_bool(options: Any) -> Any:
+    for each in options:
+        if getattr(each, "is_flag", False) and each.metavar is None:
+            each.metavar = ""
+    return options
+
+
+def network_files_like(incomplete: str) -> list[str]:
+    """Return the built-in network files, the folders and the network files whose names begin like this."""
+    place = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
+    found = [path for path in sorted(place.glob("*")) if path.suffix == ".toml" or path.is_dir()]
+    offered = [f"{path}/" if path.is_dir() else str(path) for path in found]
+    return [name for name in (*BUILT_IN, *offered) if name.startswith(incomplete)]
+
+
+# Output
+
+
+def new_console(*, stderr: bool = False) -> Console:
+    """Return a console that prints text as it is: a title or a path may have square brackets or colons in it."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, emoji=False)
+
+
+@contextmanager
+def saying_when_compiling(console: Console) -> Iterator[None]:
+    """Say that something is compiled, as soon as it is."""
+    from cosend.compiled import telling
+
+    with telling(console.print):
+        yield
+
+
+def how_it_was_made() -> dict[str, str]:
+    """Return what made a report or an export, and when; SOURCE_DATE_EPOCH sets the date, as it does for builds."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.fromtimestamp(int(seconds) if seconds.isdigit() else time.time(), UTC)
+    command = shlex.join(["cosend", *sys.argv[1:]])
+    return {"version": VERSION, "date": moment.isoformat(timespec="seconds"), "command": command}
+
+
+def printable(path: Path) -> str:
+    """Return a path as text that can be printed, also one whose bytes are not text."""
+    return str(path).encode(errors="backslashreplace").decode()
+
+
+def steps_bar(console: Console) -> Progress:
+    """Return a progress bar that says what is being done."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    return Progress(TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), console=console)

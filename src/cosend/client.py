@@ -1,0 +1,550 @@
+"""A client of the HTTP service of a site, for programs with asyncio and without.
+
+    with Client("http://127.0.0.1:8801", token=...) as site:
+        decision = site.classify({"age": 34})
+        ...
+        site.learn(decision, "ill")
+
+The verbs are those of `cosend.Site`: `classify` and `learn` for one item, `classify_many` and `learn_many` for many.
+
+A request that fails for a reason that may pass is sent again (`_exchange`). That is safe: every item has an id, its own
+or one that is made here, and an id that the site has decided for gets the same decision again; a label counts once.
+
+Every verb is written once, in `_Verbs`, as a generator of calls and pauses; `Client` carries them out in its thread,
+`AsyncClient` with asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from email.utils import parsedate_to_datetime
+from functools import wraps
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
+from urllib.parse import quote
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+
+from cosend.checks import as_list, check_kind, check_number, check_whole, is_missing
+from cosend.errors import (
+    CosendError,
+    NoAnswer,
+    ServiceError,
+    SettingError,
+    SomeUnanswered,
+    Unreachable,
+    cut,
+    in_one_line,
+    install,
+)
+from cosend.server import schema
+from cosend.server.schema import (
+    Arm,
+    Cell,
+    Decision,
+    DecisionRecord,
+    Estimate,
+    LabelCounts,
+    LabelOutcome,
+    LabelReceipt,
+    Mode,
+    Route,
+    Summary,
+)
+
+try:
+    import httpx
+except ImportError as error:
+    raise CosendError(f"the client of a service needs httpx: {install('client')}") from error
+
+__all__ = [
+    "Arm",
+    "AsyncClient",
+    "Cell",
+    "Client",
+    "Decision",
+    "DecisionRecord",
+    "Estimate",
+    "LabelCounts",
+    "LabelOutcome",
+    "LabelReceipt",
+    "Summary",
+]
+
+MAX_ITEMS, MAX_BYTES = schema.MAX_ITEMS, schema.MAX_BODY_BYTES  # of a request
+PAGE: Final = 1_000  # arms, cells or events in a reply
+MAX_TIME_S: Final = 86_400.0
+TRANSIENT: Final = frozenset((408, 429, 502, 503, 504))
+FIRST_PAUSE_S: Final = 0.1
+MAX_PAUSE_S: Final = 10.0
+MAX_RETRY_AFTER_S: Final = 60.0  # a service that asks for more is not waited for
+HOPELESS: Final = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)  # these fail however often they are tried
+# Made here, once: msgspec crashes where several threads are the first to make a decoder of the same class.
+_DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {
+    kind: msgspec.json.Decoder(kind)
+    for kind in {route.reply for route in schema.ROUTES} - {str} | {schema.Problem, dict[str, Any]}
+}
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+_Request: TypeAlias = dict[str, Any]  # as httpx sends it
+_Outcome: TypeAlias = httpx.Response | httpx.HTTPError
+_Steps: TypeAlias = Generator[_Request | float, Any, T]  # a request gets its outcome; a number is a pause in seconds
+
+
+# Retries
+
+
+def _exchange(request: _Request, retries: int) -> _Steps[_Outcome]:
+    """Send a request until its outcome is final, or `retries` are used up.
+
+    A connection that fails, a reply that does not come in time, and the statuses in `TRANSIENT` are retried; every
+    other reply is final. So is "no arm could label the items", a 503 too: that is about the items, not the service.
+    Pauses double, less a random part, so that the clients of a service that was away do not all come back at once.
+    """
+    pause_s = FIRST_PAUSE_S
+    for _ in range(retries):
+        outcome: _Outcome = yield request
+        wait_s = _retry_after_s(outcome)
+        if not _may_pass(outcome) or wait_s > MAX_RETRY_AFTER_S:
+            return outcome
+        yield wait_s + pause_s * (1.0 - random.random() / 2)  # noqa: S311 - no secret
+        pause_s = min(2 * pause_s, MAX_PAUSE_S)
+    last: _Outcome = yield request
+    return last
+
+
+def _may_pass(outcome: _Outcome) -> bool:
+    if isinstance(outcome, httpx.HTTPError):
+        return isinstance(outcome, httpx.TransportError) and not isinstance(outcome, HOPELESS)
+    return outcome.status_code in TRANSIENT and f'"{schema.NO_ANSWER}"'.encode() not in outcome.content
+
+
+def _retry_after_s(outcome: _Outcome) -> float:
+    """Return how long the service asks to wait: a number of seconds, or until a date."""
+    text = outcome.headers.get("retry-after", "") if isinstance(outcome, httpx.Response) else ""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return 0.0
+
+
+# Bodies and headers
+
+
+def _ids(ids: Iterable[str | None] | None, count: int) -> list[str]:
+    """Return an id for every item, so that one that is sent again is known to be the same."""
+    given = [None] * count if ids is None else as_list("ids", ids, "a list of texts, one for each item")
+    if len(given) != count:
+        raise SettingError("ids", f"{len(given)} of them", f"as many as there are items, {count}")
+    return [uuid4().hex if id is None else id for id in given]
+
+
+def _truth(id: str, truth: Any, cost: float | None) -> dict[str, Any]:
+    truth = None if is_missing(truth) else truth
+    if any(isinstance(each, float | np.floating) and not np.isfinite(each) for each in (id, truth, cost)):
+        raise SettingError("a label", (id, truth, cost), "without numbers that are not finite: JSON has none")
+    return {"id": id, "label": truth, "cost": cost}
+
+
+def _bodies(name: str, rows: Sequence[Any], *, wait_for_peers: bool = False) -> Iterator[tuple[bytes, int]]:
+    """Return the bodies of the requests that these rows need, with the number of rows in each."""
+    for start in range(0, len(rows), MAX_ITEMS):
+        yield from _halved(name, rows[start : start + MAX_ITEMS], {"wait_for_peers": True} if wait_for_peers else {})
+
+
+def _halved(name: str, rows: Sequence[Any], more: dict[str, Any]) -> Iterator[tuple[bytes, int]]:
+    body = _encoded(name, {name: rows, **more})
+    if len(body) <= MAX_BYTES or len(rows) == 1:
+        yield body, len(rows)
+        return
+    middle = len(rows) // 2
+    yield from _halved(name, rows[:middle], more)
+    yield from _halved(name, rows[middle:], more)
+
+
+def _encoded(what: str, value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value, enc_hook=_plain)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise SettingError(what, in_one_line(error), "what JSON can carry") from error
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of NumPy as one of Python."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _quoted(what: str, name: str) -> str:
+    check_kind(what, name, str, "text")
+    return quote(name, safe="") if name.strip(".") else "%2E" * len(name)  # dots alone are a step in a path
+
+
+def _headers(token: str | None) -> dict[str, str]:
+    headers = {"Content-Type": "application/json"}
+    if token is None:
+        return headers
+    if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token.strip():
+        raise SettingError("token", "another", "ASCII characters that can be printed")  # never show it
+    return {**headers, "Authorization": f"Bearer {token.strip()}"}
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parsed = httpx.URL(url)
+        good = parsed.scheme in ("http", "https") and bool(parsed.host)
+    except (httpx.InvalidURL, TypeError):
+        good = False
+    if not good:
+        raise SettingError("base_url", url, "the address of a service, such as http://127.0.0.1:8801")
+    return url.rstrip("/")
+
+
+# The clients
+
+
+class _verb(Generic[P, T]):  # noqa: N801 - a decorator
+    """A method that both clients have, written once as a generator of calls and pauses; each client runs it its way."""
+
+    def __init__(self, steps: Callable[Concatenate[Any, P], _Steps[T]]) -> None:
+        @wraps(steps)
+        def run(client: Any, *given: Any, **options: Any) -> Any:
+            return client._run(steps(client, *given, **options))
+
+        returned = run.__annotations__["return"]
+        run.__annotations__["return"] = returned.removeprefix("_Steps[").removesuffix("]")  # as callers see it
+        self._function: Callable[..., Any] = run
+
+    @overload
+    def __get__(self, client: Client, owner: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: AsyncClient, owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, client: None, owner: Any) -> Callable[..., Any]: ...
+    def __get__(self, client: Any, owner: Any) -> Any:
+        return self._function.__get__(client, owner)
+
+
+class _Verbs(ABC):
+    """What both clients can do; see `Client` for the options."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        token: str | None = None,
+        timeout_s: float = 30.0,
+        connect_s: float = 5.0,
+        retries: int = 5,
+        verify: bool | ssl.SSLContext = True,
+    ) -> None:
+        check_number("timeout_s", timeout_s, MAX_TIME_S)
+        check_number("connect_s", connect_s, MAX_TIME_S)
+        check_whole("retries", retries, least=0, most=1_000)
+        self.base_url, self._retries = _checked_url(base_url), retries
+        timeout = httpx.Timeout(timeout_s, connect=connect_s)
+        self._open(base_url=self.base_url, headers=_headers(token), timeout=timeout, verify=verify)
+
+    @abstractmethod
+    def _open(self, **options: Any) -> None: ...
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_url!r})"
+
+    @_verb
+    def classify(self, item: Any, id: str | None = None) -> _Steps[Decision]:
+        """Label one item, a dict of its features that JSON can carry; without an id it gets one here.
+
+        Raises NoAnswer if no arm could label it.
+        """
+        if isinstance(item, list) or type(item) is tuple:
+            raise SettingError("item", f"{len(item)} of them", "one item; classify_many takes several")
+        try:
+            (decision,) = yield from self._classify([item], [id])
+        except SomeUnanswered as error:
+            raise error.errors[0] from None
+        return decision
+
+    @_verb
+    def classify_many(self, items: Iterable[Any], ids: Iterable[str | None] | None = None) -> _Steps[list[Decision]]:
+        """Label many items, as `classify` does with one.
+
+        Raises SomeUnanswered if no arm could label some of them; it has the decisions of the others. Any number of
+        items is possible, in requests of at most 10,000. If a later one of these is refused, `so_far` of the error has
+        the decisions of those before it.
+        """
+        return (yield from self._classify(items, ids))
+
+    @_verb
+    def learn(self, decision: Decision | str, truth: Any, cost: float | None = None) -> _Steps[LabelOutcome]:
+        """Send the true label of a decision, and return what became of it: in any order, repeated, and late.
+
+        decision  the decision, or its id
+        cost      what the decision really cost, if that was not known before
+        """
+        receipt = yield from self._learn([decision], [truth], [cost], wait_for_peers=False)
+        return receipt.outcome()
+
+    @_verb
+    def learn_many(
+        self,
+        decisions: Iterable[Decision | str],
+        truths: Iterable[Any],
+        costs: Iterable[float | None] | None = None,
+        *,
+        wait_for_peers: bool = False,
+    ) -> _Steps[LabelReceipt]:
+        """Send many true labels, as `learn` does with one.
+
+        A label that was sent again because the first reply was lost is a duplicate then: the site has learnt it, once.
+        With `wait_for_peers`, the site answers when its peers have learnt them too.
+        """
+        return (yield from self._learn(decisions, truths, costs, wait_for_peers=wait_for_peers))
+
+    @_verb
+    def decision(self, id: str) -> _Steps[DecisionRecord]:
+        """Return a decision, what became of it, and what its cell knows now."""
+        return (yield from self._ask(schema.DECISION, name=_quoted("id", id)))
+
+    @_verb
+    def summary(self) -> _Steps[Summary]:
+        """Return how the site is doing."""
+        return (yield from self._ask(schema.SUMMARY))
+
+    @_verb
+    def arms(self) -> _Steps[list[Arm]]:
+        """Return all arms of the site."""
+        return (yield from self._all(schema.ARMS, "arms"))
+
+    @_verb
+    def cells(self) -> _Steps[list[Cell]]:
+        """Return all cells, in the order of their first items."""
+        return (yield from self._all(schema.CELLS, "cells"))
+
+    @_verb
+    def change_arm(self, name: str, *, cost: float | None = None, paused: bool | None = None) -> _Steps[Arm]:
+        """Change what an arm costs, pause it, or resume it."""
+        body = _encoded("the change of an arm", {"cost": cost, "paused": paused})
+        return (yield from self._ask(schema.CHANGE_ARM, body, name=_quoted("name", name)))
+
+    @_verb
+    def set_mode(self, mode: Mode, classifier: str = "") -> _Steps[Summary]:
+        """Apply decisions, or only observe them while one model answers."""
+        return (yield from self._ask(schema.MODE, _encoded("the mode", {"mode": mode, "classifier": classifier})))
+
+    @_verb
+    def ready(self) -> _Steps[bool]:
+        """Tell whether the site can decide and learn now; asked once, without retries."""
+        outcome: _Outcome = yield {"method": schema.READY.method, "url": schema.READY.path}
+        return isinstance(outcome, httpx.Response) and outcome.status_code == 200
+
+    # What they are made of
+
+    def _classify(self, items: Iterable[Any], ids: Iterable[str | None] | None) -> _Steps[list[Decision]]:
+        given = as_list("items", items, "a list of items, which are dicts of their features")
+        rows = [{"id": id, "features": item} for id, item in zip(_ids(ids, len(given)), given, strict=True)]
+        answers: list[Decision | NoAnswer] = []
+        try:
+            for body, count in _bodies("items", rows):
+                answers += yield from self._decide(body, count)
+        except ServiceError as error:
+            error.so_far = [each if isinstance(each, Decision) else None for each in answers]
+            raise
+        decisions = [each for each in answers if isinstance(each, Decision)]
+        if len(decisions) == len(answers):
+            return decisions
+        errors = {place: each for place, each in enumerate(answers) if isinstance(each, NoAnswer)}
+        raise SomeUnanswered(self.base_url, [None if isinstance(each, NoAnswer) else each for each in answers], errors)
+
+    def _decide(self, body: bytes, count: int) -> _Steps[list[Decision | NoAnswer]]:
+        try:
+            reply = yield from self._ask(schema.CLASSIFY, body)
+        except ServiceError as error:
+            if error.problem != schema.NO_ANSWER:
+                raise
+            return [NoAnswer.told(self.base_url, error.detail) for _ in range(count)]
+        if len(reply.decisions) != count:
+            raise self._odd(f"{len(reply.decisions)} decisions for {count} items")
+        return [self._decision(each) for each in reply.decisions]
+
+    def _decision(self, answer: schema.DecisionOrError) -> Decision | NoAnswer:
+        if answer.error is not None:
+            return NoAnswer.told(self.base_url, answer.error)
+        if answer.id is None or not answer.arm:
+            raise self._odd("a decision without an id or an arm")
+        facts = msgspec.structs.asdict(answer)
+        del facts["error"]
+        return Decision(**facts)
+
+    def _learn(
+        self,
+        decisions: Iterable[Decision | str],
+        truths: Iterable[Any],
+        costs: Iterable[float | None] | None,
+        *,
+        wait_for_peers: bool,
+    ) -> _Steps[LabelReceipt]:
+        given = as_list("decisions", decisions, "a list of decisions or of their ids")
+        ids = [each.id if isinstance(each, Decision) else each for each in given]
+        labels = as_list("truths", truths, "a list of labels")
+        paid = [None] * len(ids) if costs is None else as_list("costs", costs, "a list of costs, or None")
+        for what, values in (("truths", labels), ("costs", paid)):
+            if len(values) != len(ids):
+                raise SettingError(what, f"{len(values)} of them", f"as many as decisions ({len(ids)})")
+        rows = [_truth(*each) for each in zip(ids, labels, paid, strict=True)]
+        receipt = LabelReceipt()
+        try:
+            for body, _ in _bodies("labels", rows, wait_for_peers=wait_for_peers):
+                receipt.add((yield from self._ask(schema.LABELS, body)))
+        except ServiceError as error:
+            error.so_far = receipt
+            raise
+        return receipt
+
+    def _all(self, route: Route[Any], field: str) -> _Steps[list[Any]]:
+        """Follow all pages of a route."""
+        found, start = list[Any](), 0
+        while True:
+            page = yield from self._ask(route, query={"start": start, "count": PAGE})
+            found += getattr(page, field)
+            if page.next is None:
+                return found
+            start = page.next
+
+    def _events(self, start: int) -> _Steps[list[dict[str, Any]]]:
+        """Read some events from a number on; an empty list is the end."""
+        lines = yield from self._send(schema.EVENTS, query={"start": start, "count": PAGE})
+        return [self._read(line, dict[str, Any]) for line in lines.splitlines()]
+
+    def _ask(self, route: Route[T], body: bytes | None = None, **options: Any) -> _Steps[T]:
+        reply = yield from self._send(route, body, **options)
+        return self._read(reply, route.reply)
+
+    def _send(
+        self, route: Route[Any], body: bytes | None = None, *, name: str = "", query: dict[str, int] | None = None
+    ) -> _Steps[bytes]:
+        """Return the body of the reply to a request that is not refused; `name` goes into the path."""
+        path = route.path.partition("{")[0] + name
+        request = {"method": route.method, "url": path, "content": body, "params": query}
+        outcome = yield from _exchange(request, self._retries)
+        if isinstance(outcome, httpx.HTTPError):
+            raise Unreachable(self.base_url, f"the service does not answer: {in_one_line(outcome)}")
+        if outcome.status_code == 200:
+            return outcome.content
+        try:
+            problem = _DECODERS[schema.Problem].decode(outcome.content)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            problem = schema.Problem(detail=cut(outcome.content.decode(errors="replace").strip(), 200))
+        why = problem.detail or problem.title or "no reason given"
+        raise ServiceError(self.base_url, outcome.status_code, why, problem.type)
+
+    def _read(self, body: bytes, kind: type[T]) -> T:
+        try:
+            found: T = _DECODERS[kind].decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise self._odd(str(error)) from error
+        return found
+
+    def _odd(self, what: str) -> ServiceError:
+        return ServiceError(self.base_url, 200, f"not the reply of a cosend site of this version: {what}")
+
+
+class Client(_Verbs):
+    """A client of one site's service; threads may share it. Close it, or use it in a `with`.
+
+    base_url   where the service is, such as http://127.0.0.1:8801
+    token      a bearer token that the service knows
+    timeout_s  how long a reply may take
+    connect_s  how long connecting may take
+    retries    how often a request is sent again when it fails for a reason that may pass
+    verify     whom to trust for https: True for the usual authorities, or a context of your own
+    """
+
+    def _open(self, **options: Any) -> None:
+        self._http = httpx.Client(**options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def events(self, start: int = 0) -> Iterator[dict[str, Any]]:
+        """Read the events of the site's log from a number on, up to where it ends now."""
+        while page := self._run(self._events(start)):
+            yield from page
+            start = page[-1]["number"] + 1
+
+    def _run(self, steps: _Steps[T]) -> T:
+        outcome: _Outcome | None = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, float):
+                time.sleep(step)
+                continue
+            try:
+                outcome = self._http.request(**step)
+            except httpx.HTTPError as error:
+                outcome = error
+
+
+class AsyncClient(_Verbs):
+    """The same as `Client`, for programs with asyncio: every method is awaited. Close it, or use it in an `async with`.
+
+    Many calls may be in flight at once.
+    """
+
+    def _open(self, **options: Any) -> None:
+        self._http = httpx.AsyncClient(**options)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def events(self, start: int = 0) -> AsyncIterator[dict[str, Any]]:
+        """See `Client.events`; for an `async for`."""
+        while page := await self._run(self._events(start)):
+            for event in page:
+                yield event
+            start = page[-1]["number"] + 1
+
+    async def _run(self, steps: _Steps[T]) -> T:
+        outcome: _Outcome | None = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+                continue
+            try:
+                outcome = await self._http.request(**step)
+            except httpx.HTTPError as error:
+                outcome = error

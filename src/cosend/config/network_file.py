@@ -1,0 +1,321 @@
+"""A whole network file. Every mistake in it is found and named with its key before anything runs."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+from importlib.resources import files
+from inspect import signature
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field, PlainValidator, ValidationError, field_validator
+
+from cosend.algorithm.learner import Learner
+from cosend.algorithm.pending import Patience
+from cosend.algorithm.policies import POLICIES, EqualCells, Policy, how_to_decide
+from cosend.algorithm.values import ScoreLocal
+from cosend.checks import check_path
+from cosend.config.fields import (
+    Flag,
+    RowsOrNone,
+    Section,
+    Seed,
+    Tries,
+    Unit,
+    did_you_mean,
+    made_from,
+    mistake_of,
+    wrong_key,
+)
+from cosend.config.limits import BUILT_IN
+from cosend.config.sections import AxisSection, BrokerSection, ModelSection, SiteSection, StreamSection
+from cosend.errors import NetworkFileError, SettingError, listed, shown
+
+LONGEST: Final = 10_000_000  # characters of a file; a device has no end
+SOURCE: Final = "the network file"
+NO_STREAM: Final = "there is no stream: give --stream FILE --label COLUMN, or a table [stream] in the file"
+UNKNOWN: Final = "unknown"  # as the horizon: it is guessed, and the guess doubles
+BY_NAME: Final = {name.lower(): kind for name, kind in POLICIES.items()}  # names may be in any case
+
+
+def check_policy(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Raise unless the table names a policy and has options that it takes."""
+    known, name = ", ".join(POLICIES), options.get("name")
+    kind = BY_NAME.get(name.lower()) if isinstance(name, str) else None
+    if kind is None:
+        wrong = f"must be one of {known}, got {shown(name)}{did_you_mean(name, list(POLICIES))}"
+        wrong = wrong if "name" in options else f"a policy needs its name, one of {known}"
+        raise ValidationError.from_exception_data("policy", [wrong_key("name", wrong, name)])
+    has_horizon = "horizon" in signature(kind).parameters
+    each = {option: value for option, value in options.items() if option != "name"}
+    if has_horizon and each.get("horizon") == UNKNOWN:
+        del each["horizon"]
+    made_from(kind, each, {"horizon": 1} if has_horizon else {})
+    build_policy(options, 1)  # whether they go together
+    return options
+
+
+def build_policy(options: Mapping[str, Any], horizon: int | None) -> Policy:
+    """Return the policy that a checked table stands for.
+
+    horizon  the number of items at a site, if known: policies of equal cells get it unless the table has one
+    """
+    kind = BY_NAME[options["name"].lower()]
+    given = {name: value for name, value in options.items() if name != "name"}
+    if wants_horizon(options):
+        given["horizon"] = horizon
+    if given.get("horizon") == UNKNOWN:
+        given["horizon"] = None
+    return kind(**given)
+
+
+def wants_horizon(options: Mapping[str, Any]) -> bool:
+    """Tell whether a policy depends on the number of items at a site, and the table does not name it."""
+    kind = BY_NAME[options["name"].lower()]
+    return "horizon" not in options and (issubclass(kind, EqualCells) or bool(options.get("time_dimension")))
+
+
+class NetworkFile(Section):
+    """A whole network file, for simulations and for services alike."""
+
+    title: Annotated[str, Field(max_length=200)] = "A network of sites"
+    seed: Seed = 0
+    call_cost: Unit = 0.0
+    label_delay: RowsOrNone = 1
+    labels: Annotated[list[Any], Field(min_length=2)] | None = None
+    retries: Tries = 3
+    strict_labels: Flag = False
+    patience: Annotated[Patience, PlainValidator(partial(made_from, Patience))] = Patience()
+    network: BrokerSection | None = None
+    stream: StreamSection | None = None
+    context: list[AxisSection] = Field(default_factory=list)
+    policy: dict[str, Any] | None = None
+    sites: Annotated[list[SiteSection], Field(min_length=1)]
+
+    @field_validator("title")
+    @classmethod
+    def _is_one_line(cls, title: str) -> str:
+        if not title.isprintable():
+            raise ValueError("must be one line of text without control characters")
+        return title
+
+    @field_validator("labels")
+    @classmethod
+    def _are_different(cls, labels: list[Any] | None) -> list[Any] | None:
+        for label in labels or []:
+            if not isinstance(label, str | int | float) or label != label:
+                raise ValueError(f"a label is text, a number or a truth value, got {shown(label)}")
+        if labels and len(set(labels)) < len(labels):
+            raise ValueError(f"must be different, got {shown(labels)}")
+        return labels
+
+    def build_policy(self, horizon: int | None) -> Policy | None:
+        """Return the policy that the file names, None if it names none; `horizon` as in `build_policy`."""
+        return None if self.policy is None else build_policy(self.policy, horizon)
+
+    def policy_of(self, site: SiteSection, policy: Policy | None) -> tuple[Policy, ScoreLocal]:
+        """Return the policy of a site, the default if there is none, and which of its models a label scores."""
+        return how_to_decide(policy, site.score_local, watches=self.watches)
+
+    @property
+    def watches(self) -> bool:
+        """Whether every feature is looked at: no context is given, or it includes `kind = "features"`."""
+        return not self.context or any(axis.kind == "features" for axis in self.context)
+
+    @property
+    def given(self) -> list[AxisSection]:
+        """The axes that the file names."""
+        return [axis for axis in self.context if axis.kind != "features"]
+
+    @property
+    def training(self) -> int:
+        """How many rows of the stream come before the items."""
+        return 0 if self.stream is None else self.stream.training
+
+    @property
+    def brokers(self) -> BrokerSection:
+        """The table [network], or its defaults."""
+        return self.network or BrokerSection()
+
+    def call_costs(self) -> dict[str, float]:
+        """Return what calling each site costs."""
+        return {site.name: self.call_cost if site.call_cost is None else site.call_cost for site in self.sites}
+
+    def classifiers(self, site: str | None = None) -> Iterator[tuple[str, SiteSection, ModelSection]]:
+        """Yield every model of a site, or of all sites, with its key in the file and its site."""
+        for n, owner in enumerate(self.sites, start=1):
+            if site in (None, owner.name):
+                for k, model in enumerate(owner.classifiers, start=1):
+                    yield f"sites.{n}.classifiers.{k}", owner, model
+
+    def prediction_columns(self) -> list[str]:
+        """Return the columns of the stream that hold predictions."""
+        return [each.column for _, _, each in self.classifiers() if each.column is not None]
+
+    def hidden(self) -> list[str]:
+        """Return the features that models do not see: hidden contexts, and columns of predictions."""
+        axes = [axis.feature for axis in self.context if axis.hidden and axis.feature is not None]
+        contexts = [] if self.stream is None else self.stream.contexts
+        return list(dict.fromkeys([*axes, *contexts, *self.prediction_columns()]))
+
+    def serving_mistakes(self, site: str | None = None) -> list[str]:
+        """Return why a site, or any of them, cannot be run as a service, each with its key."""
+        models = list(self.classifiers(site))
+        found = [
+            f"{key}.model: {each.model!r} is what a recorded stream says: a service needs the model itself"
+            for key, _, each in models
+            if each.kind == "column"
+        ]
+        if self.stream is not None:
+            return found
+        for n, axis in enumerate(self.context, start=1):
+            if axis.kind == "previous_label" and self.labels is None:
+                found.append(f"context.{n}.kind: without a stream, 'previous_label' needs labels = [...] at the top")
+            if axis.kind == "time" and axis.horizon is None:
+                found.append(f"context.{n}.horizon: without a stream, 'time' needs the number of items it runs over")
+        found += [
+            f"{key}.model: {each.model!r} is trained on rows of the stream: give a table [stream] or a fitted model"
+            for key, _, each in models
+            if each.is_trained
+        ]
+        try:
+            self.build_policy(None)
+        except SettingError as error:
+            found.append(f"policy: {error}")
+        return found
+
+    def mistakes(self) -> list[str]:
+        """Return what is wrong though every section for itself is right."""
+        found = [*self._double_names(), *self._double_ports(), *self._wrong_models()]
+        if len(self.context) - len(self.given) > 1:
+            found.append("context: kind = 'features' is given twice; once is enough for every feature")
+        return [*found, *self._wrong_policy()]
+
+    def _double_names(self) -> Iterator[str]:
+        names = [site.name for site in self.sites] + [each.name for _, _, each in self.classifiers()]
+        for name, count in Counter(names).items():
+            if count > 1:
+                yield f"sites: names of sites and classifiers must differ, {name!r} appears twice"
+
+    def _double_ports(self) -> Iterator[str]:
+        taken: dict[tuple[str | None, int], str] = {}
+        for n, site in enumerate(self.sites, start=1):
+            if site.port is not None:
+                other = taken.setdefault((site.host, site.port), site.name)
+                if other != site.name:
+                    yield f"sites.{n}.port: {site.port} is the port of {other!r} already: each site needs its own"
+
+    def _wrong_models(self) -> Iterator[str]:
+        hidden = {axis.feature: n for n, axis in enumerate(self.context, start=1) if axis.hidden}
+        for key, _, model in self.classifiers():
+            if self.stream is not None and model.train is not None and model.train[1] > self.training:
+                yield f"{key}.train: ends at row {model.train[1]:,}, but stream.training is {self.training:,}"
+            if self.labels is not None and model.model == "always" and model.label not in self.labels:
+                yield f"{key}.label: {shown(model.label)} is not one of the labels, {listed(self.labels)}"
+            for name in model.features or ():
+                if name in hidden:
+                    yield f"{key}.features: {name!r} is hidden from models by context.{hidden[name]}.hidden"
+
+    def _wrong_policy(self) -> Iterator[str]:
+        """Yield what is wrong with the policy, or why it does not go with the axes."""
+        categories = [n for n, axis in enumerate(self.given) if axis.kind == "category"]
+        try:
+            policy = None if self.policy is None else build_policy(check_policy(self.policy), 1)
+            if self.watches and policy is not None and not policy.mixes:
+                name = type(policy).__name__
+                yield f"policy.name: {name} needs a context, [[context]]: only MixedViews can look at every feature"
+                return
+            for each in {self.policy_of(site, policy)[0] for site in self.sites}:
+                Learner("site", own={"arm": 0.0}, policy=each, dimensions=len(self.given), categories=categories)
+        except ValidationError as error:
+            yield from (f"policy.{mistake_of(each, NetworkFile)}" for each in error.errors())
+        except SettingError as error:
+            yield f"policy: {error}"
+
+
+def built_in() -> dict[str, NetworkFile]:
+    """Return the built-in network files by name."""
+    return {name: _built_in(name) for name in BUILT_IN}
+
+
+def is_built_in(path: Path | None) -> bool:
+    """Tell whether a path stands for a built-in network file; a file of that name comes first."""
+    return path is None or (str(path) in BUILT_IN and not path.exists())
+
+
+def _built_in(name: str) -> NetworkFile:
+    return parse(files(__package__).joinpath(f"{name}.toml").read_text(), f"the built-in file {name!r}")
+
+
+def load(path: Path | None) -> tuple[NetworkFile, Path]:
+    """Return a network file, or a built-in one, and the folder from which its paths start."""
+    if path is None or is_built_in(path):
+        return _built_in(BUILT_IN[0] if path is None else str(path)), Path()
+    check_path("network file", path)
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST + 1)
+    except FileNotFoundError:
+        known = " and ".join(BUILT_IN)
+        raise NetworkFileError(str(path), [f"No such file; the built-in network files are {known}"]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise NetworkFileError(str(path), [str(error)]) from error
+    if len(text) > LONGEST:
+        raise NetworkFileError(str(path), [f"longer than {LONGEST:,} characters"])
+    return parse(text, str(path)), path.parent
+
+
+def parse(text: str, source: str) -> NetworkFile:
+    """Return what a text says, or raise with every mistake and its key."""
+    try:
+        network = NetworkFile.model_validate(tomllib.loads(text))
+    except ValidationError as error:
+        raise NetworkFileError(source, [mistake_of(each, NetworkFile) for each in error.errors()]) from error
+    except RecursionError:
+        raise NetworkFileError(source, ["not TOML: too many brackets within brackets"]) from None
+    except ValueError as error:
+        raise NetworkFileError(source, [f"not TOML: {error}"]) from error
+    mistakes = network.mistakes()
+    if mistakes:
+        raise NetworkFileError(source, mistakes)
+    return network
+
+
+def with_stream(network: NetworkFile, file: Path | None, label: str | None, site_column: str | None) -> NetworkFile:
+    """Return the network with the recorded stream of the command line, or with other columns of its own stream.
+
+    All rows of the recorded stream arrive, but for those that train models. What the network file says about columns
+    stays.
+    """
+    if file is None and label is None and site_column is None:
+        return network
+    before = network.stream
+    if file is None and (before is None or before.kind != "file"):
+        option, given = ("--label", label) if label is not None else ("--site-column", site_column)
+        raise SettingError(option, given, "given with --stream FILE: the network file has no stream of kind 'file'")
+    options: dict[str, Any] = {"kind": "file"}
+    if before is None:  # the rows that train models are the first ones
+        ends = [each.train[1] for _, _, each in network.classifiers() if each.train is not None]
+        options["training"] = max(ends, default=0)
+    elif before.kind == "file":
+        options = before.model_dump(exclude_none=True)
+    else:
+        options |= {"training": before.training, "arrivals": before.arrivals}
+    if file is not None:
+        check_path("--stream", file)
+        options |= {"path": file.absolute(), "items": None, "start": 0}
+    options |= {key: given for key, given in (("label", label), ("site", site_column)) if given is not None}
+    if "label" not in options:
+        raise SettingError("--label", None, "given with --stream FILE: the column with the true labels")
+    try:
+        stream = StreamSection.model_validate(options)
+    except ValidationError as error:
+        raise NetworkFileError("the stream", [mistake_of(each, StreamSection) for each in error.errors()]) from error
+    network = network.model_copy(update={"stream": stream})
+    mistakes = network.mistakes()
+    if mistakes:
+        raise NetworkFileError(SOURCE, mistakes)
+    return network

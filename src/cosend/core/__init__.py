@@ -1,1 +1,0 @@
-"""The mathematics: context -> cell -> choice, quotas, ledger, bounds. No clock, no files, no network."""

@@ -1,1 +1,0 @@
-"""The compiled rules: small functions over flat arrays, which allocate nothing and never wait."""

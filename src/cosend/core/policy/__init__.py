@@ -1,1 +1,0 @@
-"""How a site decides, as values that are checked when they are built."""

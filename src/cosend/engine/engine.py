@@ -1,0 +1,980 @@
+"""The engine of a site: everything that happens to an item, without input, output or clock.
+
+    submit    items come in          -> local models that cost nothing are asked for their opinions first
+    heard     opinions come in       -> an arm is chosen; an opinion that is there is the answer
+    answered  an arm has answered    -> the item is done
+    failed    an arm has failed      -> another one is chosen, or the item is given up
+    reported  a peer has told how much labelled data it has
+    asked     a peer's questions come in, answered by local models the same way
+    learn     true labels come in    -> models learn, peers are told
+    taught    true labels from a peer for what was answered for it
+    tick      time has passed        -> opinions that are late are no longer waited for
+
+Each verb changes the state, writes its events, and leaves needs: run this model, call that peer, tell it this, train
+that model, these items are done. `take` hands them out; whoever drives the engine executes them, now or later, and
+reports back with the need itself. So nothing here waits, and any number of items can be in flight.
+
+A free model that fails, says nothing, or is late has no opinion on the item and cannot be chosen for it. If a chosen
+arm fails, the item gets up to `retries` further tries, each without what has failed for it, the last one among local
+models; after a peer was too late, no further peer is asked. An item is given up when no arm is left. If local models
+had no answer, as all have before the first label where all of them learn, it waits for its label without an answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from itertools import islice
+from operator import eq
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from cosend.algorithm.layout import TRAIN, Floats
+from cosend.algorithm.learner import NOBODY, PHASES
+from cosend.algorithm.values import LabelledData
+from cosend.axes import Column
+from cosend.checks import any_missing, is_missing
+from cosend.engine.breaker import IN_ITEMS, NO_ARMS, BackOff, Breakers
+from cosend.engine.counts import Counts
+from cosend.engine.events import Shown
+from cosend.engine.needs import (
+    QUESTION,
+    SILENT,
+    AskPeer,
+    Call,
+    CallPeer,
+    Decision,
+    Done,
+    Failure,
+    Forward,
+    Learnt,
+    Need,
+    Reply,
+    Rows,
+    RunModel,
+    TellPeer,
+    TrainModel,
+    columns_of,
+)
+from cosend.engine.scoring import LabelCheck, Reward, Where, gains_of, right_or_wrong, scores_of
+from cosend.engine.site_state import Example, Note, SiteState, Step
+from cosend.errors import ContextError, CosendError, NoAnswer, in_one_line
+
+LearnsFrom: TypeAlias = Literal["used", "all"]
+Told: TypeAlias = Mapping[str, LabelledData]
+NO_TIME: Final = "no time is left to ask it"
+LATE: Final = "its opinion is late"
+LATE_AFTER: Final = 4.0  # times the usual time of a model, if another model has given its opinion
+LEAST_LATE: Final = 0.05  # seconds
+USUAL_WEIGHT: Final = 0.1  # of the newest time
+FRESH: Final = 1.0  # seconds for which a report that came with a reply is worth something
+MOST_REPORTS: Final = 100_000
+MOST_OWED: Final = 100_000  # forwards in the queue of a peer: one that takes nothing is asked no longer from then on
+ENDED_FOR: Final = 600.0  # seconds for which it is remembered that a question is no longer to be answered
+MOST_ENDED: Final = 100_000
+
+
+class Batch:
+    """Items that came together: the site's own, or the questions of one peer. A row is the place of an item.
+
+    owner     whatever the driver wants to find again
+    observer  the model whose opinion is shown to the client (shadow mode), or None
+    caller    the peer that asks, or None
+    """
+
+    __slots__ = (
+        "abandoned", "again", "answered_by", "arms", "blocked", "caller", "cells", "chosen", "contexts", "costs",
+        "done", "errors", "flags", "given_up", "ids", "items", "kinds", "labels", "left", "missing", "observer",
+        "opinions", "owner", "points", "propensities", "read", "reasons", "released", "requests", "silent", "since",
+        "told", "told_since",
+    )  # fmt: skip
+
+    def __init__(self, items: Sequence[Any], owner: Any = None, observer: str | None = None) -> None:
+        count = len(items)
+        self.items, self.owner, self.observer = items, owner, observer
+        self.read: Sequence[Column] = ()  # what the axes read off the items
+        self.caller: str | None = None
+        self.requests: Sequence[int] = ()
+        self.flags: Sequence[tuple[bool, bool]] = ()  # (training, labelled) of a peer's questions
+        self.opinions: dict[str, list[Any]] = {}  # by model that was asked before the choice
+        self.missing: list[int] = []  # by row: opinions that have not come; empty if nobody was asked
+        self.given_up: set[str] = set()  # models whose opinions are no longer waited for
+        self.since = 0.0  # when opinions were asked for
+        self.silent: dict[int, dict[str, str]] = {}  # by row: models without an opinion, and why
+        self.reasons: dict[int, dict[str, str]] = {}  # by row: arms that have failed, and why
+        self.again: dict[int, int] = {}  # by row: the arrival of an item that is chosen once more
+        self.told: dict[int, Told] = {}  # by row: what peers have reported while it waits
+        self.told_since = 0.0  # when the first peer was asked for a report, 0 if none was
+        self.released = self.chosen = 0  # rows whose opinions are there, and rows that were chosen
+        self.blocked = False  # a peer must report before the next row can be chosen
+        self.points: Floats | None = None  # of rows that are encoded and not chosen
+        self.ids: list[int] = [0] * count
+        self.arms: list[str] = [""] * count
+        self.kinds: list[int] = [0] * count
+        self.cells: list[int] = [0] * count
+        self.propensities: list[float] = [math.nan] * count
+        self.contexts: list[tuple[Any, ...]] = [()] * count
+        self.labels: list[Any] = [None] * count
+        self.answered_by: dict[int, str] = {}  # by row: the observer, where it has answered
+        self.errors: dict[int, NoAnswer] = {}
+        self.costs: dict[str, float] = {}  # by arm: what it cost when it was chosen
+        self.done = bytearray(count)
+        self.left = count
+        self.abandoned = False  # nobody waits for it: what its arms still say is passed over
+
+    def decision(self, row: int) -> Decision:
+        """Return the decision on an item."""
+        kind, cell = PHASES[self.kinds[row]], self.cells[row]
+        label, arm = self.labels[row], self.arms[row]
+        return Decision(self.ids[row], label, arm, kind, cell, self.contexts[row], self.propensities[row])
+
+    def replies(self) -> list[Reply]:
+        """Return a reply to each question of a peer."""
+        errors = self.errors
+        return [Reply(label, str(errors[n]) if n in errors else None) for n, label in enumerate(self.labels)]
+
+
+class Engine:
+    """Drives one `SiteState`.
+
+    reward        (label, truth) -> gain in [0, 1]
+    retries       further tries of an item whose arm has failed
+    learns_from   which labels a model that learns gets: "all", or those of items that it was "used" for
+    learning      the local models that learn
+    known_labels  all labels that local models can give, None if that is not known
+    back_off      how long arms are skipped that keep failing, in the driver's time
+    in_order      when a peer must report before an item can be chosen, later items of the batch wait: batches then
+                  give the same decisions as one item at a time
+    report_limit  for how long reports of peers about one item are waited for in all, None for no limit
+    """
+
+    def __init__(
+        self,
+        state: SiteState,
+        *,
+        reward: Reward = right_or_wrong,
+        retries: int = 3,
+        learns_from: LearnsFrom = "all",
+        learning: Collection[str] = (),
+        known_labels: frozenset[Any] | None = None,
+        strict_labels: bool = False,
+        back_off: BackOff = IN_ITEMS,
+        in_order: bool = True,
+        report_limit: float | None = None,
+        counts: Counts | None = None,
+    ) -> None:
+        self.state, self.reward, self.retries, self.learns_from = state, reward, retries, learns_from
+        self.learning, self.known_labels = frozenset(learning), known_labels
+        self.in_order, self.report_limit = in_order, report_limit
+        self.label_check = LabelCheck(state.name, strict=strict_labels)
+        self.breakers, self.counts = Breakers(back_off), Counts() if counts is None else counts
+        self.now = 0.0  # the driver's time: set before a verb is called
+        self.offline: frozenset[str] = NO_ARMS  # peers that cannot be asked now
+        self.observer: str | None = None  # the model that answers in shadow mode
+        self.in_flight = 0  # items
+        self.moves = 0  # answers that have come, so that an engine that does not move is noticed
+        self.shown_early: set[int] = set()  # decisions that an observer has answered before their arm
+        self._needs: list[Need] = []
+        self._asks: dict[str, list[tuple[Batch, int]]] = {}  # by peer: items that wait for its report
+        self._listening: dict[int, Batch] = {}  # batches that wait for opinions
+        self._usual: dict[str, float] = {}  # by model: how long an opinion takes
+        self._reports: dict[tuple[str, int], tuple[float, LabelledData]] = {}  # by peer and cell: when, and what
+        self._ended: dict[
+            tuple[str, int], float
+        ] = {}  # by caller and request: withdrawn or taught before it was answered
+        self._seen_arms: Any = None
+        self._asked_first: tuple[str, ...] = ()
+
+    def take(self) -> list[Need]:
+        """Return what is needed now, once."""
+        state = self.state
+        if self._asks:
+            for peer, waiting in self._asks.items():
+                told = [self._given_part(batch.contexts[row]) for batch, row in waiting]
+                self._needs.append(AskPeer(peer, waiting, told, state.encoder.names))
+            self._asks = {}
+        if state.to_tell:
+            self._needs += map(TellPeer, state.to_tell)
+            state.to_tell = {}
+        needs, self._needs = self._needs, []
+        return needs
+
+    # Items come, and free models are heard first
+
+    def submit(self, items: Sequence[Any], read: Sequence[Column], owner: Any = None) -> Batch:
+        """Take items of the site's own stream, with what the axes have read off them."""
+        batch = Batch(items, owner, self.observer)
+        batch.read = read
+        self.in_flight += len(items)
+        self._listen(batch)
+        return batch
+
+    def asked(self, call: Call, owner: Any = None) -> Batch:
+        """Take the questions of a peer; raises if none of them can be understood."""
+        requests, items, contexts, training, labelled = columns_of(call.questions, 5)
+        batch = Batch(items, owner)
+        batch.caller, batch.requests = call.caller, requests
+        batch.flags = [*zip(training, labelled, strict=True)]
+        described, unfit = self._described(items, contexts, call.axes)
+        batch.contexts = [*described]
+        self.counts.served[call.caller] += len(items)
+        for row, why in unfit.items():
+            batch.errors[row] = NoAnswer.told(self.state.name, why)
+            batch.done[row] = 1
+        batch.left -= len(unfit)
+        self._listen(batch)
+        return batch
+
+    def _described(
+        self, items: Sequence[Any], contexts: Sequence[Any], axes: Sequence[str] | None
+    ) -> tuple[Sequence[Any], dict[int, str]]:
+        """Return contexts as this site spells them, and by row why it cannot; raises if it can describe none."""
+        try:
+            return self.state.describe(items, contexts, axes), {}
+        except ContextError:
+            described, unfit = [*contexts], dict[int, str]()
+            for row, (item, context) in enumerate(zip(items, contexts, strict=True)):
+                try:
+                    (described[row],) = self.state.describe([item], [context], axes)
+                except ContextError as error:
+                    unfit[row] = str(error)
+            if len(unfit) == len(described):
+                raise
+            return described, unfit
+
+    def _listen(self, batch: Batch) -> None:
+        """Ask free models for their opinions; without any, choose at once."""
+        models = self._models_to_hear(batch)
+        if models and len(batch.items):
+            count = len(batch.items)
+            batch.missing, batch.since = [len(models)] * count, self.now
+            self._listening[id(batch)] = batch
+            rows = range(count)
+            for model in models:
+                batch.opinions[model] = [None] * count
+                self.breakers.used(model, self.now)
+                self._needs.append(RunModel(model, batch, rows, batch.items, True))
+        else:
+            self._advance(batch)
+
+    def _models_to_hear(self, batch: Batch) -> Sequence[str]:
+        """Return the models that are heard before the choice: those that cost nothing, and that votes name."""
+        arms = self.state.learner.arms
+        if arms is not self._seen_arms:  # they have changed
+            self._seen_arms = arms
+            votes, scores_all = self.state.votes, self.state.learner.score_local == "all"
+            named = {model for vote in votes.values() for model in vote.over or ()}
+            hears_free = scores_all or any(vote.over is None for vote in votes.values())
+            heard = [name for name, cost in arms.own.items() if name in named or (hears_free and not cost)]
+            self._asked_first = tuple(name for name in heard if name not in votes and name not in arms.paused)
+        skipped = self.breakers.skipped(self.now)
+        models: Sequence[str] = self._asked_first
+        if skipped:
+            models = [name for name in models if name not in skipped]
+        if batch.observer is not None and batch.observer not in models:
+            models = [*models, batch.observer]
+        return models
+
+    def heard(self, need: RunModel, start: int, answers: Sequence[Any]) -> None:
+        """Take the opinions of a model on some items of a batch, from `start` on: labels or failures."""
+        self.moves += 1
+        batch, model, end = need.batch, need.model, start + len(answers)
+        labels = self._opinions(batch, model, start, answers)
+        if batch.abandoned:
+            return
+        column = batch.opinions[model]
+        if model in batch.given_up:
+            self._heard_late(batch, model, start, labels)
+            return
+        column[start:end] = labels
+        for row in range(start, end):
+            batch.missing[row] -= 1
+        if end == len(column):
+            spent = self.now - batch.since
+            usual = self._usual.get(model)
+            self._usual[model] = spent if usual is None else usual + USUAL_WEIGHT * (spent - usual)
+        self._advance(batch)
+
+    def _opinions(self, batch: Batch, model: str, start: int, answers: Sequence[Any]) -> Sequence[Any]:
+        """Return labels, None where the model says nothing, which is noted with the reason."""
+        if Failure not in map(type, answers) and not any_missing(answers):
+            self.breakers.worked(model)
+            return answers
+        labels, failures = list[Any](), list[Failure]()
+        for row, answer in enumerate(answers, start):
+            if type(answer) is Failure:
+                failures.append(answer)
+            said = None if type(answer) is Failure or is_missing(answer) else answer
+            labels.append(said)
+            if said is None:
+                batch.silent.setdefault(row, {})[model] = answer.reason if type(answer) is Failure else SILENT
+        if failures:
+            self._count_failures(model, failures, worked=len(failures) < len(answers))
+        else:
+            self.breakers.worked(model)
+        return labels
+
+    def _heard_late(self, batch: Batch, model: str, start: int, labels: Sequence[Any]) -> None:
+        """Take opinions that were no longer waited for: after the choice they are still scored."""
+        known = [(row, label) for row, label in enumerate(labels, start) if label is not None]
+        for row, label in known:
+            if row >= batch.released:  # others are waited for, so it is in time after all
+                batch.opinions[model][row] = label
+                del batch.silent[row][model]
+        both = [(batch.ids[row], label) for row, label in known if row < batch.released and batch.ids[row]]
+        if both:
+            ids, said = zip(*both, strict=True)
+            self.state.opine(model, ids, said)
+
+    def tick(self) -> None:
+        """Stop waiting for opinions that are late, where another model has given one."""
+        for batch in [*self._listening.values()]:
+            waited = self.now - batch.since
+            for model, column in batch.opinions.items():
+                # Before it is known how long a model takes, only clients of a shadow model need not wait for it.
+                usual = self._usual.get(model, math.inf if batch.observer is None else 0.0)
+                if model in batch.given_up or model == batch.observer or model in self.state.votes:
+                    continue
+                if waited < max(LEAST_LATE, LATE_AFTER * usual):
+                    continue
+                rows = range(batch.released, len(column))
+                late = [n for n in rows if column[n] is None and model not in batch.silent.get(n, ())]
+                if late and all(self._has_opinion(batch, n) for n in late):
+                    batch.given_up.add(model)
+                    for row in late:
+                        batch.silent.setdefault(row, {})[model] = LATE
+                        batch.missing[row] -= 1
+            self._advance(batch)
+
+    def _has_opinion(self, batch: Batch, row: int) -> bool:
+        return any(column[row] is not None for column in batch.opinions.values())
+
+    def _advance(self, batch: Batch) -> None:
+        """Choose for the items whose opinions are there, in their order."""
+        count = len(batch.items)
+        end = batch.released
+        if not batch.missing:
+            end = count
+        else:
+            while end < count and batch.missing[end] <= 0:
+                end += 1
+        if end == count:
+            self._listening.pop(id(batch), None)
+        if end > batch.released:
+            if self.state.votes:
+                self._vote(batch, batch.released, end)
+            batch.released = end
+        if batch.chosen < batch.released and not batch.blocked:
+            self._choose_new(batch)
+
+    def _vote(self, batch: Batch, start: int, end: int) -> None:
+        """Let votes combine the opinions of other models."""
+        state, newest = self.state, self.state.encoder.newest_label
+        paused = state.learner.arms.paused
+        heard = {model: column for model, column in batch.opinions.items() if model not in state.votes}
+        for name, vote in state.votes.items():
+            if name in paused:
+                continue
+            column = batch.opinions.setdefault(name, [None] * len(batch.items))
+            for row in range(start, end):
+                said = {model: each[row] for model, each in heard.items() if each[row] is not None}
+                (column[row],) = vote.predict([state.ballot(vote, said, newest)]) if said else (None,)
+                if column[row] is None:
+                    batch.silent.setdefault(row, {})[name] = SILENT
+
+    # An arm is chosen
+
+    def _choose_new(self, batch: Batch) -> None:
+        """Choose for all items of a batch that can be chosen now."""
+        while batch.chosen < batch.released and not batch.blocked:
+            start = batch.chosen
+            if batch.done[start]:  # a peer's question that cannot be understood
+                batch.chosen += 1
+                continue
+            if batch.caller is not None:
+                end = self._end_of_run(batch, start, batch.released)
+                batch.chosen = end
+                self._serve(batch, range(start, end), self._without(batch, start))
+                continue
+            if batch.points is None:
+                whole = start == 0 and batch.released == len(batch.items)
+                read = batch.read if whole else [column[start : batch.released] for column in batch.read]
+                batch.points = self.state.encode(read)
+            points = batch.points
+            end = self._end_of_run(batch, start, start + len(points))
+            chosen = self._choose(batch, range(start, end), points[: end - start], self._without(batch, start))
+            batch.chosen += chosen
+            batch.points = points[chosen:] if chosen < len(points) else None
+
+    def _end_of_run(self, batch: Batch, start: int, end: int) -> int:
+        """Return the end of the items from `start` on that can be chosen together: the same arms can be used."""
+        if not batch.silent and (batch.caller is None or not any(batch.done)):
+            return end
+        models = batch.silent.get(start, {}).keys()
+        for row in range(start + 1, end):
+            if batch.silent.get(row, {}).keys() != models or batch.done[row]:
+                return row
+        return end
+
+    def _without(self, batch: Batch, row: int) -> frozenset[str] | None:
+        """Return the arms that cannot be chosen for an item; None if it is given up."""
+        reasons, silent = batch.reasons.get(row), batch.silent.get(row)
+        excluded = NO_ARMS if silent is None else frozenset(silent)
+        if reasons is not None:
+            excluded = excluded.union(reasons)
+        if batch.caller is not None:
+            return self._left_out(excluded, local_only=True)
+        tries = 0
+        if reasons is not None:
+            tries = sum(reason not in (NO_TIME, SILENT) for reason in reasons.values())
+            if tries > self.retries:
+                return None
+        return self._left_out(excluded, local_only=0 < tries == self.retries)
+
+    def _left_out(self, excluded: frozenset[str], *, local_only: bool) -> frozenset[str] | None:
+        """Return the arms that cannot be chosen; one that is skipped is used all the same if nothing else is left."""
+        arms = self.state.learner.arms
+        skipped = self.breakers.skipped(self.now) | self.offline
+        if self.state.outbox:
+            skipped = skipped.union(peer for peer, queue in self.state.outbox.items() if len(queue) >= MOST_OWED)
+        if local_only and arms.peers:
+            excluded = excluded.union(arms.peers)
+        if not excluded and not skipped and not arms.paused:
+            return NO_ARMS
+        usable = set(arms.names) - arms.paused - excluded
+        if not usable:
+            return None
+        return (excluded | skipped if usable - skipped else excluded) & set(arms.names)
+
+    def _choose(
+        self, batch: Batch, rows: Sequence[int], points: Floats, without: frozenset[str] | None, told: Told = NOBODY
+    ) -> int:
+        """Choose for items, and return how many are dealt with: the others wait until a peer has reported."""
+        if without is None:
+            self._give_up(batch, rows, points)
+            return len(rows)
+        state, done = self.state, 0
+        while True:
+            some = rows[done:] if done else rows
+            again = [batch.again.get(row, 0) for row in some] if batch.again else ()
+            opinions = self._opinions_on(batch, some)
+            items = self._kept(batch, some)
+            heard: Any = {"without": without, "again": again, "opinions": opinions, "items": items}
+            step = state.choose(points[done:] if done else points, told=told, **heard)
+            count = len(step.arms)
+            if count:
+                if count < len(some):
+                    opinions = {model: column[:count] for model, column in opinions.items()}
+                self._enter(batch, some[:count], step, opinions)
+            if step.ask is None:
+                return len(rows)
+            done, told = done + count, NOBODY if count else told
+            known = self._fresh_report(step.ask.peer, step.ask.cell)
+            if known is not None:
+                told = {**told, step.ask.peer: known}
+                continue
+            row = rows[done]
+            batch.contexts[row], batch.told[row] = step.ask.context, told
+            self._asks.setdefault(step.ask.peer, []).append((batch, row))
+            done, told = done + 1, NOBODY
+            if self.in_order:
+                batch.blocked = True
+                return done
+            if done == len(rows):
+                return done
+
+    def _opinions_on(self, batch: Batch, rows: Sequence[int]) -> dict[str, Sequence[Any]]:
+        """Return what models have said about items, those that said anything."""
+        if not batch.opinions:
+            return {}
+        if isinstance(rows, range) and rows.step == 1:
+            part = slice(rows.start, rows.stop)
+            columns: dict[str, Sequence[Any]] = {model: column[part] for model, column in batch.opinions.items()}
+        else:
+            columns = {model: [column[row] for row in rows] for model, column in batch.opinions.items()}
+        if not batch.silent:
+            return columns
+        return {model: column for model, column in columns.items() if any(said is not None for said in column)}
+
+    def _kept(self, batch: Batch, rows: Sequence[int]) -> list[Any]:
+        """Return copies of items for models that learn, which may change what they are given."""
+        return [copy(batch.items[row]) for row in rows] if self.learning else []
+
+    def _enter(self, batch: Batch, rows: Sequence[int], step: Step, opinions: Mapping[str, Sequence[Any]]) -> None:
+        """Take choices: an opinion that is there is the answer; the other arms are used."""
+        contexts = step.contexts
+        if isinstance(rows, range):
+            part = slice(rows.start, rows.stop)
+            batch.ids[part] = range(step.first, step.first + len(rows))
+            batch.arms[part], batch.kinds[part], batch.cells[part] = step.arms, step.kinds, step.cells
+            batch.propensities[part], batch.contexts[part] = step.propensities, contexts
+        else:
+            for n, row in enumerate(rows):
+                batch.ids[row], batch.arms[row], batch.kinds[row] = step.first + n, step.arms[n], step.kinds[n]
+                batch.cells[row], batch.propensities[row] = step.cells[n], step.propensities[n]
+                batch.contexts[row] = contexts[n]
+        shown = self._show(batch, rows, opinions) if batch.observer is not None else ()
+        for arm, places in _by_arm(step.arms).items():
+            used = rows if len(places) == len(rows) else [rows[place] for place in places]
+            column = opinions.get(arm)
+            batch.costs[arm] = self.state.learner.arms.cost(arm)
+            if column is not None:
+                self._answer(batch, arm, used, column if used is rows else [column[place] for place in places])
+                continue
+            batch.again.update((rows[place], step.arrivals[place]) for place in places)
+            if shown:
+                self.shown_early.update(batch.ids[row] for row in used if row in shown)
+            self._use(batch, arm, used)
+
+    def _use(self, batch: Batch, arm: str, rows: Sequence[int]) -> None:
+        """Have an arm label items that it has no opinion on yet."""
+        self.breakers.used(arm, self.now)
+        items = batch.items if len(rows) == len(batch.items) else [batch.items[row] for row in rows]
+        if arm in self.state.learner.arms.own:
+            self._needs.append(RunModel(arm, batch, rows, items, False))
+            return
+        training = [batch.kinds[row] == TRAIN for row in rows]
+        always = self.state.learner.policy.share_labels == "always"
+        labelled = [True] * len(rows) if always else training
+        contexts = [self._given_part(batch.contexts[row]) for row in rows]
+        questions = Rows(QUESTION, [batch.ids[row] for row in rows], items, contexts, training, labelled)
+        call = Call(arm, self.state.name, questions, self.state.encoder.names)
+        self._needs.append(CallPeer(arm, batch, rows, call, any(labelled)))
+
+    def _given_part(self, context: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the part of a context that a peer is told: it reads features off the item itself."""
+        return context[: len(self.state.encoder.given)]
+
+    def _show(self, batch: Batch, rows: Sequence[int], opinions: Mapping[str, Sequence[Any]]) -> set[int]:
+        """Answer clients with the opinion of the observer where it has one; decisions are only learnt from."""
+        observer = batch.observer or ""
+        column = opinions.get(observer, [None] * len(rows))
+        shown = [(row, label) for row, label in zip(rows, column, strict=True) if label is not None]
+        shown = [(row, label) for row, label in shown if not batch.done[row]]
+        if shown:
+            ids = tuple(batch.ids[row] for row, _ in shown)
+            self.state.write(Shown(ids, tuple(label for _, label in shown), observer))
+            for row, label in shown:
+                batch.labels[row], batch.answered_by[row] = label, observer
+            self._finish(batch, [row for row, _ in shown])
+        return {row for row, _ in shown}
+
+    def _finish(self, batch: Batch, rows: Sequence[int]) -> None:
+        """Take note that items have a decision or an error."""
+        for row in rows:
+            batch.done[row] = 1
+        batch.left -= len(rows)
+        if batch.caller is None:
+            self.in_flight -= len(rows)
+        self._needs.append(Done(batch, rows))
+
+    def _give_up(self, batch: Batch, rows: Sequence[int], points: Floats) -> None:
+        """Say that no arm is left for items. Where models had no answer, the true label may still come."""
+        arms = self.state.learner.arms
+        for n, row in enumerate(rows):
+            silent = batch.silent.get(row, {}) | batch.reasons.get(row, {})
+            blank = [arm for arm, why in silent.items() if why == SILENT and arm in arms.own and arm not in arms.paused]
+            observed = batch.observer is not None and batch.opinions[batch.observer][row] is not None
+            point = points[n : n + 1]
+            if observed and not blank:
+                self._let_observer_decide(batch, row, point)
+            elif blank:
+                step = self._only(batch, row, point, blank)
+                self._enter_alone(batch, row, step)
+                self._complete(batch, step.arms[0], [row], [None])
+            else:
+                batch.errors[row] = NoAnswer(self.state.name, silent)
+                self.counts.unanswered += 1
+                self._finish(batch, [row])
+
+    def _only(self, batch: Batch, row: int, point: Floats, arms: Collection[str]) -> Step:
+        """Choose among these arms only."""
+        without = frozenset(self.state.learner.arms.names) - frozenset(arms)
+        opinions, items = self._opinions_on(batch, [row]), self._kept(batch, [row])
+        again = [batch.again.get(row, 0)]
+        return self.state.choose(point, without=without, again=again, opinions=opinions, items=items)
+
+    def _enter_alone(self, batch: Batch, row: int, step: Step) -> None:
+        batch.ids[row], batch.arms[row], batch.kinds[row] = step.first, step.arms[0], step.kinds[0]
+        batch.cells[row], batch.propensities[row] = step.cells[0], step.propensities[0]
+        batch.contexts[row], batch.costs[step.arms[0]] = step.contexts[0], self.state.learner.arms.cost(step.arms[0])
+
+    def _let_observer_decide(self, batch: Batch, row: int, point: Floats) -> None:
+        """Take the model that answers anyway as the arm, though no arm is left, even if it is paused.
+
+        So its answers are decisions like all others: recorded, and the same when they are asked for again.
+        """
+        observer, state = batch.observer or "", self.state
+        is_paused = observer in state.learner.arms.paused
+        if is_paused:
+            state.resume(observer)
+        step = self._only(batch, row, point, [observer])
+        if is_paused:
+            state.pause(observer)
+        self._enter(batch, [row], step, self._opinions_on(batch, [row]))
+
+    # A peer's questions are answered
+
+    def _serve(self, batch: Batch, rows: Sequence[int], without: frozenset[str] | None) -> None:
+        """Choose the local models with which to answer a peer."""
+        if self._ended:
+            rows = self._still_wanted(batch, rows)
+        if not rows:
+            return
+        if without is None:
+            for row in rows:
+                why = batch.silent.get(row, {}) | batch.reasons.get(row, {})
+                batch.errors[row], batch.ids[row] = NoAnswer(self.state.name, why), 0
+            self._finish(batch, rows)
+            return
+        opinions = self._opinions_on(batch, rows)
+        heard: Any = {"without": without, "opinions": opinions, "items": self._kept(batch, rows)}
+        columns: Any = [[column[row] for row in rows] for column in (batch.requests, batch.contexts, batch.flags)]
+        models, ids = self.state.serve(batch.caller or "", *columns, **heard)
+        for row, model, id_ in zip(rows, models, ids, strict=True):
+            batch.arms[row], batch.ids[row] = model, id_
+        for model, places in _by_arm(models).items():
+            used = rows if len(places) == len(rows) else [rows[place] for place in places]
+            column = opinions.get(model)
+            if column is not None:
+                self._answer(batch, model, used, column if used is rows else [column[place] for place in places])
+            else:
+                self._use(batch, model, used)
+
+    def _still_wanted(self, batch: Batch, rows: Sequence[int]) -> Sequence[int]:
+        """Return the rows of questions that were not ended before they came, or before they could be answered."""
+        gone = [row for row in rows if (batch.caller, batch.requests[row]) in self._ended]
+        for row in gone:
+            batch.errors[row] = NoAnswer.told(self.state.name, f"{batch.caller!r} wants no answer any more")
+        if gone:
+            self._finish(batch, gone)
+        return [row for row in rows if row not in gone] if gone else rows
+
+    # An arm has answered, or failed
+
+    def answered(
+        self,
+        need: RunModel | CallPeer,
+        start: int,
+        answers: Sequence[Any],
+        reports: Sequence[LabelledData] = (),
+    ) -> None:
+        """Take what a chosen arm says about some items, from `start` on: labels or failures."""
+        self.moves += 1
+        batch, arm = need.batch, need.model if isinstance(need, RunModel) else need.peer
+        if batch.abandoned:
+            self.breakers.forget_probe(arm)
+            return
+        rows = need.rows if len(answers) == len(need.rows) else need.rows[start : start + len(answers)]
+        if reports:
+            self._remember_reports(arm, batch, rows, reports)
+        if Failure not in map(type, answers) and not any_missing(answers):
+            self.breakers.worked(arm)
+            self._complete(batch, arm, rows, answers)
+            return
+        good, bad = list[tuple[int, Any]](), list[tuple[int, Failure]]()
+        for row, answer in zip(rows, answers, strict=True):
+            if type(answer) is Failure:
+                bad.append((row, answer))
+            elif is_missing(answer):
+                bad.append((row, Failure(SILENT)))
+            else:
+                good.append((row, answer))
+        if good:
+            self.breakers.worked(arm)
+            self._complete(batch, arm, [row for row, _ in good], [label for _, label in good])
+        self._failed(batch, arm, bad, worked=bool(good))
+
+    def _complete(self, batch: Batch, arm: str, rows: Sequence[int], labels: Sequence[Any]) -> None:
+        """Enter answers that came after the choice."""
+        ids = [batch.ids[row] for row in rows]
+        known = zip(ids, labels, strict=True) if 0 in ids else ()
+        if known:  # no label will follow for some
+            both = [(id_, label) for id_, label in known if id_]
+            late = self.state.complete([id_ for id_, _ in both], [label for _, label in both])
+        else:
+            late = self.state.complete(ids, labels)
+        if late and batch.caller is None:  # they have expired, but what clients are told must not be lost
+            said = dict(zip(ids, labels, strict=True))
+            self.state.write(Shown(tuple(late), tuple(said[id_] for id_ in late)))
+        self.shown_early.difference_update(ids)
+        self._answer(batch, arm, rows, labels)
+
+    def _answer(self, batch: Batch, arm: str, rows: Sequence[int], labels: Sequence[Any]) -> None:
+        """Give items the answers of their arm."""
+        if batch.caller is None:
+            self.counts.decided(arm, [batch.kinds[row] for row in rows])
+        if batch.observer is not None:
+            both = [(row, label) for row, label in zip(rows, labels, strict=True) if not batch.done[row]]
+            rows, labels = [row for row, _ in both], [label for _, label in both]
+        for row, label in zip(rows, labels, strict=True):
+            batch.labels[row] = label
+        if rows:
+            self._finish(batch, rows)
+
+    def _failed(self, batch: Batch, arm: str, failures: Sequence[tuple[int, Failure]], *, worked: bool) -> None:
+        """Take choices back for which an arm has failed, and choose again."""
+        true = [failure for _, failure in failures if failure.reason != SILENT]
+        if true:
+            self._count_failures(arm, true, worked=worked)
+        else:
+            self.breakers.worked(arm)
+        reason = true[0].reason if true else SILENT
+        ids = [batch.ids[row] for row, _ in failures if batch.ids[row]]
+        pending = self.state.fail(ids, arm, reason)
+        self.shown_early.difference_update(ids)
+        peers = self.state.learner.arms.peers
+        late = arm in peers and any(failure.kind == "time" for failure in true)
+        rest = dict.fromkeys(peers, NO_TIME) if late else {}  # no time is left for another one
+        again = []
+        for row, failure in failures:
+            gone = batch.caller is not None and batch.ids[row] and batch.ids[row] not in pending
+            batch.reasons[row] = {**rest, **batch.reasons.get(row, {}), arm: failure.reason}
+            batch.ids[row] = 0
+            if gone:  # its caller has withdrawn it
+                batch.errors[row] = NoAnswer.told(self.state.name, failure.reason)
+                self._finish(batch, [row])
+            elif not batch.done[row]:  # else an observer has answered it
+                again.append(row)
+        self._choose_again(batch, again)
+
+    def _count_failures(self, arm: str, failures: Sequence[Failure], *, worked: bool) -> None:
+        reason, kinds = failures[0].reason, [failure.kind for failure in failures]
+        self.counts.failed(arm, kinds, reason)
+        if {*kinds} == {"item"}:
+            self.breakers.forget_probe(arm)
+        elif worked:
+            self.breakers.worked(arm)
+        elif self.breakers.failed(arm, self.now, reason):
+            self.counts.opened(arm, reason)
+
+    def _choose_again(self, batch: Batch, rows: Sequence[int]) -> None:
+        """Choose for items whose arm has failed, those together for which the same arms can be used."""
+        groups: dict[frozenset[str] | None, list[int]] = {}
+        for row in rows:
+            groups.setdefault(self._without(batch, row), []).append(row)
+        for without, together in groups.items():
+            if batch.caller is not None:
+                self._serve(batch, together, without)
+                continue
+            points = np.array([self.state.point(batch.contexts[row]) for row in together], np.float64)
+            done = self._choose(batch, together, points, without)
+            for row in together[done:]:  # one before them waits for a report: they are asked about alone
+                point = np.array([self.state.point(batch.contexts[row])], np.float64)
+                self._choose(batch, [row], point, without)
+
+    def failed(self, need: RunModel | CallPeer, start: int, count: int, failure: Failure) -> None:
+        """Take that an arm has failed for some items, from `start` on."""
+        take = self.heard if isinstance(need, RunModel) and need.is_opinion else self.answered
+        take(need, start, [failure] * count)  # type: ignore[arg-type]  # opinions come from models only
+
+    # A peer has reported how much labelled data it has
+
+    def reported(self, need: AskPeer, reports: Sequence[LabelledData] | Failure) -> None:
+        """Take the reports of a peer about the items that wait for them, or that there are none."""
+        self.moves += 1
+        if not isinstance(reports, Failure):
+            try:
+                for report in reports:
+                    self.state.learner.check_told({need.peer: report})
+            except CosendError as error:
+                reports = Failure(in_one_line(error), "network")
+        if isinstance(reports, Failure):
+            self._count_failures(need.peer, [reports], worked=False)
+            self.state.fail([], need.peer, reports.reason)
+        for n, (batch, row) in enumerate(need.waiting):
+            if batch.abandoned:
+                continue
+            told = batch.told.pop(row, NOBODY)
+            if isinstance(reports, Failure):
+                late = reports.kind == "time"
+                rest = dict.fromkeys(self.state.learner.arms.peers, NO_TIME) if late else {}
+                batch.reasons[row] = {**rest, **batch.reasons.get(row, {}), need.peer: reports.reason}
+                told = NOBODY
+            else:
+                told = {**told, need.peer: reports[n]}
+                self._limit_reports(batch, row, told)
+            batch.blocked = False
+            point = np.array([self.state.point(batch.contexts[row])], np.float64)
+            self._choose(batch, [row], point, self._without(batch, row), told)
+            if not batch.blocked and batch.chosen < batch.released:
+                self._choose_new(batch)
+
+    def _limit_reports(self, batch: Batch, row: int, told: Told) -> None:
+        """Leave out peers that have not reported when no time is left: many of them would take too long."""
+        batch.told_since = batch.told_since or self.now
+        if self.report_limit is not None and self.now - batch.told_since > self.report_limit:
+            rest = {peer: NO_TIME for peer in self.state.learner.arms.peers if peer not in told}
+            batch.reasons[row] = {**rest, **batch.reasons.get(row, {})}
+
+    def _remember_reports(self, peer: str, batch: Batch, rows: Sequence[int], reports: Sequence[LabelledData]) -> None:
+        if len(self._reports) > MOST_REPORTS:
+            self._reports.clear()
+        for row, report in zip(rows, reports, strict=True):
+            self._reports[peer, batch.cells[row]] = self.now, report
+
+    def _fresh_report(self, peer: str, cell: int) -> LabelledData | None:
+        """Return what came with a reply a moment ago, if anything did; one item alone has time to ask."""
+        if self.in_order or self.in_flight < 2:
+            return None
+        at, report = self._reports.get((peer, cell), (-math.inf, None))
+        return report if self.now - at < FRESH else None
+
+    def forget_peer(self, peer: str) -> None:
+        """Forget what a peer has reported."""
+        self._reports = {key: value for key, value in self._reports.items() if key[0] != peer}
+
+    # True labels
+
+    def check_labels(
+        self, ids: Sequence[int], truths: Sequence[Any]
+    ) -> tuple[list[Note], list[float], dict[str, list[float]]]:
+        """Return what is kept beside decisions, what they gain and what opinions gain; raises if a label is bad."""
+        notes = self.state.notes_of(ids)
+        for axis in self.state.encoder.axes:
+            axis.check_labels(truths)
+        gains, scores = self._gains(notes, truths, lambda n: f"decision {ids[n]} of site {self.state.name!r}")
+        if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
+            peers = self.state.learner.arms.peers
+            self.label_check.check(truths, None if peers else self.known_labels, self.state.kinds)
+        return notes, gains, scores
+
+    def learn(self, ids: Sequence[int], truths: Sequence[Any], costs: Sequence[float | None] | None = None) -> Learnt:
+        """Learn the true labels of the site's own decisions; a bad one among them changes nothing."""
+        notes, gains, scores = self.check_labels(ids, truths)
+        settled = self.state.settle(ids, truths, gains, costs, scores)
+        arms, known = self.state.learner.arms, self.state.learner.arms.costs
+        used = [arm for arm, _, _ in settled.found]
+        names, labels = [arms.names[arm] for arm in used], [note.label for note in notes]
+        paid = [known[arm] for arm in used]
+        if costs is not None:
+            paid = [each if cost is None else cost for each, cost in zip(paid, costs, strict=True)]
+        self.counts.learnt(names, self._right(labels, truths, gains), gains, paid)
+        self._train(settled.examples)
+        return Learnt(names, labels, gains, paid, scores)
+
+    def _right(self, labels: Sequence[Any], truths: Sequence[Any], gains: Sequence[float]) -> Iterable[bool]:
+        if self.reward is right_or_wrong:
+            return [gain == 1.0 for gain in gains]
+        try:
+            return [bool(same) for same in map(eq, labels, truths)]
+        except Exception:  # labels of the user's that cannot be compared
+            return [False] * len(labels)
+
+    def _gains(
+        self, notes: Sequence[Note], truths: Sequence[Any], where: Where
+    ) -> tuple[list[float], dict[str, list[float]]]:
+        gains = gains_of(self.reward, [note.label for note in notes], truths, where)
+        if self.state.learner.score_local != "all":
+            return gains, {}
+        return gains, scores_of(self.reward, _opinion_columns(notes), truths, where)
+
+    def _train(self, examples: Sequence[Example]) -> None:
+        if not examples or not self.learning:
+            return
+        for model in self.state.learner.arms.own:
+            if model in self.learning:
+                some = [each for each in examples if self.learns_from == "all" or each.arm == model]
+                if some:
+                    self._needs.append(TrainModel(model, [(each.item, each.truth) for each in some]))
+
+    def taught(self, caller: str, forwards: Sequence[Forward]) -> list[CosendError]:
+        """Take true labels from a peer, or that there will be none; what is not pending any more changes nothing.
+
+        Returns what was wrong with labels from which nothing can be learnt; they are no longer waited for.
+        """
+        state, pending = self.state, self.state.answering.of(caller)
+        notes, gone, truths = state.learner.registry.notes, list[int](), dict[int, Any]()
+        _, _, requests, labels, ends = columns_of(forwards, 5)
+        for request, truth, withdrawn in zip(requests, labels, ends, strict=True):
+            id_ = pending.get(request)
+            if self._listening or (withdrawn and id_ is None):  # its question may come, or wait for opinions
+                self._ended[caller, request] = self.now
+            if id_ is None:
+                continue
+            if withdrawn or id_ not in notes or is_missing(truth):  # there is nothing to learn from
+                gone.append(id_)
+            else:
+                truths.setdefault(request, truth)
+        errors = self._teach(caller, truths, gone)
+        if gone:
+            state.withdraw([*dict.fromkeys(gone)])
+        self._forget_ended()
+        return errors
+
+    def _teach(self, caller: str, truths: dict[int, Any], gone: list[int]) -> list[CosendError]:
+        """Learn true labels by request; those from which nothing can be learnt are added to `gone`."""
+        state = self.state
+        pending, errors = state.answering.of(caller), list[CosendError]()
+
+        def gains_for(requests: Sequence[int]) -> tuple[list[float], dict[str, list[float]]]:
+            notes = [state.learner.registry.notes[pending[request]] for request in requests]
+            where = f"an answer of site {state.name!r} to {caller!r}"
+            return self._gains(notes, [truths[request] for request in requests], lambda _: where)
+
+        good = [*truths]
+        try:
+            gains, scores = gains_for(good)
+        except CosendError:  # find out which of them is bad
+            good = []
+            for request in truths:
+                try:
+                    gains_for([request])
+                    good.append(request)
+                except CosendError as error:
+                    errors.append(error)
+                    gone.append(pending[request])
+            gains, scores = gains_for(good)
+        if good:
+            settled = state.teach(caller, good, [truths[request] for request in good], gains, scores)
+            self.counts.taught[caller] += len(good)
+            self._train(settled.examples)
+        return errors
+
+    def _forget_ended(self) -> None:
+        """Forget what was ended long ago: until then, a question may still come over a slow connection."""
+        for key in [*islice(self._ended, max(2, len(self._ended) - MOST_ENDED))]:  # the oldest are first
+            if self._ended[key] < self.now - ENDED_FOR or len(self._ended) > MOST_ENDED:
+                del self._ended[key]
+
+    # When something is interrupted, or an arm changes
+
+    def abandon(self, batch: Batch) -> None:
+        """Take back what was decided for a batch: nobody was told. A journal that is behind rules that out."""
+        batch.abandoned = True
+        self._listening.pop(id(batch), None)
+        self._needs = [need for need in self._needs if getattr(need, "batch", None) is not batch]
+        if batch.caller is None:
+            self.in_flight -= batch.left
+        self.shown_early.difference_update(batch.ids)
+        self.state.withdraw([id_ for id_ in batch.ids if id_])
+
+    def remove(self, name: str) -> list[Forward]:
+        """Remove an arm; returns what it should still be told if it is a peer."""
+        forwards = self.state.remove(name)
+        self.breakers.worked(name)  # a new arm of that name starts afresh
+        self.forget_peer(name)
+        return forwards
+
+
+def _by_arm(arms: Sequence[str]) -> dict[str, list[int]]:
+    """Return the places of items by the arm that was chosen for them."""
+    if len({*arms}) == 1:
+        return {arms[0]: [*range(len(arms))]}
+    places: dict[str, list[int]] = {}
+    for place, arm in enumerate(arms):
+        places.setdefault(arm, []).append(place)
+    return places
+
+
+def _opinion_columns(notes: Sequence[Note]) -> dict[str, Sequence[Any]]:
+    """Return by model what it said about each decision, None where it said nothing."""
+    kinds = dict.fromkeys(note.models for note in notes)
+    if len(kinds) == 1:
+        (models,) = kinds
+        return dict(zip(models, zip(*(note.said for note in notes), strict=True), strict=True)) if models else {}
+    heard: Iterator[dict[str, Any]] = (dict(zip(note.models, note.said, strict=True)) for note in notes)
+    rows = [*heard]
+    return {model: [row.get(model) for row in rows] for model in dict.fromkeys(m for each in kinds for m in each)}

@@ -1,0 +1,232 @@
+"""What goes in and out of an engine: what it needs done, what travels between sites, and decisions.
+
+Small values, nothing else. Whoever drives an engine executes its needs, now or later, in their order for each peer,
+and reports back with the need itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, overload
+
+from cosend.algorithm.values import LabelledData, Phase
+from cosend.text import SmallTable
+
+if TYPE_CHECKING:
+    from cosend.engine.engine import Batch
+
+R = TypeVar("R", bound=tuple[Any, ...])
+
+
+class Rows(Sequence[R]):
+    """Many named tuples as columns: each is made when somebody looks at it, which mostly nobody does."""
+
+    __slots__ = ("_make", "columns")
+
+    def __init__(self, make: Callable[[Iterable[Any]], R], *columns: Sequence[Any]) -> None:
+        self._make, self.columns = make, columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[R]:
+        return map(self._make, zip(*self.columns, strict=True))
+
+    @overload
+    def __getitem__(self, place: int) -> R: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Rows[R]: ...
+
+    def __getitem__(self, place: int | slice) -> R | Rows[R]:
+        if isinstance(place, slice):
+            return Rows(self._make, *(column[place] for column in self.columns))
+        return self._make(column[place] for column in self.columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    def __repr__(self) -> str:
+        return repr([*self])
+
+
+def columns_of(rows: Sequence[tuple[Any, ...]], width: int) -> Sequence[Sequence[Any]]:
+    """Return the columns of tuples that have `width` fields."""
+    if isinstance(rows, Rows):
+        return rows.columns
+    return [*zip(*rows, strict=True)] if rows else [()] * width
+
+
+# Decisions, and what arms say
+
+FailureKind: TypeAlias = Literal["error", "label", "time", "network", "item"]
+SILENT: Final = "it has no answer"  # why there is no label though nothing failed: models before their first label
+
+
+class Failure(NamedTuple):
+    """What stands in place of a label that an arm could not give."""
+
+    reason: str
+    kind: FailureKind = "error"  # item: it could not be sent, which says nothing about the arm
+
+
+class Decision(NamedTuple):
+    """The prediction for an item and how it came about. The site waits for the true label under `id`."""
+
+    id: int
+    label: Any
+    arm: str
+    phase: Phase
+    cell: int
+    context: tuple[Any, ...]  # a number in [0, 1] for each axis, or the value of a category
+    propensity: float
+
+    def _repr_html_(self) -> str:
+        fields = {**self._asdict(), "phase": self.phase.name.lower()}
+        return SmallTable("decision", ["", ""], [(name, str(value)) for name, value in fields.items()]).html()
+
+
+class Pending(NamedTuple):
+    """A decision, or an answer to a peer, that waits for its true label."""
+
+    arm: str
+    label: Any  # None while it is still being decided
+    caller: str | None  # the peer whose item it is, None for the site's own
+    answered: bool
+
+
+# What travels between sites
+
+
+class Question(NamedTuple):
+    """One item that a peer is asked to label."""
+
+    request: int  # the caller's decision id
+    item: Any
+    context: tuple[Any, ...]
+    training: bool
+    labelled: bool  # the true label will follow
+
+
+class Call(NamedTuple):
+    """Questions for a peer. What comes back: a `Reply` for each of them, in their order."""
+
+    peer: str
+    caller: str
+    questions: Sequence[Question]
+    axes: tuple[str, ...] | None = None  # of the contexts, by name; None: those of the peer itself
+
+
+class Reply(NamedTuple):
+    """A peer's label, or why there is none."""
+
+    label: Any
+    failed: str | None = None
+
+
+class Forward(NamedTuple):
+    """The true label of an item that a peer answered, or that there will be none.
+
+    It is addressed by the caller and its request, so that a caller can withdraw what it never got a reply for.
+    """
+
+    peer: str
+    caller: str
+    request: int
+    truth: Any
+    withdrawn: bool = False
+
+
+# Twice as fast as calling the class, if all fields are given
+QUESTION: Final = partial(tuple.__new__, Question)
+REPLY: Final = partial(tuple.__new__, Reply)
+FORWARD: Final = partial(tuple.__new__, Forward)
+
+
+class Peer(Protocol):
+    """What a site needs of another one in the same process."""
+
+    def report(self, context: tuple[Any, ...]) -> LabelledData:
+        """Return how much labelled data it has around a context."""
+        ...
+
+    def serve(self, call: Call) -> list[Reply]:
+        """Label items with its local models: a reply for each question."""
+        ...
+
+    def teach(self, forward: Forward) -> None:
+        """Take the true label of an item that it answered; one that it does not wait for changes nothing."""
+        ...
+
+
+# What an engine needs done
+
+
+@dataclass(slots=True, eq=False)
+class RunModel:
+    """Have a local model label items: for its opinion before the choice, or as the chosen arm."""
+
+    model: str
+    batch: Batch
+    rows: Sequence[int]
+    items: Sequence[Any]
+    is_opinion: bool
+
+
+@dataclass(slots=True, eq=False)
+class CallPeer:
+    """Have a peer label items; if labels were promised, not before the choice is on the disk."""
+
+    peer: str
+    batch: Batch
+    rows: Sequence[int]
+    call: Call
+    promised: bool  # that labels will follow
+
+
+@dataclass(slots=True, eq=False)
+class AskPeer:
+    """Ask a peer how much labelled data it has around contexts, each of one waiting item."""
+
+    peer: str
+    waiting: Sequence[tuple[Batch, int]]  # batch and row of each
+    contexts: Sequence[tuple[Any, ...]]
+    axes: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class TellPeer:
+    """Deliver what is queued for a peer: `SiteState.outbox` has it."""
+
+    peer: str
+
+
+@dataclass(slots=True, eq=False)
+class TrainModel:
+    """Have a local model learn from items and their true labels, in this order."""
+
+    model: str
+    examples: list[tuple[Any, Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Done:
+    """These items of a batch have a decision or an error."""
+
+    batch: Batch
+    rows: Sequence[int]
+
+
+Need: TypeAlias = RunModel | CallPeer | AskPeer | TellPeer | TrainModel | Done
+
+
+class Learnt(NamedTuple):
+    """What true labels have said: by label the arm that was used, what it gained, and what local models gained."""
+
+    arms: list[str]
+    labels: list[Any]
+    gains: list[float]
+    costs: list[float]
+    scores: Mapping[str, Sequence[float]]

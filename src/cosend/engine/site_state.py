@@ -1,0 +1,884 @@
+"""What a site knows, and the only ways to change it: the state that the events of a log fold to.
+
+    encode, describe        items get their places in the context
+    choose, serve           arms are chosen for items, local models for a peer's questions
+    complete, opine, fail   an arm has answered, a model gave its opinion late, an arm has failed
+    settle, teach           true labels have come, for the site's own decisions or for answers to a peer
+    withdraw                no label will come
+    peer_told               a peer has taken what was queued for it
+    add_model, add_peer, remove, pause, resume, set_cost    an arm changes
+
+A transition checks everything, changes the state, writes its event to the journal, and returns what follows, all at
+once. It never waits and runs no model. What a peer must be told is queued in `outbox`, which is part of the state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice, repeat
+from operator import ne
+from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+import numpy as np
+
+from cosend.algorithm.layout import TAUGHT, TRAIN, Floats
+from cosend.algorithm.learner import NOBODY, Learner
+from cosend.algorithm.pending import Patience
+from cosend.algorithm.policies import Policy, how_to_decide
+from cosend.algorithm.values import AskPeer, LabelledData, ScoreLocal
+from cosend.axes import Axis, Column
+from cosend.checks import check_text
+from cosend.engine import events
+from cosend.engine.encoding import Codes, Encoder, Spelled, watches
+from cosend.engine.features import NewAxes
+from cosend.engine.needs import FORWARD, Forward, Pending
+from cosend.engine.scoring import LabelKinds
+from cosend.errors import (
+    ContextError,
+    CosendError,
+    DecisionError,
+    SettingError,
+    StateError,
+    UnansweredDecision,
+    UnknownDecision,
+)
+from cosend.models.vote import NEWEST, Vote
+from cosend.version import VERSION as SOFTWARE
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Opinions: TypeAlias = Mapping[str, Sequence[Any]]  # by local model: what it says about each item, None for nothing
+NO_OPINIONS: Final[Opinions] = {}
+NO_MODELS: Final[tuple[str, ...]] = ()
+
+
+class Note(NamedTuple):
+    """What is kept beside a pending id until its true label comes."""
+
+    label: Any  # the answer; None if nobody had one
+    item: Any  # for models that learn; else None
+    models: tuple[str, ...]  # whose opinions were heard
+    said: tuple[Any, ...]  # what they said, None for nothing
+    newest: Any  # the newest true label that was known then, for votes
+
+
+class Example(NamedTuple):
+    """A labelled item for models that learn."""
+
+    arm: str  # that was used
+    item: Any
+    truth: Any
+
+
+class Step(NamedTuple):
+    """What was chosen for the first items of a batch: the choices have the ids first, first + 1, ...
+
+    The next item, if there is one, cannot be chosen before the peer of `ask` has told how much labelled data it has.
+    """
+
+    first: int
+    arms: list[str]
+    kinds: list[int]  # TRAIN, EXPLORE or EXPLOIT
+    cells: list[int]
+    propensities: list[float]
+    arrivals: list[int]  # the numbers of the items: what `choose` takes as `again` if an arm fails
+    contexts: list[Spelled]
+    ask: AskPeer | None
+
+
+class Settled(NamedTuple):
+    """What true labels were for: (number of the arm, kind, arrival) of each, and examples for models that learn."""
+
+    found: Sequence[Sequence[int]]
+    examples: list[Example]
+
+
+class Answering:
+    """What was answered for peers and waits to be taught: both ways between (caller, request) and id."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, dict[int, int]] = {}  # by caller and request
+        self._askers: dict[int, tuple[str, int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._askers)
+
+    def add(self, caller: str, requests: Sequence[int], ids: Sequence[int]) -> None:
+        """Remember who asked for what is pending under ids; nothing is where the id is 0."""
+        if not all(ids):
+            both = [(request, id_) for request, id_ in zip(requests, ids, strict=True) if id_]
+            requests, ids = [request for request, _ in both], [id_ for _, id_ in both]
+        if ids:
+            self._ids.setdefault(caller, {}).update(zip(requests, ids, strict=True))
+            self._askers.update(zip(ids, zip(repeat(caller), requests, strict=False), strict=True))
+
+    def of(self, caller: str) -> Mapping[int, int]:
+        """Return the pending ids of a caller's requests, by request."""
+        return self._ids.get(caller, {})
+
+    def ids(self, caller: str, requests: Sequence[int]) -> list[int]:
+        """Return the pending ids of requests; other requests are passed over."""
+        known = self._ids.get(caller)
+        return [known[request] for request in requests if request in known] if known else []
+
+    def asker(self, id_: int) -> tuple[str, int] | None:
+        """Return who asked for what is pending under an id, and its request; None for the site's own decision."""
+        return self._askers.get(id_)
+
+    def of_caller(self, caller: str) -> list[int]:
+        """Return the ids of all that a caller may still teach."""
+        return [*self.of(caller).values()]
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Forget ids that are no longer pending; others are passed over."""
+        for id_ in ids:
+            caller, request = self._askers.pop(id_, ("", 0))
+            known = self._ids.get(caller)
+            if known is not None and known.get(request) == id_:
+                del known[request]
+                if not known:
+                    del self._ids[caller]
+
+    def rows(self) -> list[list[Any]]:
+        """Return [id, caller, request] of all, the oldest first."""
+        return [[id_, *self._askers[id_]] for id_ in sorted(self._askers)]
+
+
+class SiteState:
+    """Everything that a site knows.
+
+    local    the local models with their costs
+    votes    those of them that are votes, and over which models; empty for all that cost nothing
+    axes     of the context; they place items, and are not part of the state
+    policy, patience, seed, score_local    as of a Site
+    journal  takes every event, for example `list.append`; None writes nothing
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        local: Mapping[str, float],
+        axes: Sequence[Axis],
+        votes: Mapping[str, Sequence[str]] | None = None,
+        policy: Policy | None = None,
+        patience: Patience | None = None,
+        seed: int = 0,
+        score_local: ScoreLocal | None = None,
+        journal: events.Journal | None = None,
+    ) -> None:
+        self.name, self.encoder = name, Encoder(axes)
+        policy, score_local = how_to_decide(policy, score_local, watches=watches(axes))
+        if watches(axes) and isinstance(policy, Policy) and not policy.mixes:
+            allowed = "MixedViews where every feature is looked at; others need a context, without Context.features()"
+            raise SettingError(f"the policy of site {name!r}", policy, allowed)
+        self.learner = Learner(
+            name,
+            own=local,
+            dimensions=len(self.encoder.given),
+            categories=self.encoder.categories,
+            policy=policy,
+            patience=patience,
+            seed=seed,
+            score_local=score_local,
+        )
+        self.votes = {vote: Vote(over=tuple(over) or None) for vote, over in (votes or {}).items()}
+        self.answering = Answering()
+        self.unanswered: dict[int, Note] = {}  # chosen, and no answer yet: what was known before
+        self.outbox: dict[str, deque[tuple[int, Any, bool]]] = {}  # by peer: (request, truth, withdrawn) to tell it
+        self.to_tell: dict[str, None] = {}  # peers whose queue has grown since somebody looked
+        self.kinds = LabelKinds()
+        self.revised: set[int] = set()  # ids whose notes have changed since somebody began to copy them
+        self.journal = journal
+        self._unwritten = False
+        if journal is not None:
+            journal(self._started())
+
+    def __repr__(self) -> str:
+        return f"<SiteState of {self.name!r}: {self.learner.arrivals:,} items, {self.learner.waiting_count:,} pending>"
+
+    def _started(self) -> events.Started:
+        learner, encoder = self.learner, self.encoder
+        return events.Started(
+            version=events.VERSION,
+            software=SOFTWARE,
+            site=self.name,
+            seed=learner.seed,
+            policy=learner.policy.facts(),
+            patience=asdict(learner.patience),
+            axes=tuple(axis.description for axis in encoder.axes),
+            categories=tuple(encoder.categories),
+            ranked=dict(encoder.ranked),
+            local=dict(learner.arms.own),
+            score_local=learner.score_local,
+            features=encoder.features is not None,
+            votes={name: vote.over or () for name, vote in self.votes.items()},
+        )
+
+    # How a transition changes the state
+
+    def _change(self, change: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Change the state; whatever interrupts this before the event is written leaves the journal behind the state.
+
+        Nothing may go on then: the state must be folded from the journal. An error of ours was found by a check, before
+        anything changed.
+        """
+        if self.journal is None:
+            return change(*arguments, **options)
+        self._begin()
+        before = self.learner.last_id
+        try:
+            return change(*arguments, **options)
+        except CosendError:
+            self._unwritten = self._unwritten and self.learner.last_id != before
+            raise
+
+    def _begin(self) -> None:
+        """Begin a change, which ends with `write`; raises if an earlier one was interrupted before that."""
+        if self.journal is not None:
+            self.check_written()
+            self._unwritten = True
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the journal is behind the state, because a change was interrupted before it was written."""
+        return self._unwritten
+
+    def check_written(self) -> None:
+        """Raise if the journal is behind the state."""
+        if self._unwritten:
+            raise StateError(f"site {self.name!r} was stopped before it wrote its journal: recover from the journal")
+
+    def write(self, *happened: events.Event | None) -> None:
+        """Write the events of a change, if there are any; after that the journal has caught up."""
+        if self.journal is not None:
+            for event in happened:
+                if event is not None:
+                    self.journal(event)
+        self._unwritten = False
+
+    # Items get their places
+
+    def encode(self, columns: Sequence[Column]) -> Floats:
+        """Return [item, axis]: the points of new items, from what the axes have read.
+
+        These may be fewer than the items, if some features get axes before the next one: it can be encoded when those
+        before it have been chosen.
+        """
+        encoder = self.encoder
+        if encoder.features is None:
+            return self._encode_given(columns)
+        given = columns[:-1]
+        items: Any = columns[-1]
+        count = self._watch(items, own=True)
+        points = self._encode_given([column[:count] for column in given]) if given else np.zeros((count, 0))
+        return np.hstack([points, encoder.features.place(items[:count])])
+
+    def _encode_given(self, columns: Sequence[Column]) -> Floats:
+        encoder = self.encoder
+        if not encoder.codes and not encoder.ranked:  # nothing is remembered about the items
+            return encoder.place(columns, self.learner.arrivals)
+        known = {axis: len(codes.values) for axis, codes in encoder.codes.items()}
+        points = self._change(encoder.place, columns, self.learner.arrivals)
+        event = None
+        if self.journal is not None:
+            values = {axis: tuple(float(value) for value in columns[axis]) for axis in encoder.ranked}
+            new = {axis: tuple(codes.values[known[axis] :]) for axis, codes in encoder.codes.items()}
+            event = events.Encoded(values, new) if values or any(new.values()) else None
+        self.write(event)
+        return points
+
+    def _watch(self, items: Sequence[Any], *, own: bool) -> int:
+        """Create axes for features that are ready, then watch items until the next one is; return how many.
+
+        Items of peers are watched only as long as the site has had none of its own.
+        """
+        features = self.encoder.feature_axes
+        if features.own and not own:
+            return len(items)
+        found = features.found(items[0]) if items else features.found()
+        if found is not None:
+            self._change(self.create_axes, found)
+            names, edges, repeats, values = zip(*found.axes, strict=True) if found.axes else ((), (), (), ())
+            self.write(events.AxesCreated(names, edges, repeats, values, tuple(found.ignored), tuple(found.constant)))
+        is_first = own and not features.own
+        count, seen = self._change(features.watch, items, own=own)
+        self.write(events.FeaturesSeen(seen, own) if seen or is_first else None)
+        return count
+
+    def create_axes(self, found: NewAxes) -> None:
+        """Give axes to features, and note those that have never changed."""
+        features = self.encoder.feature_axes
+        if found.axes or found.constant:
+            self.learner.add_axes(len(found.axes), len(found.constant), features.places_before(found))
+        features.enter(found)
+
+    def point(self, spelled: Sequence[Any], code: Callable[[Codes, Any], int] = Codes.find) -> tuple[float, ...]:
+        """Return a context that was spelled as a point of this site."""
+        return self.encoder.point(spelled, self.learner.dimensions, code)
+
+    def describe(
+        self, items: Sequence[Any], contexts: Sequence[Spelled], axes: Sequence[str] | None, *, watch: bool = True
+    ) -> Sequence[Spelled]:
+        """Return the contexts of a peer's items as this site spells them; `axes` are the names of the peer's axes.
+
+        None: they are this site's own. This site's state tells ranks, the newest label and the time; only features are
+        remembered, unless told not to.
+        """
+        encoder = self.encoder
+        if axes is None or (encoder.features is None and tuple(axes) == encoder.names):
+            return contexts
+        lenient = self.learner.policy.mixes
+        rows = encoder.describe(items, contexts, axes, self.learner.arrivals, lenient=lenient)
+        if encoder.features is None:
+            return rows
+        read = encoder.features_of(items)
+        done = 0 if watch else len(items)
+        while done < len(items):  # all of them before any is answered
+            done += self._watch(read[done:], own=False)
+        places = encoder.features.place(read).tolist()
+        return [
+            (*row, *(None if value != value else value for value in place))
+            for row, place in zip(rows, places, strict=True)
+        ]
+
+    @property
+    def watches_peers(self) -> bool:
+        """Whether items of peers are watched: none of the site's own has come yet."""
+        return self.encoder.features is not None and not self.encoder.features.own
+
+    # Arms are chosen
+
+    def choose(
+        self,
+        points: Floats,
+        *,
+        told: Mapping[str, LabelledData] = NOBODY,
+        without: Collection[str] = (),
+        again: Sequence[int] = (),
+        opinions: Opinions = NO_OPINIONS,
+        items: Sequence[Any] = (),
+    ) -> Step:
+        """Choose arms for items, up to the first for which a peer must be asked; call again with the rest.
+
+        told      reports of peers about the first item
+        without   arms that cannot be chosen
+        again     for items whose arm has failed, the arrival that `Step` gave; 0 for new ones
+        opinions  of local models; one that is chosen has answered with its opinion, which must be there then
+        items     are kept for models that learn, if given
+        """
+        learner = self.learner
+        self._check_points(points, again)
+        (kinds, arms, cells, candidates), ask = self._change(learner.decide, points, told, without, again)
+        names, count = learner.arms.names, len(arms)
+        step = Step(
+            learner.last_id - count + 1,
+            [names[arm] for arm in arms],
+            kinds,
+            cells,
+            [1.0 / each for each in candidates],
+            self._arrivals(again[:count], count),
+            self.encoder.spell_all(points[:count]),
+            None if ask is None else ask._replace(context=self.encoder.spell(points[count])),
+        )
+        if opinions or items:
+            heard = {model: column[:count] for model, column in opinions.items()}
+            self.enter_opinions(range(step.first, step.first + count), step.arms, heard, items[:count])
+        self.drop_expired()
+        if self.journal is not None:
+            self._write_choices(step, told, tuple(without), tuple(again), opinions, items)
+        return step
+
+    def _check_points(self, points: Floats, again: Sequence[int]) -> None:
+        """Raise unless compiled code may walk through these."""
+        axes = self.learner.dimensions
+        if points.ndim != 2 or points.shape[1] != axes or points.dtype != np.float64:
+            raise ContextError(f"contexts of site {self.name!r} must be [item, {axes} axes], as `encode` gives")
+        if again and (len(again) != len(points) or not 0 <= min(again) <= max(again) <= self.learner.arrivals):
+            raise SettingError("again", again, "the arrival of each item as `choose` gave it, or 0 for a new one")
+
+    def _arrivals(self, again: Sequence[int], count: int) -> list[int]:
+        """Return the numbers of `count` items that were just chosen; some were counted before."""
+        last = self.learner.arrivals
+        if not again:
+            return [*range(last - count + 1, last + 1)]
+        number, numbers = last - again.count(0), []
+        for before in again:
+            number += before == 0
+            numbers.append(before or number)
+        return numbers
+
+    def _write_choices(
+        self,
+        step: Step,
+        told: Mapping[str, LabelledData],
+        without: tuple[str, ...],
+        again: tuple[int, ...],
+        opinions: Opinions,
+        items: Sequence[Any],
+    ) -> None:
+        heard, count = {peer: (int(data[0]), int(data[1])) for peer, data in told.items()}, len(step.arms)
+        chosen, asked = None, None
+        if count:
+            chosen = events.Chosen(
+                step.first,
+                tuple(step.contexts),
+                tuple(step.arms),
+                tuple(step.kinds),
+                tuple(step.propensities),
+                tuple(step.cells),
+                heard,
+                without,
+                again[:count],
+                {arm: cost for arm in set(step.arms) if (cost := self.learner.arms.cost(arm))},
+                {model: tuple(column[:count]) for model, column in opinions.items()},
+                tuple(items[:count]),
+            )
+            heard = {}
+        if step.ask is not None:
+            asked = events.Asked(step.ask.peer, step.ask.context, heard, without, again[count] if again else 0)
+        self.write(chosen, asked)
+
+    def enter_opinions(self, ids: Sequence[int], arms: Sequence[str], opinions: Opinions, items: Sequence[Any]) -> None:
+        """Keep what local models said about items; an arm among them has answered."""
+        models, notes, newest = tuple(opinions), self.learner.registry.notes, None
+        if self.votes:
+            newest = self.encoder.newest_label
+        said: Iterable[Any] = zip(*opinions.values(), strict=True) if opinions else repeat(())
+        rows = zip(ids, arms, items or repeat(None), said, strict=False)
+        places = {model: place for place, model in enumerate(models)}
+        for id_, arm, item, row in rows:
+            place = places.get(arm)
+            if place is None or row[place] is None:
+                self.unanswered[id_] = Note(None, item, models, row, newest)
+            else:
+                notes[id_] = Note(row[place], item, models, row, newest)
+        for column in opinions.values():
+            self.kinds.remember(column)
+
+    def complete(self, ids: Sequence[int], labels: Sequence[Any]) -> list[int]:
+        """Enter what arms have answered after the choice: decisions of this site, or answers for a peer.
+
+        What is no longer pending, because it expired or its arm has left, is left alone and returned.
+        """
+        if len(ids) != len(labels):
+            raise SettingError("labels", len(labels), f"as many as ids ({len(ids)})")
+        pending = self.learner.still_waiting(ids)
+        late: list[int] = []
+        if len(pending) < len(ids) or (len(ids) > 1 and not isinstance(ids, range) and len(set(ids)) < len(ids)):
+            answers = dict(zip(ids, labels, strict=True))
+            pending = [*dict.fromkeys(pending)]
+            late = [id_ for id_ in ids if id_ not in pending]
+            ids, labels = pending, [answers[id_] for id_ in pending]
+        self._begin()
+        notes, unanswered = self.learner.registry.notes, self.unanswered
+        for id_, label in zip(ids, labels, strict=True):
+            known = unanswered.pop(id_, None) if unanswered else None
+            notes[id_] = Note(label, *known[1:]) if known is not None else Note(label, None, NO_MODELS, (), None)
+        self.kinds.remember(labels)
+        self.write(events.Answered(tuple(ids), tuple(labels)) if self.journal is not None and len(ids) else None)
+        return late
+
+    def opine(self, model: str, ids: Sequence[int], labels: Sequence[Any]) -> None:
+        """Enter the opinion of a model that came after the choice; what is no longer pending is left alone."""
+        notes = self.learner.registry.notes
+        known = [(id_, label) for id_, label in zip(ids, labels, strict=True) if id_ in notes or id_ in self.unanswered]
+        if not known or self.learner.score_local != "all":
+            return
+        self._begin()
+        for id_, label in known:
+            table = notes if id_ in notes else self.unanswered
+            note = table[id_]
+            if model not in note.models:
+                table[id_] = note._replace(models=(*note.models, model), said=(*note.said, label))
+            elif note.said[note.models.index(model)] is None:
+                said = [label if name == model else each for name, each in zip(note.models, note.said, strict=True)]
+                table[id_] = note._replace(said=tuple(said))
+        late_ids, said_late = zip(*known, strict=True)
+        self.revised.update(late_ids)
+        self.kinds.remember(said_late)
+        self.write(events.Opined(model, late_ids, said_late))
+
+    def fail(self, ids: Sequence[int], arm: str, reason: str) -> dict[int, int]:
+        """Take choices back because their arm has failed: never a reward.
+
+        Returns for each id that was still pending what `choose` takes as `again`. Without ids it is only logged.
+        """
+        check_text("the arm that failed", arm)
+        pending = self.learner.still_waiting(ids)
+        arrivals = self._strike(pending)
+        self.write(events.Failed(tuple(pending), arm, reason))
+        return dict(zip(pending, arrivals, strict=True))
+
+    def withdraw(self, ids: Sequence[int]) -> None:
+        """Take back what no label will come for; ids that are no longer pending are passed over."""
+        pending = self.learner.still_waiting(ids)
+        self._strike(pending)
+        self.write(events.Withdrawn(tuple(pending)) if pending else None)
+
+    def _strike(self, ids: Sequence[int]) -> list[int]:
+        """Take back what is pending under ids; returns the arrivals of the items."""
+        found = self._change(self.learner.withdraw_many, ids)
+        if not found:
+            return []
+        arms, kinds, arrivals = zip(*found, strict=True)
+        self._dropped(ids, arms, kinds)
+        return [*arrivals]
+
+    def drop_expired(self) -> None:
+        """Forget what has expired; peers that were promised labels are told that none will come."""
+        expired = self.learner.registry.take_overdue()
+        if expired:
+            self._dropped(*zip(*expired, strict=True))
+
+    def _dropped(self, ids: Sequence[int], arms: Sequence[int], kinds: Sequence[int]) -> None:
+        """Forget what is kept beside ids that are no longer pending, and queue what peers must be told."""
+        self.learner.forget_notes(ids)
+        if self.unanswered:
+            for id_ in ids:
+                self.unanswered.pop(id_, None)
+        if TAUGHT in kinds:
+            self.answering.forget([id_ for id_, kind in zip(ids, kinds, strict=True) if kind == TAUGHT])
+        always = self.learner.policy.share_labels == "always"
+        if always or TRAIN in kinds:
+            names, own = self.learner.arms.names, len(self.learner.arms.own)
+            for id_, arm, kind in zip(ids, arms, kinds, strict=True):
+                if arm >= own and kind != TAUGHT and (always or kind == TRAIN):
+                    self._queue(names[arm], (id_, None, True))
+
+    # True labels
+
+    def notes_of(self, ids: Sequence[int]) -> list[Note]:
+        """Return what is kept beside the site's own pending decisions, or raise if one is not pending or answered."""
+        notes = self.learner.registry.notes
+        try:
+            if not self.answering:
+                return [notes[id_] for id_ in ids]
+        except (KeyError, TypeError):
+            pass  # find out what is wrong with one of them
+        numbers, found = self.learner.look_up(ids)
+        self._check_own(numbers, found)
+        return self._answered_notes(numbers)
+
+    def _check_own(self, ids: Sequence[int], found: Sequence[Sequence[int]]) -> None:
+        """Raise if one is an answer to a peer: its label comes from there."""
+        for id_, (_, kind, _) in zip(ids, found, strict=True):
+            if kind == TAUGHT:
+                raise UnknownDecision(self.name, id_, self.learner.last_id)
+
+    def _answered_notes(self, ids: Sequence[int]) -> list[Note]:
+        notes = self.learner.registry.notes
+        try:
+            return [notes[id_] for id_ in ids]
+        except KeyError as error:
+            raise UnansweredDecision(self.name, error.args[0]) from None
+
+    def settle(
+        self,
+        ids: Sequence[int],
+        truths: Sequence[Any],
+        gains: Sequence[float],
+        costs: Sequence[float | None] | None = None,
+        scores: Mapping[str, Sequence[float]] | None = None,
+    ) -> Settled:
+        """Learn the true labels of the site's own decisions, which have been answered.
+
+        gains   what the arms gained; not a number for a decision without an answer: it scores nobody, and models learn
+        scores  by local model, what its opinion gained; not a number where it had none
+        """
+        numbers, found = self.learner.look_up(ids)
+        self._check_own(numbers, found)
+        notes = self._answered_notes(numbers)
+        if len(truths) != len(numbers):
+            raise SettingError("truths", len(truths), f"as many as decisions ({len(numbers)})")
+        self._change(self._learn, numbers, found, gains, costs, scores)
+        self.encoder.remember_label(numbers, truths)
+        if self.journal is not None:
+            paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
+            self.write(events.Labelled(tuple(numbers), tuple(truths), tuple(map(float, gains)), paid, _columns(scores)))
+        self._queue_labels(numbers, found, truths)
+        return Settled(found, self._examples(found, notes, truths))
+
+    def _learn(
+        self,
+        ids: Sequence[int],
+        found: Sequence[Any],
+        gains: Sequence[float],
+        costs: Sequence[float | None] | None,
+        scores: Mapping[str, Sequence[float]] | None,
+    ) -> None:
+        matrix = self._score_matrix(found, scores) if scores else None
+        if not any(map(ne, gains, gains)):
+            self.learner.settle(ids, found, gains, costs, matrix)
+            return
+        self.learner.check_different(ids)  # some had no answer: these choices are taken back
+        rows = [n for n, gain in enumerate(gains) if gain == gain]
+        if rows:
+            known, waited, gained = [ids[n] for n in rows], [found[n] for n in rows], [gains[n] for n in rows]
+            paid = None if costs is None else [costs[n] for n in rows]
+            self.learner.settle(known, waited, gained, paid, None if matrix is None else matrix[rows])
+        self.learner.withdraw_many([id_ for id_, gain in zip(ids, gains, strict=True) if gain != gain])
+
+    def _score_matrix(self, found: Sequence[Sequence[int]], scores: Mapping[str, Sequence[float]]) -> Floats | None:
+        """Return [decision, local model]: what opinions gained; not a number where there was none, and for the arm."""
+        own = self.learner.arms.own
+        matrix = np.full((len(found), len(own)), np.nan)
+        for number, model in enumerate(own):
+            if model in scores:
+                matrix[:, number] = scores[model]
+        arms = np.array([arm for arm, _, _ in found])
+        used = np.flatnonzero(arms < len(own))
+        matrix[used, arms[used]] = np.nan
+        return None if np.isnan(matrix).all() else matrix
+
+    def _examples(self, found: Sequence[Sequence[int]], notes: Sequence[Note], truths: Sequence[Any]) -> list[Example]:
+        """Let votes learn, and return what other models can learn from."""
+        arms = self.learner.arms
+        examples = []
+        for (arm, _, _), note, truth in zip(found, notes, truths, strict=True):
+            if self.votes:
+                said = {model: label for model, label in zip(note.models, note.said, strict=True) if label is not None}
+                for vote in self.votes.values():
+                    vote.learn(self.ballot(vote, said, note.newest), truth)
+            if note.item is not None:
+                examples.append(Example(arms.names[arm], note.item, truth))
+        return examples
+
+    def ballot(self, vote: Vote, said: Mapping[str, Any], newest: Any) -> dict[str, Any]:
+        """Return what a vote sees of an item: what the models that it combines say, and the newest true label."""
+        hears = [model for model in said if model not in self.votes and (vote.over is None or model in vote.over)]
+        return {NEWEST: newest, **{model: said[model] for model in hears}}
+
+    def _queue_labels(self, ids: Sequence[int], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> None:
+        names, first_peer = self.learner.arms.names, len(self.learner.arms.own)
+        if first_peer == len(names):
+            return
+        always = self.learner.policy.share_labels == "always"
+        for id_, truth, (arm, kind, _) in zip(ids, truths, found, strict=True):
+            if arm >= first_peer and (always or kind == TRAIN):
+                self._queue(names[arm], (id_, truth, False))
+
+    # Being a peer
+
+    def report(self, context: Sequence[Any]) -> LabelledData:
+        """Return how much labelled data there is around a context as this site spells it; nothing changes."""
+        return self.learner.report(self.point(context))
+
+    def report_on(self, item: Any, context: Spelled, axes: Sequence[str]) -> LabelledData:
+        """Return how much labelled data there is around an item of a peer, whose axes have these names."""
+        if self.encoder.features is not None or tuple(axes) != self.encoder.names:
+            (context,) = self.describe([item], [context], axes, watch=False)
+        return self.report(context)
+
+    def serve(
+        self,
+        caller: str,
+        requests: Sequence[int],
+        contexts: Sequence[Spelled],
+        flags: Sequence[tuple[bool, bool]],
+        *,
+        without: Collection[str] = (),
+        opinions: Opinions = NO_OPINIONS,
+        items: Sequence[Any] = (),
+    ) -> tuple[list[str], list[int]]:
+        """Choose the local models with which to answer a peer; returns them, and the ids of the answers.
+
+        flags   (training, labelled) of each; an answer is pending if its label will follow, else its id is 0
+
+        What was answered before for the same request is no longer pending: a caller that asks again never got it.
+        """
+        if len({*requests}) < len(requests):
+            raise SettingError(f"the requests of caller {caller!r}", [*requests], "all different")
+        before = []  # they are struck, and no other event says so
+        if (False, False) in flags and self.answering:
+            both = zip(requests, flags, strict=True)
+            before = self.answering.ids(caller, [request for request, follows in both if not any(follows)])
+        models, ids = self._change(self._serve, caller, requests, contexts, flags, without)
+        places = [place for place, id_ in enumerate(ids) if id_]
+        if places and (opinions or items):
+            heard = {model: [column[place] for place in places] for model, column in opinions.items()}
+            kept = [items[place] for place in places] if items else ()
+            self.enter_opinions([ids[n] for n in places], [models[n] for n in places], heard, kept)
+        self.drop_expired()
+        event = None
+        if self.journal is not None and places:
+            event = events.Served(
+                caller,
+                tuple(requests[n] for n in places),
+                ids[places[0]],
+                tuple(tuple(contexts[n]) for n in places),
+                tuple(models[n] for n in places),
+                tuple(bool(flags[n][0]) for n in places),
+                tuple(without),
+                {model: tuple(column[n] for n in places) for model, column in opinions.items()},
+                tuple(items[n] for n in places) if items else (),
+            )
+        self.write(events.Withdrawn(tuple(before)) if before else None, event)
+        return models, ids
+
+    def _serve(
+        self,
+        caller: str,
+        requests: Sequence[int],
+        contexts: Sequence[Spelled],
+        flags: Sequence[tuple[bool, bool]],
+        without: Collection[str],
+    ) -> tuple[list[str], list[int]]:
+        learner = self.learner
+        is_point = not self.encoder.spells and not any(None in each for each in contexts)
+        found = contexts if is_point else [self.point(each) for each in contexts]
+        points, out = learner.check_answers(found, caller, requests, without)
+        self.strike_answers(caller, requests)
+        if self.encoder.codes:
+            both = zip(contexts, flags, found, strict=True)
+            known = [self.point(each, Codes.code) if any(flag) else point for each, flag, point in both]
+            points, _ = learner.check_answers(known, caller, requests, without)
+        numbers, ids = learner.memory.answer(points, out, caller, requests, flags)
+        self.answering.add(caller, requests, ids)
+        return [learner.arms.names[number] for number in numbers], [*ids]
+
+    def strike_answers(self, caller: str, requests: Sequence[int]) -> None:
+        """Take back what was answered before for requests that are answered once more."""
+        ids = self.answering.ids(caller, requests)
+        if ids:
+            self.learner.withdraw_many(ids)
+            self.answering.forget(ids)
+            for id_ in ids:
+                self.unanswered.pop(id_, None)
+
+    def teach(
+        self,
+        caller: str,
+        requests: Sequence[int],
+        truths: Sequence[Any],
+        gains: Sequence[float],
+        scores: Mapping[str, Sequence[float]] | None = None,
+    ) -> Settled:
+        """Learn the true labels of items that were answered for a peer, all of which must be pending."""
+        known = self.answering.of(caller)
+        for request in requests:
+            if request not in known:
+                sentence = f"site {self.name!r} awaits no label for request {request!r} of caller {caller!r}"
+                raise DecisionError(self.name, request, sentence)
+        if len(truths) != len(requests):
+            raise SettingError("truths", len(truths), f"as many as requests ({len(requests)})")
+        ids, found = self.learner.look_up([known[request] for request in requests])
+        notes = self._answered_notes(ids)
+        self._change(self._learn, ids, found, gains, None, scores)
+        self.answering.forget(ids)
+        if self.journal is not None:
+            taught = tuple(truths), tuple(map(float, gains)), _columns(scores)
+            self.write(events.Taught(caller, tuple(requests), *taught))
+        return Settled(found, self._examples(found, notes, truths))
+
+    # What peers are to be told
+
+    def _queue(self, peer: str, told: tuple[int, Any, bool]) -> None:
+        self.outbox.setdefault(peer, deque()).append(told)
+        self.to_tell[peer] = None
+
+    def forwards(self, peer: str, count: int | None = None) -> list[Forward]:
+        """Return what a peer is to be told next, at most `count` of it."""
+        queue: Iterator[Any] = islice(self.outbox.get(peer, ()), count)
+        return [FORWARD((peer, self.name, *told)) for told in queue]
+
+    def peer_told(self, peer: str, count: int) -> None:
+        """Take note that a peer has taken the first `count` forwards for good."""
+        queue = self.outbox.get(peer)
+        if not queue or not count:  # it may have left meanwhile
+            return
+        self._begin()
+        count = min(count, len(queue))
+        for _ in range(count):
+            queue.popleft()
+        if not queue:
+            del self.outbox[peer]
+        self.write(events.PeerTold(peer, count))
+
+    # Arms join, leave, pause, resume, and cost something else
+
+    def add_model(self, name: str, cost: float = 0.0, vote_over: Sequence[str] | None = None) -> None:
+        """Add a local model; a vote starts from nothing. What is known about the other arms stays."""
+        self._change(self.learner.add_own, name, cost)
+        if vote_over is not None:
+            self.votes[name] = Vote(over=tuple(vote_over) or None)
+        over = None if vote_over is None else tuple(vote_over)
+        self.write(events.ArmAdded(name, float(cost), vote_over=over))
+
+    def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
+        """Add a peer that announces `functions` models; what is known about the other arms stays."""
+        self._change(self.learner.add_peer, name, cost, functions)
+        self.write(events.ArmAdded(name, float(cost), functions))
+
+    def remove(self, name: str) -> list[Forward]:
+        """Remove an arm; what is pending for it, or was answered for it, no longer is.
+
+        Returns what it should still be told if it is a peer: its queue is gone.
+        """
+        forwards = self._change(self._removed, name)
+        self.write(events.ArmRemoved(name))
+        return forwards
+
+    def _removed(self, name: str) -> list[Forward]:
+        arms, registry = self.learner.arms, self.learner.registry
+        number = arms.number(name)
+        is_peer, always = name in arms.peers, self.learner.policy.share_labels == "always"
+        ids, _, _, kinds, _ = registry.of_arm(number).T.tolist()
+        self.learner.remove(name)
+        promised = [id_ for id_, kind in zip(ids, kinds, strict=True) if kind != TAUGHT and (always or kind == TRAIN)]
+        asked = self.answering.of_caller(name) if is_peer else []
+        self.learner.forget_notes(ids)
+        self.answering.forget([id_ for id_, kind in zip(ids, kinds, strict=True) if kind == TAUGHT])
+        for id_ in (*ids, *asked):
+            self.unanswered.pop(id_, None)
+        self._forget_opinions(name)
+        self.learner.withdraw_many(self.learner.still_waiting(asked))  # Ctrl-C may have ended this in the middle before
+        self.answering.forget(asked)
+        self.votes.pop(name, None)
+        forwards = self.forwards(name)
+        self.outbox.pop(name, None)
+        self.to_tell.pop(name, None)
+        return forwards + [FORWARD((name, self.name, id_, None, True)) for id_ in promised] if is_peer else []
+
+    def _forget_opinions(self, name: str) -> None:
+        """Forget what a model that has left said about pending items: a new one may get its name."""
+        for table in (self.learner.registry.notes, self.unanswered):
+            for id_, note in table.items():
+                if name in note.models:
+                    self.revised.add(id_)
+                    both = [each for each in zip(note.models, note.said, strict=True) if each[0] != name]
+                    models, said = zip(*both, strict=True) if both else ((), ())
+                    table[id_] = note._replace(models=models, said=said)
+
+    def pause(self, name: str) -> None:
+        """Keep an arm from being chosen until `resume`; what was learnt about it is kept."""
+        self._change(self.learner.pause, name)
+        self.write(events.ArmPaused(name))
+
+    def resume(self, name: str) -> None:
+        """Let an arm be chosen again, with what was known about it."""
+        self._change(self.learner.resume, name)
+        self.write(events.ArmResumed(name))
+
+    def set_cost(self, name: str, cost: float) -> None:
+        """Change what using an arm costs from now on."""
+        self._change(self.learner.set_cost, name, cost)
+        self.write(events.CostChanged(name, float(cost)))
+
+    # Looking inside
+
+    def pending(self) -> dict[int, Pending]:
+        """Return all that waits for its true label, by id."""
+        names, notes = self.learner.arms.names, self.learner.registry.notes
+        found = {}
+        for entry in self.learner.registry.entries():
+            note, asker = notes.get(entry.id), self.answering.asker(entry.id)
+            label, caller = None if note is None else note.label, None if asker is None else asker[0]
+            found[entry.id] = Pending(names[entry.arm], label, caller, note is not None)
+        return found
+
+
+def _columns(scores: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, ...]]:
+    return {model: tuple(column) for model, column in scores.items()} if scores else {}

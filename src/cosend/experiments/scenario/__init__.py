@@ -1,1 +1,0 @@
-"""The main job: a network of sites over a stream, described by a scenario file."""

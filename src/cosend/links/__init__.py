@@ -1,1 +1,0 @@
-"""How sites reach each other: within one process, or over NATS."""

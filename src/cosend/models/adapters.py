@@ -1,0 +1,262 @@
+"""Every kind of model behind the same two verbs: `predict` for many items, `learn` from one.
+
+    scikit-learn    anything with `predict`; items are rows of features in the order the model was fitted with
+    river           anything with `predict_one`; learns online if it has `learn_one`; it gets items as mappings
+    plain callable  item -> label; it gets the item as it came
+
+A label leaves here as a plain Python value, so that labels compare, travel and save alike whatever made them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+import numpy as np
+
+from cosend.errors import ClassifierError, SettingError, in_one_line, listed, shown
+from cosend.models.named_features import NAMED, by_names, named
+
+PLAIN: Final = frozenset((str, int, float, bool, type(None)))  # labels that need not be looked at one by one
+Item: TypeAlias = Any  # usually a mapping from feature to value; whatever the site's models and contexts understand
+Label: TypeAlias = Any  # anything that compares: text, a number, a truth value
+
+
+class Classifier(Protocol):
+    """An arm of a site."""
+
+    learns: bool
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return a label for every item."""
+        ...
+
+    def learn(self, item: Item, label: Label) -> None:
+        """Learn from the true label of an item that it answered; only called if `learns`."""
+        ...
+
+
+def as_classifier(model: Any) -> Classifier:
+    """Return a model as a classifier, by what it can do."""
+    if isinstance(model, type) and (hasattr(model, "predict") or hasattr(model, "predict_one")):
+        allowed = f"a model, and this is a class: what it makes is a model, as {model.__name__}() perhaps"
+        raise SettingError("classifier", model, allowed)
+    if all(hasattr(model, name) for name in ("learns", "predict", "learn")):
+        classifier: Classifier = model
+        return classifier
+    if hasattr(model, "predict_one"):
+        return RiverModel(model)
+    if hasattr(model, "predict"):
+        return SklearnModel(model)
+    if callable(model):
+        return Function(model)
+    allowed = "a model with predict or predict_one, or a function from an item to a label"
+    raise SettingError("classifier", model, allowed)
+
+
+class SklearnModel:
+    """A model with scikit-learn's `predict`.
+
+    A model that was fitted without the names of its features gets those of the first mapping it labels, in their
+    order: that item must have the order of the fit. Later ones are read by these names, whatever their order.
+    `SeesOnly` fixes an order explicitly.
+    """
+
+    learns = False
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        names = getattr(model, "feature_names_in_", None)
+        self.features = None if names is None else [str(name) for name in names]
+        self.order: list[Any] | None = None  # of the first item, for a model that does not know its features
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return a label for every item, in one call of the model."""
+        if not len(items):
+            return []
+        items, order = by_names(items), self.order
+        if order is None and self.features is None and isinstance(items[0], Mapping):
+            order = list(items[0])
+        labels: list[Label] = np.asarray(self.model.predict(self._table(items, order))).tolist()
+        self.order = order  # not before the model has taken it
+        return labels
+
+    def learn(self, item: Item, label: Label) -> None:
+        """Fitted models stay as they are."""
+
+    def _table(self, items: Sequence[Item], order: list[Any] | None) -> Any:
+        if not isinstance(items[0], Mapping):
+            return np.asarray(items)
+        if self.features is None:
+            return np.array([_in_order(item, order or []) for item in items])
+        rows = [by_name(item, self.features) for item in items]
+        try:
+            return importlib.import_module("pandas").DataFrame(rows, columns=self.features)
+        except ImportError:  # scikit-learn takes an array too, and says that it misses the names
+            return np.array(rows)
+
+
+def _in_order(item: Mapping[Any, Any], order: Sequence[Any]) -> list[Any]:
+    """Return the values of an item by the names of the first one, or raise if its names are others."""
+    if not isinstance(item, Mapping):
+        raise ClassifierError(f"an item must have names for its features ({NAMED}), got {shown(item)}")
+    if len(item) == len(order) and all(name in item for name in order):
+        return [item[name] for name in order]
+    wrong = [f"has no feature {name!r}" for name in order if name not in item]
+    wrong += [f"has a feature {name!r} that the first item did not have" for name in item if name not in order]
+    raise ClassifierError(f"an item {wrong[0]}; allowed are, in any order, {', '.join(map(repr, order))}")
+
+
+def by_name(item: Item, names: Sequence[str]) -> list[Any]:
+    """Return the values of an item by their names, or raise with the one that it has not."""
+    if type(item) is not dict:
+        (item,) = by_names([item])
+    try:
+        return [item[name] for name in names]
+    except KeyError as error:
+        has = f"; it has {listed(item)}" if isinstance(item, Mapping) else ""
+        raise ClassifierError(f"an item has no feature {error.args[0]!r}{has}") from error
+    except (TypeError, IndexError) as error:
+        raise ClassifierError(f"an item must have names for its features ({NAMED}), got {shown(item)}") from error
+
+
+class RiverModel:
+    """A model with river's `predict_one`."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.learns = hasattr(model, "learn_one")
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return a label for every item; None while the model has seen nothing."""
+        return [plain(self.model.predict_one(item)) for item in by_names(items)]
+
+    def learn(self, item: Item, label: Label) -> None:
+        """Learn online."""
+        self.model.learn_one(*by_names([item]), label)
+
+
+class Function:
+    """A plain function from an item to a label."""
+
+    learns = False
+
+    def __init__(self, function: Callable[[Item], Label]) -> None:
+        self.function = function
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return a label for every item."""
+        labels = [*map(self.function, items)]
+        return labels if PLAIN.issuperset(map(type, labels)) else [*map(plain, labels)]
+
+    def learn(self, item: Item, label: Label) -> None:
+        """Functions stay as they are."""
+
+
+class SeesPart(ABC):
+    """A model that sees a part of the features; what it sees is for the kinds of it to say."""
+
+    def __init__(self, model: Any) -> None:
+        self.classifier = as_classifier(model)
+        self.learns = self.classifier.learns
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return a label for every item, from the features that the model may see."""
+        return self.classifier.predict([self._view(item) for item in items])
+
+    def learn(self, item: Item, label: Label) -> None:
+        """Learn from the features that the model may see."""
+        self.classifier.learn(self._view(item), label)
+
+    @abstractmethod
+    def _view(self, item: Item) -> Item:
+        """Return what the model may see of an item."""
+
+
+class SeesOnly(SeesPart):
+    """A model that sees only some of the features, in the order they are named: vertically distributed data.
+
+    >>> SeesOnly(lambda item: sorted(item), ["age"]).predict([{"age": 31, "pressure": 140}])
+    [['age']]
+    """
+
+    def __init__(self, model: Any, features: Sequence[str]) -> None:
+        check_names("the features that a model sees", features)
+        super().__init__(model)
+        self.features = list(features)
+
+    def _view(self, item: Item) -> Item:
+        return dict(zip(self.features, by_name(item, self.features), strict=True))
+
+
+class SeesAllBut(SeesPart):
+    """A model that does not see some of the features: context columns that are nothing to classify by."""
+
+    def __init__(self, model: Any, hidden: Sequence[str]) -> None:
+        check_names("the features that a model does not see", hidden)
+        super().__init__(model)
+        self.hidden = frozenset(hidden)
+
+    def _view(self, item: Item) -> Item:
+        features = named(item)
+        if features is None:
+            raise ClassifierError(f"an item must have names for its features ({NAMED}), got {shown(item)}")
+        return {name: value for name, value in features.items() if name not in self.hidden}
+
+
+def check_names(setting: str, names: object) -> None:
+    """Raise unless this is a list of names; text is one too for Python, letter by letter."""
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise SettingError(setting, names, "a list of names")
+
+
+def known_labels(classifier: Classifier) -> frozenset[Label] | None:
+    """Return all labels that a classifier can give, or None if that is not known: a fitted one knows its classes."""
+    if isinstance(classifier, SeesPart):
+        return known_labels(classifier.classifier)
+    classes = getattr(classifier.model, "classes_", None) if isinstance(classifier, SklearnModel) else None
+    try:
+        return None if classes is None else frozenset(np.asarray(classes).tolist())
+    except TypeError:  # several outputs, each with classes of its own
+        return None
+
+
+def all_known_labels(classifiers: Iterable[Classifier]) -> frozenset[Label] | None:
+    """Return all labels that classifiers can give, or None if that is not known of one of them."""
+    labels: frozenset[Label] = frozenset()
+    for classifier in classifiers:
+        known = known_labels(classifier)
+        if known is None:
+            return None
+        labels |= known
+    return labels
+
+
+def plain(label: Label) -> Label:
+    """Return a NumPy scalar as the Python value it stands for, anything else as it is."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def predictions(name: str, classifier: Classifier, items: Sequence[Item]) -> list[Label]:
+    """Return what a classifier says of the items; whatever goes wrong in it is a `ClassifierError` with its name."""
+    try:
+        labels = classifier.predict(items)
+    except ClassifierError as error:
+        raise ClassifierError(f"classifier {name!r} failed: {error}") from error
+    except Exception as error:  # a user's model may raise anything
+        raise ClassifierError(f"classifier {name!r} failed: {in_one_line(error)}") from error
+    if not isinstance(labels, list):
+        raise ClassifierError(f"classifier {name!r} must give a list of labels, gave {shown(labels)}")
+    if len(labels) != len(items):
+        raise ClassifierError(f"classifier {name!r} gave {len(labels)} labels for {len(items)} items")
+    return labels
+
+
+def teach(name: str, classifier: Classifier, item: Item, label: Label) -> None:
+    """Let a classifier learn; whatever goes wrong in it is a `ClassifierError` with its name."""
+    try:
+        classifier.learn(item, label)
+    except Exception as error:  # a user's model may raise anything
+        raise ClassifierError(f"classifier {name!r} failed to learn: {in_one_line(error)}") from error

@@ -1,0 +1,170 @@
+"""What a run comes to in a sentence, and its rows in the order in which people read them; for terminal and page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from cosend.text import counted, markdown_table
+
+Result: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = Mapping[str, Any]
+
+KNOWS: Final = "knows the future"
+DIGITS: Final = 16  # of a hash, as people compare it
+MEANINGS: Final = {
+    "ZoomingKLUCB": "cells that split where many items arrive, and an index for each arm",
+    "MixedViews": "every part of the context forecasts every arm, weighted by how well it has done; the default",
+    "CellKLUCB": "equal cells, and an index for each arm",
+    "CoS": "the paper's algorithm: equal cells, explores by quota",
+    "never send": "the same policy at sites without peers",
+    "epsilon-greedy": "all models of all sites as flat arms, by cell",
+    "LinUCB": "all models of all sites as flat arms, linear in the context",
+    "uniform random": "any model of any site",
+    "AdaBoost": "asks every model about every item, and pays for each",
+    "SWA 100": "AdaBoost, retrained on the last 100 labels; it pays for each too",
+    "previous label": "repeats the newest known label, without a model",
+    "commonest label": "repeats the commonest label so far, without a model",
+    "best local": "the best of a site's own models, known in advance",
+    "best fixed": "the best model of all sites, known in advance",
+    "oracle per cell": "the best model for every cell of the context, known in advance",
+}
+
+
+def sends(result: Result) -> bool:
+    """Tell whether anything was sent to a peer; otherwise no column says so."""
+    return any(row["sent"] for row in result["rows"])
+
+
+def playing(result: Result) -> list[Row]:
+    """Return the rows that know nothing in advance, best reward first."""
+    return _sorted(row for row in result["overall"] if not row["hindsight"])
+
+
+def knowing(result: Result) -> list[Row]:
+    """Return the rows that know the future, best reward first."""
+    return _sorted(row for row in result["overall"] if row["hindsight"])
+
+
+def _sorted(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (-row["mean_reward"], row["policy"]))
+
+
+def is_best(row: Row, rows: Sequence[Row]) -> bool:
+    """Tell whether no row earns more, or only by less than the intervals of both allow to say."""
+    if row["hindsight"]:
+        return False
+    noise = (row["reward_interval"] or 0.0) + (rows[0]["reward_interval"] or 0.0)
+    return bool(rows[0]["mean_reward"] - row["mean_reward"] <= noise)
+
+
+def mark_of_best(rows: Sequence[Row]) -> str:
+    """Return what is written beside the best rows."""
+    return "best reward" if sum(is_best(row, rows) for row in rows) == 1 else "tied for best"
+
+
+def verdict(result: Result) -> str:
+    """Return what the run says about its policy, in a sentence or two; a clearly better one comes first."""
+    rows = playing(result)
+    own = next((row for row in rows if row["policy"] == result["policy"]), None)
+    if own is None:
+        return "Nothing has been played yet."
+    name = f"{own['policy']}, the default policy," if result.get("is_default") else own["policy"]
+    earned = f"{own['mean_reward']:.3f}"
+    if len(rows) > 1 and rows[0] is own:
+        return f"{name} earns the most: {earned} per item.{_alone(result)}"
+    if rows[0] is own or _may_be_chance(result, rows[0]):
+        return f"{name} earns {earned} per item.{_alone(result)}"
+    best = f"{rows[0]['policy']} earns the most: {rows[0]['mean_reward']:.3f} per item."
+    return f"{best} {name} earns {earned}.{_alone(result)}"
+
+
+def _alone(result: Result) -> str:
+    local = next((row for row in result["overall"] if row["policy"] == "best local"), None)
+    if local is None or len(result["sites"]) == 1:
+        return ""
+    return f" With only its own best model, each site would earn {local['mean_reward']:.3f}."
+
+
+def _may_be_chance(result: Result, rival: Row) -> bool:
+    """Tell whether the difference to a rival is within its interval over the streams."""
+    return len(result["seeds"]) > 1 and abs(rival["behind"]) <= (rival["behind_interval"] or 0.0)
+
+
+def more(result: Result) -> str:
+    """Return the next sentences: how much is sent, which policy comes next, and what the oracle earns."""
+    rows = {row["policy"]: row for row in result["overall"]}
+    own = rows.get(result["policy"])
+    if own is None:
+        return ""
+    parts = [f"{own['policy']} sends {own['sent']:.0f}% of the items to peers."]
+    if len(result["sites"]) == 1:  # it has no peers
+        local = rows.get("best local")
+        parts = [f"The site's best model alone would earn {local['mean_reward']:.3f}."] if local else []
+    order = playing(result)
+    if order[0] is own and len(order) > 1:
+        parts.append(_next(result, order[1]))
+    elif order[0] is not own and _may_be_chance(result, order[0]):
+        parts.append(f"{order[0]['policy']} earns {order[0]['mean_reward']:.3f}, a difference that may be chance.")
+    best = rows["oracle per cell"]["mean_reward"] if "oracle per cell" in rows else 0.0
+    if best > own["mean_reward"]:  # otherwise the policy sees more than the oracle's cells
+        parts.append(f"Knowing the best model for every cell in advance would earn {best:.3f}.")
+    return " ".join(parts)
+
+
+def _next(result: Result, rival: Row) -> str:
+    words = f"Next comes {rival['policy']}, {rival['behind']:.3f} behind"
+    streams = len(result["seeds"])
+    if streams == 1:
+        return f"{words}."
+    if _may_be_chance(result, rival):
+        return f"{words}, which may be chance."
+    return f"{words}, and behind in {rival['behind_in']} of {counted(streams, 'stream')}."
+
+
+def setting(result: Result) -> str:
+    """Return what was measured, in a line."""
+    streams = len(result["seeds"])
+    seed = f"{counted(streams, 'seed')}: {result['seeds'][0]}" if streams == 1 else counted(streams, "seed")
+    items, sites = counted(result["items"], "item"), counted(len(result["sites"]), "site")
+    return " \N{MIDDLE DOT} ".join([items, sites, f"context: {', '.join(result['goes_by'])}", seed])
+
+
+def provenance(result: Result) -> list[tuple[str, str]]:
+    """Return version, date, command, seeds and data of a run, as names and values; empty if they were not recorded."""
+    known = result.get("made")
+    if not known:
+        return []
+    seeds, data = result["seeds"], dict.fromkeys(each[:DIGITS] for each in result["data"])
+    return [
+        ("cosend", known["version"]),
+        ("made", known["date"]),
+        ("command", known["command"]),
+        ("seeds" if len(seeds) > 1 else "seed", ", ".join(map(str, seeds))),
+        (f"SHA-256 of the rows, its first {DIGITS} digits", ", ".join(data)),
+    ]
+
+
+def markdown(result: Result) -> str:
+    """Return the verdict and one row per policy as Markdown."""
+    rows, sent = playing(result), sends(result)
+    lines = [[_bold(row["policy"], row is rows[0]), *_cells(row, sent, row is rows[0])] for row in rows]
+    lines += [[f"*{row['policy']}, {KNOWS}*", *_cells(row, sent, best=False)] for row in knowing(result)]
+    heading = ["policy", "reward per item", "error in %", *(["sent to peers in %"] if sent else [])]
+    words = " ".join(filter(None, [verdict(result), more(result), result.get("others_see")]))
+    sentences = words.replace(". ", ".\n")  # one sentence a line, as in all our pages
+    return "\n".join([sentences, "", *markdown_table(heading, lines)])
+
+
+def _cells(row: Row, sent: bool, best: bool) -> list[str]:
+    return [_bold(reward_text(row), best), f"{row['error']:.1f}", *([f"{row['sent']:.0f}"] if sent else [])]
+
+
+def _bold(text: str, wanted: bool) -> str:
+    return f"**{text}**" if wanted else text
+
+
+def reward_text(row: Row) -> str:
+    """Return a reward and its interval."""
+    half = row["reward_interval"]
+    return f"{row['mean_reward']:.3f}" + ("" if half is None else f" \N{PLUS-MINUS SIGN} {half:.3f}")

@@ -1,1 +1,0 @@
-"""What a run found, as a page and as pictures."""

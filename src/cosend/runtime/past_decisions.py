@@ -1,0 +1,110 @@
+"""What a site was told and has told of one decision, from its log."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cosend.engine.counts import PHASE_NAMES
+from cosend.engine.events import Answered, Chosen, Labelled, Shown, decode
+from cosend.runtime.client_requests import Decided
+from cosend.store.log_index import LogIndex, Row
+
+NEAR: Final = 16  # numbers that are no further apart are looked for together
+
+
+@dataclass
+class Past:
+    """A decision that someone was told."""
+
+    arm: str
+    kind: int
+    cell: int
+    cost: float
+    propensity: float
+    context: tuple[Any, ...]
+    at: float = 0.0  # when it was answered, in seconds since 1970
+    told: bool = False
+    label: Any = None  # that the arm gave
+    shown: Any = None  # that the client was told
+    shown_by: str | None = None
+    labelled: bool = False
+    truth: Any = None
+
+    def decided(self, name: str) -> Decided:
+        """Return what its client was told."""
+        phase = PHASE_NAMES[self.kind]
+        return Decided(name, self.shown, self.arm, phase, self.cell, self.cost, self.propensity, self.shown_by)
+
+
+def recall(index: LogIndex, number: int, widest: int) -> Past | None:
+    """Return a decision by its number; None if nobody was told of it, or its events were removed."""
+    return recall_all(index, [number], widest).get(number)
+
+
+def recall_all(index: LogIndex, numbers: Iterable[int], widest: int) -> dict[int, Past]:
+    """Return decisions by their numbers, those that somebody was told of and whose events are left.
+
+    Every event is read once and in the order of the log, however many of the decisions it tells of: a client that has
+    lost the reply to many items asks for all of them again, and what it was told is what the last event says. No event
+    may tell of decisions whose numbers are further apart than `widest`.
+    """
+    wanted = sorted({number for number in numbers if number > 0})
+    places = {place for lowest, highest in _runs(wanted) for place in index.events_of(lowest, highest, widest)}
+    found: dict[int, Past] = {}
+    for row in index.rows(sorted(places)):
+        event = decode(row.event)
+        if isinstance(event, Chosen):
+            last = event.first + len(event.arms) - 1
+            for number in wanted[bisect_left(wanted, event.first) : bisect_right(wanted, last)]:
+                found.setdefault(number, _chosen(row, event, number - event.first))
+        elif isinstance(event, Answered | Shown):
+            for place, number in enumerate(event.ids):
+                if number in found:
+                    _answered(found[number], row, event, place)
+    found = {number: past for number, past in found.items() if past.told}
+    _note_labels(index, found)
+    return found
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the ends of the runs of numbers that are near each other."""
+    start = 0
+    for end in range(1, len(numbers) + 1):
+        if end == len(numbers) or numbers[end] - numbers[end - 1] > NEAR:
+            yield numbers[start], numbers[end - 1]
+            start = end
+
+
+def _chosen(row: Row, event: Chosen, place: int) -> Past:
+    arm = event.arms[place]
+    chosen = event.kinds[place], event.cells[place], event.costs.get(arm, 0.0), event.propensities[place]
+    past = Past(arm, *chosen, event.contexts[place])
+    opinion = event.opinions[arm][place] if arm in event.opinions else None
+    if opinion is not None:  # it has answered with it
+        past.at, past.told, past.label, past.shown = row.at, True, opinion, opinion
+    return past
+
+
+def _answered(past: Past, row: Row, event: Answered | Shown, place: int) -> None:
+    past.at, past.told = row.at, True
+    if isinstance(event, Shown) and event.model:  # before its arm has answered, or after
+        past.shown, past.shown_by = event.labels[place], event.model
+    else:
+        past.label = event.labels[place]
+        if past.shown_by is None:
+            past.shown = past.label
+
+
+def _note_labels(index: LogIndex, found: dict[int, Past]) -> None:
+    """Note the true labels of decisions that have come."""
+    labelled = index.labelled(found) if found else {}
+    for number in labelled:
+        found[number].labelled = True
+    for row in index.rows(sorted({*labelled.values()})):
+        event = decode(row.event)
+        for number, truth in zip(event.ids, event.truths, strict=True) if isinstance(event, Labelled) else ():
+            if number in found:
+                found[number].truth = truth

@@ -1,0 +1,553 @@
+"""A site that runs: it decides, learns, keeps what it knows in its folder, and starts again from there.
+
+All of it happens in the thread of one event loop, which alone touches the rules; models and the disk have threads of
+their own. Whoever is answered can rely on it: what they were told is on the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from cosend.algorithm.layout import Ints
+from cosend.algorithm.pending import Registry, ids_among, not_among
+from cosend.algorithm.values import LabelledData
+from cosend.axes import EVERY_FEATURE
+from cosend.engine.breaker import IN_SECONDS, Breakers
+from cosend.engine.engine import Engine
+from cosend.engine.events import ModeChanged
+from cosend.engine.needs import Call, Forward
+from cosend.engine.site_state import SiteState
+from cosend.engine.snapshot import Freezing
+from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
+from cosend.models.adapters import all_known_labels
+from cosend.models.placeholder import RunsElsewhere
+from cosend.models.vote import Vote
+from cosend.runtime.client_ids import Naming
+from cosend.runtime.client_requests import Result
+from cosend.runtime.driver import Driver
+from cosend.runtime.gossip import traffic_of, written
+from cosend.runtime.label_history import RunningCounts
+from cosend.runtime.label_intake import Given, Heard, Labelling
+from cosend.runtime.log_writer import Commits
+from cosend.runtime.model_threads import Worker
+from cosend.runtime.peers import Peers
+from cosend.runtime.remote_workers import Crew, Elsewhere
+from cosend.runtime.shared_thread import Lane
+from cosend.runtime.site_setup import LIMIT_S, THREADS, Setup
+from cosend.runtime.site_store import COSTS, HASHES, Recovered, Store, pickled
+from cosend.runtime.takeover import LastRun, taken_over
+from cosend.runtime.watchdog import STUCK_S, Pulse, Standstill
+from cosend.store.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
+from cosend.store.snapshot_files import check_snapshot
+from cosend.transport.link import Announcement, Answered, Change, Context, Link
+
+LOG: Final = logging.getLogger("cosend.runtime")
+TICK_S: Final = 0.02
+TIDY_S: Final = 1.0
+SNAPSHOT_EVERY: Final = 20_000  # events: so many are folded in a second or less when the site starts
+SNAPSHOT_EVERY_S: Final = 300.0  # events are removed only behind a snapshot
+STOP_S: Final = 5.0  # for each thing that a site waits for when it stops, but for
+LAST_SNAPSHOT_S: Final = 60.0  # its snapshot, which can be a large one
+PRUNE_EVERY_S: Final = 60.0
+AT_ONCE: Final = 1_000  # names that are forgotten in one commit
+FIRST_REST_S, LONGEST_REST_S = 0.5, 30.0  # between attempts to start again from the log
+Mode = Literal["apply", "observe"]
+
+
+class RunningSite:
+    """One running site.
+
+    folder   where it keeps what it knows
+    durable  wait for the disk before answering; else a crash of the machine can lose the newest
+    link     the way to its peers and from them, which starts and ends with the site; None if it has none
+    workers  the way to its workers, which starts and ends with it too
+    """
+
+    def __init__(
+        self, setup: Setup, folder: Path, *, durable: bool = True, link: Link | None = None, workers: Link | None = None
+    ) -> None:
+        self.setup, self.folder, self._durable, self.link = setup, folder, durable, link
+        self.counts, self.started_at = RunningCounts(), time.time()
+        self.breakers = Breakers(IN_SECONDS)
+        self.lane, self.pulse = Lane(), Pulse()
+        self.crew = Crew(setup.name, workers, lambda arm: self.breakers.worked(arm))
+        self.driver: Driver | None = None  # none before it has started
+        self._not_ready: str | None = "it is starting"
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._snapshots = [0, 0]  # the positions of the last two: the older is there if the newer is damaged
+        self._one_snapshot = asyncio.Lock()
+        self._last_snapshot = self._last_pruned = time.monotonic()
+        if link is not None:
+            link.listen(self._heard)
+        self._rebuilding = self._stopping = self._hurried = False
+        self._decisions, self._writes = Standstill(), Standstill()
+        self.took_over: list[str] = []  # at the start: what is not as it was, or not as the file says
+
+    # Starting and stopping
+
+    async def start(self) -> None:
+        """Start from what is in the folder."""
+        self.pulse.begin()
+        self.store = await asyncio.to_thread(Store, self.folder, self.setup, durable=self._durable)
+        try:
+            await asyncio.to_thread(self.setup.warm_up)
+            self._begin(await asyncio.to_thread(self.store.recover))
+            await self.commits.done()
+        except BaseException:
+            self.store.close()
+            raise
+        gc.collect()
+        gc.freeze()  # what is here stays: a collection need not look at it again
+        self._go_on()
+        for each in self.took_over:
+            LOG.warning(each)
+        LOG.info("ready", extra={"events": self.commits.position, "items": self.state.learner.arrivals})
+        self._do(self._every(TICK_S, self._give_up_late))
+        self._do(self._every(TICK_S, self._make_room))
+        self._do(self._every(TIDY_S, self._tidy))
+        self._do(self._every(TIDY_S, self._look_for_standstill))
+        await self.crew.start()
+        if self.link is not None:
+            await self._join(self.link)
+
+    async def _join(self, link: Link) -> None:
+        """Let peers find this site, and find them."""
+        setup = self.setup
+        await link.start()
+        await link.serve(Announcement(setup.name, setup.context, len(setup.classifiers), setup.call_cost), self)
+
+    def _go_on(self) -> None:
+        """Answer from now on, and look for peers: until now, nobody listened to what was heard of them."""
+        self._not_ready = None
+        self.peers.begin()
+
+    def _heard(self, change: Change) -> None:
+        if self.is_ready:
+            with self.running.whole_changes():
+                self.peers.heard(change)
+
+    @property
+    def running(self) -> Driver:
+        """What drives its engine; raises if it has not started."""
+        if self.driver is None:
+            raise Unavailable(f"site {self.setup.name!r} is starting")
+        return self.driver
+
+    @property
+    def engine(self) -> Engine:
+        """Everything that happens to its items."""
+        return self.running.engine
+
+    @property
+    def state(self) -> SiteState:
+        """What it knows."""
+        return self.running.engine.state
+
+    def _begin(self, recovered: Recovered) -> None:
+        """Continue a site as its folder has it."""
+        setup, state = self.setup, recovered.state
+        self.breakers.forget_probes()
+        self.commits = Commits(self.store.log, self._broken)
+        is_new = not self.commits.position
+        if is_new:
+            state = setup.new_state(self.commits.event)
+        else:
+            state.journal = self.commits.event
+        self.workers = {arm: self._worker(arm, model) for arm, model in recovered.classifiers.items()}
+        self.lane.begin()
+        for worker in self.workers.values():
+            worker.begin()
+        engine = self._engine(state, recovered)
+        self.driver = Driver(setup, engine, self.commits, self.workers, self.link, self._do)
+        self.peers = Peers(setup, engine, self.link, self.driver.posting)
+        self.labelling = Labelling(self.driver, self.store.index, self.counts)
+        self.naming = Naming(setup, self.driver, self.labelling, self.store)
+        self._snapshots = [0, recovered.covered]
+        last = self.store.last_run(recovered)
+        self._tidy_up_after(last)
+        if not is_new and not self._rebuilding:
+            self.took_over = [*taken_over(last, setup, state.learner.arms, self.observer)]
+
+    def _engine(self, state: SiteState, recovered: Recovered) -> Engine:
+        setup, models = self.setup, recovered.classifiers
+        engine = Engine(
+            state,
+            reward=setup.reward,
+            retries=setup.retries,
+            learns_from=setup.learns_from,
+            learning=[name for name, model in models.items() if model.learns],
+            known_labels=all_known_labels(models.values()),
+            strict_labels=setup.strict_labels,
+            back_off=IN_SECONDS,
+            in_order=False,
+            counts=self.counts,
+        )
+        engine.breakers, engine.observer, engine.now = self.breakers, recovered.observer, time.monotonic()
+        return engine
+
+    def _worker(self, arm: str, model: Any) -> Worker:
+        limit_s = self.setup.limits_s.get(arm, LIMIT_S)
+        if isinstance(model, RunsElsewhere):
+            return Elsewhere(arm, model, limit_s, self.crew)
+        return Worker(arm, model, limit_s, 1 if model.learns else self.setup.threads.get(arm, THREADS), self.lane)
+
+    def _tidy_up_after(self, last: LastRun) -> None:
+        """Take back what nobody was told, and follow the file where it has changed since the last start."""
+        state, setup = self.state, self.setup
+        own = state.learner.arms.own
+        for arm in [arm for arm in own if arm not in setup.classifiers or self._is_another_vote(arm)]:
+            state.remove(arm)
+        for arm in [arm for arm in setup.classifiers if arm not in state.learner.arms.own]:
+            if arm in state.learner.arms.peers:  # it was discovered, and now there is a model of its name
+                self.peers.remove(arm)
+            model = setup.classifiers[arm]
+            state.add_model(arm, setup.cost(arm), (model.over or ()) if isinstance(model, Vote) else None)
+        self.peers.follow_file()
+        costs = {arm: setup.cost(arm) for arm in (*setup.classifiers, *setup.peers)}
+        before = last.costs_of_the_file
+        for arm, cost in costs.items():
+            if arm in before and before[arm] != cost:
+                state.set_cost(arm, cost)
+        if costs != before:
+            self.commits.also(SET, [(COSTS, msgspec.msgpack.encode(costs))])
+        if setup.hashes != last.hashes:
+            self.commits.also(SET, [(HASHES, msgspec.msgpack.encode(setup.hashes))])
+        answered = state.learner.registry.notes
+        state.withdraw([id_ for id_ in state.learner.registry.ids() if id_ not in answered])
+        if self.observer is not None and self.observer not in self.workers:
+            self._set_mode("apply", "")
+        self.running.run()
+
+    def _is_another_vote(self, arm: str) -> bool:
+        """Tell whether the file has another vote under a name than the state, or one of them is not a vote."""
+        model, vote = self.setup.classifiers.get(arm), self.state.votes.get(arm)
+        over = (model.over or ()) if isinstance(model, Vote) else None
+        return over != (None if vote is None else vote.over or ())
+
+    def hurry(self) -> None:
+        """Wait for nobody any more when the site stops."""
+        self._hurried = True
+
+    async def stop(self, patience_s: float = STOP_S) -> None:
+        """Answer what is on its way, as far as that is possible in time, and leave a snapshot."""
+        if self.driver is None:  # it never started
+            self.pulse.end()
+            return
+        self._not_ready, self._stopping = "it is stopping", True
+        until = time.monotonic() + patience_s
+        while self.driver.in_flight and time.monotonic() < until and not self._hurried:
+            await asyncio.sleep(0.01)
+        with suppress(CosendError, TimeoutError):  # who is answered waits for the disk
+            await asyncio.wait_for(self.commits.done(), patience_s)
+        if self.link is not None:
+            await self.link.close()
+        await self.crew.close()
+        for task in self._tasks:
+            task.cancel()
+        self.driver.close("it is stopping")
+        try:
+            await asyncio.wait_for(self.commits.done(), patience_s)
+            await self._leave_snapshot(patience_s)
+        except (CosendError, TimeoutError) as error:
+            LOG.warning("no snapshot was saved: the next start takes longer", extra={"reason": str(error)})
+        for worker in self.workers.values():
+            worker.close()
+        self.lane.close()
+        await asyncio.to_thread(self.commits.close)
+        self.store.close()
+        self.pulse.end()
+
+    async def _leave_snapshot(self, patience_s: float) -> None:
+        """Take the last snapshot: with a million decisions that wait, that takes a while; then nobody may hurry."""
+        saving, begun = asyncio.ensure_future(self.snapshot()), time.monotonic()
+        while not (await asyncio.wait([saving], timeout=0.1))[0]:
+            if time.monotonic() - begun > (patience_s if self._hurried else LAST_SNAPSHOT_S):
+                saving.cancel()
+                raise TimeoutError("it took too long")
+        saving.result()
+
+    def _do(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception) and not isinstance(error, Unavailable):  # else the site has given up already
+            self.running.fail(error)
+
+    # What clients call
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can decide and learn now."""
+        return self._not_ready is None
+
+    def check_ready(self) -> None:
+        """Raise if it cannot decide and learn now."""
+        if self._not_ready is not None:
+            raise Unavailable(f"site {self.setup.name!r} cannot answer now: {self._not_ready}")
+
+    @property
+    def why_not_ready(self) -> str:
+        """Why it cannot decide and learn now."""
+        return self._not_ready or ""
+
+    def check_started(self) -> None:
+        """Raise if there is nothing to look at yet."""
+        self.running  # noqa: B018 - raises if it has not started
+
+    async def classify(self, items: Sequence[Any], names: Sequence[str | None] | None = None) -> list[Result]:
+        """Label items; `names` are their client's own ids, None where it gave none.
+
+        One that was decided before under its name gets the same answer again.
+        """
+        self.check_ready()
+        if not items:
+            return []
+        if names is None or names.count(None) == len(names):
+            return await self.running.take(items, None).done
+        return await self.naming.classify(items, names)
+
+    async def label(self, given: Sequence[Given], *, wait_for_peers: bool = False) -> Heard:
+        """Learn true labels; they may come in any order, again and late.
+
+        Peers hear of them soon after. Whoever waits for that is answered at the latest after ten seconds.
+        """
+        self.check_ready()
+        heard = await self.labelling.take(given)
+        if wait_for_peers:
+            await self.running.posting.told()
+        return heard
+
+    # What an operator calls
+
+    async def change_arm(self, arm: str, *, cost: float | None = None, paused: bool | None = None) -> None:
+        """Change what an arm costs, or whether it may be chosen."""
+        self.check_ready()
+        self.state.learner.arms.number(arm)  # raises if there is none
+        with self.running.whole_changes():
+            if cost is not None:
+                self.state.set_cost(arm, cost)
+            if paused is not None:
+                (self.state.pause if paused else self.state.resume)(arm)
+        await self.commits.done()
+
+    async def set_mode(self, mode: Mode, classifier: str = "") -> None:
+        """Apply decisions, or only observe them while a classifier answers."""
+        self.check_ready()
+        if mode == "observe" and classifier not in self.setup.models:
+            has = ", ".join(self.setup.models)
+            raise ArmError(f"site {self.setup.name!r} has no classifier {classifier!r} that could answer: it has {has}")
+        self._set_mode(mode, classifier if mode == "observe" else "")
+        await self.commits.done()
+
+    def _set_mode(self, mode: Mode, classifier: str) -> None:
+        self.engine.observer = classifier or None
+        self.commits.event(ModeChanged(mode, classifier))
+
+    @property
+    def observer(self) -> str | None:
+        """The classifier that answers while decisions are only observed."""
+        return None if self.driver is None else self.engine.observer
+
+    # What peers call
+
+    async def call(self, call: Call) -> Answered:
+        """Answer the questions of a peer; what will be taught is on the disk before this returns."""
+        self.check_ready()
+        driver = self.running
+        batch = await driver.answer(call)
+        try:
+            if not driver.is_open:  # the disk has failed meanwhile
+                raise Unavailable(f"site {self.setup.name!r} had to start again from its log")
+            reports = []
+            if any(training for training, _ in batch.flags) and not batch.errors:
+                reports = [self.state.report(context) for context in batch.contexts]
+            if any(batch.ids):
+                await self.commits.done()
+        except BaseException:
+            driver.abandon(batch)
+            raise
+        return Answered(batch.replies(), reports)
+
+    async def report(self, caller: str, contexts: Sequence[Context]) -> list[LabelledData]:
+        """Report how much labelled data there is around contexts, on the axes that the caller announces."""
+        self.check_ready()
+        told = None if self.link is None else self.link.peers().get(caller)
+        axes = self.state.encoder.names if told is None else told.context
+        axes = axes[:-1] if axes and axes[-1].startswith(EVERY_FEATURE) else axes
+        return [self.state.report_on(None, context, axes) for context in contexts]
+
+    async def post(self, caller: str, forwards: Sequence[Forward]) -> None:
+        """Take labels from a peer for good."""
+        self.check_ready()
+        self.running.take_labels(caller, forwards)
+        await self.commits.done()
+
+    # Now and then
+
+    async def _every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except Exception as error:  # whatever it is, the next time may be better
+                LOG.error("tidying up failed", extra={"reason": in_one_line(error)})
+                await asyncio.sleep(TIDY_S)
+
+    async def _give_up_late(self) -> None:
+        """Give up calls of models that take too long."""
+        self.lane.look()
+        for worker in self.workers.values():
+            worker.give_up_late()
+        self.running.tick()
+
+    async def _look_for_standstill(self) -> None:
+        """Give up if nothing moves though somebody waits, or if a change was not finished."""
+        if not self.is_ready:
+            return
+        setup, driver, commits = self.setup, self.running, self.commits
+        longest_s = max(setup.deadline_s, LIMIT_S, *setup.limits_s.values())
+        decisions_s = self._decisions.seconds(driver.engine.moves, awaited=driver.in_flight > 0)
+        writes_s = self._writes.seconds(commits.written, awaited=commits.is_busy)
+        if self.state.is_behind:
+            driver.fail(StateError("a change of the state was not finished"))
+        elif decisions_s > STUCK_S + longest_s:
+            driver.fail(StateError(f"items wait, and no model or peer has answered for {decisions_s:.0f} s"))
+        elif writes_s > STUCK_S:
+            driver.fail(StateError(f"the disk has not written a transaction for {writes_s:.0f} s"))
+
+    async def _make_room(self) -> None:
+        """Have room for more that waits before it is needed: the loop should not wait until there is some."""
+        registry = self.state.learner.registry
+        if registry.is_filling_up:
+            await asyncio.to_thread(registry.make_room)
+
+    async def _tidy(self) -> None:
+        """Leave a snapshot when there is enough for one, remove what is too old, and tell peers what happens."""
+        if self.is_ready and self._snapshot_is_due():
+            await self.snapshot()
+        if self.is_ready and time.monotonic() - self._last_pruned > min(PRUNE_EVERY_S, self.setup.keep_s / 4):
+            self._last_pruned = time.monotonic()
+            await self.prune()
+        if self.is_ready and self.link is not None:
+            self.link.tell(written(traffic_of(self)))
+
+    def _snapshot_is_due(self) -> bool:
+        new = self.commits.position - self._snapshots[1]
+        old_s = time.monotonic() - self._last_snapshot
+        return new >= SNAPSHOT_EVERY or (new > 0 and old_s > min(SNAPSHOT_EVERY_S, self.setup.keep_s / 4))
+
+    async def snapshot(self) -> None:
+        """Leave a snapshot in the folder."""
+        async with self._one_snapshot:
+            while not await self._take_snapshot():
+                pass
+
+    async def _take_snapshot(self) -> bool:
+        """Take a snapshot of one moment, for which most was copied before; returns whether nothing got in the way."""
+        state, commits = self.state, self.commits
+        freezing = await asyncio.to_thread(Freezing, state)
+        for _ in freezing.copy_notes():
+            await asyncio.sleep(0)
+        if state is not self.state or not freezing.freeze():
+            return False
+        position, node = commits.position, {"observer": self.observer}
+        learning = {arm: worker for arm, worker in self.workers.items() if worker.classifier.learns}
+        pickles = [self._pickled(worker) for worker in learning.values()]
+        is_whole = freezing.add(await asyncio.to_thread(freezing.missing))
+        await commits.done()
+        patience_s = STOP_S if self._stopping else None  # a model may hang, and then the site must end all the same
+        models = dict(zip(learning, await asyncio.wait_for(asyncio.gather(*pickles), patience_s), strict=True))
+        if is_whole:
+            await asyncio.to_thread(self.store.write_snapshot, freezing.finish, models, node, position)
+            self._snapshots, self._last_snapshot = [self._snapshots[1], position], time.monotonic()
+        return is_whole
+
+    def _pickled(self, worker: Worker) -> asyncio.Future[bytes]:
+        """Let the thread of a model pickle it, after all that it was taught before and nothing later."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bytes] = loop.create_future()
+
+        def done(result: Any) -> None:
+            give = future.set_exception if isinstance(result, Exception) else future.set_result
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(lambda: future.done() or give(result))
+
+        worker.do(lambda: pickled(worker.name, worker.classifier), done)
+        return future
+
+    async def prune(self) -> None:
+        """Remove events that are too old, and names and labels of decisions that no events are left of."""
+        await asyncio.to_thread(self._remove_events)
+        oldest = self.store.index.oldest_decision() or self.state.learner.last_id + 1
+        registry = self.state.learner.registry  # what waits for its label is still found by its name
+        gone = await self.store.look(_names_to_forget, oldest, registry)
+        for start in range(0, len(gone), AT_ONCE):
+            some = gone[start : start + AT_ONCE].tolist()
+            self.commits.also(FORGET_NAMES, [(number,) for number in some if number not in registry])
+            await self.commits.done()
+        while self.store.index.has_labels_before(oldest):
+            self.commits.also(FORGET_LABELS, [(oldest,)])
+            await self.commits.done()
+
+    def _remove_events(self) -> None:
+        index, now = LogIndex(self.store.log.reader()), time.time()
+        try:
+            before = min(index.first_kept(now - self.setup.keep_s, now), self._snapshots[0])
+        finally:
+            index.close()
+        if before > max(1, self.store.log.oldest):
+            check_snapshot(self.store.log, self._snapshots[1])  # this site has written or read it itself
+            self.store.log.remove(before)
+
+    # When the disk has failed, or something that nobody expected
+
+    def _broken(self, reason: str) -> None:
+        """Stop answering: memory is ahead of the log. Rebuild the site from the log, as soon as that works."""
+        self._not_ready = f"{reason}; it is being rebuilt from its log"
+        LOG.error("the site cannot go on, and is rebuilt from its log", extra={"reason": reason})
+        if self.driver is not None:
+            self.driver.close(self._not_ready)
+        if not self._rebuilding and not self._stopping:
+            self._rebuilding = True
+            self._do(self._rebuild())
+
+    async def _rebuild(self) -> None:
+        rest_s = FIRST_REST_S
+        while True:
+            await asyncio.sleep(rest_s)
+            rest_s = min(LONGEST_REST_S, 2 * rest_s)
+            try:
+                await asyncio.to_thread(self.commits.close)  # what it is writing belongs to the log
+                await asyncio.to_thread(self.store.log.probe)
+                recovered = await asyncio.to_thread(self.store.recover)
+                for worker in self.workers.values():
+                    worker.close()
+                self._begin(recovered)
+                await self.commits.done()
+            except Exception as error:  # whatever it is, nothing goes on without
+                LOG.error("the site could not be rebuilt from its log", extra={"reason": in_one_line(error)})
+                self.commits.fail("the site could not be rebuilt")  # what a half rebuilt site says is not written
+                continue
+            self.counts.rebuilt += 1
+            self._rebuilding = False
+            self._go_on()
+            LOG.info("the site is rebuilt from its log")
+            return
+
+
+def _names_to_forget(index: LogIndex, oldest: int, registry: Registry) -> Ints:
+    """Return the numbers of decisions that have names, no events and, as far as another thread can tell, no wait."""
+    return not_among(index.names_before(oldest), ids_among(registry.table.entries, oldest))

@@ -1,0 +1,196 @@
+"""The folder of a running site: how it starts from there, and what it leaves there now and then.
+
+    folder/events.sqlite             events (store/event_log.py), and how they are found (store/log_index.py)
+    folder/state-000000001200.npz    snapshots: the state, and the models that learn as they were then
+    folder/lock                      held while the site runs
+
+A site starts from its newest snapshot and the events after it. A model that learns is in the snapshot as a pickle,
+which is read from nowhere but this folder, and is taught the labels after it once more, in their order: it is then what
+it would be if the site had never stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+import msgspec
+import numpy as np
+
+from cosend.algorithm.state import State
+from cosend.engine.engine import LearnsFrom
+from cosend.engine.events import Event, ModeChanged, Started, decode
+from cosend.engine.fold import fold
+from cosend.engine.site_state import Example, SiteState
+from cosend.errors import StateError, in_one_line
+from cosend.models.adapters import Classifier
+from cosend.runtime.model_threads import teach_all
+from cosend.runtime.site_setup import Setup
+from cosend.runtime.takeover import LastRun
+from cosend.store.event_log import EventLog
+from cosend.store.log_index import LogIndex
+from cosend.store.recovery import newest, read_events
+from cosend.store.snapshot_files import write_snapshot
+
+P = ParamSpec("P")
+T = TypeVar("T")
+LOG: Final = logging.getLogger("cosend.runtime")
+MODEL: Final = "model."  # before the name of a model, among the arrays of a snapshot
+NODE: Final = "node"  # the facts of a snapshot that are not the state's
+COSTS: Final = "costs"  # the setting that says what the network file said when the site was last started
+HASHES: Final = "hashes"  # the setting that says what its models were made of
+
+
+@dataclass
+class Recovered:
+    """A site as its folder has it."""
+
+    state: SiteState
+    classifiers: dict[str, Classifier]
+    observer: str | None = None  # the classifier that answers while decisions are only observed
+    covered: int = 0  # the position of the snapshot it was started from
+
+
+class Store:
+    """The folder of one site, which belongs to this process while it is open."""
+
+    def __init__(self, folder: Path, setup: Setup, *, durable: bool = True) -> None:
+        self.setup = setup
+        self.log = EventLog(folder, site=setup.name, durable=durable)
+        with ExitStack() as on_error:
+            on_error.callback(self.log.close)
+            self.index = LogIndex(self.log.reader())
+            on_error.callback(self.index.close)
+            self._far = LogIndex(self.log.reader())
+            on_error.pop_all()
+        self._looking = ThreadPoolExecutor(1, "looks into the log")
+
+    async def look(self, work: Callable[Concatenate[LogIndex, P], T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Let another thread read what takes longer than the loop may wait; one does this for all who ask."""
+        call = partial(work, self._far, *arguments, **options)
+        return await asyncio.get_running_loop().run_in_executor(self._looking, call)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._looking.shutdown()
+        self._far.close()
+        self.index.close()
+        self.log.close()
+
+    def recover(self) -> Recovered:
+        """Return the site as it was, or a new one if the folder is empty; its state has no journal yet."""
+        models = {arm: _copy(arm, model) for arm, model in self.setup.models.items()}
+        if not self.log.position:
+            return Recovered(self.setup.new_state(None), models)
+        self._check_context()
+        state, covered, snapshot = newest(self.log, self.setup.axes)
+        recovered = Recovered(state or self.setup.new_state(None), models, covered=covered)
+        if snapshot is not None:
+            _restore(recovered, snapshot)
+        tail = self._watched(recovered, covered)
+        examples = _teaching(recovered.classifiers, self.setup.learns_from)
+        recovered.state = fold(tail, axes=self.setup.axes, onto=state, first=covered, examples=examples)
+        self._check_same(recovered.state)
+        return recovered
+
+    def _watched(self, recovered: Recovered, start: int) -> Iterator[Event]:
+        for _, event in read_events(self.log, start):
+            if isinstance(event, ModeChanged):
+                recovered.observer = event.model or None
+            yield event
+
+    def _check_context(self) -> None:
+        """Raise if the file now describes items in another way: what was learnt could not be read any more."""
+        start = decode(self.log.first())
+        if isinstance(start, Started):
+            self._check("context", tuple(start.axes), self.setup.context)
+
+    def _check_same(self, state: SiteState) -> None:
+        """Raise if the file now says something that cannot be changed under what was learnt.
+
+        What it leaves open may be another default than it was: then the folder goes on as it was made.
+        """
+        setup, fresh, known = self.setup, self.setup.new_state(None).learner, state.learner
+        self._check("policy", known.policy.facts(), fresh.policy.facts(), named=setup.policy is not None)
+        self._check("score_local", known.score_local, fresh.score_local, named=setup.score_local is not None)
+        self._check("patience", known.patience, fresh.patience)
+        self._check("seed", known.seed, fresh.seed)
+
+    def _check(self, what: str, then: Any, now: Any, *, named: bool = True) -> None:
+        if now != then and named:
+            raise StateError(
+                f"{self.log.folder}: was made with the {what} {then}, and the site now has {now}; "
+                f"go on with that one, or start anew in another folder"
+            )
+        if now != then:
+            LOG.info(
+                f"no {what} is named: the site goes on with that of its folder, not with today's default",
+                extra={"of_the_folder": then, "default": now},
+            )
+
+    def last_run(self, recovered: Recovered) -> LastRun:
+        """Return the site as its last run left it, and what its file said when it was started."""
+        arms = recovered.state.learner.arms
+        costs, hashes = self.index.setting(COSTS), self.index.setting(HASHES)
+        return LastRun(
+            dict(arms.own),
+            dict(arms.peers),
+            recovered.observer,
+            {} if costs is None else msgspec.msgpack.decode(costs, type=dict[str, float]),
+            {} if hashes is None else msgspec.msgpack.decode(hashes, type=dict[str, str]),
+        )
+
+    def write_snapshot(self, finish: Callable[[], State], models: dict[str, bytes], node: Any, position: int) -> None:
+        """Write a snapshot; its events must be on the disk. Another thread may do this."""
+        state = finish()
+        arrays = {MODEL + arm: np.frombuffer(pickled, np.uint8) for arm, pickled in models.items()}
+        write_snapshot(self.log, State({**state.facts, NODE: node}, {**state.arrays, **arrays}), position)
+
+
+def pickled(name: str, classifier: Classifier) -> bytes:
+    """Return a model that learns as bytes, for the folder of its own site."""
+    try:
+        return pickle.dumps(classifier)
+    except Exception as error:  # whatever a user's model does when it is pickled
+        raise StateError(f"classifier {name!r} learns, and cannot be kept: {in_one_line(error)}") from error
+
+
+def _copy(name: str, classifier: Classifier) -> Classifier:
+    """Return a model as it was when the process started: if it learns, the site starts from that more than once."""
+    if not classifier.learns:
+        return classifier
+    copy: Classifier = pickle.loads(pickled(name, classifier))  # noqa: S301 - it was pickled here and now
+    return copy
+
+
+def _restore(recovered: Recovered, state: State) -> None:
+    """Put models as they were when the snapshot was taken in place of fresh ones."""
+    recovered.observer = state.facts.get(NODE, {}).get("observer")
+    for arm, classifier in recovered.classifiers.items():
+        if classifier.learns and MODEL + arm in state.arrays:
+            try:
+                model = pickle.loads(state.arrays[MODEL + arm].tobytes())  # noqa: S301 - of this site's own folder
+            except Exception as error:  # whatever unpickling a user's model raises
+                raise StateError(
+                    f"classifier {arm!r} cannot be read from the snapshot: {in_one_line(error)}"
+                ) from error
+            recovered.classifiers[arm] = model
+
+
+def _teaching(classifiers: dict[str, Classifier], learns_from: LearnsFrom) -> Callable[[Sequence[Example]], None]:
+    learning = {name: each for name, each in classifiers.items() if each.learns}
+
+    def again(examples: Sequence[Example]) -> None:
+        for name, model in learning.items():
+            some = [(each.item, each.truth) for each in examples if learns_from == "all" or each.arm == name]
+            teach_all(name, model, some)  # what fails failed the first time too
+
+    return again

@@ -1,0 +1,5 @@
+"""One site as an HTTP service, or in a pipe. schema.py imports msgspec only, because clients use it too.
+
+May import: axes, config, engine, errors, models, runtime, transport, version.
+Touches: clock, network, processes, files of tokens and certificates.
+"""

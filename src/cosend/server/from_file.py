@@ -1,0 +1,138 @@
+"""A site of a network file, ready to run; and what its workers run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+from cosend.config.build import Built, needed_stream
+from cosend.config.limits import LONGEST_CALL_S
+from cosend.config.network_file import NetworkFile, load
+from cosend.config.sections import SiteSection
+from cosend.errors import NetworkFileError, SettingError
+from cosend.runtime.model_threads import Worker
+from cosend.runtime.remote_workers import worker_name
+from cosend.runtime.site_setup import DAY_S, Setup
+from cosend.transport.link import Link
+
+
+@dataclass(frozen=True)
+class Found:
+    """A site of a network file."""
+
+    setup: Setup
+    setting: SiteSection
+    link: Link | None  # to its peers, if it is known how to reach any
+    workers: Link | None  # to its workers, if it has any
+    others: list[str]  # the other sites of the file
+
+
+def read_site(file: Path, name: str | None, keep_days: float, servers: list[str] | None = None) -> Found:
+    """Return a site of a network file, its models loaded or trained; a file with one site needs no name.
+
+    servers  brokers to use in the place of those that the file names
+    """
+    network_file, folder, setting = _read(file, name)
+    network = network_file.brokers
+    has_workers = any(each.workers for each in setting.classifiers)
+    if has_workers:
+        _check_servers(file, network_file, servers)
+    link = _link(network_file, setting.name, folder, servers) if servers or network.servers else None
+    built = Built(network_file, folder, needed_stream(network_file, folder, setting.name))
+    peers = built.peers(setting.name)
+    setup = Setup(
+        name=setting.name,
+        classifiers=built.classifiers_here(setting.name),
+        axes=built.axes,
+        policy=built.policy,
+        costs=built.costs(setting.name),
+        hashes=built.hashes(setting.name),
+        patience=network_file.patience,
+        seed=network_file.seed,
+        retries=network_file.retries,
+        strict_labels=network_file.strict_labels,
+        learns_from=setting.learns_from,
+        score_local=setting.score_local,
+        limits_s={each.name: each.limit_s for each in setting.classifiers},
+        threads={each.name: each.threads for each in setting.classifiers},
+        keep_s=keep_days * DAY_S,
+        peers=peers if link is not None else {},
+        discover=network.discover,
+        call_cost=network_file.call_costs()[setting.name],
+        deadline_s=network.deadline_s,
+    )
+    workers = _workers_link(network_file, setting.name, setting.name, folder, servers) if has_workers else None
+    return Found(setup, setting, link, workers, list(peers))
+
+
+@dataclass(frozen=True)
+class Lent:
+    """Models of a site for a worker to run."""
+
+    site: str
+    workers: dict[str, Worker]  # by the name under which the site finds each
+    links: dict[str, Link]
+
+
+def read_worker(file: Path, name: str | None, classifiers: Sequence[str], servers: list[str] | None = None) -> Lent:
+    """Return the models of a site that workers run, or some of them, loaded or trained."""
+    network_file, folder, setting = _read(file, name)
+    _check_servers(file, network_file, servers)
+    site, number = setting.name, uuid4().hex[:12]
+    built = Built(network_file, folder, needed_stream(network_file, folder, site))
+    models = built.classifiers_for_workers(site, classifiers)
+    settings = {each.name: each for each in setting.classifiers}
+    workers = {
+        worker_name(site, each, number): Worker(each, model, settings[each].limit_s, settings[each].threads)
+        for each, model in models.items()
+    }
+    return Lent(site, workers, {each: _workers_link(network_file, site, each, folder, servers) for each in workers})
+
+
+def _read(file: Path, name: str | None) -> tuple[NetworkFile, Path, SiteSection]:
+    network_file, folder = load(file)
+    setting = _site(network_file, name)
+    mistakes = network_file.serving_mistakes(setting.name)
+    if mistakes:
+        raise NetworkFileError(str(file), mistakes)
+    return network_file, folder, setting
+
+
+def _check_servers(file: Path, network_file: NetworkFile, servers: list[str] | None) -> None:
+    if not servers and (network_file.network is None or network_file.network.servers is None):
+        raise NetworkFileError(
+            str(file), ["network.servers: workers are reached over NATS; name a server, or use --nats"]
+        )
+
+
+def _workers_link(network_file: NetworkFile, site: str, name: str, folder: Path, servers: list[str] | None) -> Link:
+    """Return a link between a site and its workers, of the site itself or of a worker."""
+    from cosend.transport.answering import Limits
+    from cosend.transport.nats import NatsLink
+
+    network = network_file.brokers
+    options = replace(network.options(site, folder, servers), workers_of=site)
+    return NatsLink(name, options, Limits(callers=frozenset([site]), per_second=1e6, answer_s=LONGEST_CALL_S))
+
+
+def _link(network_file: NetworkFile, site: str, folder: Path, servers: list[str] | None) -> Link:
+    """Return the link of a site to its peers, which starts with the site."""
+    from cosend.transport.answering import Limits
+    from cosend.transport.nats import NatsLink
+
+    network = network_file.brokers
+    callers = None if network.discover else frozenset(each.name for each in network_file.sites if each.name != site)
+    limits = Limits(callers=callers, per_second=network.calls_per_second)
+    return NatsLink(site, network.options(site, folder, servers), limits)
+
+
+def _site(network_file: NetworkFile, name: str | None) -> SiteSection:
+    names = [site.name for site in network_file.sites]
+    if name is None and len(names) > 1:
+        raise SettingError("--site", name, f"one of {', '.join(names)}")
+    for site in network_file.sites:
+        if name in (None, site.name):
+            return site
+    raise SettingError("--site", name, f"one of {', '.join(names)}")

@@ -1,0 +1,185 @@
+"""The process that serves one site: uvicorn, set up to stay responsive and to stop when it is told to."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from cosend.errors import SettingError, in_one_line
+from cosend.runtime.running_site import RunningSite
+from cosend.server.auth import Tokens, is_loopback
+from cosend.server.connections import Connection
+from cosend.server.routes import Pages, Service
+
+SWITCH_S: Final = 0.0005  # a thread yields to another after this time; the default is ten times longer
+# More frequent garbage collections would cost 10% of the time with many pending decisions; rarer ones pause 50 ms.
+COLLECT_AFTER: Final = (20_000, 3, 1_600)
+SHUTDOWN_S: Final = 10
+MAX_CONNECTIONS: Final = 4_096
+MAX_FILES: Final = 2**16  # open files that a process asks for: each costs the system something
+SPARE_FILES: Final = 128  # files that connections leave to the log, snapshots, models and peers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Where a site is served, and how."""
+
+    host: str = "127.0.0.1"
+    port: int = 8800
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def url(self) -> str:
+        """The address as a client writes it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http' if self.certificate is None else 'https'}://{host}:{self.port}"
+
+
+def check_address(address: Address, tokens: Tokens, *, insecure: bool) -> None:
+    """Raise if others could reach the site without a token, or if the files of the address are not there."""
+    if not is_loopback(address.host) and not tokens and not insecure:
+        allowed = "127.0.0.1, unless there are tokens (--tokens FILE), or --insecure is given"
+        raise SettingError("the address of a site that everybody may use", address.host, allowed)
+    if (address.certificate is None) != (address.key is None):
+        raise SettingError("--certificate and --key", "one of them", "given together, or not at all")
+    for file in (address.certificate, address.key):
+        if file is not None and not file.is_file():
+            raise SettingError("the file of a certificate or key", str(file), "a file")
+    if address.certificate is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(address.certificate, address.key)
+        except OSError as error:  # which those of ssl are too
+            allowed = f"a certificate and its key, as PEM ({in_one_line(error)})"
+            raise SettingError("--certificate and --key", f"{address.certificate}, {address.key}", allowed) from error
+
+
+def serve(
+    node: RunningSite,
+    address: Address,
+    tokens: Tokens,
+    pages: Pages | None = None,
+    listening: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve a site until the process is told to stop, with pages for people or without; raises if it cannot start.
+
+    listening  is called when clients can reach the address, which is before the site is ready
+    """
+    listener = _bound(address)
+    sys.setswitchinterval(SWITCH_S)
+    gc.set_threshold(*COLLECT_AFTER)
+    errors: list[Exception] = []
+
+    def failed(error: Exception) -> None:
+        errors.append(error)
+        server.should_exit = True
+
+    app = Service(node, tokens, failed, pages, address.host)
+    server = Server(config_of(app, address), node, listening, pages)
+    with listener, suppress(KeyboardInterrupt):
+        server.run(sockets=[listener])
+    for error in errors:
+        raise error
+
+
+class Server(uvicorn.Server):
+    """A server that reports when it can be reached, and that stops on Ctrl-C without an error.
+
+    Pressed once, it finishes requests first; pressed again, it waits for none, but still stops the site in order;
+    pressed a third time, the process exits. uvicorn alone would not stop the site, and raise every signal once more.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, node: RunningSite, listening: Callable[[], None], pages: Pages | None = None
+    ) -> None:
+        super().__init__(config)
+        self._node, self._listening, self._pages, self._interrupted = node, listening, pages, 0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen."""
+        await super().startup(sockets)
+        if self.started:
+            self._listening()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop, or stop faster."""
+        super().handle_exit(sig, frame)
+        if sig == signal.SIGINT:
+            self._captured_signals.remove(sig)
+            self._interrupted += 1
+        if self.force_exit:
+            self._node.hurry()
+        if self._interrupted > 2:
+            os._exit(130)  # the exit code that shells use for Ctrl-C
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop: the live pages, the connections, the requests, and then the site."""
+        if self._pages is not None:
+            await self._pages.close()
+        await super().shutdown(sockets)
+        if self.force_exit:
+            for task in self.server_state.tasks:
+                task.cancel()
+            await self.lifespan.shutdown()
+
+
+def _open_files() -> int:
+    """Raise the limit of open files as far as this process may, because every connection is one, and return it."""
+    with suppress(ImportError, OSError, ValueError):  # not every system has limits, or lets us change them
+        resource: Any = import_module("resource")
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return int(wanted)
+    return MAX_FILES
+
+
+def config_of(app: ASGIApp, address: Address) -> uvicorn.Config:
+    """Return how uvicorn serves a site."""
+    files = _open_files()
+    connections = min(MAX_CONNECTIONS, max(files // 4, files - SPARE_FILES))
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        ssl_certfile=address.certificate,
+        ssl_keyfile=address.key,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+        limit_concurrency=connections + 1,  # `Connection` accepts one less, so that all accepted ones are served
+        backlog=min(2_048, max(8, (files - connections) // 2)),  # these may be accepted before any is refused
+        server_header=False,
+        proxy_headers=False,  # the address of a client is not used
+        lifespan="on",
+    )
+
+
+def _bound(address: Address) -> socket.socket:
+    """Return a socket bound to the address, so that a port in use is found before anything else is done."""
+    try:
+        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
+        with ExitStack() as on_error:
+            listener = on_error.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address.host, address.port))
+            on_error.pop_all()
+            return listener
+    except (OSError, OverflowError) as error:
+        allowed = f"one that is free ({in_one_line(error)})"
+        raise SettingError("the address of the site", f"{address.host}:{address.port}", allowed) from error

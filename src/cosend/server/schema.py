@@ -1,0 +1,323 @@
+"""What a site and its clients say to each other: requests, replies and routes, for the server and the client alike.
+
+Everything here is msgspec's: bodies are decoded into these structs, the OpenAPI description is made from them, and the
+client returns them. What a newer service adds to a reply is ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+MAX_ITEMS: Final = 10_000  # items or labels in a request
+MAX_BODY_BYTES: Final = 8 * 2**20
+MAX_FEATURES: Final = 2_000
+MAX_TEXT: Final = 100_000  # characters of a feature or a label
+MAX_ID: Final = 200
+T = TypeVar("T")
+NO_ANSWER: Final = "urn:cosend:problem:no-answer"  # the type of a problem: no arm could label any of the items
+PROBLEM_TYPE: Final = "application/problem+json"
+
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]  # others cannot be written down exactly
+Scalar = Text | Whole | float | bool | None
+# Lists in lists, or objects, but no deeper: features are passed to models, and may be written to the log.
+Feature = Text | Whole | float | bool | list[Scalar | list[Scalar]] | dict[Text, Scalar] | None
+Features = Annotated[dict[Annotated[str, Meta(max_length=1_000)], Feature], Meta(max_length=MAX_FEATURES)]
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Phase = Literal["train", "explore", "exploit"]
+Mode = Literal["apply", "observe"]
+Scope = Literal["classify", "label", "read", "admin"]
+LabelOutcome = Literal["learnt", "duplicate", "unknown", "expired", "missing"]
+Next = Annotated[int | None, Meta(description="where the next page starts")]
+
+
+# Requests
+
+
+class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An item to label."""
+
+    features: Features
+    id: Annotated[Id | None, Meta(description="the client's own; without one, the site gives the item an id")] = None
+
+
+class Items(msgspec.Struct, forbid_unknown_fields=True):
+    """Items to label."""
+
+    items: Annotated[list[Item], Meta(min_length=1, max_length=MAX_ITEMS)]
+
+
+class Truth(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The true label of a decision."""
+
+    id: Id
+    label: Scalar
+    cost: Annotated[Share | None, Meta(description="what the decision really cost, if that was not known before")] = (
+        None
+    )
+
+
+class Labels(msgspec.Struct, forbid_unknown_fields=True):
+    """True labels."""
+
+    labels: Annotated[list[Truth], Meta(min_length=1, max_length=MAX_ITEMS)]
+    wait_for_peers: Annotated[bool, Meta(description="answer when peers have learnt them too")] = False
+
+
+class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
+    """A new cost of an arm, or whether it is paused; a missing or null field stays as it is."""
+
+    cost: Share | None = None
+    paused: bool | None = None
+
+
+class ModeChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Apply decisions, or only observe them while one model answers (shadow mode)."""
+
+    mode: Mode
+    classifier: Annotated[str, Meta(max_length=200, description="the model that answers in mode observe")] = ""
+
+
+class Page(msgspec.Struct):
+    """Where a page starts, and its length."""
+
+    start: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    count: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class EventsPage(msgspec.Struct):
+    """The number of the first event, and the largest number of events to return."""
+
+    start: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    count: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+
+
+# Replies
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The label of an item and how it came about; the site waits for the truth under `id`."""
+
+    id: str
+    label: Annotated[Any, Meta(description="the prediction")]
+    arm: str
+    phase: Phase
+    cell: int
+    cost: Share
+    propensity: Annotated[float | None, Meta(description="null if it is not known")]
+    answered_by: Annotated[str | None, Meta(description="the model whose prediction this is, in mode observe")] = None
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """An item that no arm could label."""
+
+    id: str | None
+    error: str
+
+
+class DecisionOrError(msgspec.Struct, frozen=True, kw_only=True):
+    """A `Decision` or an `Unanswered`, as the client reads it: what an item is told."""
+
+    id: str | None
+    error: str | None = None
+    label: Any = None
+    arm: str = ""
+    phase: Phase = "exploit"
+    cell: int = 0
+    cost: float = 0.0
+    propensity: float | None = None
+    answered_by: str | None = None
+
+
+class Decisions(msgspec.Struct):
+    """One answer for each item, in their order."""
+
+    decisions: list[DecisionOrError]
+
+
+class LabelReceipt(msgspec.Struct, kw_only=True):
+    """What became of labels, by the ids of their decisions."""
+
+    learnt: list[str] = []
+    duplicate: Annotated[list[str], Meta(description="decisions that have a label already")] = []
+    unknown: Annotated[list[str], Meta(description="no such decision")] = []
+    expired: Annotated[list[str], Meta(description="decisions that are no longer pending")] = []
+    missing: Annotated[list[str], Meta(description="the label was null: these decisions stay pending")] = []
+
+    def add(self, other: LabelReceipt) -> None:
+        """Add what became of more labels."""
+        for name in self.__struct_fields__:
+            getattr(self, name).extend(getattr(other, name))
+
+    def outcome(self) -> LabelOutcome:
+        """Return what became of the only label."""
+        outcomes: tuple[LabelOutcome, ...] = ("learnt", "duplicate", "unknown", "missing")
+        return next((outcome for outcome in outcomes if getattr(self, outcome)), "expired")
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about an arm in a cell."""
+
+    mean_reward: float
+    reward_count: int
+    waiting_count: int
+    training_count: int
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell of the context."""
+
+    key: int
+    axes: Annotated[list[int], Meta(description="the index on each axis: from index / slices to (index + 1) / slices")]
+    slices: int
+    view: int
+    arrivals: int
+    taught: int
+    arms: dict[str, Estimate]
+
+
+class Cells(msgspec.Struct):
+    """A page of cells."""
+
+    cells: list[Cell]
+    next: Next
+
+
+class DecisionRecord(Decision, frozen=True, kw_only=True):
+    """A decision, what became of it, and what its cell knows now."""
+
+    number: Annotated[int, Meta(description="the site's own id")]
+    at: Annotated[float, Meta(description="when it was answered, in seconds since 1970")]
+    context: list[Any]
+    label_of_arm: Annotated[Any, Meta(description="the arm's prediction; in mode observe it may differ from `label`")]
+    labelled: bool
+    truth: Any
+    waiting: Annotated[bool, Meta(description="whether the true label may still come")]
+    cell_now: Cell | None
+
+
+class Arm(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm of the site: one of its models, or a peer."""
+
+    name: str
+    kind: Literal["local", "peer"]
+    cost: float
+    paused: bool
+    present: Annotated[bool, Meta(description="false while a peer is offline")]
+    refused: Annotated[str | None, Meta(description="why a peer that is online is not asked")]
+    breaker: Literal["closed", "open", "half open"]
+    failures: int
+    last_failure: str | None
+    decisions: Annotated[dict[str, int], Meta(description="by phase, since the process started")]
+    labels: Annotated[int, Meta(description="rewards that are known, over all cells")]
+    mean_gain: Annotated[float | None, Meta(description="the mean gain of these, before costs")]
+    seconds_per_item: float | None
+
+
+class Arms(msgspec.Struct):
+    """A page of arms."""
+
+    arms: list[Arm]
+    next: Next
+
+
+class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The labels that have come since the process started, by outcome."""
+
+    learnt: int
+    duplicate: int
+    unknown: int
+    expired: int
+    missing: Annotated[int, Meta(description="labels that were null: their decisions stay pending")]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """How the site is doing."""
+
+    site: str
+    version: str
+    ready: bool
+    mode: Mode
+    answered_by: Annotated[str | None, Meta(description="the model that answers in mode observe")]
+    policy: dict[str, Any]
+    context: list[str]
+    trusted: Annotated[dict[str, float], Meta(description="the views with the largest weights, where views are mixed")]
+    took_over: Annotated[list[str], Meta(description="what has changed since the last run, or differs from the file")]
+    up_s: float
+    items: Annotated[int, Meta(description="items since the site was created")]
+    in_flight: Annotated[int, Meta(description="items that wait for a model or a peer")]
+    waiting: Annotated[int, Meta(description="decisions that wait for their true label")]
+    decisions: Annotated[int, Meta(description="decisions since the process started")]
+    labels: LabelCounts
+    unanswered: Annotated[int, Meta(description="items that no arm could label")]
+    answered_for_peers: Annotated[int, Meta(description="items of peers labelled since the process started")]
+    outbox: Annotated[int, Meta(description="labels for peers that are not delivered yet")]
+    recent_error: Annotated[float | None, Meta(description="error rate of about the last thousand labels")]
+    recent_reward: Annotated[float | None, Meta(description="mean reward of the same, net of costs")]
+    cells: int
+    events: Annotated[int, Meta(description="events in the log, including those that were removed")]
+    oldest_event: int
+
+
+class Health(msgspec.Struct):
+    """Whether the service is alive, or ready."""
+
+    status: str
+
+
+class Problem(msgspec.Struct):
+    """What went wrong, as RFC 9457 describes it."""
+
+    type: str = "about:blank"
+    title: str = ""
+    status: int = 0
+    detail: str = ""
+
+
+# Routes
+
+
+class Route(NamedTuple, Generic[T]):
+    """A route: who may use it, and what it takes and replies."""
+
+    name: str
+    method: Literal["GET", "POST"]
+    path: str
+    scope: Scope | None
+    about: str
+    reply: type[T]
+    body: Any = None
+    query: Any = None
+    media_type: str = "application/json"
+
+
+CLASSIFY: Final = Route("classify", "POST", "/v1/classify", "classify", "Label items", Decisions, Items)
+LABELS: Final = Route("labels", "POST", "/v1/labels", "label", "Learn true labels", LabelReceipt, Labels)
+SUMMARY: Final = Route("summary", "GET", "/v1/summary", "read", "How the site is doing", Summary)
+ARMS: Final = Route("arms", "GET", "/v1/arms", "read", "The arms of the site", Arms, query=Page)
+CHANGE_ARM: Final = Route("change_arm", "POST", "/v1/arms/{name}", "admin", "Change or pause an arm", Arm, ArmChange)
+CELLS: Final = Route("cells", "GET", "/v1/cells", "read", "The cells, oldest first", Cells, query=Page)
+DECISION: Final = Route("decision", "GET", "/v1/decisions/{id}", "read", "Why an item was decided so", DecisionRecord)
+EVENTS: Final = Route(
+    "events",
+    "GET",
+    "/v1/events",
+    "read",
+    "The event log as lines of JSON",
+    str,
+    None,
+    EventsPage,
+    "application/x-ndjson",
+)
+MODE: Final = Route("mode", "POST", "/v1/mode", "admin", "Apply decisions, or only observe them", Summary, ModeChange)
+LIVE: Final = Route("live", "GET", "/health/live", None, "Whether the process is alive", Health)
+READY: Final = Route("ready", "GET", "/health/ready", None, "Whether the site can decide and learn", Health)
+METRICS: Final = Route("metrics", "GET", "/metrics", "read", "Metrics for Prometheus", str, None, None, "text/plain")
+ROUTES: Final[tuple[Route[Any], ...]] = (
+    *(CLASSIFY, LABELS, SUMMARY, ARMS, CHANGE_ARM, CELLS, DECISION, EVENTS, MODE),
+    *(LIVE, READY, METRICS),
+)

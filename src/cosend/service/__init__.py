@@ -1,1 +1,0 @@
-"""One site as an HTTP service."""

@@ -1,1 +1,0 @@
-"""A whole network over a whole stream, compiled."""

@@ -1,0 +1,222 @@
+"""A whole network over a whole stream in one compiled loop, through the same rules that a single item goes through.
+
+Every site gets one item in every slot. At the start of a slot the labels that are due are delivered, then the sites
+choose one after the other. `gains[item, function]` says in advance how right every model is about every item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.algorithm.api import EPOCH_OVER, NO_ROOM
+from cosend.algorithm.layout import Floats, Ints
+from cosend.algorithm.learner import Learner
+from cosend.algorithm.memory import next_epoch
+from cosend.algorithm.pending import Patience
+from cosend.errors import ContextError, NetworkError, RewardError, SettingError
+from cosend.simulation.feature_axes import AxisSchedule, check_features, contexts_by_site, precompute
+from cosend.simulation.loop import (
+    DONE,
+    NEW_AXES,
+    PAUSED,
+    PENDING_COLUMNS,
+    PROGRESS_COLUMNS,
+    SLOT,
+    Gains,
+    Labels,
+    Trace,
+    combine,
+    enlarge,
+    run,
+    split,
+    wiring_of,
+)
+
+LOOKS: Final = 100  # how often `watch` is called
+NEVER: Final = 2**62  # slots: a label with this delay comes after the end of any stream
+NO_LABEL: Final = -1  # instead of a delay: the label never comes
+
+
+def simulate(
+    learners: Sequence[Learner],
+    contexts: npt.ArrayLike,
+    gains: npt.ArrayLike,
+    *,
+    items: npt.ArrayLike | None = None,
+    delay: npt.ArrayLike = 1,
+    features: Sequence[Mapping[str, Any]] | None = None,
+    watch: Callable[[int, Trace], None] | None = None,
+) -> Trace:
+    """Run all sites over their streams; afterwards the learners are as if they had seen every item one by one.
+
+    contexts  [item, axis]
+    gains     [item, function]: the models of the first learner, then those of the second, ...
+    items     [slot, site]: which item arrives where, -1 for none; by default every item, in order, at every site
+    delay     slots until a label is known: 0 is at once, before the next site chooses; 1 before the next slot; an array
+              [slot, site] gives every label its own delay, and -1 where it never comes
+    features  the items themselves, by name: learners then get an axis for each feature, after those of `contexts`, once
+              they have seen enough of it, as sites do; all of them must be new and have the policy MixedViews
+    watch     called up to 100 times with the number of slots that are done and the trace so far
+
+    >>> from cosend import Learner
+    >>> learner = Learner("edge", own={"wrong": 0.0, "right": 0.0})
+    >>> trace = simulate([learner], contexts=[[0.5]] * 100, gains=[[0.0, 1.0]] * 100)
+    >>> int((trace.functions == 1).sum()) > 90
+    True
+    """
+    contexts, gains, items = read_arrays(learners, contexts, gains, items)
+    delays = read_delays(delay, items.shape)
+    check_inputs(learners, contexts, gains, items, delays)
+    if features is None:
+        axes = [AxisSchedule(learner) for learner in learners]
+    else:
+        check_features(features, len(contexts))
+        axes = precompute(learners, features, items)
+    points = contexts_by_site(contexts, axes)
+    labels = labels_in_order(delays, items, max(each.memo_width for each in axes))
+    items = np.ascontiguousarray(items, np.int32)
+    ledgers, wiring = [learner.ledger for learner in learners], wiring_of(learners)
+    wiring.axes_at[:] = [each.next_at for each in axes]
+    trace = Trace(np.zeros(items.shape, np.int8), np.zeros(items.shape, np.int16), np.zeros(items.shape, np.int16))
+    asked = np.zeros(max(len(learner.arms) for learner in learners), np.bool_)
+    progress = np.zeros(PROGRESS_COLUMNS, np.int64)
+    pause = max(1, len(items) // LOOKS) if watch else len(items) + 1
+    status = PAUSED
+    while status != DONE:
+        all_sites, status = combine(ledgers), PAUSED
+        while status in (PAUSED, NO_ROOM):
+            all_sites = enlarge(all_sites) if status == NO_ROOM else all_sites
+            stop = (int(progress[SLOT]) // pause + 1) * pause
+            status, site = run(all_sites, wiring, points, gains, items, labels, trace, asked, progress, stop)
+            if watch is not None:
+                watch(int(progress[SLOT]), trace)
+        ledgers = split(all_sites, ledgers)
+        if status == EPOCH_OVER:
+            ledgers[site] = next_epoch(ledgers[site], learners[site].policy)
+        if status == NEW_AXES:
+            ledgers[site] = axes[site].apply_next(ledgers[site], labels, wiring.peer_sites, site)
+            wiring.axes_at[site] = axes[site].next_at
+    for learner, ledger in zip(learners, ledgers, strict=True):
+        learner.memory.use(ledger)
+    return trace
+
+
+def labels_in_order(delays: Ints, items: Ints, memo_width: int) -> Labels:
+    """Return when labels come: those of one slot in the order of their items, then of their sites."""
+    longest = min(int(delays.max(initial=0)), len(items))  # those after the end have a place each
+    ring = 1 << longest.bit_length()  # a power of two above the longest delay
+    pending = np.zeros((ring, items.shape[1], PENDING_COLUMNS), np.int64)
+    kept = np.zeros((ring, items.shape[1], 2, memo_width))
+    if delays.shape == (1, 1):
+        return Labels(delays, np.empty(0, np.int64), pending, kept)
+    due = (np.arange(len(delays))[:, None] + delays).ravel()
+    return Labels(delays, np.argsort(due, kind="stable"), pending, kept)
+
+
+def read_arrays(learners: Sequence[Learner], contexts: Any, gains: Any, items: Any) -> tuple[Floats, Gains, Ints]:
+    """Return the arguments as arrays of the right kinds; without `items`, every site gets every item."""
+    try:
+        contexts = np.ascontiguousarray(contexts, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ContextError(f"contexts must be numbers [item, axis]: {error}") from error
+    if items is None:
+        items = np.arange(len(contexts), dtype=np.int32)[:, None]
+        items = items if len(learners) == 1 else np.repeat(items, len(learners), axis=1)
+    return contexts, _numbers("gains", gains, "biuf", "numbers"), _numbers("items", items, "iu", "whole numbers")
+
+
+def _numbers(what: str, given: Any, kinds: str, allowed: str) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(given)
+    except ValueError as error:  # rows of different length
+        raise NetworkError(f"{what} must be {allowed} in rows of equal length: {error}") from error
+    if array.dtype.kind not in kinds:
+        raise NetworkError(f"{what} must be {allowed}, got an array of {array.dtype}")
+    return array
+
+
+def check_inputs(learners: Sequence[Learner], contexts: Floats, gains: Gains, items: Ints, delays: Ints) -> None:
+    """Raise unless the arrays fit the learners and each other."""
+    names = [learner.name for learner in learners]
+    if len(set(names)) != len(names):
+        raise NetworkError(f"two sites have the same name: {', '.join(sorted(names))}")
+    for learner in learners:
+        strangers = [peer for peer in learner.arms.peers if peer not in names]
+        if strangers:
+            raise NetworkError(f"site {learner.name!r} has the peer {strangers[0]!r}, which is not in the simulation")
+    functions = sum(len(learner.arms.own) for learner in learners)
+    _check_arrays(learners, functions, contexts, gains, items)
+    longest, missing = int(delays.max(initial=0)), (delays == NO_LABEL).sum(axis=0)
+    for site, learner in enumerate(learners):
+        _check_patience(learner, len(items), longest + int(missing[site % len(missing)]))
+
+
+def _check_patience(learner: Learner, slots: int, pending: int) -> None:
+    """Raise if labels could expire: a simulation has no patience."""
+    patience = learner.patience
+    if learner.waiting_count or patience.wait_limit is not None:
+        raise NetworkError(
+            f"site {learner.name!r} waits for labels or has a wait limit, which a simulation does not support"
+        )
+    # The default limit matters only if that many labels are pending; a limit of the user must allow for the stream.
+    most = min(slots, pending) if patience == Patience() else slots
+    if patience.max_waiting < most:
+        raise NetworkError(
+            f"site {learner.name!r} has max_waiting {patience.max_waiting}, and {most} labels may be pending "
+            f"in this simulation"
+        )
+
+
+def _check_arrays(learners: Sequence[Learner], functions: int, contexts: Floats, gains: Gains, items: Ints) -> None:
+    dimensions = {learner.dimensions for learner in learners}
+    if contexts.ndim != 2 or dimensions != {contexts.shape[1]}:
+        raise ContextError(
+            f"contexts must be [item, {sorted(dimensions)} axes], got an array of shape {contexts.shape}"
+        )
+    if contexts.size and not (contexts.min() >= 0.0 and contexts.max() <= 1.0):  # also where one is not a number
+        _check_points(contexts, all(learner.policy.mixes for learner in learners))
+    if gains.shape != (len(contexts), functions):
+        raise NetworkError(f"gains must be [{len(contexts)} items, {functions} functions], got shape {gains.shape}")
+    if gains.size and not (gains.min() >= 0 and gains.max() <= 1):
+        raise RewardError("gain", float(gains.max() if gains.max() > 1 else gains.min()), "a simulation")
+    if (
+        items.ndim != 2
+        or items.shape[1] != len(learners)
+        or (items.size and not -1 <= items.min() <= items.max() < len(contexts))
+    ):
+        raise NetworkError(f"items must be [slot, {len(learners)} sites] with numbers of the {len(contexts)} items")
+
+
+def _check_points(contexts: Floats, may_lack: bool) -> None:
+    wrong = ~((contexts >= 0.0) & (contexts <= 1.0) | np.isnan(contexts) & may_lack)
+    if wrong.any():
+        item, axis = np.argwhere(wrong)[0].tolist()
+        raise ContextError(f"item {item}, axis {axis} of the context must be in [0, 1], got {contexts[item, axis]}")
+
+
+def read_delays(delay: Any, shape: tuple[int, ...]) -> Ints:
+    """Return the slots until each label is known: [slot, site], or [[delay]] if it is always the same.
+
+    In an array, -1 is a label that never comes.
+    """
+    try:
+        delays = np.asarray(delay)
+    except ValueError:  # rows of different length
+        delays = np.empty(0, object)
+    if delays.dtype.kind not in "iu" or (delays.size and delays.min() < (0 if delays.ndim == 0 else NO_LABEL)):
+        allowed = (
+            "a whole number of slots, 0 or more, or an array of them [slot, site], with -1 for a label that never comes"
+        )
+        raise SettingError("delay", delay, allowed)
+    if delays.dtype.kind == "u":
+        delays = np.minimum(delays.astype(np.uint64), NEVER)
+    delays = np.minimum(delays.astype(np.int64), NEVER)
+    if delays.ndim == 0:
+        return delays.reshape(1, 1)
+    if delays.shape != shape:
+        raise SettingError("delay", f"an array of shape {delays.shape}", f"as many as items: {shape}")
+    return delays

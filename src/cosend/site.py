@@ -1,0 +1,763 @@
+"""A site in this process: its engine, driven here and now with its own models and peers that are called directly."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, get_args
+
+from cosend.algorithm.learner import Learner
+from cosend.algorithm.pending import Patience
+from cosend.algorithm.policies import Policy
+from cosend.algorithm.state import State
+from cosend.algorithm.values import Explanation, LabelledData, ScoreLocal, View
+from cosend.alone import NETWORK, Alone, one_at_a_time
+from cosend.axes import (
+    Axis,
+    Column,
+    as_axes,
+    as_rows,
+    check_one,
+    read_columns,
+    warn_of_no_names,
+)
+from cosend.checks import any_missing, as_list, check_callable, check_kind, check_one_of, check_whole, is_missing
+from cosend.engine.breaker import IN_ITEMS, Breakers
+from cosend.engine.encoding import watches
+from cosend.engine.engine import Batch, Engine, LearnsFrom
+from cosend.engine.events import Event, Journal
+from cosend.engine.fold import fold
+from cosend.engine.needs import (
+    AskPeer,
+    Call,
+    CallPeer,
+    Decision,
+    Failure,
+    Forward,
+    Need,
+    Peer,
+    Pending,
+    Reply,
+    RunModel,
+    TellPeer,
+    TrainModel,
+)
+from cosend.engine.scoring import right_or_wrong
+from cosend.engine.site_state import SiteState
+from cosend.engine.snapshot import check_fits, restore, state_of
+from cosend.errors import (
+    ArmError,
+    ClassifierError,
+    CosendError,
+    NetworkError,
+    SettingError,
+    SomeUnanswered,
+    StateError,
+    in_one_line,
+)
+from cosend.models.adapters import (
+    Classifier,
+    all_known_labels,
+    as_classifier,
+    plain,
+    predictions,
+    teach,
+)
+from cosend.models.vote import Vote
+from cosend.store.state_file import read_state, write_state
+from cosend.text import SmallTable, counted
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+NOBODY: Final = "best local"  # the caller whose questions no label follows; it only breaks ties
+
+
+class Site:
+    """Decides for every item which local model or peer labels it, and learns from the true labels which was best.
+
+    classifiers    name -> scikit-learn or river model, or a function from item to label
+    context        none: every feature of the items is looked at; or one axis or several, for example
+                   `Context("duration", scale="log")`, and `Context.features()` for every feature too
+    policy         how it decides; `MixedViews(max_cells=200_000)` unless given
+    costs          name -> cost of using a local model in [0, 1]; 0 unless given
+    reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
+    patience       how long it waits for labels; for ever unless given
+    retries        how many further tries an item gets when an arm has failed, the last one among local models
+    strict_labels  refuse a true label that no arm could have given; else it is a warning, once
+    score_local    which models a label scores: the arm that was "used", or "all": those that cost nothing are asked for
+                   their opinion on every item, as they are for a `Vote` among them. Unless given, "used" if a policy
+                   is, else "all"
+    learns_from    which labels a model that learns gets: "all" at this site, or those of items that it was "used" for
+    journal        takes every event, for example `list.append`; `fold` makes the state of the site from them
+
+    Several threads may use it: they take turns, and so do those of all sites that have peers, because these call each
+    other. A model is asked within such a turn.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        classifiers: Mapping[str, Any],
+        context: Axis | Sequence[Axis] | None = None,
+        policy: Policy | None = None,
+        costs: Mapping[str, float] | None = None,
+        reward: Callable[[Any, Any], float] = right_or_wrong,
+        patience: Patience | None = None,
+        seed: int = 0,
+        retries: int = 3,
+        strict_labels: bool = False,
+        learns_from: LearnsFrom = "all",
+        score_local: ScoreLocal | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        costs = {} if costs is None else costs
+        check_models(name, classifiers, costs)
+        check_callable(f"the reward of site {name!r}", reward, "a function (label, truth) -> gain in [0, 1]")
+        check_whole("retries", retries, least=0)
+        check_kind("strict_labels", strict_labels, bool, "True or False")
+        check_one_of("learns_from", learns_from, get_args(LearnsFrom))
+        if journal is not None:
+            check_callable("journal", journal, "a function that takes an event, for example log.append")
+        self.name = name
+        self.axes: tuple[Axis, ...] = as_axes(name, context)
+        self.classifiers: dict[str, Classifier] = {
+            arm: as_classifier(model) for arm, model in classifiers.items() if not isinstance(model, Vote)
+        }
+        self.peers: dict[str, Peer] = {}
+        state = SiteState(
+            name,
+            local={arm: costs.get(arm, 0.0) for arm in classifiers},
+            votes={arm: model.over or () for arm, model in classifiers.items() if isinstance(model, Vote)},
+            axes=self.axes,
+            policy=policy,
+            patience=patience,
+            seed=seed,
+            score_local=score_local,
+            journal=journal,
+        )
+        options: dict[str, Any] = {"reward": reward, "retries": retries, "strict_labels": strict_labels}
+        self.engine = Engine(state, learns_from=learns_from, back_off=IN_ITEMS, **options)
+        self.alone = Alone()
+        self._guard_by(state.learner.alone)
+        self._look_at_models()
+        self._warns_of_no_names = watches(self.axes)
+        self._telling: set[str] = set()  # peers that are being told something
+
+    def __repr__(self) -> str:
+        learner = self.learner
+        arms = f"{counted(len(learner.arms.own), 'classifier')}, {counted(len(self.peers), 'peer')}"
+        waiting = f"{counted(learner.waiting_count, 'label')} awaited"
+        return f"<Site {self.name!r}: {arms}, {counted(learner.arrivals, 'item')}, {waiting}>"
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
+    @property
+    def learner(self) -> Learner:
+        """What it has learnt."""
+        return self.engine.state.learner
+
+    @property
+    def score_local(self) -> ScoreLocal:
+        """Which models a label scores."""
+        return self.learner.score_local
+
+    @one_at_a_time
+    def pending(self) -> dict[int, Pending]:
+        """Return what waits for its true label, by id."""
+        return self.engine.state.pending()
+
+    # Items
+
+    @one_at_a_time
+    def classify(self, item: Any) -> Decision:
+        """Label an item with a local model or by a peer.
+
+        Its features are read by name: of a mapping, a row of pandas, a named tuple, a dataclass, or a row of a NumPy
+        array with named fields. A function that is a model gets the item as it is.
+        """
+        if type(item) is not dict:
+            check_one(item)
+        batch = self._decided([item], self._read([item]))
+        if batch.errors:
+            raise batch.errors[0]
+        return batch.decision(0)
+
+    @one_at_a_time
+    def classify_many(self, items: Any) -> list[Decision]:
+        """Label many items at once, with the same result as one by one as long as no arm fails.
+
+        `items` may be a list, a DataFrame, or a NumPy array with named fields. If no arm can label some of them,
+        `SomeUnanswered` is raised when all others have their decisions, and has these.
+        """
+        rows = as_rows(f"the items for site {self.name!r}", items)
+        columns = self._read(rows)
+        if not rows:
+            return []
+        sites = [self, *(peer for peer in self.peers.values() if isinstance(peer, Site))]
+        if len(rows) > 1 and any(site.may_drop(len(rows)) for site in sites):
+            # What expires here or at a peer is passed on before the next item, as it would be one by one.
+            parts = [([row], [column[n : n + 1] for column in columns]) for n, row in enumerate(rows)]
+        else:
+            parts = [(rows, columns)]
+        batches: list[Batch] = []
+        try:
+            batches += (self._decided(*part) for part in parts)
+        except BaseException:
+            for batch in batches:
+                self._abandon(batch)
+            raise
+        if not any(batch.errors for batch in batches):
+            return [batch.decision(row) for batch in batches for row in range(len(batch.items))]
+        decisions: list[Decision | None] = []
+        errors = {}
+        for batch in batches:
+            errors.update({len(decisions) + row: error for row, error in batch.errors.items()})
+            decisions += [None if n in batch.errors else batch.decision(n) for n in range(len(batch.items))]
+        raise SomeUnanswered(self.name, decisions, dict(sorted(errors.items())))
+
+    def _read(self, items: Sequence[Any]) -> list[Column]:
+        """Return what the axes read off items; if every feature is looked at, say once that an item has none."""
+        columns: list[Any] = read_columns(self.axes, items)
+        if self._warns_of_no_names and warn_of_no_names(self.name, items, columns[-1]):
+            self._warns_of_no_names = False
+        return columns
+
+    def _decided(self, items: Sequence[Any], columns: Sequence[Column]) -> Batch:
+        """Decide on items; whatever interrupts this, Ctrl-C too, leaves nothing behind that nobody knows of."""
+        engine = self.engine
+        if engine.state.outbox:
+            self._tell_all()  # a peer that cannot be told anything yet is not called either
+        engine.now += len(items)
+        batch = engine.submit(items, columns)
+        try:
+            self._execute(engine.take())
+        except BaseException:
+            self._abandon(batch)
+            raise
+        return batch
+
+    def _abandon(self, batch: Batch) -> None:
+        with suppress(StateError):  # the journal is behind: it must be recovered from
+            self.engine.abandon(batch)
+            self._execute(self.engine.take())
+
+    # What the engine needs
+
+    def _execute(self, needs: Iterable[Need]) -> list[CosendError]:
+        """Do what the engine needs, and what follows from that; returns what went wrong in teaching."""
+        waiting, errors = deque[Need](), list[CosendError]()
+        _queue(waiting, needs)
+        while waiting:
+            need = waiting.popleft()
+            if isinstance(need, RunModel):
+                answers = answers_of(need.model, self.classifiers[need.model], need.items)
+                (self.engine.heard if need.is_opinion else self.engine.answered)(need, 0, answers)
+            elif isinstance(need, CallPeer):
+                self.engine.answered(need, 0, _called(self.peers[need.peer], need.call))
+            elif isinstance(need, AskPeer):
+                self.engine.reported(need, self._reports(need))
+            elif isinstance(need, TellPeer):
+                if not self.engine.breakers.is_failing(need.peer):  # else it is told before the next items
+                    errors += self._tell(need.peer)
+            elif isinstance(need, TrainModel):
+                errors += self._train(need)
+            _queue(waiting, self.engine.take())
+        return errors
+
+    def _reports(self, need: AskPeer) -> list[LabelledData] | Failure:
+        """Return how much labelled data a peer says it has, or whatever keeps it from saying so."""
+        peer = self.peers[need.peer]
+        of_item = getattr(peer, "report_of", None)  # of one that may describe items in another way
+        try:
+            if of_item is None:
+                return [peer.report(context) for context in need.contexts]
+            items = [batch.items[row] for batch, row in need.waiting]
+            return [of_item(item, context, need.axes) for item, context in zip(items, need.contexts, strict=True)]
+        except Exception as error:  # of the peer, or of the way to it
+            return Failure(in_one_line(error), "network")
+
+    def _tell_all(self) -> None:
+        for peer in [*self.engine.state.outbox]:
+            self._tell(peer)
+
+    def _tell(self, peer: str) -> list[CosendError]:
+        """Tell a peer all that is queued for it; one that cannot be reached keeps its queue.
+
+        Returns what went wrong at a peer that was told.
+        """
+        engine, errors = self.engine, list[CosendError]()
+        if peer in self._telling or peer in engine.breakers.skipped(engine.now) or peer not in self.peers:
+            return errors  # what it answers may come back here: that is told when this is done
+        self._telling.add(peer)
+        try:
+            while forwards := engine.state.forwards(peer, 1):
+                reason = _taught(self.peers[peer], forwards[0], errors)
+                if reason is not None:
+                    engine.breakers.failed(peer, engine.now, reason)
+                    break
+                engine.state.peer_told(peer, 1)
+        finally:
+            self._telling.discard(peer)
+        return errors
+
+    def _train(self, need: TrainModel) -> list[CosendError]:
+        errors: list[CosendError] = []
+        for item, truth in need.examples:
+            try:
+                teach(need.model, self.classifiers[need.model], item, truth)
+            except CosendError as error:
+                errors.append(error)
+        return errors
+
+    # True labels
+
+    def learn(self, decision: int | Decision, truth: Any, cost: float | None = None) -> None:
+        """Learn the true label of an item; `cost` is what the decision really cost, if that was not known before.
+
+        None, NaN, NaT and `pd.NA` are no label: it is missing, and the decision stays pending.
+        """
+        self.learn_many([decision], [truth], None if cost is None else [cost])
+
+    @one_at_a_time
+    def learn_many(
+        self,
+        decisions: Iterable[int | Decision],
+        truths: Iterable[Any],
+        costs: Iterable[float | None] | None = None,
+    ) -> int:
+        """Learn many true labels at once, with the same result as one by one; decisions by themselves or by id.
+
+        Returns how many of them are missing, as `learn` has it: these decisions stay pending. If a model fails to
+        learn, all labels are learnt and passed on before the first failure is raised.
+        """
+        given = as_list("decisions", decisions, "a list of ids")
+        ids = [each.id if isinstance(each, Decision) else each for each in given]
+        truths = [plain(truth) for truth in as_list("truths", truths, "a list of labels")]
+        costs = None if costs is None else as_list("costs", costs, "a list of costs, or None")
+        if len(truths) != len(ids):
+            raise SettingError("truths", len(truths), f"as many as decisions ({len(ids)})")
+        if costs is not None and len(costs) != len(ids):
+            raise SettingError("costs", len(costs), f"as many as decisions ({len(ids)})")
+        missing = 0
+        if any_missing(truths):
+            self.engine.state.notes_of(ids)  # raises if one of them is not pending
+            known = [n for n, truth in enumerate(truths) if not is_missing(truth)]
+            missing = len(truths) - len(known)
+            ids, truths = [ids[n] for n in known], [truths[n] for n in known]
+            costs = None if costs is None else [costs[n] for n in known]
+        if ids or not missing:
+            self.engine.learn(ids, truths, costs)
+            for error in self._execute(self.engine.take()):
+                raise error
+        return missing
+
+    @one_at_a_time
+    def may_drop(self, items: int) -> bool:
+        """Tell whether anything here could expire while this many items come or are answered."""
+        return self.learner.registry.may_overflow(items, self.learner.arrivals)
+
+    @one_at_a_time
+    def waits(self, decision: int | Decision) -> bool:
+        """Tell whether a decision waits for its label."""
+        return (decision.id if isinstance(decision, Decision) else decision) in self.learner.registry
+
+    # Arms join and leave, pause and resume
+
+    @one_at_a_time
+    def add_classifier(self, name: str, model: Any, cost: float = 0.0) -> None:
+        """Add a local model; a vote starts from nothing."""
+        if isinstance(model, Vote):
+            check_vote(self.name, name, model, self.classifiers)
+            self.engine.state.add_model(name, cost, model.over or ())
+        else:
+            classifier = as_classifier(model)
+            self.learner.arms.check_new(name, cost)
+            self.classifiers[name] = classifier  # first: whatever can be chosen must be there, also after Ctrl-C
+            self.engine.state.add_model(name, cost)
+        self._look_at_models()
+
+    def add_peer(self, name: str, peer: Peer, cost: float = 0.0, functions: int = 1) -> None:
+        """Add a peer that announces this many models. From now on, all sites that have peers share a lock."""
+        if name == self.name:
+            raise NetworkError(f"site {name!r} cannot be its own peer")
+        for verb in ("report", "serve", "teach"):
+            check_callable(f"{verb} of peer {name!r}", getattr(peer, verb, None), "a method of the peer, as of a Site")
+        with NETWORK.lock, self.alone.lock:
+            self.learner.arms.check_new(name, cost, functions)
+            self._guard_by(NETWORK)
+            self.peers[name] = peer  # first, for the same reason
+            self.engine.state.add_peer(name, cost, functions)
+
+    @one_at_a_time
+    def remove(self, name: str) -> None:
+        """Remove a local model or a peer; decisions pending for it are dropped, and answers to it."""
+        forwards = self.engine.remove(name)
+        self.classifiers.pop(name, None)
+        self._look_at_models()
+        peer = self.peers.pop(name, None)
+        for forward in forwards if peer is not None else ():
+            if peer is None or _taught(peer, forward, []) is not None:
+                break
+        self._execute(self.engine.take())
+
+    @one_at_a_time
+    def set_cost(self, arm: str, cost: float) -> None:
+        """Change the cost of a local model or of calling a peer, from now on."""
+        self.engine.state.set_cost(arm, cost)
+
+    @one_at_a_time
+    def pause(self, arm: str) -> None:
+        """Stop using a local model or a peer until `resume`; what was learnt about it is kept."""
+        self.engine.state.pause(arm)
+
+    @one_at_a_time
+    def resume(self, arm: str) -> None:
+        """Use a local model or a peer again, with what was known about it."""
+        self.engine.state.resume(arm)
+
+    @one_at_a_time
+    def resting(self) -> dict[str, str]:
+        """Return the arms that are backing off, and why each failed the last time."""
+        return self.engine.breakers.reasons(self.engine.now)
+
+    def _look_at_models(self) -> None:
+        self.engine.known_labels = all_known_labels(self.classifiers.values())
+        self.engine.learning = frozenset(name for name, model in self.classifiers.items() if model.learns)
+
+    # Being a peer
+
+    @one_at_a_time
+    def report(self, context: tuple[Any, ...]) -> LabelledData:
+        """Return how much labelled data there is around a context."""
+        return self.engine.state.report(context)
+
+    @one_at_a_time
+    def report_of(self, item: Any, context: tuple[Any, ...], axes: tuple[str, ...]) -> LabelledData:
+        """Return how much labelled data there is around an item of a peer, whose axes have these names."""
+        return self.engine.state.report_on(item, context, axes)
+
+    @one_at_a_time
+    def serve(self, call: Call) -> list[Reply]:
+        """Answer a peer's questions with local models; one that fails is replaced by another."""
+        questions = call.questions
+        if len(questions) > 1 and (self.engine.state.watches_peers or self.may_drop(len(questions))):
+            return [reply for question in questions for reply in self.serve(call._replace(questions=[question]))]
+        self.engine.now += len(questions)
+        batch = self.engine.asked(call)
+        try:
+            self._execute(self.engine.take())
+        except BaseException:
+            self._abandon(batch)
+            raise
+        return batch.replies()
+
+    @one_at_a_time
+    def teach(self, forward: Forward) -> None:
+        """Take the true label of an item that was answered for a peer; one that is not pending changes nothing."""
+        errors = self.engine.taught(forward.caller, [forward])
+        errors += self._execute(self.engine.take())
+        for error in errors:
+            raise error
+
+    # What it goes by
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """The names of the axes; features that have got one are behind those that were given."""
+        return self.engine.state.encoder.axis_names
+
+    @one_at_a_time
+    def trust(self) -> dict[str, View]:
+        """Return by name the parts of the context, and how much weight each has."""
+        return trusted_views(self.learner.views(), self.axis_names)
+
+    @one_at_a_time
+    def explain(self, item: Any) -> list[tuple[str, Explanation]]:
+        """Return by name what every view of `MixedViews` forecasts for an item now, the largest weight first."""
+        (point,) = self.engine.state.encoder.look([item], self.learner.arrivals)
+        return [(name_of_view(each.view, self.axis_names), each) for each in self.learner.explain(point)]
+
+    @one_at_a_time
+    def best_local(self, items: Sequence[Any]) -> list[str]:
+        """Return for every item the local model that has done best so far around its context.
+
+        Nothing is decided, explored or remembered: the same items get the same answer in any order.
+
+        >>> from cosend import Context, Site
+        >>> models = {"zero": lambda item: 0, "one": lambda item: 1}
+        >>> site = Site("here", classifiers=models, context=Context("x", range=(0, 1)))
+        >>> for _ in range(10):
+        ...     site.learn(site.classify({"x": 0.5}), 1)
+        >>> site.best_local([{"x": 0.5}])
+        ['one']
+        """
+        points = self.engine.state.encoder.look(items, self.learner.arrivals)
+        flags = [(False, False)] * len(points)  # neither training nor a label to come: nothing is entered
+        answers = self.learner.answer_many(points, caller=NOBODY, requests=[0] * len(points), flags=flags)
+        return [answer.function for answer in answers]
+
+    @one_at_a_time
+    def predict(self, arm: str, items: Sequence[Any]) -> list[Any]:
+        """Return what a local model says about items: nothing is decided, learnt or remembered.
+
+        A vote hears the others, and says None where nobody has said anything.
+        """
+        vote = self.engine.state.votes.get(arm)
+        if vote is None:
+            return predictions(arm, self.classifiers[arm], items)
+        state, said = self.engine.state, [dict[str, Any]() for _ in items]
+        for name, cost in self.learner.arms.own.items():
+            if name in self.classifiers and (name in (vote.over or ()) or (vote.over is None and not cost)):
+                for row, answer in zip(said, answers_of(name, self.classifiers[name], items), strict=True):
+                    row.update({} if type(answer) is Failure or is_missing(answer) else {name: answer})
+        newest = state.encoder.newest_label
+        return [vote.predict([state.ballot(vote, row, newest)])[0] if row else None for row in said]
+
+    @one_at_a_time
+    def summary(self) -> Summary:
+        """Return how its arms have done since it was built or loaded: a table to print, or to show in a notebook.
+
+        >>> from cosend import Context, Site
+        >>> site = Site("here", classifiers={"one": lambda item: 1}, context=Context("x", range=(0, 1)))
+        >>> site.learn(site.classify({"x": 0.5}), 1)
+        >>> print(site.summary())
+        here: 1 item, 0 labels awaited
+        arm   kind  cost  decisions  share  labels  mean reward  state
+        one  local     0          1  100 %       1        1.000
+        """
+        learner, counts = self.learner, self.engine.counts
+        states = dict.fromkeys(self.resting(), "resting") | dict.fromkeys(learner.arms.paused, "paused")
+        arms = [
+            ArmSummary(
+                arm,
+                kind,
+                cost,
+                counts.decisions_of([arm]),
+                counts.scores[arm].labels if arm in counts.scores else 0,
+                counts.mean_reward([arm]),
+                states.get(arm, ""),
+            )
+            for kind, of_kind in (("local", learner.arms.own), ("peer", learner.arms.peers))
+            for arm, cost in of_kind.items()
+        ]
+        return Summary(self.name, learner.arrivals, learner.waiting_count, arms)
+
+    # What outlives the process
+
+    def _guard_by(self, alone: Alone) -> None:
+        """Let one thread at a time use it and its learner, by this lock."""
+        self.alone = self.engine.state.learner.alone = alone
+
+    @one_at_a_time
+    def state(self) -> State:
+        """Return everything it needs, except its models, to continue as if it had never stopped; votes are in it."""
+        state = state_of(self.engine.state)
+        state.facts["site"]["items"] = self.engine.now
+        state.facts["site"]["breakers"] = self.engine.breakers.rows()
+        return state
+
+    @one_at_a_time
+    def restore(self, state: State) -> Callable[[], None]:
+        """Check that a state fits and return the function that puts it there, which cannot fail."""
+        if self.engine.state.journal is not None:
+            raise StateError(
+                f"site {self.name!r} has a journal, so it cannot go on from a saved state: recover from the journal"
+            )
+        put_there = restore(self.engine.state, state)
+        try:
+            saved = state.facts["site"]
+            breakers, items = Breakers(IN_ITEMS, saved["breakers"]), float(int(saved["items"]))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise StateError(f"the saved state of site {self.name!r} is damaged: {error!r}") from error
+
+        def commit() -> None:
+            with self.alone.lock:
+                put_there()
+                self._guard_by(self.alone)
+                self.engine.breakers, self.engine.now = breakers, items
+
+        return commit
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save what it knows to a file; its models are not saved."""
+        write_state(self.state(), path)
+
+    @one_at_a_time
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Continue from what `save` has written for a site of the same name, models, peers and context.
+
+        What was saved (costs, policy, patience, seed) wins over what the site was built with.
+        """
+        self.restore(read_state(path))()
+
+    @one_at_a_time
+    def recover(self, log: Iterable[Event], journal: Journal | None = None) -> None:
+        """Continue from the events that a journal got, for a site of the same name, models, peers and context.
+
+        `journal` takes the events from now on.
+        """
+        state = fold(log, axes=self.axes, journal=journal)
+        check_fits(state.learner, self.engine.state)
+        self.engine.state = state
+        self._guard_by(self.alone)
+
+
+# What a site may be made of
+
+
+def check_models(site: Any, classifiers: Any, costs: Any) -> None:
+    """Raise unless a site may have this name, these models and these costs of them."""
+    if not isinstance(site, str) or not NAME.fullmatch(site):
+        allowed = "letters, digits, '_', '.' or '-', starting with a letter or digit"
+        raise SettingError("the name of a site", site, allowed)
+    check_kind(f"the classifiers of site {site!r}", classifiers, Mapping, "a mapping from names to models")
+    check_kind(f"the costs of site {site!r}", costs, Mapping, "a mapping from classifiers to costs")
+    if classifiers and all(isinstance(model, Vote) for model in classifiers.values()):
+        raise ArmError(f"site {site!r} has votes, and no other classifier that they could combine")
+    for name, model in classifiers.items():
+        check_vote(site, name, model, classifiers)
+    unknown = [arm for arm in costs if arm not in classifiers]
+    if unknown:
+        raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is not one of its classifiers")
+
+
+def check_vote(site: str, name: str, model: Any, classifiers: Mapping[str, Any]) -> None:
+    """Raise if this is a vote over what is not among the models of its site; one that leaves later may be."""
+    voters = [each for each, other in classifiers.items() if not isinstance(other, Vote)]
+    if isinstance(model, Vote) and (wrong := wrong_voter(model.over, voters)):
+        raise ArmError(f"vote {name!r} of site {site!r}: {wrong}")
+
+
+def wrong_voter(over: Sequence[str] | None, voters: Sequence[str]) -> str | None:
+    """Say what is wrong with the names that a vote is over; None if nothing is."""
+    wrong = [name for name in over or () if name not in voters]
+    return f"over names {wrong[0]!r}, and what a vote can combine here is {', '.join(voters)}" if wrong else None
+
+
+def _queue(waiting: deque[Need], needs: Iterable[Need]) -> None:
+    """Put needs behind those that wait; what a peer is to be told goes first, as if items came one by one."""
+    for need in needs:
+        (waiting.appendleft if isinstance(need, TellPeer) else waiting.append)(need)
+
+
+# What arms say
+
+
+def answers_of(name: str, model: Classifier, items: Sequence[Any]) -> list[Any]:
+    """Return what a model says about items; if it fails on all of them together, each gets a chance of its own."""
+    try:
+        return predictions(name, model, items)
+    except ClassifierError as error:
+        if len(items) == 1:
+            return [Failure(str(error))]
+        return [answer for item in items for answer in answers_of(name, model, [item])]
+
+
+def _called(peer: Peer, call: Call) -> list[Any]:
+    """Return what a peer answers; whatever keeps it from answering is a failure for every question."""
+    count = len(call.questions)
+    try:
+        replies = peer.serve(call)
+        if not isinstance(replies, list) or not all(isinstance(reply, Reply) for reply in replies):
+            raise NetworkError("it must give a list of replies")
+        if len(replies) != count:
+            raise NetworkError(f"it gave {len(replies)} replies to {count} questions")
+    except Exception as error:  # of the peer, of the way to it, or of what it sent
+        return [Failure(in_one_line(error), "network")] * count
+    return [reply.label if reply.failed is None else Failure(str(reply.failed)) for reply in replies]
+
+
+def _taught(peer: Peer, forward: Forward, errors: list[CosendError]) -> str | None:
+    """Tell a peer a label; returns why it cannot be reached, None if it has taken it."""
+    try:
+        peer.teach(forward)
+    except (NetworkError, StateError) as error:  # it cannot be reached, or cannot take anything now
+        return in_one_line(error)
+    except CosendError as error:  # it was told, and could not learn from it
+        errors.append(error)
+    except Exception as error:  # whatever lies between here and there
+        return in_one_line(error)
+    return None
+
+
+# How arms have done, and what views are called
+
+
+class ArmSummary(NamedTuple):
+    """How one arm has done."""
+
+    name: str
+    kind: str  # "local" or "peer"
+    cost: float
+    decisions: int
+    labels: int
+    mean_reward: float | None  # net of its cost; None before the first label
+    state: str  # "" if it can be used, else "paused" or "resting"
+
+
+class Summary(NamedTuple):
+    """How a site has done: print it, show it in a notebook, or read its fields."""
+
+    site: str
+    items: int
+    waiting: int
+    arms: Sequence[ArmSummary]
+
+    def table(self) -> SmallTable:
+        """Return it as a table."""
+        decisions = sum(arm.decisions for arm in self.arms)
+        title = f"{self.site}: {counted(self.items, 'item')}, {counted(self.waiting, 'label')} awaited"
+        heading = ("arm", "kind", "cost", "decisions", "share", "labels", "mean reward", "state")
+        return SmallTable(title, heading, [_arm_row(arm, decisions) for arm in self.arms])
+
+    def __str__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def _arm_row(arm: ArmSummary, decisions: int) -> list[str]:
+    share = f"{100 * arm.decisions / decisions:.0f} %" if decisions else ""
+    reward = "" if arm.mean_reward is None else f"{arm.mean_reward:.3f}"
+    numbers = f"{arm.cost:g}", f"{arm.decisions:,}", share, f"{arm.labels:,}", reward
+    return [arm.name, arm.kind, *numbers, arm.state]
+
+
+def trusted_views(views: Sequence[View], axes: Sequence[str]) -> dict[str, View]:
+    """Return views by name; those of the same axes are one, and the view that adds up is part of all that it adds."""
+    trusted: dict[str, View] = {}
+    for view in _shared_out(views):
+        name = name_of_view(view, axes)
+        trusted[name] = _joined(trusted[name], view) if name in trusted else view
+    return trusted
+
+
+def _shared_out(views: Sequence[View]) -> Sequence[View]:
+    """Return views with what the one that adds up has of the weight, each as much as its cells make a difference."""
+    summed = sum(view.share for view in views if view.is_sum)
+    if not any(view.added for view in views):
+        return views
+    shared = [view._replace(share=view.share + summed * view.added) for view in views if not view.is_sum]
+    heaviest = max(view.share for view in shared)
+    return [view._replace(trusted=view.share == heaviest) for view in shared]
+
+
+def name_of_view(view: View, axes: Sequence[str]) -> str:
+    """Return the name of a view: of its axes, "none" without any, or what a pattern or a sum is."""
+    if view.is_pattern:
+        return "who was right last"
+    if view.is_sum:
+        return "all added up"
+    return " + ".join([*axes, "time"][axis] for axis in view.axes) or "none"
+
+
+def _joined(one: View, other: View) -> View:
+    """Return two views of the same axes as one, with the fineness of the heavier."""
+    heavier = max(one, other, key=lambda view: view.share)
+    share, added = one.share + other.share, one.added + other.added
+    return heavier._replace(share=share, added=added, trusted=one.trusted or other.trusted)

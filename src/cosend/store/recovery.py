@@ -1,0 +1,133 @@
+"""The state of a site from its folder: the newest good snapshot, and the events that came after it.
+
+    with EventLog(folder, site="north") as log:
+        rules, position = recover(log, axes)
+        ...                                      events are encoded and appended, then acknowledged
+        snapshot(log, rules, log.position)       now and then
+        prune(log, before)
+
+The log stays open from `recover` on, and with it the lock: nobody else can append between what was read and what is
+written next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from cosend.algorithm.state import State
+from cosend.axes import Axis
+from cosend.engine import events
+from cosend.engine.events import decode
+from cosend.engine.fold import fold
+from cosend.engine.site_state import SiteState
+from cosend.engine.snapshot import restore, state_of
+from cosend.errors import CosendError, StateError
+from cosend.store.event_log import EventLog
+from cosend.store.snapshot_files import read_snapshots, write_snapshot
+
+
+def snapshot(log: EventLog, rules: SiteState, position: int) -> None:
+    """Save the state of a site, to which the events before `position` lead; they must have been appended."""
+    if rules.name != log.site:
+        raise StateError(f"{log.folder}: the folder of site {log.site!r}, not of {rules.name!r}")
+    write_snapshot(log, state_of(rules), position)
+
+
+def recover(log: EventLog, axes: Sequence[Axis] | None = None) -> tuple[SiteState, int]:
+    """Return the rules of a site as its log has them, without a journal, and the position of the log.
+
+    axes  to go on with; without them, no new item can be read
+    """
+    rules, covered, _ = newest(log, axes)
+    tail = (event for _, event in read_events(log, covered))
+    return fold(tail, axes=axes, onto=rules, first=covered), log.position
+
+
+def read_events(log: EventLog, start: int = 0) -> Iterator[tuple[int, events.Event]]:
+    """Read the events of a log from a number on, each with its number."""
+    for number, data in log.read(start):
+        yield number, _decoded(log, number, data)
+
+
+def prune(log: EventLog, before: int) -> None:
+    """Remove the events before a number, except the first; a good snapshot must cover them.
+
+    Only as far back as the events reach can an older snapshot replace a damaged one.
+    """
+    problems: list[str] = []
+    newest = next(usable(log, None, problems), None)
+    covered = 0 if newest is None else newest[1]
+    if before > covered:
+        why = "; ".join(problems) or f"the newest is of position {covered}"
+        raise StateError(f"{log.folder}: no snapshot covers the events before number {before}: {why}")
+    log.remove(before)
+
+
+def newest(log: EventLog, axes: Sequence[Axis] | None) -> tuple[SiteState | None, int, State | None]:
+    """Return the rules of the newest good snapshot, its position and all that is in it.
+
+    If there is none, the whole log must be folded: None, 0 and None.
+    """
+    problems: list[str] = []
+    found = next(usable(log, axes, problems), None)
+    if found is not None:
+        return found
+    if log.oldest > 1:
+        why = "; ".join(problems) or "there is none"
+        raise StateError(
+            f"{log.folder}: its events before number {log.oldest} were removed, and it has no good snapshot: {why}"
+        )
+    return None, 0, None
+
+
+def usable(log: EventLog, axes: Sequence[Axis] | None, problems: list[str]) -> Iterator[tuple[SiteState, int, State]]:
+    """Read the snapshots that the events of the log can be added to, newest first: rules, position, and all in it."""
+    for position, state in read_snapshots(log, problems):
+        if position > log.position:
+            raise StateError(
+                f"{log.file}: has lost its end: it is at {log.position}, and a snapshot was taken at {position}"
+            )
+        if position < log.oldest:
+            problems.append(f"the snapshot of position {position} is older than the events that are left")
+            continue
+        start = _decoded(log, 0, log.first())
+        if not isinstance(start, events.Started):
+            raise StateError(f"{log.file}: its first event must be Started, it is {type(start).__name__}")
+        try:
+            rules = _rules(start, state, axes)
+        except _Damaged as error:
+            problems.append(f"the snapshot of position {position}: {error}")
+            continue
+        yield rules, position, state
+
+
+class _Damaged(Exception):
+    """A state that is not that of rules."""
+
+
+def _rules(start: events.Started, state: State, axes: Sequence[Axis] | None) -> SiteState:
+    """Return rules with a state; their settings are those of the start, their arms those of the state."""
+    fold([start], axes=axes)  # what is wrong with the start or the axes is not the state's fault
+    facts = state.facts
+    try:
+        rules = fold([replace(start, local=facts["own"], votes=_votes(facts))], axes=axes)
+        for peer, cost in facts["peers"].items():
+            rules.add_peer(peer, cost, facts["functions"][peer])
+        restore(rules, state)()
+    except (CosendError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _Damaged(str(error)) from error
+    return rules
+
+
+def _votes(facts: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(over) for name, (over, _) in facts["site"]["votes"].items()}
+
+
+def _decoded(log: EventLog, number: int, data: bytes) -> events.Event:
+    try:
+        return decode(data)
+    except StateError as error:
+        raise StateError(f"{log.file}: event {number}: {error}") from error

@@ -1,1 +1,0 @@
-"""Where what a site knows is kept."""

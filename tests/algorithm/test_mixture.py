@@ -1,0 +1,418 @@
+"""`MixedViews` without the compiler: every way through its rules is taken."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cosend import Answer, AskPeer, CellKLUCB, Choice, LabelledData, Learner, MixedViews, Patience, simulate
+from cosend.algorithm import layout as col
+from cosend.algorithm.mixture import SUM_VIEW, adds_up, chance_of, scratch_of
+from cosend.algorithm.mixture_views import plans_for
+from cosend.algorithm.readout import look_at
+from cosend.algorithm.state import State
+from cosend.errors import ContextError, SettingError, StateError
+from tests.policies import choose, everything, new_learner
+
+NOTHING = float("nan")
+
+
+@pytest.mark.parametrize(("axes", "codes"), [(1, []), (2, [1]), (3, []), (3, [0, 2]), (14, [3])])
+@pytest.mark.parametrize("score_local", ["all", "used"])
+@pytest.mark.parametrize("adds_up", [False, True])
+def test_batches_are_as_one_by_one_while_arms_come_and_go(
+    axes: int, codes: list[int], score_local: Any, adds_up: bool
+) -> None:
+    """Beside it, what is saved and loaded goes on as if it had never stopped."""
+    options: dict[str, Any] = {"dimensions": axes, "categories": codes, "score_local": score_local}
+    options["policy"] = MixedViews(adds_up=adds_up)
+    patience = Patience(wait_limit=9, overdue=0.5)
+    one, many = mixed(patience=patience, **options), mixed(patience=patience, **options)
+    draw = random.Random(axes)
+    for turn in range(14):
+        points = [
+            tuple(float(draw.randrange(3)) if axis in codes else draw.random() for axis in range(axes))
+            for _ in range(3)
+        ]
+        made = [choose(one, point) for point in points]
+        batch = many.choose_many(points).choices
+        assert [(choice.id, choice.arm, choice.cell) for choice in batch] == [
+            (choice.id, choice.arm, choice.cell) for choice in made
+        ]
+        ids, gains = [choice.id for choice in made[:2]], [draw.choice([0.0, 1.0, 0.4]) for _ in range(2)]
+        for ticket, gain in zip(ids, gains, strict=True):
+            one.learn(ticket, gain)
+        many.learn_many(ids, gains)
+        for learner in (one, many):
+            flags = [(True, True), (False, False)]
+            asked: dict[str, Any] = {"caller": "there", "requests": [2 * turn, 2 * turn + 1], "flags": flags}
+            first, _ = learner.answer_many(points[:2], **asked)
+            assert first.ticket is not None
+            learner.learn(first.ticket, 1.0, None, {"b" if first.function != "b" else "a": 0.0})
+            if turn == 5:
+                learner.add_own("late")
+                learner.add_peer("far", 0.1)
+                learner.pause("a")
+            if turn == 9:
+                learner.resume("a")
+                learner.remove("there" if axes == 2 else "dear")
+        many = Learner.from_state(many.state())
+        assert everything(one) == everything(many)
+
+
+def mixed(policy: MixedViews | None = None, patience: Patience | None = None, **options: Any) -> Learner:
+    own, peers = {"a": 0.0, "b": 0.0, "dear": 0.2}, {"there": 0.05}
+    given: dict[str, Any] = {"own": own, "peers": peers, "dimensions": 3, "score_local": "all", **options}
+    return Learner("here", policy=policy or MixedViews(), patience=patience, seed=3, **given)
+
+
+def taught(learner: Learner, items: int, seed: int = 1) -> list[Choice]:
+    """Choose for items and learn their labels, which score all that costs nothing."""
+    draw, made = random.Random(seed), []
+    for _ in range(items):
+        choice = choose(learner, tuple(draw.random() for _ in range(learner.dimensions)))
+        free = [arm for arm, cost in learner.arms.own.items() if not cost and arm != choice.arm]
+        learner.learn(choice.id, draw.choice([0.0, 1.0, 0.3]), None, {arm: draw.random() for arm in free})
+        made.append(choice)
+    return made
+
+
+def test_the_views_are_those_of_the_specification() -> None:
+    assert len(plans_for(3, 0, adds_up=False)) == 25
+    assert [len(plans_for(axes, 0, adds_up=False)) for axes in (1, 2, 12, 13)] == [
+        7,
+        13,
+        2 + 36 + 66 * 3 + 2 + 2,
+        2 + 39 + 2,
+    ]
+    assert [plan.slices for plan in plans_for(1, 1, adds_up=False)] == [1] * 5  # a category has one fineness
+    assert (
+        max(len(plan.axes) for plan in plans_for(6, 0b111111, adds_up=False)) == 2
+    )  # no keys for six categories together
+    policy = MixedViews()
+    assert (policy.doubles, policy.keeps, policy.first_horizon) == (False, True, 0)
+    assert policy.slices_at(9, 2) == 1
+
+
+def test_less_weight_is_spread_where_it_is_luck_whether_an_arm_is_right() -> None:
+    """The view with a short memory forecasts luck badly; it would keep 1 if a label always spread the share."""
+    draw, kept = random.Random(2), {}
+    for chance in (0.5, 0.9):
+        learner = mixed(dimensions=1)
+        for _ in range(300):
+            choice = choose(learner, (draw.random(),))
+            learner.learn(choice.id, float(draw.random() < chance))
+        kept[chance] = min(view.share for view in learner.views()) * len(learner.views()) / MixedViews().share
+    assert 0.01 <= kept[0.5] < 0.5
+    assert kept[0.9] > 1.0
+
+
+def test_a_state_comes_back_and_what_was_decided_can_be_entered_again() -> None:
+    learner = mixed(patience=Patience(max_waiting=5, overdue=0.5))
+    taught(learner, 60)
+    open_ = [choose(learner, (0.1 * n, 0.5, 0.5)) for n in range(7)]
+    learner.answer((0.5, 0.5, 0.5), caller="there", request=1, training=False, labelled=True)
+    again, entered = Learner.from_state(learner.state()), Learner.from_state(learner.state())
+    assert everything(again) == everything(learner)
+    choice = choose(again, (0.2, 0.2, 0.2))
+    answer = again.answer((0.3, 0.3, 0.3), caller="there", request=2, training=False, labelled=True)
+    points = np.array([[0.2, 0.2, 0.2]])
+    arms, kinds = np.array([again.arms.number(choice.arm)]), np.array([choice.phase.value])
+    entered.enter(points, arms, kinds, np.zeros(1, np.int64))
+    entered.enter_answers(np.array([[0.3, 0.3, 0.3]]), np.array([again.arms.number(answer.function)]))
+    assert everything(entered) == everything(again)
+    failed = choose(again, (0.9, 0.9, 0.9))
+    assert again.choose((0.9, 0.9, 0.9), again=again.fail(failed.id)).id == failed.id + 1  # type: ignore[union-attr]
+    again.choose((0.9, 0.9, 0.9), {"there": LabelledData(3, 1)})  # which is nothing to it
+    assert again.report((0.9, 0.9, 0.9)).arrivals >= 1
+    assert again.report((NOTHING, 0.9, 0.9)) == (0, 0)
+    assert len(open_) == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("site", (col.PATTERN,), 17),
+        ("site", (col.PATTERN,), -1),
+        ("site", (col.NEWEST,), 12),
+        ("site", (col.NEWEST,), -1),
+        ("views", (0, col.VIEW_WEIGHT), 2.0),
+        ("views", (0, col.VIEW_MEMORY), 0.5),
+        ("cells", (0, col.CELL_KEY), 10**6),
+        ("waiting_contexts", (0, 0), 1),
+        ("waiting_contexts", (0, 0), 10**6),
+        ("waiting_contexts", (0, -1), np.inf),
+        ("waiting_contexts", (0, -1), NOTHING),
+    ],
+)
+def test_a_damaged_state_is_refused(name: str, place: tuple[int, ...], value: float) -> None:
+    learner = mixed()
+    taught(learner, 10)
+    choose(learner, (0.1, 0.1, 0.1))
+    state = learner.state()
+    state.arrays[name][place] = value
+    with pytest.raises(StateError):
+        Learner.from_state(State(state.facts, state.arrays))
+
+
+def test_it_does_without_numbers_and_explains_what_it_forecasts() -> None:
+    learner = mixed()
+    fresh = learner.answer((0.5, 0.5, 0.5), caller="there", request=1, training=False)
+    assert isinstance(fresh, Answer)
+    assert learner.cells() == {}
+    taught(learner, 80)
+    for context in ((NOTHING, 0.5, 0.5), (0.5, NOTHING, 0.5), (NOTHING,) * 3):
+        assert not isinstance(learner.choose(context), AskPeer)
+    explained = learner.explain((NOTHING, 0.5, 0.5))
+    assert sum(each.view.share for each in explained) == pytest.approx(1.0)
+    assert set(explained[0].forecasts) == set(learner.arms.names)
+    with pytest.raises(ContextError):
+        learner.explain((2.0, 0.5, 0.5))
+    with pytest.raises(SettingError, match="mixes views"):
+        new_learner(CellKLUCB(slices=1)).explain((0.5, 0.5))
+    key = next(iter(learner.cells()))
+    assert look_at(learner.ledger, dict(zip(learner.arms.names, learner.arms.costs, strict=True)), key) is not None
+
+
+def test_a_replay_decides_the_same() -> None:
+    draw = np.random.default_rng(1)
+    contexts, gains = draw.random((60, 3)), (draw.random((60, 4)) < 0.6).astype(float)
+    learners = [
+        mixed(peers={"there": 0.0}),
+        Learner("there", own={"c": 0.0}, peers={"here": 0.0}, dimensions=3, policy=MixedViews()),
+    ]
+    trace = simulate(learners, contexts, gains, delay=2)
+    assert set(trace.arms[:, 0].tolist()) > {0}
+    assert learners[1].ledger.cells[0, col.CELL_TAUGHT] == (trace.arms[:, 0] == 3).sum() > 0
+
+
+def test_an_arm_that_left_is_forgotten_with_the_patterns_it_was_part_of() -> None:
+    learner = mixed()
+    taught(learner, 30)
+    choose(learner, (0.5, 0.5, 0.5))
+    answer = learner.answer((0.5, 0.5, 0.5), caller="there", request=1, training=True)
+    assert answer.ticket is not None
+    before = learner.ledger.counts.copy()
+    learner.withdraw(answer.ticket)  # nothing was entered for it
+    assert np.array_equal(learner.ledger.counts, before)
+    learner.add_own("new")
+    learner.remove("new")
+    assert learner.ledger.site[col.PATTERN] > 0
+    learner.remove("b")
+    assert learner.ledger.site[col.PATTERN] == 0
+    taught(learner, 10)
+    with pytest.raises(SettingError):
+        MixedViews(max_cells=0)
+    with pytest.raises(SettingError):
+        MixedViews(share_labels="never")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("given", "codes", "steps"), [(0, [], (2, 3)), (2, [1], (3, 9)), (0, [], (13, 1))])
+@pytest.mark.parametrize("adds_up", [False, True])
+def test_features_get_axes_while_labels_are_awaited(
+    given: int, codes: list[int], steps: tuple[int, int], adds_up: bool
+) -> None:
+    """What is saved and loaded meanwhile goes on as if it had never stopped; values of features have cells."""
+    learner = mixed(MixedViews(adds_up=adds_up), dimensions=given, categories=codes)
+    draw = random.Random(given)
+    for step, count in enumerate((0, *steps)):
+        if count:
+            waits = choose(learner, _somewhere(learner, draw, codes))
+            learner.add_axes(count)
+            learner = Learner.from_state(learner.state())
+            learner.learn(waits.id, 1.0, None, {"b" if waits.arm != "b" else "a": 0.0})
+        for _ in range(90 if step == 1 else 12):
+            choice = choose(learner, _somewhere(learner, draw, codes))
+            learner.learn(choice.id, draw.choice([0.0, 1.0]))
+        assert learner.dimensions == given + sum(count for count, _, _ in learner.features)
+        assert sum(view.share for view in learner.views()) == pytest.approx(1.0)
+    assert learner.features == [(count, 0, 0) for count in steps]
+    assert 2**20 in {cell.slices for cell in learner.cells().values()}
+    assert everything(Learner.from_state(learner.state())) == everything(learner)
+
+
+def _somewhere(learner: Learner, draw: random.Random, codes: list[int]) -> tuple[float, ...]:
+    lacks = 0.1 if learner.dimensions > 1 else 0.0
+    return tuple(
+        NOTHING if draw.random() < lacks else float(axis in codes) or 0.3 for axis in range(learner.dimensions)
+    )
+
+
+def test_axes_are_added_to_mixed_views_only_and_not_without_end() -> None:
+    for learner, count in ((new_learner(CellKLUCB(slices=1)), 1), (mixed(), 901), (mixed(), 0)):
+        with pytest.raises(SettingError, match="axes"):
+            learner.add_axes(count)
+    with pytest.raises(SettingError, match="at most 52"):
+        mixed(dimensions=53)
+    with pytest.raises(SettingError, match="can do without a context"):
+        Learner("here", own={"a": 0.0}, dimensions=0)
+    wide = mixed(dimensions=1)
+    wide.add_axes(300)
+    choose(wide, (0.5,) * 301)
+    with pytest.raises(ContextError, match="axis 300"):
+        wide.choose((0.5,) * 300 + (2.0,))
+    small = mixed(MixedViews(max_cells=9), dimensions=0)
+    small.add_axes(4)
+    taught(small, 20)
+    assert len(small.cells()) == 9
+
+
+@pytest.mark.parametrize("adds_up", [False, True])
+def test_features_that_never_changed_count_as_if_they_had_axes(adds_up: bool) -> None:
+    """Three features are the same for 20 items, of which one changes then; up to rounding it is all the same.
+
+    In the sum not quite: what stands for finer cells adds up from the first label on, these only from the 32nd.
+    """
+    policy = MixedViews(adds_up=adds_up)
+    options: dict[str, Any] = {"own": {"a": 0.0, "b": 0.0}, "dimensions": 0, "policy": policy, "score_local": "all"}
+    lazy, eager = Learner("here", **options), Learner("here", **options)
+    lazy.add_axes(12, same=3)
+    eager.add_axes(15)
+    draw, waiting = random.Random(4), list[int]()
+    for n in range(30):
+        others, value = tuple(draw.random() for _ in range(12)), 0.9 if n > 20 and n % 2 else 0.3
+        if n == 20:
+            assert len(lazy.add_axes(1, places=[0.3]).views) == 3
+            lazy = Learner.from_state(lazy.state())
+        points = (*others, value) if n >= 20 else others, (*others, value, 0.3, 0.3)
+        chosen = [choose(learner, point) for learner, point in zip((lazy, eager), points, strict=True)]
+        assert chosen[0].arm == chosen[1].arm
+        waiting.append(chosen[0].id)
+        while len(waiting) > 3:  # some wait while the axis comes
+            scores = dict(zip("ab", (draw.choice([0.0, 1.0]), draw.random()), strict=True))
+            for learner in (lazy, eager):
+                arm = learner.arms.names[learner.look_up([waiting[0]])[1][0][0]]
+                learner.learn(waiting[0], scores[arm], None, {name: scores[name] for name in scores if name != arm})
+            del waiting[0]
+        assert _mixed(lazy, points[0]) == pytest.approx(_mixed(eager, points[1]), abs=2e-3 if adds_up else 1e-12)
+    assert len(eager.ledger.views) - len(lazy.ledger.views) == 5  # three of each of two features, less the common one
+
+
+def _mixed(learner: Learner, point: tuple[float, ...]) -> list[float]:
+    explained = learner.explain(point)
+    return [sum(each.view.share * each.forecasts[arm] for each in explained) for arm in learner.arms.names]
+
+
+def test_features_that_never_changed_are_found_once_and_must_be_there_to_change() -> None:
+    learner = mixed(dimensions=0)
+    for wrong in ((1, -1), (1, 0, [0.5]), (0, 0), (1, 900)):
+        with pytest.raises(SettingError):
+            learner.add_axes(*wrong)
+    learner.add_axes(0, same=1)
+    for wrong in ((1, 1), (2, 0, [0.5, 0.5]), (1, 0, [-5.0]), (1, 0, [NOTHING])):
+        with pytest.raises(SettingError):
+            learner.add_axes(*wrong)
+    learner.add_axes(1, places=[0.5])  # no item has come yet
+    taught(learner, 40)
+    assert learner.ledger.views[:, col.VIEW_WEIGHT].min() == 0.0  # of the view that stands for none any more
+    assert everything(Learner.from_state(learner.state())) == everything(learner)
+    for features in ([[1, 1, 10**10]], [[0, 1, 0], [1, 0, 2]]):
+        state = learner.state()
+        state.facts["features"] = features
+        with pytest.raises(StateError):
+            Learner.from_state(state)
+
+
+def test_a_replay_gives_features_axes() -> None:
+    draw = random.Random(2)
+    items = [{"x": draw.randrange(3), "y": draw.random(), "t": draw.choice("ab")} for _ in range(130)]
+    gains = [[float(item["x"] == 1), float(item["t"] == "a"), 0.5] for item in items]
+    one = mixed(own={"a": 0.0, "b": 0.0}, peers={"there": 0.0}, dimensions=0)
+    there = Learner("there", own={"c": 0.0}, peers={"here": 0.0}, dimensions=0, policy=MixedViews())
+    slots = [[n, (n + 3) % 130] for n in range(130)]
+    simulate([one, there], np.zeros((130, 0)), gains, items=slots, delay=3, features=items)
+    assert one.features == there.features == [(3, 0, 0)]
+
+
+# The view that adds up
+
+
+ADDS_UP, WITHOUT = MixedViews(), MixedViews(adds_up=False)
+
+
+def test_it_is_one_view_more_and_all_others_stay() -> None:
+    for axes, codes in ((0, 0), (1, 0), (3, 0b10), (13, 1)):
+        without, with_it = plans_for(axes, codes, adds_up=False), plans_for(axes, codes, adds_up=True)
+        kept = [plan for number, plan in enumerate(with_it) if number != SUM_VIEW]
+        assert [plan._replace(up=0) for plan in kept] == [plan._replace(up=0) for plan in without]
+        assert [plan.up for plan in kept] == [plan.up + (plan.up >= SUM_VIEW) for plan in without]
+    assert adds_up(mixed(ADDS_UP).ledger)
+    assert not adds_up(mixed(WITHOUT).ledger)
+    assert not adds_up(mixed(WITHOUT, dimensions=0).ledger)
+
+
+def test_nothing_is_added_up_without_it() -> None:
+    without, with_it = mixed(WITHOUT), mixed(ADDS_UP)
+    for learner in (without, with_it):
+        taught(learner, 40)
+    assert not without.ledger.rewards[..., col.EVIDENCE].any()
+    assert with_it.ledger.rewards[..., col.EVIDENCE].any()
+    short = with_it.ledger.rewards[0, :, col.EVIDENCE]  # of the first view, whose memory is short
+    assert not short.any()
+
+
+def test_a_label_moves_the_forecast_of_the_sum_towards_the_gain_and_no_other_arm() -> None:
+    learner, point = mixed(ADDS_UP), (0.1, 0.5, 0.9)
+    assert set(sum_of(learner, point).values()) == {0.5}
+    choice = choose(learner, point)
+    learner.learn(choice.id, 1.0, None, {"b" if choice.arm != "b" else "a": 0.0})
+    after = sum_of(learner, point)
+    known = 0.5 * 8 / 9  # 1 - 0.5, shared by nine rows; that of the pattern is another one now
+    assert after[choice.arm] == pytest.approx(chance_of(known))
+    assert after["b" if choice.arm != "b" else "a"] == pytest.approx(chance_of(-known))
+    assert sorted(after.values())[1:-1] == [0.5, 0.5]
+    assert (chance_of(1e9), chance_of(-1e9)) == (chance_of(30.0), chance_of(-30.0))
+
+
+def test_rows_with_few_labels_take_most_of_a_step() -> None:
+    learner = Learner("here", own={"a": 0.0}, dimensions=3, policy=ADDS_UP, score_local="all")
+    for _ in range(30):
+        learner.learn(choose(learner, (0.1, 0.1, 0.1)).id, 1.0)
+    of_all, begun = learner.ledger.rewards[1, 0, col.EVIDENCE], learner.ledger.site[col.ROWS]
+    learner.learn(choose(learner, (0.9, 0.9, 0.9)).id, 0.0)
+    moved = of_all - learner.ledger.rewards[1, 0, col.EVIDENCE]
+    new = learner.ledger.rewards[begun : learner.ledger.site[col.ROWS], 0, col.EVIDENCE]
+    assert len(new) >= 7
+    assert -new == pytest.approx(31 * moved)  # thirty labels and one, against one
+
+
+def test_the_scratch_is_as_long_as_what_is_in_it() -> None:
+    for policy, axes in ((ADDS_UP, 3), (WITHOUT, 0), (ADDS_UP, 13)):
+        ledger = mixed(policy, dimensions=axes).ledger
+        parts = getattr(scratch_of, "py_func", scratch_of)(ledger)  # arrays cannot leave compiled code
+        assert sum(map(len, parts)) == len(ledger.parameters) - col.PARAMETER_COLUMNS
+        assert parts.steps.ctypes.data + parts.steps.nbytes == ledger.parameters.ctypes.data + ledger.parameters.nbytes
+
+
+def sum_of(learner: Learner, point: tuple[float, ...]) -> dict[str, float]:
+    (explained,) = [each for each in learner.explain(point) if each.view.is_sum]
+    return dict(explained.forecasts)
+
+
+def test_a_state_says_whether_there_is_one() -> None:
+    for policy in (ADDS_UP, WITHOUT):
+        learner = mixed(policy)
+        taught(learner, 20)
+        choose(learner, (0.1, 0.1, 0.1))
+        assert everything(Learner.from_state(learner.state())) == everything(learner)
+        state = learner.state()
+        state.facts["policy"]["adds_up"] = not policy.adds_up
+        with pytest.raises(StateError):
+            Learner.from_state(state)
+
+
+@pytest.mark.compiled
+def test_it_finds_out_what_no_single_axis_says() -> None:
+    """Each of 15 axes says a little of which arm is right, all together say it for sure; views see single axes."""
+    draw = np.random.default_rng(4)
+    contexts = draw.integers(0, 2, (4000, 15)).astype(float)
+    first = contexts.sum(axis=1) > 7
+    right, errors = np.stack([first, ~first], axis=1).astype(float), {}
+    for policy in (WITHOUT, ADDS_UP):
+        learner = Learner("here", own={"a": 0.0, "b": 0.0}, dimensions=15, policy=policy, score_local="all")
+        arms = simulate([learner], contexts, right).arms[:, 0]
+        errors[policy] = 1 - right[np.arange(4000), arms][2000:].mean()
+    assert errors[ADDS_UP] < 0.1 < 0.3 < errors[WITHOUT]

@@ -1,0 +1,72 @@
+"""Charts show the values they are given, and numbers as text are short."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosend.charts.drawing import Look, looks_of_arms, spread
+from cosend.charts.figures import Line, Patch, Scale, Strip, flow_chart, line_chart, map_chart, strip_chart
+from cosend.text import SmallTable, counted, round_numbers, short_text
+from tests.charts import texts
+
+AGE = Scale("age", [(0.0, "0"), (1.0, "100")])
+
+
+def test_every_line_has_its_name_beside_it_and_no_name_covers_another() -> None:
+    lines = [Line(name, "red", points=[(0, 1.0), (1, 1.0)]) for name in ("first", "second")]
+    drawn = line_chart("rewards", lines, AGE, (0, 1), mark=(0.5, "a change"))
+    assert {"first", "second", "0", "100", "age", "a change"} <= set(texts(drawn))
+    assert spread([10, 11, 12, 50], 14, 0, 100) == [10, 24, 38, 52]
+    assert spread([99, 98, 97], 10, 0, 100) == [100, 90, 80]
+    assert spread([], 10, 0, 100) == []
+
+
+def test_a_colour_is_a_site_and_its_models_are_shades_of_it() -> None:
+    young, old, south = looks_of_arms(["north", "north", "south"], ["north", "south"])
+    assert young.ink == old.ink != south.ink
+    assert young.opacity > old.opacity
+
+
+def test_a_patch_has_its_tip_its_name_where_there_is_room_and_hatching_unless_it_is_sure() -> None:
+    patches = [
+        Patch((0.0, 0.5), (0.0, 1.0), Look("red"), "the <tip>", words="a wide one"),
+        Patch((0.5, 0.51), (0.0, 1.0), Look("blue"), is_sure=False, words="a narrow one"),
+    ]
+    drawn = strip_chart("where", [Strip("north", patches, "a note")], AGE, [("red arm", Look("red"))])
+    assert {"north", "a note", "a wide one", "red arm", "age"} <= set(texts(drawn))
+    assert "a narrow one" not in drawn.inline()
+    assert drawn.inline().count("url(#unsure)") == 1
+    assert "<title>the &lt;tip&gt;</title>" in drawn.inline()
+    assert {"pulse", "age"} <= set(texts(map_chart("where", "", patches, (AGE, Scale("pulse", [])), ())))
+
+
+def test_a_flow_has_every_share_that_is_large_enough_to_be_read() -> None:
+    shown = texts(flow_chart(["north", "south"], [[55.0, 45.0], [2.0, 98.0]], {"south": "offline"}))
+    assert {"55%", "45%", "98%", "keeps 55%", "offline"} <= set(shown)
+    assert "2%" not in shown
+
+
+@pytest.mark.parametrize(
+    ("ends", "numbers"),
+    [
+        ((0, 100), [0, 20, 40, 60, 80, 100]),
+        ((0.64, 0.92), [0.7, 0.8, 0.9]),
+        ((0, 0), [0]),
+        ((-5, 5), [-4, -2, 0, 2, 4]),
+    ],
+)
+def test_round_numbers_are_round(ends: tuple[float, float], numbers: list[float]) -> None:
+    assert round_numbers(*ends) == pytest.approx(numbers)
+
+
+def test_values_and_counts_as_text() -> None:
+    assert [short_text(value) for value in (20.0, 0.25, 1_000_000.0, "attack", 3, "x" * 40)] == [
+        "20", "0.25", "1.0M", "attack", "3", "x" * 17 + "\N{HORIZONTAL ELLIPSIS}",
+    ]  # fmt: skip
+    assert [counted(number, "seed") for number in (1, 5, 1_000)] == ["1 seed", "5 seeds", "1,000 seeds"]
+
+
+def test_a_small_table_has_its_first_column_on_the_left() -> None:
+    table = SmallTable("arms", ("name", "used"), [("young", "7"), ("<old>", "12")])
+    assert str(table) == "arms\nname   used\nyoung     7\n<old>    12"
+    assert "<td style='text-align:left'>&lt;old&gt;</td><td style='text-align:right'>12</td>" in table.html()

@@ -1,0 +1,339 @@
+"""Two ways to drive a site with the same models and options: in the library, and as a service through its client."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import cosend
+from cosend import Context, Site
+from cosend.client import Client
+from cosend.errors import (
+    ClassifierError,
+    LabelError,
+    NoAnswer,
+    ServiceError,
+    SettledDecision,
+    SomeUnanswered,
+    UnknownDecision,
+)
+from tests.conformance import behaviours
+from tests.conformance.behaviours import CALLS, DOWN
+from tests.tools.processes import Service, Services
+
+Item = dict[str, Any]
+LIMIT_S = 30.0  # of a model, on a busy machine
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A site: its models as expressions in the words of `behaviours`, or votes as the names that they combine."""
+
+    models: Mapping[str, str]
+    costs: Mapping[str, float] = field(default_factory=dict)
+    votes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    policy: str | None = None  # by name
+    retries: int = 3
+    strict_labels: bool = False
+    learns_from: str = "all"
+    score_local: str | None = None
+    peers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # their models by their names
+    deadline_s: float = 30.0
+    discover: bool = False  # answer everybody
+    limits_s: Mapping[str, float] = field(default_factory=dict)
+
+
+class Made(NamedTuple):
+    """What became of an item; without an arm it was not answered."""
+
+    arm: str | None
+    label: Any
+    decision: Any = None  # for `learn`
+
+
+NOTHING = Made(None, None)
+
+
+class Driver(Protocol):
+    """What a scenario needs of a site."""
+
+    def classify(self, *items: Item) -> list[Made]:
+        """Have items labelled together."""
+        ...
+
+    def learn(self, made: Made | Any, truth: Any) -> str:
+        """Send a true label: "learnt", "missing", "not pending", "unknown" or "refused"."""
+        ...
+
+    def calls_of(self, *models: str) -> int:
+        """Return how many items these models have seen."""
+        ...
+
+    def taught(self, model: str, count: int) -> list[str]:
+        """Return what a model has learnt from, once it has learnt from `count` labels."""
+        ...
+
+    def labels_of(self, arm: str) -> int:
+        """Return how many rewards of an arm are known."""
+        ...
+
+    def resting(self) -> set[str]:
+        """Return the arms that are backing off."""
+        ...
+
+    def pending(self) -> int:
+        """Return how many decisions wait for their true labels."""
+        ...
+
+    def pause(self, arm: str, *, resume: bool = False) -> None:
+        """Pause or resume an arm."""
+        ...
+
+    def set_cost(self, arm: str, cost: float) -> None:
+        """Change the cost of an arm."""
+        ...
+
+    def wait_for_back_off(self) -> None:
+        """Let a back-off pass that has just begun."""
+        ...
+
+
+def set_down(down: bool) -> None:
+    """Let models of the working folder that depend on it fail, or work again."""
+    if down:
+        DOWN.touch()
+    else:
+        DOWN.unlink(missing_ok=True)
+
+
+def lines_of(folder: Path) -> list[list[str]]:
+    with suppress(FileNotFoundError):
+        return [line.split("\t") for line in (folder / CALLS).read_text().splitlines()]
+    return []
+
+
+class Counting:
+    """Counts what models have noted in some folders."""
+
+    def __init__(self, *folders: Path) -> None:
+        self._folders = [(folder, len(lines_of(folder))) for folder in folders]
+
+    def _lines(self) -> list[list[str]]:
+        return [line for folder, before in self._folders for line in lines_of(folder)[before:]]
+
+    def calls_of(self, *models: str) -> int:
+        """See `Driver`."""
+        return sum(name in models and what == "called" for name, what, *_ in self._lines())
+
+    def taught(self, model: str, count: int) -> list[str]:
+        """See `Driver`."""
+        return [words[0] for name, what, *words in self._lines() if name == model and what == "taught"]
+
+
+def built(models: Mapping[str, str]) -> dict[str, Any]:
+    """Return models from their expressions."""
+    return {name: eval(_call(name, text), vars(behaviours)) for name, text in models.items()}  # noqa: S307 - our own
+
+
+def _call(name: str, text: str) -> str:
+    """Return an expression with the name of the model as its first argument."""
+    verb, _, rest = text.partition("(")
+    return f"{verb}({name!r}{', ' if rest != ')' else ''}{rest}"
+
+
+class InLibrary(Counting):
+    """A `Site`, whose peers are others in this process; its models write to the working folder."""
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(Path())
+        axis = Context("age", range=(0, 100))
+        votes = {name: cosend.Vote(over=list(over) or None) for name, over in spec.votes.items()}
+        given: dict[str, Any] = {"score_local": spec.score_local, "learns_from": spec.learns_from}
+        policy = None if spec.policy is None else getattr(cosend, spec.policy)()
+        self.site = Site(
+            "north",
+            classifiers={**built(spec.models), **votes},
+            context=axis,
+            costs=spec.costs,
+            policy=policy,
+            retries=spec.retries,
+            strict_labels=spec.strict_labels,
+            **given,
+        )
+        for name, models in spec.peers.items():
+            self.site.add_peer(name, Site(name, classifiers=built(models), context=axis, policy=policy))
+
+    def classify(self, *items: Item) -> list[Made]:
+        made: list[Any]
+        try:
+            made = [self.site.classify(items[0])] if len(items) == 1 else self.site.classify_many(list(items))
+        except SomeUnanswered as error:
+            made = error.decisions
+        except NoAnswer:
+            made = [None]
+        return [NOTHING if each is None else Made(each.arm, each.label, each) for each in made]
+
+    def learn(self, made: Made | Any, truth: Any) -> str:
+        decision = made.decision if isinstance(made, Made) else made
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                missing = self.site.learn_many([decision], [truth])
+        except LabelError:
+            return "refused"
+        except SettledDecision:
+            return "not pending"
+        except UnknownDecision:
+            return "unknown"
+        except ClassifierError:  # a model could not learn it; everything else is done
+            return "learnt"
+        return "missing" if missing else "learnt"
+
+    def labels_of(self, arm: str) -> int:
+        return next(each.labels for each in self.site.summary().arms if each.name == arm)
+
+    def resting(self) -> set[str]:
+        return {*self.site.resting()}
+
+    def pending(self) -> int:
+        return len(self.site.pending())
+
+    def pause(self, arm: str, *, resume: bool = False) -> None:
+        (self.site.resume if resume else self.site.pause)(arm)
+
+    def set_cost(self, arm: str, cost: float) -> None:
+        self.site.set_cost(arm, cost)
+
+    def wait_for_back_off(self) -> None:
+        for _ in range(64):
+            if self.site.resting():
+                self.classify({"age": 50})
+
+
+class InService(Counting):
+    """A site of `cosend serve`, through `cosend.client`; its models write to the folder of its network file."""
+
+    def __init__(self, service: Service, client: Client, *folders: Path) -> None:
+        super().__init__(*folders)
+        self.service, self.client = service, client
+
+    def classify(self, *items: Item) -> list[Made]:
+        try:
+            made: list[Any] = self.client.classify_many(items)
+        except SomeUnanswered as error:
+            made = error.decisions
+        except NoAnswer:
+            made = [None] * len(items)
+        return [NOTHING if each is None else Made(each.arm, each.label, each) for each in made]
+
+    def learn(self, made: Made | Any, truth: Any) -> str:
+        decision = made.decision if isinstance(made, Made) else str(made)
+        try:
+            heard = self.client.learn_many([decision], [truth], wait_for_peers=True)
+        except ServiceError as error:
+            return "refused" if error.status == 422 else str(error)
+        outcome = heard.outcome()
+        return "not pending" if outcome in ("duplicate", "expired") else outcome
+
+    def taught(self, model: str, count: int) -> list[str]:
+        end = time.monotonic() + LIMIT_S  # models learn after the reply
+        while len(super().taught(model, count)) < count and time.monotonic() < end:
+            time.sleep(0.01)
+        return super().taught(model, count)
+
+    def labels_of(self, arm: str) -> int:
+        return next(each.labels for each in self.client.arms() if each.name == arm)
+
+    def resting(self) -> set[str]:
+        return {each.name for each in self.client.arms() if each.breaker != "closed"}
+
+    def pending(self) -> int:
+        return self.client.summary().waiting
+
+    def pause(self, arm: str, *, resume: bool = False) -> None:
+        self.client.change_arm(arm, paused=not resume)
+
+    def set_cost(self, arm: str, cost: float) -> None:
+        self.client.change_arm(arm, cost=cost)
+
+    def wait_for_back_off(self) -> None:
+        end = time.monotonic() + LIMIT_S
+        while any(each.breaker == "open" for each in self.client.arms()) and time.monotonic() < end:
+            time.sleep(0.02)
+
+
+def network_of(spec: Spec, site: str = "north") -> str:
+    """Return the network file of a site and its peers."""
+    top = [f"retries = {spec.retries}", f"strict_labels = {str(spec.strict_labels).lower()}"]
+    top += ["[network]", f"deadline_s = {spec.deadline_s}", f"discover = {str(spec.discover).lower()}"]
+    top += ["[[context]]", 'feature = "age"', "range = [0, 100]"]
+    if spec.policy is not None:
+        top += ["[policy]", f'name = "{spec.policy}"']
+    lines = [*top, "[[sites]]", f'name = "{site}"', f'learns_from = "{spec.learns_from}"']
+    if spec.score_local is not None:
+        lines += [f'score_local = "{spec.score_local}"']
+    for name in spec.models:
+        lines += _classifier(name, f"models:{name}", spec.costs.get(name, 0.0), spec.limits_s.get(name, LIMIT_S))
+    for name, over in spec.votes.items():
+        lines += _classifier(name, "vote", spec.costs.get(name, 0.0))
+        lines += [f"over = {list(over)}".replace("'", '"')] if over else []
+    for peer, models in spec.peers.items():
+        lines += ["[[sites]]", f'name = "{peer}"']
+        for name in models:
+            lines += _classifier(name, f"models:{name}")
+    return "\n".join([*lines, ""])
+
+
+def _classifier(name: str, model: str, cost: float = 0.0, limit_s: float = LIMIT_S) -> list[str]:
+    head = ["[[sites.classifiers]]", f'name = "{name}"', f'model = "{model}"']
+    return [*head, f"cost = {cost}", f"limit_s = {limit_s}"]
+
+
+def write_files(spec: Spec, folder: Path, site: str = "north") -> None:
+    """Write a network file, and the models of all of its sites."""
+    folder.mkdir(exist_ok=True)
+    models = dict(spec.models)
+    for more in spec.peers.values():
+        models.update(more)
+    lines = ["from tests.conformance.behaviours import *", *(f"{key} = {_call(key, models[key])}" for key in models)]
+    (folder / "models.py").write_text("\n".join([*lines, ""]))
+    (folder / "network.toml").write_text(network_of(spec, site))
+
+
+class PeerServices:
+    """Peers that are started once and used by many sites.
+
+    Each of these sites needs a name of its own, because peers remember which requests of a site they have seen.
+    """
+
+    def __init__(self, services: Services, folder: Path, url: str) -> None:
+        self._services, self._folder, self.url = services, folder, url
+        self._stack = ExitStack()
+        self.folders: dict[str, Path] = {}
+
+    def start(self, peers: Mapping[str, Mapping[str, str]], policy: str | None) -> list[Path]:
+        """Start those that do not run yet, and return the folders of all."""
+        for name, models in peers.items():
+            if name not in self.folders:
+                folder = self._folder / name
+                write_files(Spec(models, policy=policy, discover=True), folder, name)
+                self._stack.enter_context(self._services.running(folder, name, options=("--nats", self.url)))
+                self.folders[name] = folder
+        return [self.folders[name] for name in peers]
+
+    def close(self) -> None:
+        """End all of them."""
+        self._stack.close()
+
+
+def wait_for_peers(client: Client) -> None:
+    """Wait until a site has found its peers."""
+    end = time.monotonic() + LIMIT_S
+    while not all(arm.present for arm in client.arms()):
+        assert time.monotonic() < end
+        time.sleep(0.01)

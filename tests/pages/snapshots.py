@@ -1,0 +1,43 @@
+"""Snapshots made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cosend.pages.site_view import Decision, Flow, Local, Means, Snapshot
+from cosend.runtime.gossip import Traffic
+
+FACTS: dict[str, Any] = {
+    "site": "north", "version": "1.2.3", "mode": "apply", "answered_by": None, "policy": {"name": "CoS"}, "up_s": 90.0,
+    "items": 12_345, "in_flight": 1, "unanswered": 2, "decisions": 12_000, "recent_error": 0.125, "recent_reward": 0.85,
+    "labels": {"learnt": 11_000, "duplicate": 0, "unknown": 3, "expired": 4_200},
+}  # fmt: skip
+ARM: dict[str, Any] = {
+    "name": "young", "kind": "local", "cost": 0.0, "paused": False, "present": True, "refused": None,
+    "breaker": "closed", "failures": 0, "last_failure": None, "decisions": {"exploit": 3}, "labels": 100,
+    "mean_gain": 0.9, "seconds_per_item": 0.002,
+}  # fmt: skip
+
+
+def arm(name: str, **facts: Any) -> dict[str, Any]:
+    return {**ARM, "name": name, **facts}
+
+
+def decision(id: int = 12_345, **facts: Any) -> Decision:
+    return Decision(id, 0.0, "young", "exploit", "ill", False, None)._replace(**facts)
+
+
+def a_snapshot(**facts: Any) -> Snapshot:
+    given: dict[str, Any] = {
+        "facts": FACTS,
+        "arms": [arm("young"), arm("old"), arm("south", kind="peer", cost=0.05)],
+        "pending": {"decisions": 7, "for_peers": 0, "oldest_s": 130.0, "middle_s": 4.0},
+        "decisions": [decision()],
+        "labelled": [],
+        "curve": [Means(float(n), 0.8, 0.15, 0.05, 0.7) for n in range(1, 90)],
+        "local": Local("young", 0.7, True),
+        "traffic": {"north": Traffic(1.0, 100, {"south": 20}, 0.1, 0.85), "south": Traffic(1.0, 50, {}, None, None)},
+        "flows": [Flow("north", 30, {"south": 10}), Flow("south", 0, {})],
+        "window_s": 20.0,
+    }
+    return Snapshot(**{**given, **facts})

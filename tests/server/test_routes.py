@@ -1,0 +1,219 @@
+"""What programs, people and Prometheus read from a service; and that every error is a problem."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+import time
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cosend import Context
+from cosend.axes import Axis, read_columns
+from cosend.client import Client
+from cosend.errors import ArmError, ContextError, CosendError, DecisionError, NoAnswer, StateError, Unavailable
+from cosend.models.adapters import as_classifier
+from cosend.runtime.client_requests import Decided
+from cosend.runtime.label_intake import Heard
+from cosend.runtime.running_site import RunningSite
+from cosend.runtime.site_setup import Setup
+from cosend.server import schema
+from cosend.server.problems import Refused, problem_of
+from cosend.transport.in_process import Hub
+from tests.node.sites import old, setup_of, until
+from tests.server.services import a_setup, called, caller, served, young
+
+STATUSES: list[tuple[Exception, int]] = [
+    (Refused(413, "too long"), 413),
+    (Unavailable("it is starting"), 503),
+    (NoAnswer("north", {}), 503),
+    (DecisionError("north", "x", "no such decision"), 404),
+    (ArmError("no such arm"), 404),
+    (ContextError("no age"), 422),
+    (CosendError("half a character: \ud800"), 422),
+    (StateError("/secret/place: damaged"), 503),
+    (sqlite3.OperationalError("disk I/O error"), 503),
+    (ValueError("the inside"), 500),
+    (Unavailable("x" * 100_000), 503),
+]
+
+
+@pytest.mark.parametrize(("error", "status"), STATUSES)
+def test_every_error_is_a_problem_that_says_nothing_about_the_inside(error: Exception, status: int) -> None:
+    response = problem_of(error)
+    found = msgspec.json.decode(bytes(response.body))
+    assert (response.status_code, found["status"], response.media_type) == (status, status, "application/problem+json")
+    assert len(found["detail"]) < 5_000
+    assert not any(word in found["detail"] for word in ("secret", "inside", "I/O"))
+    assert ("retry-after" in response.headers) is (status == 503)
+
+
+async def test_errors_of_the_inside_are_problems_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with called(setup_of(), tmp_path) as (client, node):
+        with monkeypatch.context() as patched:
+            patched.setattr(node, "counts", None)
+            response = await client.get("/v1/summary")
+        assert (response.status_code, response.json()["status"]) == (500, 500)
+        assert "NoneType" not in response.text
+
+
+def test_what_a_site_says_of_decisions_and_labels_is_the_schema() -> None:
+    assert Decided.__struct_fields__ == schema.Decision.__struct_fields__
+    assert Heard.__struct_fields__ == schema.LabelReceipt.__struct_fields__
+
+
+async def test_the_first_page_and_the_page_of_the_routes_need_nobody_else_s_server(tmp_path: Path) -> None:
+    async with called(replace(setup_of(), name="<north>"), tmp_path) as (client, _):
+        start, docs = await client.get("/"), await client.get("/docs")
+        assert start.headers["content-type"].startswith("text/html")
+        assert re.findall(r'href="([^"]+)"', start.text) == ["/docs", "/openapi.json"]
+        assert "<h1>&lt;north&gt;</h1>" in start.text
+        assert "<h1>cosend site &lt;north&gt;</h1>" in docs.text
+        for wanted in re.findall(r'(?:src|href)="([^"]+)"', docs.text):
+            assert f'id="{wanted[1:]}"' in docs.text if wanted[0] == "#" else wanted == "/openapi.json"
+        document = (await client.get("/openapi.json")).json()
+        for path, methods in document["paths"].items():
+            for method in methods:
+                assert f"<code>{method.upper()} {path}</code>" in docs.text
+        commands = re.findall(r"curl 'http://127.0.0.1/v1/classify'.*?-d '(.+?)'</pre>", unescape(docs.text), re.DOTALL)
+        (example,) = commands
+        reply = await client.post("/v1/classify", content=example, headers={"content-type": "application/json"})
+        assert reply.status_code == 200, reply.text
+
+
+AXES: dict[str, Axis] = {
+    "range": Context("x", range=(-1, 7)),
+    "range that clips": Context("x", range=(-1, 7), outside="clip"),
+    "counts": Context("x", scale="log"),
+    "ranks": Context("x"),
+    "time of day": Context.time_of_day("x"),
+    "category": Context.category("x"),
+}
+
+
+@pytest.mark.parametrize("kind", AXES)
+async def test_a_feature_is_described_as_it_is_taken(kind: str, tmp_path: Path) -> None:
+    service = caller(RunningSite(replace(setup_of(), axes=[AXES[kind]]), tmp_path))
+    document = (await service.get("/openapi.json")).json()
+    feature = document["components"]["schemas"]["Item"]["properties"]["features"]["properties"]["x"]
+    for value in (0, 7, -1, 7.5, -5, 1e9, 2e9, 2.0**41, 2.0**70, 1.7e308, -1.7e308, True):
+        try:
+            read_columns([AXES[kind]], [{"x": value}])
+        except ContextError:
+            is_taken = False
+        else:
+            is_taken = True
+        assert (feature.get("minimum", value) <= value <= feature.get("maximum", value)) == is_taken, value
+
+
+def metrics_of(text: str, label: str) -> dict[tuple[str, str], float]:
+    """Return the metrics that have a label, by their name and its value."""
+    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    return {(each.name, each.labels[label]): each.value for each in samples if label in each.labels}
+
+
+async def test_metrics_count_decisions_labels_and_failures_by_kind(tmp_path: Path) -> None:
+    def broken(_: Any) -> str:
+        raise ValueError("no")
+
+    def nonsense(_: Any) -> Any:
+        return object()
+
+    def slow(_: Any) -> str:
+        time.sleep(0.3)
+        return "well"
+
+    models = {"old": old, "broken": broken, "nonsense": nonsense, "slow": slow}
+    async with called(setup_of(models, limits_s={"slow": 0.05}), tmp_path) as (client, _):
+        for _ in range(12):
+            reply = await client.post("/v1/classify", json={"items": [{"features": {"age": 50.0}}]})
+            (told,) = reply.json()["decisions"]
+            await client.post("/v1/labels", json={"labels": [{"id": told["id"], "label": "well"}]})
+        text = (await client.get("/metrics")).text
+        found = dict(re.findall(r"^(cosend_\w+(?:\{[^}]*\})?) ([\d.e+-]+)$", text, flags=re.MULTILINE))
+        assert float(found['cosend_labels_total{result="learnt"}']) == 12
+        assert sum(float(n) for name, n in found.items() if name.startswith("cosend_decisions_total")) == 12
+        for arm, kind in (("broken", "error"), ("nonsense", "label"), ("slow", "time")):
+            assert float(found[f'cosend_failures_total{{arm="{arm}",kind="{kind}"}}']) >= 1
+        assert float(found["cosend_waiting"]) == 0
+        assert 0 <= float(found["cosend_recent_error"]) <= 1
+
+
+def test_metrics_say_how_every_arm_does(tmp_path: Path) -> None:
+    setup = a_setup(costs={"any": 0.25}, score_local="used")
+    with served(tmp_path, setup) as (url, _), Client(url) as client:
+        decisions = client.classify_many([{"age": n % 100} for n in range(60)])
+        truths = ["ill" if n % 3 else "well" for n in range(60)]
+        client.learn_many(decisions, truths)
+        client.learn(client.classify({"age": 3}), "well", cost=0.75)
+        found = metrics_of(httpx.get(f"{url}/metrics").text, "arm")
+        right, cost, count = 0.0, 0.0, 0.0
+        for arm in {each.arm for each in decisions}:
+            mine = [(each, truth) for each, truth in zip(decisions, truths, strict=True) if each.arm == arm]
+            last = found["cosend_arm_accuracy_count", arm] - len(mine)  # the label that came with a cost
+            assert last in (0, 1)
+            assert found["cosend_arm_accuracy_sum", arm] == sum(each.label == truth for each, truth in mine) + last
+            assert found["cosend_arm_gain_sum", arm] == found["cosend_arm_accuracy_sum", arm]
+            paid = sum(each.cost for each, _ in mine) + 0.75 * last
+            assert found["cosend_arm_cost_sum", arm] == pytest.approx(paid)
+            net = found["cosend_arm_gain_sum", arm] - found["cosend_arm_cost_sum", arm]
+            assert found["cosend_arm_reward", arm] == pytest.approx(net / found["cosend_arm_cost_count", arm])
+            right += found["cosend_arm_accuracy_sum", arm]
+            cost += found["cosend_arm_cost_sum", arm]
+            count += found["cosend_arm_accuracy_count", arm]
+        assert count == 61
+        assert client.summary().recent_reward == pytest.approx((right - cost) / count, abs=0.05)
+
+
+async def test_metrics_count_the_answers_for_peers(tmp_path: Path) -> None:
+    def wrong(_: Any) -> str:
+        return "nonsense"
+
+    hub, nodes = Hub(), list[RunningSite]()
+    for name, model, peer in (("north", wrong, "south"), ("south", young, "north")):
+        setup = Setup(
+            name=name,
+            classifiers={f"{name}'s": as_classifier(model)},
+            axes=[Context("age", range=(0, 100))],
+            peers={peer: (0.0, 1)},
+            deadline_s=10.0,
+        )
+        nodes.append(RunningSite(setup, tmp_path / name, link=hub.link(name)))
+        await nodes[-1].start()
+    async with caller(nodes[0]) as north, caller(nodes[1]) as south:
+        sent = 0
+        for age in range(40):
+            reply = await north.post("/v1/classify", json={"items": [{"features": {"age": age}}]})
+            (told,) = reply.json()["decisions"]
+            sent += told["arm"] == "south"
+            label = {"id": told["id"], "label": young({"age": age})}
+            await north.post("/v1/labels", json={"labels": [label], "wait_for_peers": True})
+        assert sent > 20
+        found = metrics_of((await south.get("/metrics")).text, "peer")
+        assert found["cosend_answers_for_peers_total", "north"] == sent
+        assert found["cosend_labels_from_peers_total", "north"] == sent
+    await until(lambda: not any(len(node.running.posting) for node in nodes))
+    await asyncio.gather(*(node.stop(0.5) for node in nodes))
+
+
+async def test_a_decision_costs_what_its_arm_cost_when_it_was_chosen(tmp_path: Path) -> None:
+    def slow(_: Any) -> str:
+        time.sleep(0.2)
+        return "well"
+
+    body = {"items": [{"features": {"age": 50.0}, "id": "one"}]}
+    async with called(setup_of({"slow": slow}, costs={"slow": 0.25}), tmp_path) as (client, _):
+        asked = asyncio.create_task(client.post("/v1/classify", json=body))
+        await asyncio.sleep(0.05)
+        await client.post("/v1/arms/slow", json={"cost": 0.5})
+        told = (await asked).json()
+        assert told["decisions"][0]["cost"] == (await client.get("/v1/decisions/one")).json()["cost"] == 0.25
+        assert (await client.post("/v1/classify", json=body)).json() == told
