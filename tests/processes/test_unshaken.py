@@ -86,7 +86,7 @@ def test_idle_connections_do_not_use_up_the_files_of_a_site(tmp_path: Path) -> N
         assert [site.classify(age).status_code for age in range(20)] == [200] * 20  # who was connected before
         open_files = len([*Path(f"/proc/{site.process.pid}/fd").iterdir()])
         assert open_files < FILES - 32
-        idle[-1].settimeout(5.0)
+        idle[-1].settimeout(60.0)  # a busy machine accepts slowly
         assert b"503" in idle[-1].recv(100)  # and not silence
         for one in idle:
             one.close()
