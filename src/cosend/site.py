@@ -247,25 +247,26 @@ class Site:
 
     # What the engine needs
 
-    def _execute(self, needs: Iterable[Need]) -> list[CosendError]:
+    def _execute(self, needs: Sequence[Need]) -> list[CosendError]:
         """Do what the engine needs, and what follows from that; returns what went wrong in teaching."""
-        waiting, errors = deque[Need](), list[CosendError]()
-        _queue(waiting, needs)
-        while waiting:
+        engine, waiting, errors = self.engine, deque[Need](), list[CosendError]()
+        while needs or waiting:
+            for need in needs:  # what a peer is to be told goes first, as if items came one by one
+                (waiting.appendleft if isinstance(need, TellPeer) else waiting.append)(need)
             need = waiting.popleft()
             if isinstance(need, RunModel):
                 answers = answers_of(need.model, self.classifiers[need.model], need.items)
-                (self.engine.heard if need.is_opinion else self.engine.answered)(need, 0, answers)
+                (engine.heard if need.is_opinion else engine.answered)(need, 0, answers)
             elif isinstance(need, CallPeer):
-                self.engine.answered(need, 0, _called(self.peers[need.peer], need.call))
+                engine.answered(need, 0, _called(self.peers[need.peer], need.call))
             elif isinstance(need, AskPeer):
-                self.engine.reported(need, self._reports(need))
+                engine.reported(need, self._reports(need))
             elif isinstance(need, TellPeer):
-                if not self.engine.breakers.is_failing(need.peer):  # else it is told before the next items
+                if not engine.breakers.is_failing(need.peer):  # else it is told before the next items
                     errors += self._tell(need.peer)
             elif isinstance(need, TrainModel):
                 errors += self._train(need)
-            _queue(waiting, self.engine.take())
+            needs = engine.take()
         return errors
 
     def _reports(self, need: AskPeer) -> list[LabelledData] | Failure:
@@ -636,12 +637,6 @@ def wrong_voter(over: Sequence[str] | None, voters: Sequence[str]) -> str | None
     """Say what is wrong with the names that a vote is over; None if nothing is."""
     wrong = [name for name in over or () if name not in voters]
     return f"over names {wrong[0]!r}, and what a vote can combine here is {', '.join(voters)}" if wrong else None
-
-
-def _queue(waiting: deque[Need], needs: Iterable[Need]) -> None:
-    """Put needs behind those that wait; what a peer is to be told goes first, as if items came one by one."""
-    for need in needs:
-        (waiting.appendleft if isinstance(need, TellPeer) else waiting.append)(need)
 
 
 # What arms say

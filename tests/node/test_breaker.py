@@ -30,7 +30,7 @@ def test_it_opens_after_failures_in_a_row() -> None:
 def test_it_is_probed_with_one_call_when_the_back_off_is_over() -> None:
     breakers = opened()
     assert (breakers.position("bad", 101.0), breakers.skipped(101.0)) == ("half open", frozenset())
-    breakers.used("bad", 101.0)
+    breakers.used(["bad"], 101.0)
     assert breakers.skipped(101.0) == {"bad"}
     breakers.worked("bad")
     assert (breakers.position("bad", 101.0), breakers.skipped(101.0)) == ("closed", frozenset())
@@ -43,7 +43,7 @@ def test_it_backs_off_twice_as_long_each_time_up_to_a_limit(back_off: BackOff, f
         ((_, _, skipped, until, _),) = breakers.rows()
         spans.append(skipped)
         now = until
-        breakers.used("bad", now)
+        breakers.used(["bad"], now)
         assert not breakers.failed("bad", now, "again")  # it was open already
     assert spans[:4] == first
     assert spans[-1] == back_off.longest
@@ -58,7 +58,7 @@ def test_calls_that_were_in_flight_when_it_opened_do_not_prolong_it() -> None:
 
 def test_a_call_before_the_back_off_is_over_is_not_a_probe() -> None:
     breakers = opened()
-    breakers.used("bad", 100.5)  # because no other arm was left
+    breakers.used(["bad"], 100.5)  # because no other arm was left
     breakers.failed("bad", 100.6, "still")
     assert breakers.skipped(101.0) == set()
 
@@ -66,7 +66,7 @@ def test_a_call_before_the_back_off_is_over_is_not_a_probe() -> None:
 def test_a_probe_that_says_nothing_about_the_arm_is_made_again() -> None:
     for forget in (lambda all_: all_.forget_probe("bad"), Breakers.forget_probes):
         breakers = opened()
-        breakers.used("bad", 101.0)
+        breakers.used(["bad"], 101.0)
         assert breakers.skipped(101.0) == {"bad"}
         forget(breakers)
         assert breakers.skipped(101.0) == set()

@@ -257,7 +257,7 @@ async def test_a_probe_of_an_arm_that_a_failed_disk_cuts_short_is_made_again(tmp
         for _ in range(3):
             node.breakers.failed("young", 0.0, "no")
         now = time.monotonic()
-        node.breakers.used("young", now)
+        node.breakers.used(["young"], now)
         assert node.breakers.skipped(now) == {"young"}
         await rebuilt(node)
         assert not node.breakers.skipped(now)

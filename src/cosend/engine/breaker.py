@@ -81,14 +81,14 @@ class Breakers:
         """Tell whether the last call of an arm has failed."""
         return arm in self._breakers
 
-    def used(self, arm: str, now: float) -> None:
-        """Take note that an arm is called: while half open, no second call follows before the first is back.
+    def used(self, arms: Iterable[str], now: float) -> None:
+        """Take note that arms are called: while half open, no second call follows before the first is back.
 
         A call before that, because no other arm is left, is not a probe.
         """
-        breaker = self._breakers.get(arm)
-        if breaker is not None:
-            breaker.probing = bool(breaker.skipped) and now >= breaker.until
+        if self._breakers:
+            for breaker in filter(None, map(self._breakers.get, arms)):
+                breaker.probing = bool(breaker.skipped) and now >= breaker.until
 
     def forget_probe(self, arm: str) -> None:
         """Take note that the call said nothing about the arm."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import fsum
 from typing import Final
 
 from cosend.algorithm.learner import PHASES
@@ -73,8 +72,8 @@ class Counts:
     ) -> None:
         """Count by arm which decisions were right, and what they gained and cost; no answer does not count."""
         before = self.labels["learnt"]
-        self.labels["learnt"] += len(gains)
-        scores = self.scores
+        self.labels["learnt"] = before + len(gains)
+        count, gained, paid, scores = 0, 0.0, 0.0, self.scores
         for arm, is_right, gain, cost in zip(arms, right, gains, costs, strict=True):
             if gain == gain:
                 each = scores[arm]
@@ -82,15 +81,11 @@ class Counts:
                 each.right += is_right
                 each.gain += gain
                 each.cost += cost
-        known = [n for n, gain in enumerate(gains) if gain == gain]
-        if not known:
-            return
-        count = len(known)
-        gain = fsum(gains) / count if count == len(gains) else fsum(gains[n] for n in known) / count
-        cost = fsum(costs) / count if count == len(gains) else fsum(costs[n] for n in known) / count
-        weight = max(1 - (1 - RECENT) ** count, count / (before + count))
-        self.error = _moved(self.error, 1.0 - gain, weight)
-        self.reward = _moved(self.reward, gain - cost, weight)
+                count, gained, paid = count + 1, gained + gain, paid + cost
+        if count:
+            weight = max(1 - (1 - RECENT) ** count, count / (before + count))
+            self.error = _moved(self.error, 1.0 - gained / count, weight)
+            self.reward = _moved(self.reward, (gained - paid) / count, weight)
 
     def mean_reward(self, arms: Iterable[str]) -> float | None:
         """Return the mean reward of all labels of these arms; None without any."""

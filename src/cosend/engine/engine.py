@@ -187,9 +187,11 @@ class Engine:
         self._seen_arms: Any = None
         self._asked_first: tuple[str, ...] = ()
 
-    def take(self) -> list[Need]:
+    def take(self) -> Sequence[Need]:
         """Return what is needed now, once."""
         state = self.state
+        if not (self._needs or self._asks or state.to_tell):
+            return ()
         if self._asks:
             for peer, waiting in self._asks.items():
                 told = [self._given_part(batch.contexts[row]) for batch, row in waiting]
@@ -252,9 +254,9 @@ class Engine:
             batch.missing, batch.since = [len(models)] * count, self.now
             self._listening[id(batch)] = batch
             rows = range(count)
+            self.breakers.used(models, self.now)
             for model in models:
                 batch.opinions[model] = [None] * count
-                self.breakers.used(model, self.now)
                 self._needs.append(RunModel(model, batch, rows, batch.items, True))
         else:
             self._advance(batch)
@@ -284,18 +286,19 @@ class Engine:
         labels = self._opinions(batch, model, start, answers)
         if batch.abandoned:
             return
-        column = batch.opinions[model]
+        column, missing = batch.opinions[model], batch.missing
         if model in batch.given_up:
             self._heard_late(batch, model, start, labels)
             return
         column[start:end] = labels
         for row in range(start, end):
-            batch.missing[row] -= 1
+            missing[row] -= 1
         if end == len(column):
             spent = self.now - batch.since
             usual = self._usual.get(model)
             self._usual[model] = spent if usual is None else usual + USUAL_WEIGHT * (spent - usual)
-        self._advance(batch)
+        if missing[batch.released] <= 0:
+            self._advance(batch)
 
     def _opinions(self, batch: Batch, model: str, start: int, answers: Sequence[Any]) -> Sequence[Any]:
         """Return labels, None where the model says nothing, which is noted with the reason."""
@@ -530,7 +533,7 @@ class Engine:
 
     def _use(self, batch: Batch, arm: str, rows: Sequence[int]) -> None:
         """Have an arm label items that it has no opinion on yet."""
-        self.breakers.used(arm, self.now)
+        self.breakers.used((arm,), self.now)
         items = batch.items if len(rows) == len(batch.items) else [batch.items[row] for row in rows]
         if arm in self.state.learner.arms.own:
             self._needs.append(RunModel(arm, batch, rows, items, False))
@@ -971,6 +974,8 @@ def _by_arm(arms: Sequence[str]) -> dict[str, list[int]]:
 
 def _opinion_columns(notes: Sequence[Note]) -> dict[str, Sequence[Any]]:
     """Return by model what it said about each decision, None where it said nothing."""
+    if len(notes) == 1:
+        return {model: (label,) for model, label in zip(notes[0].models, notes[0].said, strict=True)}
     kinds = dict.fromkeys(note.models for note in notes)
     if len(kinds) == 1:
         (models,) = kinds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from numbers import Number
 from types import NoneType
 from typing import Any, Final, TypeAlias
@@ -35,23 +36,26 @@ def gain_of(reward: Reward, label: Any, truth: Any, where: str) -> float:
 def gains_of(reward: Reward, labels: Sequence[Any], truths: Sequence[Any], where: Where) -> list[float]:
     """Return what predictions gain; not a number where there was no answer. A bad reward raises with its decision."""
     if reward is right_or_wrong:
-        try:
-            if NoneType in map(type, labels):
-                both = zip(labels, truths, strict=True)
-                return [NO_GAIN if label is None else 1.0 if label == truth else 0.0 for label, truth in both]
-            return [1.0 if label == truth else 0.0 for label, truth in zip(labels, truths, strict=True)]
-        except Exception:  # noqa: S110 - labels of the user's that cannot be compared: find out which
-            pass
+        with suppress(Exception):  # labels of the user's that cannot be compared: find out below which
+            return _right_or_wrong(labels, truths)
     both = zip(labels, truths, strict=True)
     return [
         NO_GAIN if label is None else gain_of(reward, label, truth, where(n)) for n, (label, truth) in enumerate(both)
     ]
 
 
+def _right_or_wrong(labels: Sequence[Any], truths: Sequence[Any]) -> list[float]:
+    both = zip(labels, truths, strict=True)
+    return [NO_GAIN if label is None else 1.0 if label == truth else 0.0 for label, truth in both]
+
+
 def scores_of(
     reward: Reward, opinions: Mapping[str, Sequence[Any]], truths: Sequence[Any], where: Where
 ) -> dict[str, list[float]]:
     """Return what the opinions of local models gain, by model."""
+    if reward is right_or_wrong:
+        with suppress(Exception):  # as above
+            return {model: _right_or_wrong(column, truths) for model, column in opinions.items()}
 
     def named(model: str) -> Where:
         return lambda place: f"{model!r}, {where(place)}"
