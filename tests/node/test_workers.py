@@ -12,8 +12,7 @@ import pytest
 from cosend.engine.needs import Failure
 from cosend.errors import CosendError
 from cosend.models.adapters import as_classifier
-from cosend.runtime.model_threads import MOST_STUCK, Answers, Worker
-from cosend.runtime.shared_thread import Lane
+from cosend.runtime.model_threads import MOST_STUCK, Answers, Lane, Worker
 from tests.node.sites import Majority, is_busy
 
 LIMIT_S = 0.1

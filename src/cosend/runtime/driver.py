@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from typing import Any, Final, ParamSpec
 
 from cosend.algorithm.values import LabelledData
 from cosend.axes import Axis, Column, read_columns
+from cosend.checks import is_missing
 from cosend.engine.engine import Batch, Engine
 from cosend.engine.needs import (
     AskPeer,
@@ -32,9 +34,8 @@ from cosend.engine.needs import (
     TellPeer,
     TrainModel,
 )
-from cosend.errors import ContextError, Unavailable, in_one_line
+from cosend.errors import ContextError, Unavailable, in_one_line, shown
 from cosend.runtime.client_requests import Owners, Request, Requests
-from cosend.runtime.label_values import checked, is_label
 from cosend.runtime.log_writer import Commits
 from cosend.runtime.model_threads import Worker, teach_all
 from cosend.runtime.peer_calls import ASK_SHARE, Calls
@@ -320,3 +321,45 @@ def _items_of(requests: Sequence[Request]) -> list[Any]:
 def copies(items: Sequence[Any]) -> list[Any]:
     """Return copies of items."""
     return [*map(dict.copy if set(map(type, items)) == {dict} else copy, items)]
+
+
+KINDS: Final = frozenset((str, int, float, bool))
+SMALLEST: Final = -(2**63)
+LARGEST: Final = 2**64 - 1
+LABELS: Final = "a label is text, a truth value, or a number that 64 bits hold"
+
+
+def is_label(label: Any) -> bool:
+    """Tell whether a label can travel and be written down."""
+    kind = type(label)  # and no kind of it: an Enum or another subclass of text would come back as something else
+    if kind is str:
+        return label.isascii() or _is_utf8(label)
+    if kind is float:
+        return math.isfinite(label)
+    return kind is bool or (kind is int and SMALLEST <= label <= LARGEST)
+
+
+def are_labels(labels: Sequence[Any]) -> bool:
+    """Tell whether all of these can travel and be written down; mostly they are a few values, again and again."""
+    return KINDS.issuperset(map(type, labels)) and all(map(is_label, set(labels)))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def checked(arm: str, answers: Sequence[Any]) -> Sequence[Any]:
+    """Return the answers of an arm; what cannot be a label is a failure, and one that is missing is None."""
+    if are_labels(answers):
+        return answers
+    return [answer if type(answer) is Failure else _checked(arm, answer) for answer in answers]
+
+
+def _checked(arm: str, label: Any) -> Any:
+    if is_missing(label):
+        return None
+    return label if is_label(label) else Failure(f"{arm!r} returned {shown(label)}; {LABELS}", "label")

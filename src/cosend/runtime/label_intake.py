@@ -17,9 +17,8 @@ from cosend.algorithm.layout import TAUGHT
 from cosend.checks import any_missing, is_missing
 from cosend.errors import LabelError, Unavailable, in_one_line, shown
 from cosend.runtime.client_requests import id_number
-from cosend.runtime.driver import Driver
+from cosend.runtime.driver import LABELS, Driver, are_labels, is_label
 from cosend.runtime.label_history import RunningCounts
-from cosend.runtime.label_values import LABELS, are_labels, is_label
 from cosend.store.log_index import LABEL, LogIndex
 
 MOST_IN_A_TURN: Final = 1_000  # labels that are learnt in one turn of the loop

@@ -31,23 +31,21 @@ from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one
 from cosend.models.adapters import all_known_labels
 from cosend.models.placeholder import RunsElsewhere
 from cosend.models.vote import Vote
-from cosend.runtime.client_ids import Naming
 from cosend.runtime.client_requests import Result
 from cosend.runtime.driver import Driver
 from cosend.runtime.gossip import traffic_of, written
 from cosend.runtime.label_history import RunningCounts
 from cosend.runtime.label_intake import Given, Heard, Labelling
 from cosend.runtime.log_writer import Commits
-from cosend.runtime.model_threads import Worker
+from cosend.runtime.model_threads import Lane, Worker
+from cosend.runtime.past_decisions import Naming
 from cosend.runtime.peers import Peers
 from cosend.runtime.remote_workers import Crew, Elsewhere
-from cosend.runtime.shared_thread import Lane
 from cosend.runtime.site_setup import LIMIT_S, THREADS, Setup
-from cosend.runtime.site_store import COSTS, HASHES, Recovered, Store, pickled
-from cosend.runtime.takeover import LastRun, taken_over
+from cosend.runtime.site_store import COSTS, HASHES, LastRun, Recovered, Store, pickled, taken_over
 from cosend.runtime.watchdog import STUCK_S, Pulse, Standstill
 from cosend.store.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
-from cosend.store.snapshot_files import check_snapshot
+from cosend.store.recovery import check_snapshot
 from cosend.transport.link import Announcement, Answered, Change, Context, Link
 
 LOG: Final = logging.getLogger("cosend.runtime")

@@ -14,17 +14,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
 
+from cosend.algorithm.arms import Arms
 from cosend.algorithm.state import State
 from cosend.engine.engine import LearnsFrom
 from cosend.engine.events import Event, ModeChanged, Started, decode
@@ -34,11 +35,9 @@ from cosend.errors import StateError, in_one_line
 from cosend.models.adapters import Classifier
 from cosend.runtime.model_threads import teach_all
 from cosend.runtime.site_setup import Setup
-from cosend.runtime.takeover import LastRun
 from cosend.store.event_log import EventLog
 from cosend.store.log_index import LogIndex
-from cosend.store.recovery import newest, read_events
-from cosend.store.snapshot_files import write_snapshot
+from cosend.store.recovery import newest, read_events, write_snapshot
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -194,3 +193,43 @@ def _teaching(classifiers: dict[str, Classifier], learns_from: LearnsFrom) -> Ca
             teach_all(name, model, some)  # what fails failed the first time too
 
     return again
+
+
+class LastRun(NamedTuple):
+    """The site as its last run left it: its arms with their costs, and what its file said then."""
+
+    own: Mapping[str, float]
+    peers: Mapping[str, float]
+    observer: str | None
+    costs_of_the_file: Mapping[str, float]
+    hashes: Mapping[str, str]  # by classifier: of what its model was made of
+
+
+def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) -> Iterator[str]:
+    """Yield in a sentence each what is not as it was, or not as the file says; the arms are those of now."""
+    for kind, before, now in (("classifier", last.own, arms.own), ("peer", last.peers, arms.peers)):
+        for arm in [arm for arm in now if arm not in before]:
+            yield f"{kind} {arm!r} is new, at a cost of {now[arm]:g}"
+        for arm in [arm for arm in before if arm not in now]:
+            yield f"{kind} {arm!r} is gone: what was learnt about it is dropped"
+        for arm in [arm for arm in now if arm in before]:
+            yield from _costs(arm, last, setup, now[arm])
+    for arm in sorted(arms.paused):
+        yield f"{arm!r} is still paused"
+    for arm, known in setup.hashes.items():
+        if arm in last.own and last.hashes.get(arm, known) != known:
+            yield f"classifier {arm!r} is another model than at the last start; what was learnt about it is kept"
+    if observer is not None:
+        yield f"observe mode is still on: {observer!r} answers, and decisions are only learnt from"
+    elif last.observer is not None:
+        yield f"observe mode is off: {last.observer!r}, which answered, is gone"
+
+
+def _costs(arm: str, last: LastRun, setup: Setup, now: float) -> Iterator[str]:
+    if arm not in setup.classifiers and arm not in setup.peers:
+        return  # a peer that was discovered says itself what it costs
+    said, says = last.costs_of_the_file.get(arm), setup.cost(arm)
+    if said is not None and said != says:
+        yield f"{arm!r} costs {says:g} now: the file said {said:g} at the last start"
+    elif now != says:
+        yield f"{arm!r} costs {now:g}, as it was set while the site ran; the file says {says:g}"
