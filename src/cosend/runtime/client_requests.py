@@ -78,7 +78,6 @@ class Requests:
         self._open: set[Request] = set()
 
     def take(self, items: Sequence[Any], names: Sequence[str | None] | None) -> Request:
-        """Take items that are to be answered."""
         request = Request(items, names)
         self._open.add(request)
         for name in names or ():

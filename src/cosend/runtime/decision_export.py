@@ -64,7 +64,6 @@ SERVED: Final = _note("for_a_peer")
 
 
 def _notes(event: events.Event, at: float) -> Notes | None:
-    """Return what an event says of decisions."""
     match event:
         case events.Chosen():
             return CHOSEN, _choices(event, at)
@@ -114,6 +113,7 @@ class Export:
         if log.oldest > 1:
             self.remarks.append(f"the events before number {log.oldest:,} were removed, and what they told with them")
         self._aside = sqlite3.connect("")  # a database of SQLite's own, in no file that has a name
+        self._aside.row_factory = sqlite3.Row
         self._aside.execute(TABLE)
 
     def __enter__(self) -> Self:
@@ -147,58 +147,38 @@ class Export:
         return {**known, "events": self.events, "data": self._digest.hexdigest()}
 
     def rows(self) -> Iterator[Row]:
-        """Read the decisions in the order of their numbers."""
         for row in self._watched("writing", self._aside.execute(self._query), self.decisions):
-            yield self._row(*row)
+            yield self._row(row)
 
-    def _row(
-        self,
-        number: int,
-        name: str | None,
-        at: float | None,
-        arm: str | None,
-        kind: int | None,
-        cell: int | None,
-        context: bytes | None,
-        propensity: float | None,
-        cost: float | None,
-        label: bytes | None,
-        shown: bytes | None,
-        shown_by: str | None,
-        truth: bytes | None,
-        gain: float | None,
-        cost_paid: float | None,
-        labelled_at: float | None,
-        item: bytes | None,
-        _: None,
-    ) -> Row:
+    def _row(self, kept: sqlite3.Row) -> Row:
+        context, shown_by = kept["context"], kept["shown_by"]
         points = repeat(None) if context is None else msgspec.msgpack.decode(context)
         return {
-            "number": number,
-            "id": name or id_text(number),
-            "at": at,
-            "arm": arm,
-            "phase": None if kind is None else PHASE_NAMES[kind],
-            "cell": cell,
+            "number": kept["id"],
+            "id": kept["name"] or id_text(kept["id"]),
+            "at": kept["at"],
+            "arm": kept["arm"],
+            "phase": None if kept["kind"] is None else PHASE_NAMES[kept["kind"]],
+            "cell": kept["cell"],
             "context": dict(zip(self.axes, points, strict=False)),
-            "propensity": propensity,
-            "cost": cost,
-            "label": _decoded(label if shown_by is None else shown),
-            "label_of_arm": _decoded(label),
+            "propensity": kept["propensity"],
+            "cost": kept["cost"],
+            "label": _decoded(kept["label" if shown_by is None else "shown"]),
+            "label_of_arm": _decoded(kept["label"]),
             "answered_by": shown_by,
-            "labelled": truth is not None,
-            "truth": _decoded(truth),
-            "gain": gain,
-            "cost_paid": cost_paid,
-            "labelled_at": labelled_at,
-            "item": _decoded(item),
+            "labelled": kept["truth"] is not None,
+            "truth": _decoded(kept["truth"]),
+            "gain": kept["gain"],
+            "cost_paid": kept["cost_paid"],
+            "labelled_at": kept["labelled_at"],
+            "item": _decoded(kept["item"]),
         }
 
     def kinds(self) -> dict[str, set[type]]:
         """Return which kinds of values the columns have that are the user's; those of contexts by `in_context`."""
         found: dict[str, set[type]] = {name: set() for name in (*OWN, *map(in_context, self.axes))}
         for values in self._watched("looking", self._aside.execute(self._query), self.decisions):
-            row = self._row(*values)
+            row = self._row(values)
             for name in OWN:
                 found[name].add(_kind(row[name]))
             for axis, value in row["context"].items():
@@ -206,7 +186,6 @@ class Export:
         return found
 
     def event_lines(self) -> Iterator[bytes]:
-        """Read the events as lines of JSON."""
         for number, at, data in self._watched("writing", self.log.read_dated(), self.events):
             self._digest.update(data)
             try:
@@ -235,7 +214,6 @@ def _kind(value: Any) -> type:
 
 
 def in_context(axis: str) -> str:
-    """Return the name of an axis among the columns."""
     return f"context.{axis}"
 
 
@@ -267,13 +245,11 @@ COLUMNS: Final = (
 
 
 def write_lines(file: IO[bytes], lines: Iterable[bytes]) -> None:
-    """Write lines."""
     for line in lines:
         file.write(line + b"\n")
 
 
 def row_lines(rows: Iterable[Row]) -> Iterator[bytes]:
-    """Return rows as lines of JSON."""
     return map(msgspec.json.Encoder().encode, rows)
 
 

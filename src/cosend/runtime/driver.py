@@ -86,7 +86,6 @@ class Driver:
 
     @property
     def in_flight(self) -> int:
-        """How many items are being decided."""
         return self.engine.in_flight + self._arrivals.count
 
     def _wake(self, turns: int = 1) -> None:
@@ -119,7 +118,6 @@ class Driver:
     # What the engine needs
 
     def run(self) -> None:
-        """Execute all that the engine needs now."""
         for need in self.engine.take():
             self._execute(need)
 
@@ -179,13 +177,11 @@ class Driver:
             self.fail(error)
 
     def tick(self) -> None:
-        """Let time pass."""
         self._enter(self.engine.tick)
 
     # What peers want
 
     async def answer(self, call: Call) -> Batch:
-        """Answer the questions of a peer."""
         done: asyncio.Future[None] = self._loop.create_future()
         with self.whole_changes():
             self.engine.now = time.monotonic()
@@ -220,7 +216,6 @@ class Driver:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything may still be entered."""
         return not self._closed
 
     def fail(self, error: Exception) -> None:
@@ -261,7 +256,6 @@ class Arrivals:
         self.count = 0  # items
 
     def add(self, request: Request) -> None:
-        """Take one more."""
         self._new.append(request)
         self.count += len(request.items)
 
@@ -319,7 +313,6 @@ def _items_of(requests: Sequence[Request]) -> list[Any]:
 
 
 def copies(items: Sequence[Any]) -> list[Any]:
-    """Return copies of items."""
     return [*map(dict.copy if set(map(type, items)) == {dict} else copy, items)]
 
 

@@ -51,7 +51,6 @@ class Commits:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a transaction is being written."""
         return self._busy
 
     def event(self, event: Event) -> None:
@@ -65,7 +64,6 @@ class Commits:
         self._linger()
 
     def also(self, change: Change, rows: Iterable[Sequence[Any]]) -> None:
-        """Take rows that are written with the events."""
         self._rows[change].extend(rows)
         self._linger()
 

@@ -52,7 +52,6 @@ class Job:
 
     @property
     def count(self) -> int:
-        """How many items are predicted."""
         return len(self.items)
 
 
@@ -158,7 +157,6 @@ class Worker:
             return job
 
     def _wake(self) -> None:
-        """Have one more thread do what waits."""
         if not self._idle and self._started < self.threads + self._missing and self._start():
             self._missing = max(0, self._missing - 1)
         if self._idle > self._woken:
@@ -208,27 +206,13 @@ class Worker:
                 self._woken -= 1
 
     def _begin(self) -> Job:
-        job = self._together()
+        job = self._jobs.popleft()
         self._items -= job.count
         job.started = time.monotonic()
         self._running.add(job)
         if self._jobs and not self._is_quick:
             self._wake()
         return job
-
-    def _together(self) -> Job:
-        """Take the next job, and predictions that wait behind it if all of them are done in no time."""
-        jobs = [self._jobs.popleft()]
-        count = jobs[0].count
-        while count and self._jobs and self._jobs[0].count:
-            count += self._jobs[0].count
-            if not 0 < self.seconds_per_item * count < QUICK_S:
-                break
-            jobs.append(self._jobs.popleft())
-        if len(jobs) == 1:
-            return jobs[0]
-        items = [item for job in jobs for item in job.items]
-        return Job(self._prediction(items), _told_all(jobs), items)
 
     def _ended(self, job: Job, result: Any) -> bool:
         with self._changed:
@@ -299,20 +283,6 @@ def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int
         if isinstance(result, Exception):
             answers = [Failure(str(result), "time" if isinstance(result, TooSlow) else "error")] * count
         done(start, start + count, answers)
-
-    return tell
-
-
-def _told_all(jobs: list[Job]) -> Callable[[Any], None]:
-    """Return what tells everybody their part of the answers."""
-
-    def tell(result: Any) -> None:
-        start = 0
-        for job in jobs:
-            part, start = result, start + job.count
-            if not isinstance(result, Exception):
-                part = result[start - job.count : start]
-            job.done(part)
 
     return tell
 

@@ -41,7 +41,6 @@ class Past:
     truth: Any = None
 
     def decided(self, name: str) -> Decided:
-        """Return what its client was told."""
         phase = PHASE_NAMES[self.kind]
         return Decided(name, self.shown, self.arm, phase, self.cell, self.cost, self.propensity, self.shown_by)
 
@@ -106,7 +105,6 @@ def _answered(past: Past, row: Row, event: Answered | Shown, place: int) -> None
 
 
 def _note_labels(index: LogIndex, found: dict[int, Past]) -> None:
-    """Note the true labels of decisions that have come."""
     labelled = index.labelled(found) if found else {}
     for number in labelled:
         found[number].labelled = True

@@ -93,7 +93,6 @@ class RunningSite:
     # Starting and stopping
 
     async def start(self) -> None:
-        """Start from what is in the folder."""
         self.pulse.begin()
         self.store = await asyncio.to_thread(Store, self.folder, self.setup, durable=self._durable)
         try:
@@ -142,16 +141,13 @@ class RunningSite:
 
     @property
     def engine(self) -> Engine:
-        """Everything that happens to its items."""
         return self.running.engine
 
     @property
     def state(self) -> SiteState:
-        """What it knows."""
         return self.running.engine.state
 
     def _begin(self, recovered: Recovered) -> None:
-        """Continue a site as its folder has it."""
         setup, state = self.setup, recovered.state
         self.breakers.forget_probes()
         self.commits = Commits(self.store.log, self._broken)
@@ -288,17 +284,14 @@ class RunningSite:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can decide and learn now."""
         return self._not_ready is None
 
     def check_ready(self) -> None:
-        """Raise if it cannot decide and learn now."""
         if self._not_ready is not None:
             raise Unavailable(f"site {self.setup.name!r} cannot answer now: {self._not_ready}")
 
     @property
     def why_not_ready(self) -> str:
-        """Why it cannot decide and learn now."""
         return self._not_ready or ""
 
     def check_started(self) -> None:
@@ -331,7 +324,6 @@ class RunningSite:
     # What an operator calls
 
     async def change_arm(self, arm: str, *, cost: float | None = None, paused: bool | None = None) -> None:
-        """Change what an arm costs, or whether it may be chosen."""
         self.check_ready()
         self.state.learner.arms.number(arm)  # raises if there is none
         with self.running.whole_changes():
@@ -405,7 +397,6 @@ class RunningSite:
                 await asyncio.sleep(TIDY_S)
 
     async def _give_up_late(self) -> None:
-        """Give up calls of models that take too long."""
         self.lane.look()
         for worker in self.workers.values():
             worker.give_up_late()
@@ -448,7 +439,6 @@ class RunningSite:
         return new >= SNAPSHOT_EVERY or (new > 0 and old_s > min(SNAPSHOT_EVERY_S, self.setup.keep_s / 4))
 
     async def snapshot(self) -> None:
-        """Leave a snapshot in the folder."""
         async with self._one_snapshot:
             while not await self._take_snapshot():
                 pass
@@ -461,7 +451,7 @@ class RunningSite:
             await asyncio.sleep(0)
         if state is not self.state or not freezing.freeze():
             return False
-        position, node = commits.position, {"observer": self.observer}
+        position, facts = commits.position, {"observer": self.observer}
         learning = {arm: worker for arm, worker in self.workers.items() if worker.classifier.learns}
         pickles = [self._pickled(worker) for worker in learning.values()]
         is_whole = freezing.add(await asyncio.to_thread(freezing.missing))
@@ -469,7 +459,7 @@ class RunningSite:
         patience_s = STOP_S if self._stopping else None  # a model may hang, and then the site must end all the same
         models = dict(zip(learning, await asyncio.wait_for(asyncio.gather(*pickles), patience_s), strict=True))
         if is_whole:
-            await asyncio.to_thread(self.store.write_snapshot, freezing.finish, models, node, position)
+            await asyncio.to_thread(self.store.write_snapshot, freezing.finish, models, facts, position)
             self._snapshots, self._last_snapshot = [self._snapshots[1], position], time.monotonic()
         return is_whole
 

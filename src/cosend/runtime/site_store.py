@@ -78,7 +78,6 @@ class Store:
         return await asyncio.get_running_loop().run_in_executor(self._looking, call)
 
     def close(self) -> None:
-        """Let go of the folder."""
         self._looking.shutdown()
         self._far.close()
         self.index.close()
@@ -147,11 +146,11 @@ class Store:
             {} if hashes is None else msgspec.msgpack.decode(hashes, type=dict[str, str]),
         )
 
-    def write_snapshot(self, finish: Callable[[], State], models: dict[str, bytes], node: Any, position: int) -> None:
+    def write_snapshot(self, finish: Callable[[], State], models: dict[str, bytes], facts: Any, position: int) -> None:
         """Write a snapshot; its events must be on the disk. Another thread may do this."""
         state = finish()
         arrays = {MODEL + arm: np.frombuffer(pickled, np.uint8) for arm, pickled in models.items()}
-        write_snapshot(self.log, State({**state.facts, NODE: node}, {**state.arrays, **arrays}), position)
+        write_snapshot(self.log, State({**state.facts, NODE: facts}, {**state.arrays, **arrays}), position)
 
 
 def pickled(name: str, classifier: Classifier) -> bytes:

@@ -49,7 +49,6 @@ class Replayed:
 
     @property
     def is_same(self) -> bool:
-        """Whether everything that could be compared is the same."""
         return not self.wrong and not self.differences
 
 
@@ -74,7 +73,6 @@ class Replay:
         return found
 
     def _read_snapshots(self) -> dict[int, State]:
-        """Return the states of the snapshots by their positions."""
         newest(self.log, None)  # raises if there is nothing to begin with
         states, models = {}, list[str]()
         for rules, position, kept in usable(self.log, None, self.found.remarks):

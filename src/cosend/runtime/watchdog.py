@@ -47,7 +47,6 @@ class Pulse:
         self._ended = threading.Event()
 
     def begin(self) -> None:
-        """Beat from now on, in the loop that runs."""
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self._next()
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
@@ -63,7 +62,6 @@ class Pulse:
         self._next()
 
     def end(self) -> None:
-        """Beat no more."""
         self._ended.set()
         if self._timer is not None:
             self._timer.cancel()

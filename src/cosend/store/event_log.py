@@ -108,7 +108,6 @@ class EventLog:
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _find_ends(self) -> None:
-        """Find out which events there are."""
         query = "SELECT oldest, (SELECT MAX(number) FROM events) FROM about"
         self.oldest, last = self._connection.execute(query).fetchone()
         self.position: int = max(self.oldest, 0 if last is None else last + 1)
@@ -120,7 +119,6 @@ class EventLog:
         self.close()
 
     def close(self) -> None:
-        """Close the log and let go of its folder."""
         with self._guard:
             self._connection.close()
             self._lock.close()
@@ -184,7 +182,6 @@ class EventLog:
             return self._connection.execute(query, (start, CHUNK)).fetchall()
 
     def first(self) -> bytes:
-        """Return event 0, which is never removed."""
         rows = self._chunk(0)
         if not rows or rows[0][0] != 0:
             raise StateError(f"{self.file}: has no first event")
@@ -269,7 +266,6 @@ class LogReader(EventLog):
             self._find_ends()
 
     def _readable(self) -> tuple[Path, str]:
-        """Return the file that is read, and how it is opened."""
         if self.runs:
             return self.file, "ro"
         beside = self.file.with_name(FILE + "-wal")
@@ -282,7 +278,6 @@ class LogReader(EventLog):
         return copy, "rw"
 
     def close(self) -> None:
-        """Close the log."""
         with self._guard:
             self._closing.close()
 
@@ -299,7 +294,6 @@ class LogReader(EventLog):
 
 
 def _checksum(number: int, event: bytes) -> bytes:
-    """Return the checksum of an event in its place."""
     return zlib.crc32(event, zlib.crc32(number.to_bytes(8))).to_bytes(CHECKSUM)
 
 
@@ -378,7 +372,6 @@ def _check_wal(file: Path, *, durable: bool) -> None:
 
 
 def _about(site: str, identity: str, oldest: int) -> tuple[str, str, int, bytes]:
-    """Return the row that says whose log it is."""
     return site, identity, oldest, _checksum(oldest, f"{identity}{site}".encode(errors="surrogatepass"))
 
 

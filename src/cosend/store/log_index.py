@@ -51,7 +51,6 @@ class Change(NamedTuple):
     after: str = ""
 
     def statements(self, rows: Sequence[Sequence[Any]]) -> list[Statement]:
-        """Return statements and what they are executed with, for all rows."""
         made, start = [], 0
         for size in TOGETHER:
             while start + size <= len(rows):
@@ -85,7 +84,6 @@ class LogIndex:
         self._connection = connection
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def named(self, names: Collection[str]) -> dict[str, int]:
@@ -93,7 +91,6 @@ class LogIndex:
         return dict(self._among("SELECT name, id FROM names WHERE name IN", names))
 
     def names_of(self, ids: Collection[int]) -> dict[int, str]:
-        """Return the names of decisions, by number; those that have none are left out."""
         return dict(self._among("SELECT id, name FROM names WHERE id IN", ids))
 
     def labelled(self, ids: Collection[int]) -> dict[int, int]:
@@ -105,7 +102,6 @@ class LogIndex:
         return self._connection.execute(f"{query} ({','.join('?' * len(values))})", [*values])
 
     def has_names(self) -> bool:
-        """Tell whether a client has ever named a decision."""
         return self._connection.execute("SELECT 1 FROM names LIMIT 1").fetchone() is not None
 
     def events_of(self, lowest: int, highest: int, widest: int) -> list[int]:
@@ -123,7 +119,6 @@ class LogIndex:
             yield from self._rows(f"{EVENT} WHERE number IN ({','.join('?' * len(some))}) ORDER BY number", some)
 
     def events(self, start: int, count: int) -> list[Row]:
-        """Return so many events from a number on."""
         return self._rows(f"{EVENT} WHERE number >= ? ORDER BY number LIMIT ?", (start, count))
 
     def _rows(self, query: str, values: Sequence[int]) -> list[Row]:
@@ -137,12 +132,10 @@ class LogIndex:
         return min((number for number in found if number is not None), default=None)
 
     def names_before(self, decision: int) -> npt.NDArray[np.int64]:
-        """Return the numbers of decisions before this one that have names, in their order."""
         rows = self._connection.execute("SELECT id FROM names WHERE id < ? ORDER BY id", (decision,))
         return np.fromiter((number for (number,) in rows), np.int64)
 
     def has_labels_before(self, decision: int) -> bool:
-        """Tell whether labels of decisions before this one are remembered."""
         return self._connection.execute("SELECT 1 FROM labels WHERE id < ? LIMIT 1", (decision,)).fetchone() is not None
 
     def first_kept(self, since: float, now: float) -> int:
@@ -158,6 +151,5 @@ class LogIndex:
         return int(kept[0])
 
     def setting(self, key: str) -> bytes | None:
-        """Return what was set under a key."""
         row = self._connection.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
         return None if row is None else row[0]

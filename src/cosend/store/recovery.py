@@ -1,11 +1,5 @@
 """The state of a site from its folder: the newest good snapshot, and the events that came after it.
 
-    with EventLog(folder, site="north") as log:
-        rules, position = recover(log, axes)
-        ...                                      events are encoded and appended, then acknowledged
-        snapshot(log, rules, log.position)       now and then
-        prune(log, before)
-
 The log stays open from `recover` on, and with it the lock: nobody else can append between what was read and what is
 written next.
 """
@@ -26,17 +20,10 @@ from cosend.engine import events
 from cosend.engine.events import decode
 from cosend.engine.fold import fold
 from cosend.engine.site_state import SiteState
-from cosend.engine.snapshot import restore, state_of
+from cosend.engine.snapshot import restore
 from cosend.errors import CosendError, StateError
 from cosend.store.event_log import EventLog
 from cosend.store.state_file import read_state, write_state
-
-
-def snapshot(log: EventLog, rules: SiteState, position: int) -> None:
-    """Save the state of a site, to which the events before `position` lead; they must have been appended."""
-    if rules.name != log.site:
-        raise StateError(f"{log.folder}: the folder of site {log.site!r}, not of {rules.name!r}")
-    write_snapshot(log, state_of(rules), position)
 
 
 def recover(log: EventLog, axes: Sequence[Axis] | None = None) -> tuple[SiteState, int]:
@@ -50,23 +37,8 @@ def recover(log: EventLog, axes: Sequence[Axis] | None = None) -> tuple[SiteStat
 
 
 def read_events(log: EventLog, start: int = 0) -> Iterator[tuple[int, events.Event]]:
-    """Read the events of a log from a number on, each with its number."""
     for number, data in log.read(start):
         yield number, _decoded(log, number, data)
-
-
-def prune(log: EventLog, before: int) -> None:
-    """Remove the events before a number, except the first; a good snapshot must cover them.
-
-    Only as far back as the events reach can an older snapshot replace a damaged one.
-    """
-    problems: list[str] = []
-    newest = next(usable(log, None, problems), None)
-    covered = 0 if newest is None else newest[1]
-    if before > covered:
-        why = "; ".join(problems) or f"the newest is of position {covered}"
-        raise StateError(f"{log.folder}: no snapshot covers the events before number {before}: {why}")
-    log.remove(before)
 
 
 def newest(log: EventLog, axes: Sequence[Axis] | None) -> tuple[SiteState | None, int, State | None]:
@@ -186,6 +158,5 @@ def _path(log: EventLog, position: int) -> Path:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files of snapshots, newest first."""
     found = [path for path in folder.glob("state-*.npz") if path.stem.removeprefix("state-").isdecimal()]
     return sorted(found, key=lambda path: int(path.stem.removeprefix("state-")), reverse=True)

@@ -107,7 +107,6 @@ def _as_json(facts: Any) -> Iterator[bytes]:
 
 
 def read_state(path: str | os.PathLike[str]) -> State:
-    """Read a state from a file."""
     check_path("path", path)
     try:
         with Path(path).open("rb") as file:
@@ -123,7 +122,6 @@ def read_state(path: str | os.PathLike[str]) -> State:
 
 
 def _arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays of an archive by name."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if sum(member.file_size for member in members) > os.fstat(file.fileno()).st_size:
@@ -134,7 +132,6 @@ def _arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
 
 
 def _array(data: bytes) -> npt.NDArray[Any]:
-    """Return an array from the bytes of an .npy file."""
     stream = BytesIO(data)
     version = npy.read_magic(stream)
     read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
@@ -178,7 +175,6 @@ def load_states(names: Collection[str], folder: str | os.PathLike[str]) -> dict[
 
 
 def _unpacked(file: Path, bundle: State) -> dict[str, State]:
-    """Return the states that were put into one."""
     try:
         states = [(str(name), State(dict(facts), {})) for name, facts in bundle.facts["sites"]]
         for key, array in bundle.arrays.items():
