@@ -173,7 +173,7 @@ async def test_what_cannot_be_changed_under_what_was_learnt_is_refused(tmp_path:
     named = setup_of(policy=ZoomingKLUCB()), setup_of(score_local="used")
     for changed in (setup_of(seed=5), setup_of(patience=Patience(wait_limit=7)), other_context, *named):
         before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-        with pytest.raises(StateError, match="start anew in another folder"):
+        with pytest.raises(StateError, match="or start in another folder"):
             await RunningSite(changed, tmp_path).start()
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -194,7 +194,7 @@ async def test_a_folder_continues_as_it_was_made_where_the_file_leaves_it_open(
             learner = node.state.learner
             assert (learner.policy, learner.score_local) == (ZoomingKLUCB(), score_local or "used")
             await busy(node, 5)
-        lines = [line for line in caplog.messages if "not with today's default" in line]
+        lines = [line for line in caplog.messages if "not today's default" in line]
         assert [line.split()[1] for line in lines] == said
 
 

@@ -22,7 +22,7 @@ OWN_ID: Final = re.compile(r"d-([1-9][0-9]{0,17})")  # of a decision whose clien
 
 
 def id_text(id_: int) -> str:
-    """Return the id of a decision as a client knows it that gave none."""
+    """Return the id of a decision whose client gave none."""
     return f"d-{id_}"
 
 
@@ -117,7 +117,7 @@ class Requests:
                 propensities[row],
                 answered_by.get(row) if answered_by else None,
             )
-        if named:  # with its answer: whoever asks again after a crash gets the same
+        if named:  # in the transaction of the answer: asked again after a crash, it is the same
             self.commits.also(NAME, [(name, id_) for id_, name in named.items()])
             self.commits.event(Named(tuple(named), tuple(named.values())))
         mine = [requests[row] for row in rows]

@@ -1,8 +1,8 @@
-"""The decisions of a site joined with their labels, one row for each, or its raw events: for whoever wants to look.
+"""The decisions of a site joined with their labels, one row for each, or its raw events: for analysis.
 
 What happened to a decision stands in several events: it was chosen, answered, perhaps named, and labelled much later,
 or never. They meet in a table that is put aside, on the disk if it grows, so that any number of decisions takes the
-same memory. Of what was removed from the log nothing is known any more: it is None.
+same memory. What was removed from the log is None.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Watch = Callable[[str, int, int], None]  # what is done, how much of it, and of 
 T = TypeVar("T")
 Notes = tuple[str, Iterable[tuple[Any, ...]]]  # a statement, and what it is executed with
 EVERY: Final = 500  # events or rows after which progress is told
-OWN: Final = ("label", "label_of_arm", "truth")  # columns whose values are the user's, beside contexts
+OWN: Final = ("label", "label_of_arm", "truth")  # columns with the user's own values, like the contexts
 TABLE: Final = """
 CREATE TABLE decisions (
     id INTEGER PRIMARY KEY, name TEXT, at REAL, arm TEXT, kind INTEGER, cell INTEGER, context BLOB, propensity REAL,
@@ -43,7 +43,7 @@ HOW_TO_JOIN: Final = (
     "the log has the features of an item only where a model learns from them: where `item` is null, join these rows "
     "with your own by `id`, which is the id that you gave the item, or the one that you were given for it"
 )
-# What was chosen and not answered has failed, or was under way when the site was killed: nobody was told of it.
+# What was chosen and not answered has failed, or was under way when the site was killed: no client has seen it.
 TOLD: Final = "(at IS NOT NULL OR truth IS NOT NULL) AND for_a_peer IS NULL"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
@@ -223,7 +223,7 @@ def _axis_names(log: LogReader) -> list[str]:
     if not isinstance(start, events.Started):
         raise StateError(f"{log.file}: its first event must be Started, it is {type(start).__name__}")
     names = [_feature(description) for description in (start.axes[:-1] if start.features else start.axes)]
-    if start.features and log.oldest <= 1:  # else nobody knows any more in which order they were laid
+    if start.features and log.oldest <= 1:  # otherwise their order is unknown
         laid = (event for event in (decode(data) for _, data in log.read()) if isinstance(event, events.AxesCreated))
         names += [name for event in laid for name in event.names]
     twice = {name for name, count in Counter(names).items() if count > 1}

@@ -2,7 +2,7 @@
 
 All of it happens in the thread of the event loop, which alone touches the engine. Items of several requests are
 submitted together; each request is answered when its own items are done. Any unexpected error in here ends as a failed
-commit does: whoever waits is told, and the site is rebuilt from its log.
+commit does: everyone who waits gets an error, and the site is rebuilt from its log.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from cosend.transport.link import Link
 
 P = ParamSpec("P")
 LOG: Final = logging.getLogger("cosend.runtime")
-MOST_WITH_PEERS: Final = 256  # items of several requests where there are peers: these would wait for all of them
-MOST_IN_A_TURN: Final = 1_000  # items, also of one request, so that nobody has to wait for all
+MOST_WITH_PEERS: Final = 256  # items of several requests if there are peers: a call would wait for all of them
+MOST_IN_A_TURN: Final = 1_000  # items, also of one request, so that others get their turn
 TURNS: Final = 3  # of the loop until the next items are submitted: by then calls to peers have left
 
 
@@ -142,7 +142,7 @@ class Driver:
             worker.do(work, partial(self._trained, need.model))
 
     def _said(self, need: RunModel, start: int, end: int, answers: list[Any]) -> None:
-        """Hear, in the thread of a model, what it says."""
+        """Take what a model says, in its thread."""
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(self._model_answered, need, start, answers)
 
@@ -160,13 +160,13 @@ class Driver:
         self._enter(self.engine.reported, need, reports)
 
     def _trained(self, model: str, failure: Any) -> None:
-        """Hear, in the thread of a model, whether it could learn."""
+        """Take, in the thread of a model, whether it could learn."""
         if failure is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self.engine.counts.failed, model, ["lesson"], str(failure))
 
     def _enter(self, verb: Callable[P, object], *arguments: P.args, **options: P.kwargs) -> None:
-        """Let the engine take what has come, and execute what it needs then."""
+        """Pass something to the engine, and execute what it needs then."""
         if self._closed:
             return
         try:
@@ -199,7 +199,7 @@ class Driver:
         return batch
 
     def abandon(self, batch: Batch) -> None:
-        """Take back what was answered: nobody was told."""
+        """Withdraw answers that were not sent."""
         if not self._closed:
             self.engine.abandon(batch)
             self.run()
@@ -237,7 +237,7 @@ class Driver:
             raise Unavailable(f"nothing is promised: an unexpected error ({in_one_line(error)})") from error
 
     def close(self, reason: str) -> None:
-        """Take nothing any more, and tell all who wait."""
+        """Accept nothing more, and fail everyone who waits."""
         self._closed = True
         self.requests.close(reason)
         for done in self._answering:
@@ -324,7 +324,7 @@ LABELS: Final = "a label is text, a truth value, or a number that 64 bits hold"
 
 def is_label(label: Any) -> bool:
     """Tell whether a label can travel and be written down."""
-    kind = type(label)  # and no kind of it: an Enum or another subclass of text would come back as something else
+    kind = type(label)  # exactly: an Enum or another subclass of text would come back as something else
     if kind is str:
         return label.isascii() or _is_utf8(label)
     if kind is float:
@@ -346,7 +346,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def checked(arm: str, answers: Sequence[Any]) -> Sequence[Any]:
-    """Return the answers of an arm; what cannot be a label is a failure, and one that is missing is None."""
+    """Return the answers of an arm: what cannot be a label becomes a failure, a missing one None."""
     if are_labels(answers):
         return answers
     return [answer if type(answer) is Failure else _checked(arm, answer) for answer in answers]

@@ -76,7 +76,7 @@ class Inspection:
         return {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])[:MOST_TRUSTED]}
 
     def arms(self) -> list[Facts]:
-        """Return every arm: what it costs, what is known of it, and whether it is used now."""
+        """Return every arm: its cost, what is known about it, and whether it is used now."""
         site, arms = self.site, self.site.state.learner.arms
         rewards, counts = self._overall()
         found = []
@@ -126,7 +126,7 @@ class Inspection:
         return [_cell_facts(key, cell) for key, cell in found.items()]
 
     async def decision(self, name: str) -> Facts:
-        """Return what is known of a decision, by the id that its client knows, and what its cell knows now."""
+        """Return a decision by its id, and what its cell knows now."""
         site, owner = self.site, self.site.setup.name
         number = site.labelling.find([name]).get(name, 0)
         past = await site.store.look(recall, number, site.setup.most_flights)
@@ -147,7 +147,7 @@ class Inspection:
         }
 
     def last_decisions(self, count: int, newest: int | None = None) -> list[tuple[int, Past]]:
-        """Return some decisions that were told to somebody, the newest first, with their numbers; up to a number."""
+        """Return answered decisions with their numbers, newest first, up to a number."""
         site = self.site
         newest = site.state.learner.last_id if newest is None else newest
         some = range(max(0, newest - 4 * count) + 1, newest + 1)  # answers for peers have numbers too
@@ -155,7 +155,7 @@ class Inspection:
         return sorted(found.items(), reverse=True)[:count]
 
     def waiting(self) -> Facts:
-        """Return how many decisions, and answers for peers, wait for their label, and since how many seconds."""
+        """Return how many decisions, and answers for peers, wait for their label, and for how many seconds."""
         site = self.site
         entries = site.state.learner.registry.table.entries
         is_own = (entries[:, col.PENDING_ID] > 0) & (entries[:, col.PENDING_KIND] != TAUGHT)
@@ -185,9 +185,9 @@ class Inspection:
         return found
 
     def events(self, start: int, count: int) -> tuple[list[bytes], int]:
-        """Return events from a number on as lines of JSON, and the number to go on with; another thread may do this.
+        """Return events from a number on as lines of JSON, and the number to continue with; any thread may call this.
 
-        They are no more than `count`, and no more than fit into some memory: an event may tell of thousands of items.
+        At most `count`, and limited by size: an event may contain thousands of items.
         """
         index, lines, size = LogIndex(self.site.store.log.reader()), list[bytes](), 0
         try:

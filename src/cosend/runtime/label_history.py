@@ -93,7 +93,4 @@ class RunningCounts(Counts):
         for name, column in learnt.scores.items():
             if name in local:
                 local[name] = [gain for gain in column if gain == gain]
-        whole = len(known) == len(learnt.gains)
-        gains = learnt.gains if whole else [learnt.gains[n] for n in known]
-        costs = learnt.costs if whole else [learnt.costs[n] for n in known]
-        self.history.learnt(gains, costs, local)
+        self.history.learnt([learnt.gains[n] for n in known], [learnt.costs[n] for n in known], local)

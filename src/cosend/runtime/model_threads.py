@@ -1,10 +1,12 @@
 """Where the models of a site run: each in threads of its own, so that a slow one keeps no other waiting.
 
-A model that learns has one thread: what it is asked and taught reaches it in the order in which it was written down. A
-model that takes longer than its limit has failed that call. Its thread cannot be ended, so another takes its place, but
-for a model that learns, which nobody else may touch before it is back. Models that are quick share a thread (`Lane`).
-The first thread of a model is there before anything is asked. While the system lets us start no more, what waits is
-done by those there are; if all of them hang, it waits for one as long as a call of the model may take.
+A model that learns has one thread: it is asked and taught in the order in which that was written down. A model that
+takes longer than its limit has failed that call. Its thread cannot be ended, so another takes its place, except for a
+model that learns, which no other thread may touch before it returns. The first thread of a model is started before
+anything is asked. While the system cannot start more, those that there are do the work; if all of them hang, what waits
+is failed after the time limit of the model.
+
+Quick models share one thread (`Lane`): to wake a thread takes longer than such a model needs for hundreds of items.
 
 Threads are daemons: a model that hangs does not keep the process from ending, as those of `concurrent.futures` would.
 """
@@ -25,7 +27,7 @@ from cosend.errors import ClassifierError, CosendError, in_one_line
 from cosend.models.adapters import Classifier, teach
 from cosend.site import answers_of
 
-SHARE_OF_LIMIT: Final = 0.25  # of the time limit that a call should take: so many items are given to a model at once
+SHARE_OF_LIMIT: Final = 0.25  # of its time limit that a call should take: this decides how many items it gets at once
 MOST_ITEMS: Final = 4_096
 FIRST_ITEMS: Final = 16  # before it is known how fast a model is: many together could take a good one over its limit
 QUICK_S: Final = 0.002  # of work: no second thread is woken for less, because waking one takes longer
@@ -47,7 +49,7 @@ class Job:
     done: Callable[[Any], None]  # called in the thread
     items: Sequence[Any] = ()
     started: float = 0.0
-    is_over: bool = False  # it was given up, or has ended; whoever sets it tells
+    is_over: bool = False  # it was given up, or has ended; who sets it calls `done`
     by_visit: bool = False  # not in a thread of the model's own
 
     @property
@@ -119,20 +121,20 @@ class Worker:
 
     @property
     def _is_quick(self) -> bool:
-        """Whether one thread will have done in no time all that waits or is being done."""
+        """Whether one thread can do all that waits or runs in next to no time."""
         count = self._items + sum(job.count for job in self._running)
         return 0 < self.seconds_per_item * count < QUICK_S
 
     @property
     def _is_attended(self) -> bool:
-        """Whether a thread is at it, or about to be, and does not hang."""
+        """Whether a thread works on it, or is about to, and does not hang."""
         if self._woken or self._expected:
             return True
         since = time.monotonic() - STALLED_S if self._running else 0.0
         return any(job.started > since for job in self._running)
 
     def _wake_any(self) -> None:
-        """Have what is done in no time done: by the thread that quick models share, if it does not hang."""
+        """Use the thread that quick models share, if it does not hang."""
         if self.lane is not None and self.threads > 1 and not self.lane.is_stalled:
             self._expected += 1
             if self.lane.visit(self._visit):
@@ -234,7 +236,7 @@ class Worker:
         """Fail the predictions that take longer than the limit, and what waits behind them if no thread is left."""
         now, given_up, threadless = time.monotonic(), list[Job](), list[Job]()
         with self._changed:
-            if self._jobs:  # whoever should have done it in no time hangs
+            if self._jobs:  # the thread that should have done it hangs
                 self._wake()
             for job in self._running:
                 if not job.is_over and job.count and now - job.started > self.limit_s:
@@ -244,7 +246,7 @@ class Worker:
                     if not self._learns and not job.by_visit and self._stuck <= MOST_STUCK:
                         self._missing += not self._start()
             if self._learns and any(now - job.started > self.limit_s for job in self._running):
-                given_up += self._take_waiting()  # behind a lesson too: it goes on, they do not wait for it
+                given_up += self._take_waiting()  # also behind a lesson, which continues
             elif self._stuck > MOST_STUCK:
                 given_up += self._take_waiting()
             elif self._threadless_since and now - self._threadless_since > self.limit_s and not self._has_threads:
@@ -304,7 +306,7 @@ def teach_all(name: str, classifier: Classifier, examples: Iterable[tuple[Any, A
     return wrong
 
 
-STALLED_S: Final = 0.01  # of one visit: then another thread goes on with the others
+STALLED_S: Final = 0.01  # of one visit: then another thread takes over the rest
 
 
 class Lane:
@@ -313,7 +315,7 @@ class Lane:
     def __init__(self) -> None:
         self._visits: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._since = 0.0  # when the visit began that goes on, 0 between visits
+        self._since = 0.0  # when the current visit began, 0 between visits
 
     def begin(self) -> None:
         """Start the thread; raises if that is not possible."""
@@ -334,7 +336,7 @@ class Lane:
         return bool(since) and time.monotonic() - since > STALLED_S
 
     def look(self) -> None:
-        """Let another thread go on if this one does not come back; its last visit ends whenever it does."""
+        """Replace the thread if it does not return from a visit."""
         if self.is_stalled:
             since, self._since = self._since, 0.0
             if not self._start():
@@ -343,7 +345,7 @@ class Lane:
             self._start()
 
     def _start(self) -> bool:
-        """Start a thread in place of the one that there is; returns whether the system has let us."""
+        """Replace the thread; returns whether the system could start one."""
         before = self._thread
         self._thread = threading.Thread(target=self._run, name="quick models", daemon=True)
         if not started(self._thread):

@@ -1,4 +1,7 @@
-"""What a site was told and has told of one decision, from its log."""
+"""Decisions made before: what clients were told, from the log, and under which id.
+
+The same id gets the same answer again, also after a restart.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +49,15 @@ class Past:
 
 
 def recall(index: LogIndex, number: int, widest: int) -> Past | None:
-    """Return a decision by its number; None if nobody was told of it, or its events were removed."""
+    """Return a decision by its number; None if it was never answered, or its events were removed."""
     return recall_all(index, [number], widest).get(number)
 
 
 def recall_all(index: LogIndex, numbers: Iterable[int], widest: int) -> dict[int, Past]:
-    """Return decisions by their numbers, those that somebody was told of and whose events are left.
+    """Return decisions by their numbers, if they were answered and still have events.
 
-    Every event is read once and in the order of the log, however many of the decisions it tells of: a client that has
-    lost the reply to many items asks for all of them again, and what it was told is what the last event says. No event
-    may tell of decisions whose numbers are further apart than `widest`.
+    Every event is read once, in the order of the log: a client that has lost the reply to many items asks for all of
+    them again, and the last event says what it was told. No event spans more numbers than `widest`.
     """
     wanted = sorted({number for number in numbers if number > 0})
     places = {place for lowest, highest in _runs(wanted) for place in index.events_of(lowest, highest, widest)}
@@ -125,7 +127,7 @@ class Naming:
 
     def __init__(self, setup: Setup, driver: Driver, labelling: Labelling, store: Store) -> None:
         self.setup, self.driver, self.labelling, self.store = setup, driver, labelling, store
-        self._looked_up: dict[str, asyncio.Future[None]] = {}  # ids of which somebody is finding out what was told
+        self._looked_up: dict[str, asyncio.Future[None]] = {}  # ids that are being looked up
 
     async def classify(self, items: Sequence[Any], names: Sequence[str | None]) -> list[Result]:
         """Label items that clients have given ids, None where they gave none."""
@@ -159,7 +161,7 @@ class Naming:
 
     @contextmanager
     def _looking_up(self, names: list[str]) -> Iterator[list[str]]:
-        """Keep ids for one request: others that give them wait."""
+        """Reserve ids for one request: others with the same ids wait."""
         done = asyncio.get_running_loop().create_future()
         self._looked_up.update(dict.fromkeys(names, done))
         try:
@@ -170,7 +172,7 @@ class Naming:
             done.set_result(None)
 
     async def _told_before(self, names: Sequence[str]) -> dict[str, Decided]:
-        """Return what was told about decisions that have one of these names; what was removed is not known any more."""
+        """Return the earlier answers under these ids, as far as the log still has them."""
         named = await _in_slices(self.store.index.named, names)
         known = await self.store.look(recall_all, [*named.values()], self.setup.most_flights) if named else {}
         return {name: known[id_].decided(name) for name, id_ in named.items() if id_ in known}

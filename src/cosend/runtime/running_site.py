@@ -1,7 +1,7 @@
-"""A site that runs: it decides, learns, keeps what it knows in its folder, and starts again from there.
+"""A running site: it decides, learns, stores what it knows in its folder, and restarts from there.
 
-All of it happens in the thread of one event loop, which alone touches the rules; models and the disk have threads of
-their own. Whoever is answered can rely on it: what they were told is on the disk.
+All of it happens in the thread of one event loop, which alone touches the engine; models and the disk have their own
+threads. An answer is given once it is on the disk.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from cosend.transport.link import Announcement, Answered, Change, Context, Link
 LOG: Final = logging.getLogger("cosend.runtime")
 TICK_S: Final = 0.02
 TIDY_S: Final = 1.0
-SNAPSHOT_EVERY: Final = 20_000  # events: so many are folded in a second or less when the site starts
+SNAPSHOT_EVERY: Final = 20_000  # events, which are folded in a second or less at a start
 SNAPSHOT_EVERY_S: Final = 300.0  # events are removed only behind a snapshot
 STOP_S: Final = 5.0  # for each thing that a site waits for when it stops, but for
 LAST_SNAPSHOT_S: Final = 60.0  # its snapshot, which can be a large one
@@ -123,7 +123,7 @@ class RunningSite:
         await link.serve(Announcement(setup.name, setup.context, len(setup.classifiers), setup.call_cost), self)
 
     def _go_on(self) -> None:
-        """Answer from now on, and look for peers: until now, nobody listened to what was heard of them."""
+        """Answer from now on, and look for peers: until now, their announcements were ignored."""
         self._not_ready = None
         self.peers.begin()
 
@@ -195,7 +195,7 @@ class RunningSite:
         return Worker(arm, model, limit_s, 1 if model.learns else self.setup.threads.get(arm, THREADS), self.lane)
 
     def _tidy_up_after(self, last: LastRun) -> None:
-        """Take back what nobody was told, and follow the file where it has changed since the last start."""
+        """Withdraw what was never answered, and follow the file where it has changed since the last start."""
         state, setup = self.state, self.setup
         own = state.learner.arms.own
         for arm in [arm for arm in own if arm not in setup.classifiers or self._is_another_vote(arm)]:
@@ -228,7 +228,7 @@ class RunningSite:
         return over != (None if vote is None else vote.over or ())
 
     def hurry(self) -> None:
-        """Wait for nobody any more when the site stops."""
+        """Do not wait for anything when the site stops."""
         self._hurried = True
 
     async def stop(self, patience_s: float = STOP_S) -> None:
@@ -261,7 +261,7 @@ class RunningSite:
         self.pulse.end()
 
     async def _leave_snapshot(self, patience_s: float) -> None:
-        """Take the last snapshot: with a million decisions that wait, that takes a while; then nobody may hurry."""
+        """Take the last snapshot, which takes a while if a million decisions are pending."""
         saving, begun = asyncio.ensure_future(self.snapshot()), time.monotonic()
         while not (await asyncio.wait([saving], timeout=0.1))[0]:
             if time.monotonic() - begun > (patience_s if self._hurried else LAST_SNAPSHOT_S):
@@ -313,7 +313,7 @@ class RunningSite:
     async def label(self, given: Sequence[Given], *, wait_for_peers: bool = False) -> Heard:
         """Learn true labels; they may come in any order, again and late.
 
-        Peers hear of them soon after. Whoever waits for that is answered at the latest after ten seconds.
+        Peers are told soon after; `wait_for_peers` waits for that, but at most ten seconds.
         """
         self.check_ready()
         heard = await self.labelling.take(given)
@@ -392,7 +392,7 @@ class RunningSite:
             await asyncio.sleep(seconds)
             try:
                 await work()
-            except Exception as error:  # whatever it is, the next time may be better
+            except Exception as error:  # the next time may be better
                 LOG.error("tidying up failed", extra={"reason": in_one_line(error)})
                 await asyncio.sleep(TIDY_S)
 
@@ -418,13 +418,13 @@ class RunningSite:
             driver.fail(StateError(f"the disk has not written a transaction for {writes_s:.0f} s"))
 
     async def _make_room(self) -> None:
-        """Have room for more that waits before it is needed: the loop should not wait until there is some."""
+        """Grow the table of pending decisions in another thread before it is full."""
         registry = self.state.learner.registry
         if registry.is_filling_up:
             await asyncio.to_thread(registry.make_room)
 
     async def _tidy(self) -> None:
-        """Leave a snapshot when there is enough for one, remove what is too old, and tell peers what happens."""
+        """Take a snapshot if one is due, remove what is too old, and publish traffic."""
         if self.is_ready and self._snapshot_is_due():
             await self.snapshot()
         if self.is_ready and time.monotonic() - self._last_pruned > min(PRUNE_EVERY_S, self.setup.keep_s / 4):
@@ -444,7 +444,7 @@ class RunningSite:
                 pass
 
     async def _take_snapshot(self) -> bool:
-        """Take a snapshot of one moment, for which most was copied before; returns whether nothing got in the way."""
+        """Take a snapshot of one moment, most of which was copied before; returns False if something got in the way."""
         state, commits = self.state, self.commits
         freezing = await asyncio.to_thread(Freezing, state)
         for _ in freezing.copy_notes():
@@ -477,7 +477,7 @@ class RunningSite:
         return future
 
     async def prune(self) -> None:
-        """Remove events that are too old, and names and labels of decisions that no events are left of."""
+        """Remove old events, and the ids and labels of decisions that have no events left."""
         await asyncio.to_thread(self._remove_events)
         oldest = self.store.index.oldest_decision() or self.state.learner.last_id + 1
         registry = self.state.learner.registry  # what waits for its label is still found by its name
@@ -500,10 +500,10 @@ class RunningSite:
             check_snapshot(self.store.log, self._snapshots[1])  # this site has written or read it itself
             self.store.log.remove(before)
 
-    # When the disk has failed, or something that nobody expected
+    # After a failed commit or an unexpected error
 
     def _broken(self, reason: str) -> None:
-        """Stop answering: memory is ahead of the log. Rebuild the site from the log, as soon as that works."""
+        """Stop answering, because memory is ahead of the log, and rebuild the site from the log."""
         self._not_ready = f"{reason}; it is being rebuilt from its log"
         LOG.error("the site cannot go on, and is rebuilt from its log", extra={"reason": reason})
         if self.driver is not None:
@@ -525,7 +525,7 @@ class RunningSite:
                     worker.close()
                 self._begin(recovered)
                 await self.commits.done()
-            except Exception as error:  # whatever it is, nothing goes on without
+            except Exception as error:  # tried again until it works
                 LOG.error("the site could not be rebuilt from its log", extra={"reason": in_one_line(error)})
                 self.commits.fail("the site could not be rebuilt")  # what a half rebuilt site says is not written
                 continue
@@ -537,5 +537,5 @@ class RunningSite:
 
 
 def _names_to_forget(index: LogIndex, oldest: int, registry: Registry) -> Ints:
-    """Return the numbers of decisions that have names, no events and, as far as another thread can tell, no wait."""
+    """Return decisions with a client's id, no events and, as far as another thread can tell, no pending label."""
     return not_among(index.names_before(oldest), ids_among(registry.table.entries, oldest))

@@ -73,7 +73,7 @@ class Store:
         self._looking = ThreadPoolExecutor(1, "looks into the log")
 
     async def look(self, work: Callable[Concatenate[LogIndex, P], T], *arguments: P.args, **options: P.kwargs) -> T:
-        """Let another thread read what takes longer than the loop may wait; one does this for all who ask."""
+        """Read in another thread what would hold the loop for too long."""
         call = partial(work, self._far, *arguments, **options)
         return await asyncio.get_running_loop().run_in_executor(self._looking, call)
 
@@ -106,7 +106,7 @@ class Store:
             yield event
 
     def _check_context(self) -> None:
-        """Raise if the file now describes items in another way: what was learnt could not be read any more."""
+        """Raise if the file now describes items in another way: what was learnt would be useless."""
         start = decode(self.log.first())
         if isinstance(start, Started):
             self._check("context", tuple(start.axes), self.setup.context)
@@ -114,7 +114,7 @@ class Store:
     def _check_same(self, state: SiteState) -> None:
         """Raise if the file now says something that cannot be changed under what was learnt.
 
-        What it leaves open may be another default than it was: then the folder goes on as it was made.
+        Where the file says nothing and the default has changed, the folder keeps its old setting.
         """
         setup, fresh, known = self.setup, self.setup.new_state(None).learner, state.learner
         self._check("policy", known.policy.facts(), fresh.policy.facts(), named=setup.policy is not None)
@@ -126,11 +126,11 @@ class Store:
         if now != then and named:
             raise StateError(
                 f"{self.log.folder}: was made with the {what} {then}, and the site now has {now}; "
-                f"go on with that one, or start anew in another folder"
+                f"use that one, or start in another folder"
             )
         if now != then:
             LOG.info(
-                f"no {what} is named: the site goes on with that of its folder, not with today's default",
+                f"no {what} is named: the site keeps that of its folder, not today's default",
                 extra={"of_the_folder": then, "default": now},
             )
 
@@ -157,12 +157,12 @@ def pickled(name: str, classifier: Classifier) -> bytes:
     """Return a model that learns as bytes, for the folder of its own site."""
     try:
         return pickle.dumps(classifier)
-    except Exception as error:  # whatever a user's model does when it is pickled
+    except Exception as error:  # a user's model may raise anything when it is pickled
         raise StateError(f"classifier {name!r} learns, and cannot be kept: {in_one_line(error)}") from error
 
 
 def _copy(name: str, classifier: Classifier) -> Classifier:
-    """Return a model as it was when the process started: if it learns, the site starts from that more than once."""
+    """Return a copy of a model that learns, as a site may start from it more than once."""
     if not classifier.learns:
         return classifier
     copy: Classifier = pickle.loads(pickled(name, classifier))  # noqa: S301 - it was pickled here and now
@@ -176,7 +176,7 @@ def _restore(recovered: Recovered, state: State) -> None:
         if classifier.learns and MODEL + arm in state.arrays:
             try:
                 model = pickle.loads(state.arrays[MODEL + arm].tobytes())  # noqa: S301 - of this site's own folder
-            except Exception as error:  # whatever unpickling a user's model raises
+            except Exception as error:  # a user's model may raise anything
                 raise StateError(
                     f"classifier {arm!r} cannot be read from the snapshot: {in_one_line(error)}"
                 ) from error
@@ -205,7 +205,7 @@ class LastRun(NamedTuple):
 
 
 def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) -> Iterator[str]:
-    """Yield in a sentence each what is not as it was, or not as the file says; the arms are those of now."""
+    """Yield a sentence for each thing that is not as it was, or not as the file says."""
     for kind, before, now in (("classifier", last.own, arms.own), ("peer", last.peers, arms.peers)):
         for arm in [arm for arm in now if arm not in before]:
             yield f"{kind} {arm!r} is new, at a cost of {now[arm]:g}"

@@ -38,7 +38,7 @@ class Replayed:
     events: int  # that are there
     first: int = 0  # the number of the first event that was replayed
     replayed: int = 0
-    items: int = 0  # that were chosen for
+    items: int = 0  # decided
     labels: int = 0
     checked: list[str] = field(default_factory=list)  # what was compared and is the same
     remarks: list[str] = field(default_factory=list)  # what could not be compared
@@ -63,7 +63,7 @@ class Replay:
         self.found.replayed = log.position - self.found.first
 
     def run(self, most: int) -> Replayed:
-        """Compare the states, decide again, and return what was found, at most so many differences."""
+        """Compare the states, decide again, and return what was found, at most `most` differences."""
         found, begun = self.found, time.perf_counter()
         self._compare_states()
         found.fold_s = time.perf_counter() - begun

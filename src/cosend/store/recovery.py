@@ -1,7 +1,6 @@
 """The state of a site from its folder: the newest good snapshot, and the events that came after it.
 
-The log stays open from `recover` on, and with it the lock: nobody else can append between what was read and what is
-written next.
+The log stays open and locked from `recover` on: no other process can append in between.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from cosend.store.state_file import read_state, write_state
 def recover(log: EventLog, axes: Sequence[Axis] | None = None) -> tuple[SiteState, int]:
     """Return the rules of a site as its log has them, without a journal, and the position of the log.
 
-    axes  to go on with; without them, no new item can be read
+    axes  to continue with; without them, no new item can be read
     """
     rules, covered, _ = newest(log, axes)
     tail = (event for _, event in read_events(log, covered))
@@ -44,7 +43,7 @@ def read_events(log: EventLog, start: int = 0) -> Iterator[tuple[int, events.Eve
 def newest(log: EventLog, axes: Sequence[Axis] | None) -> tuple[SiteState | None, int, State | None]:
     """Return the rules of the newest good snapshot, its position and all that is in it.
 
-    If there is none, the whole log must be folded: None, 0 and None.
+    Without one, the whole log must be folded: None, 0 and None.
     """
     problems: list[str] = []
     found = next(usable(log, axes, problems), None)
@@ -125,7 +124,7 @@ def write_snapshot(log: EventLog, state: State, position: int) -> Path:
 
 
 def check_snapshot(log: EventLog, position: int) -> None:
-    """Raise unless the snapshot of a position is there as it was written; whoever asks has written or read it."""
+    """Raise unless the snapshot of a position is still as it was written."""
     path = _path(log, position)
     try:
         with zipfile.ZipFile(path) as archive:

@@ -1,7 +1,7 @@
 """A saved state as one file: an .npz archive of arrays, with the facts as JSON inside. No pickle, either way.
 
-The archive carries checksums, so a file that was cut short or damaged is found out. What an array claims of its size is
-compared with the bytes that are there before any room is made for it.
+The archive has checksums, so a file that was cut short or damaged is noticed. The size that an array claims is compared
+with the bytes that are there before memory is allocated.
 """
 
 from __future__ import annotations
