@@ -124,13 +124,10 @@ class Requests:
         for request, count in Counter(mine).items() if len(mine) > 1 else ((mine[0], 1),):
             request.left -= count
             if not request.left:
-                request.done.add_done_callback(partial(self._forget_done, request))
+                request.done.add_done_callback(partial(self._forget, request))
                 self.commits.when_done(request.done, request.results)
 
-    def _forget_done(self, request: Request, _: object) -> None:
-        self._forget(request)
-
-    def _forget(self, request: Request) -> None:
+    def _forget(self, request: Request, _: object = None) -> None:
         self._open.discard(request)
         for name in request.names or ():
             if name is not None and self.by_name.get(name) is request:

@@ -38,7 +38,7 @@ from cosend.errors import ContextError, Unavailable, in_one_line, shown
 from cosend.runtime.client_requests import Owners, Request, Requests
 from cosend.runtime.log_writer import Commits
 from cosend.runtime.model_threads import Worker, teach_all
-from cosend.runtime.peer_calls import ASK_SHARE, Calls
+from cosend.runtime.peer_calls import Calls
 from cosend.runtime.posting import Posting
 from cosend.runtime.site_setup import Setup
 from cosend.transport.link import Link
@@ -63,7 +63,6 @@ class Driver:
         start: Callable[[Any], object],
     ) -> None:
         self.setup, self.engine, self.commits, self.workers = setup, engine, commits, workers
-        engine.report_limit = setup.deadline_s * ASK_SHARE
         self.calls = Calls(link, commits, setup.deadline_s, start, self._called, self._reported)
         self.posting = Posting(engine.state, commits, link, start)
         self.requests = Requests(setup.name, commits)
@@ -144,10 +143,7 @@ class Driver:
     def _said(self, need: RunModel, start: int, end: int, answers: list[Any]) -> None:
         """Take what a model says, in its thread."""
         with suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(self._model_answered, need, start, answers)
-
-    def _model_answered(self, need: RunModel, start: int, answers: list[Any]) -> None:
-        self._enter(self._take_answers, need, start, answers)
+            self._loop.call_soon_threadsafe(self._enter, self._take_answers, need, start, answers)
 
     def _take_answers(self, need: RunModel, start: int, answers: list[Any]) -> None:
         take = self.engine.heard if need.is_opinion else self.engine.answered

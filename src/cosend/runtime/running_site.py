@@ -39,6 +39,7 @@ from cosend.runtime.label_intake import Given, Heard, Labelling
 from cosend.runtime.log_writer import Commits
 from cosend.runtime.model_threads import Lane, Worker
 from cosend.runtime.past_decisions import Naming
+from cosend.runtime.peer_calls import ASK_SHARE
 from cosend.runtime.peers import Peers
 from cosend.runtime.remote_workers import Crew, Elsewhere
 from cosend.runtime.site_setup import LIMIT_S, THREADS, Setup
@@ -183,6 +184,7 @@ class RunningSite:
             strict_labels=setup.strict_labels,
             back_off=IN_SECONDS,
             in_order=False,
+            report_limit=setup.deadline_s * ASK_SHARE,
             counts=self.counts,
         )
         engine.breakers, engine.observer, engine.now = self.breakers, recovered.observer, time.monotonic()

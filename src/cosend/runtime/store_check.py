@@ -68,7 +68,7 @@ class Replay:
         self._compare_states()
         found.fold_s = time.perf_counter() - begun
         begun = time.perf_counter()
-        found.differences = verify(_Again(self), most=most, begin=self._begin(), first=found.first)
+        found.differences = verify(self, most=most, begin=self._begin(), first=found.first)
         found.decide_s = time.perf_counter() - begun
         return found
 
@@ -129,6 +129,9 @@ class Replay:
                 self.found.labels += len(event.ids)
             yield event
 
+    def __iter__(self) -> Iterator[Event]:
+        return self.events("deciding again")
+
     def events(self, what: str) -> Iterator[Event]:
         """Read the events from the first one on, and tell how far that is."""
         first, total = self.found.first, self.found.replayed
@@ -137,16 +140,6 @@ class Replay:
                 self.watch(what, number - first, total)
             yield event
         self.watch(what, total, total)
-
-
-class _Again:
-    """The events of a log, as often as they are wanted."""
-
-    def __init__(self, replay: Replay) -> None:
-        self._replay = replay
-
-    def __iter__(self) -> Iterator[Event]:
-        return self._replay.events("deciding again")
 
 
 def differing(one: State, other: State) -> list[str]:
