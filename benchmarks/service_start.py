@@ -29,7 +29,7 @@ from cosend.runtime.log_writer import span
 from cosend.runtime.running_site import SNAPSHOT_EVERY, RunningSite
 from cosend.store.event_log import EventLog
 from cosend.store.log_index import LABEL
-from cosend.store.snapshot_files import write_snapshot
+from cosend.store.recovery import write_snapshot
 
 PART = 6_000  # decisions that are written at once, so that a snapshot is due after every part
 

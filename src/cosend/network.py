@@ -13,7 +13,7 @@ from cosend.checks import as_list, check_kind, check_unit, check_whole, is_missi
 from cosend.engine.needs import Decision
 from cosend.errors import NetworkError, SettledDecision
 from cosend.site import Site
-from cosend.store.network_state import load_states, save_states
+from cosend.store.state_file import load_states, save_states
 from cosend.text import SmallTable
 
 CallCost = float | Mapping[str, float]

@@ -14,10 +14,11 @@ from cosend import fold
 from cosend.cli.main import app
 from cosend.engine import events
 from cosend.engine.events import encode
+from cosend.engine.snapshot import state_of
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_store import Store
 from cosend.store.event_log import EventLog, LogReader
-from cosend.store.recovery import read_events, snapshot
+from cosend.store.recovery import read_events, write_snapshot
 from tests.cli.folders import a_folder, a_killed_folder, a_pruned_folder, a_setup, contents, live
 
 
@@ -108,7 +109,8 @@ def test_decisions_that_would_be_others_are_shown(tmp_path: Path, stopped: Path)
 def test_a_snapshot_that_is_not_of_these_events_is_found_out(tmp_path: Path, stopped: Path) -> None:
     log = happened(stopped)
     with EventLog(written(tmp_path, log), site="north") as opened:
-        snapshot(opened, fold(log[: len(log) // 2]), len(log) - 4)  # half of all decisions are missing in it
+        half = fold(log[: len(log) // 2])
+        write_snapshot(opened, state_of(half), len(log) - 4)
     result = verified(tmp_path)
     assert result.exit_code == 1, result.output
     assert f"DIFFERENT: the snapshot of position {len(log) - 4} is not what the events lead to: " in result.stdout

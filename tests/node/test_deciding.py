@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cosend.engine.events import Chosen
 from cosend.errors import ContextError, Unavailable
 from cosend.runtime.client_requests import Decided
@@ -59,16 +57,9 @@ async def test_a_bad_item_fails_its_own_request_and_no_other(tmp_path: Path) -> 
         assert [each.id for each in [*good, *other]] == ["d-1", "d-2", "d-3"]
         assert chosen(node) == [3]
         assert (node.running.in_flight, node.running.requests._open) == (0, set())
-        with pytest.raises(RuntimeError, match="no feature today"):
-            await node.classify([Strange()])
-
-
-async def test_where_all_are_bad_nothing_happens(tmp_path: Path) -> None:
-    async with running(setup_of(), tmp_path) as node:
         before = node.commits.position
-        assert [type(each) for each in await at_once(node, ages("x"), ages("y"))] == [ContextError] * 2
-        assert node.commits.position == before
-        await decided(node, *ages(1))
+        assert [type(each) for each in await at_once(node, ages("x"), [Strange()])] == [ContextError, RuntimeError]
+        assert node.commits.position == before  # where all are bad, nothing happens
 
 
 async def test_the_name_of_a_bad_item_can_be_used_again(tmp_path: Path) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,13 +12,10 @@ import pytest
 
 from cosend.errors import StateError, Unavailable
 from cosend.runtime.client_requests import Decided
-from cosend.runtime.inspection import Inspection
 from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
 from tests.node.sites import (
-    LONGEST_S,
     Majority,
-    crash,
     decided,
     everything,
     lessons,
@@ -29,11 +23,10 @@ from tests.node.sites import (
     rebuilt,
     running,
     setup_of,
-    started,
     until,
 )
 from tests.server.services import called
-from tests.stores.disks import make_read_only, small_disk
+from tests.stores.disks import small_disk
 
 ITEM = {"age": 50.0}
 
@@ -101,137 +94,6 @@ async def test_a_full_disk_refuses_and_the_site_continues_by_itself_when_there_i
 
 
 LABEL = {"id": "early", "label": "well"}
-
-
-async def test_a_disk_that_becomes_read_only_refuses_and_a_site_cannot_start_there(tmp_path: Path) -> None:
-    setup = setup_of()
-    with small_disk(tmp_path / "small", "4m") as place:
-        node = await started(setup, place / "site")
-        (made,) = await decided(node, ITEM, names=["one"])
-        await crash(node)
-        make_read_only(place)
-        before = files(place / "site")
-        for name in ("site", "new"):
-            with pytest.raises(StateError, match=name):
-                await RunningSite(setup, place / name).start()
-        assert files(place / "site") == before
-        shutil.copytree(place / "site", tmp_path / "copy")
-        async with running(setup, tmp_path / "copy") as node:
-            assert await node.classify([ITEM], ["one"]) == [made]
-
-
-async def made(folder: Path) -> None:
-    """Leave a site that has run in a folder, with two snapshots."""
-    async with running(setup_of(), folder) as node:
-        for _ in range(2):
-            (each,) = await decided(node, ITEM)
-            await node.label([Given(each.id, "well")])
-            await node.snapshot()
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def truncate(folder: Path) -> None:
-    log = folder / "events.sqlite"
-    log.write_bytes(log.read_bytes()[:-4096])
-
-
-def cut_to_the_head(folder: Path) -> None:
-    log = folder / "events.sqlite"
-    log.write_bytes(log.read_bytes()[:50])
-
-
-def empty(folder: Path) -> None:
-    (folder / "events.sqlite").write_bytes(b"")
-
-
-def foreign(folder: Path) -> None:
-    (folder / "events.sqlite").unlink()
-    with sqlite3.connect(folder / "events.sqlite") as other:
-        other.execute("CREATE TABLE mine (text)")
-    other.close()
-
-
-def text(folder: Path) -> None:
-    (folder / "events.sqlite").write_text("dear diary\n" * 1000)
-
-
-def newer(folder: Path) -> None:
-    log = folder / "events.sqlite"
-    log.write_bytes(log.read_bytes()[:60] + (99).to_bytes(4) + log.read_bytes()[64:])
-
-
-def without_log(folder: Path) -> None:
-    (folder / "events.sqlite").unlink()
-
-
-def shorter(folder: Path) -> None:
-    """Take the newest events away, as a backup that is older than its snapshots would."""
-    with sqlite3.connect(folder / "events.sqlite") as log:
-        log.execute("DELETE FROM events WHERE number > 2")
-    log.close()
-
-
-def changed(folder: Path) -> None:
-    with sqlite3.connect(folder / "events.sqlite") as log:
-        log.execute("UPDATE events SET event = x'00' WHERE number = 0")
-    log.close()
-
-
-@pytest.mark.parametrize(
-    "damage", [truncate, cut_to_the_head, empty, foreign, text, newer, without_log, shorter, changed]
-)
-async def test_what_is_damaged_foreign_or_newer_is_told_and_left_alone(damage: Any, tmp_path: Path) -> None:
-    await made(tmp_path)
-    damage(tmp_path)
-    before = files(tmp_path)
-    for _ in range(2):
-        with pytest.raises(StateError, match=str(tmp_path)):
-            await RunningSite(setup_of(), tmp_path).start()
-    after = files(tmp_path)
-    assert {name: after[name] for name in before} == before
-    assert not set(after) - set(before) - {"events.sqlite-wal", "events.sqlite-shm"}
-
-
-async def test_the_folder_of_another_site_is_refused(tmp_path: Path) -> None:
-    await made(tmp_path)
-    setup = setup_of()
-    other = type(setup)(name="south", classifiers=setup.classifiers, axes=setup.axes)
-    with pytest.raises(StateError, match="'north', not of 'south'"):
-        await RunningSite(other, tmp_path).start()
-
-
-async def test_snapshots_of_another_log_are_not_believed(tmp_path: Path) -> None:
-    await made(tmp_path / "one")
-    await made(tmp_path / "two")
-    for path in (tmp_path / "two").glob("state-*.npz"):
-        shutil.copy(path, tmp_path / "one")
-    async with running(setup_of(), tmp_path / "one") as node:
-        assert (await Inspection(node).decision("d-2"))["labelled"]
-
-
-SECOND = """
-import asyncio, sys
-from pathlib import Path
-from cosend.runtime.running_site import RunningSite
-from tests.node.sites import (
-    LONGEST_S, Majority, crash, decided, everything, lessons, old, rebuilt, running, setup_of, started, until,
-)
-asyncio.run(RunningSite(setup_of(), Path(sys.argv[1])).start())
-"""
-
-
-async def test_a_second_process_on_the_folder_does_not_start(tmp_path: Path) -> None:
-    async with running(setup_of(), tmp_path) as node:
-        command = [sys.executable, "-c", SECOND, str(tmp_path)]
-        done = await asyncio.to_thread(
-            subprocess.run, command, capture_output=True, text=True, timeout=LONGEST_S, check=False
-        )
-        assert done.returncode == 1
-        assert "in use by another process" in done.stderr
-        assert len(await node.classify([ITEM])) == 1
 
 
 async def test_a_disk_that_fails_while_others_wait_tells_them_all(tmp_path: Path) -> None:

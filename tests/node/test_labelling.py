@@ -51,7 +51,7 @@ async def test_requests_of_one_moment_are_one_event_and_each_hears_about_its_own
 async def test_a_bad_label_fails_alone(tmp_path: Path) -> None:
     def reward(label: Any, truth: Any) -> float:
         if truth == "odd":
-            raise ValueError("what is that?")
+            raise SystemExit(4)
         return float(label == truth)
 
     async with running(setup_of(reward=reward), tmp_path) as node:
@@ -64,24 +64,6 @@ async def test_a_bad_label_fails_alone(tmp_path: Path) -> None:
         assert isinstance(odd, RewardError)
         assert labelled(node) == [(1,), (3,)]
         assert (await node.label([Given(two, "well"), Given(four, "ill")])).learnt == [two, four]
-
-
-@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(4)])
-async def test_a_reward_that_cannot_be_computed_refuses_the_label_which_may_come_again(
-    error: BaseException, tmp_path: Path
-) -> None:
-    errors = [error]
-
-    def reward(_: Any, __: Any) -> float:
-        if errors:
-            raise errors.pop()
-        return 0.5
-
-    async with running(setup_of(reward=reward), tmp_path) as node:
-        (one,) = await decide(node, 1)
-        with pytest.raises(RewardError):
-            await node.label([Given(one, "well")])
-        assert (await node.label([Given(one, "well")])).learnt == [one]
 
 
 async def test_a_site_that_stops_at_that_moment_says_so_and_learns_nothing(tmp_path: Path) -> None:

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend.engine.needs import Call, Question, Reply
 from cosend.errors import ClassifierError, CosendError, NoAnswer
 from cosend.runtime.client_requests import Decided
 from cosend.runtime.label_intake import Given
-from cosend.runtime.model_threads import FIRST_ITEMS
 from cosend.runtime.running_site import RunningSite
-from tests.node.sites import Majority, crash, decided, lessons, old, running, setup_of, started, young
+from tests.node.sites import Majority, crash, decided, lessons, old, running, setup_of, started
 
 LIMIT_S = 0.2
 LONGEST_S = 10.0
@@ -108,33 +106,6 @@ async def test_what_a_label_may_be(label: Any, tmp_path: Path) -> None:
         assert await node.classify([{"age": 1.0}], ["mine"]) == [found]
 
 
-async def test_quick_models_do_not_wait_for_one_that_hangs_among_them(tmp_path: Path) -> None:
-    held = threading.Event()
-
-    def hangs(item: Any) -> str:
-        if item.get("hang"):
-            held.wait(LONGEST_S)
-        return "well"
-
-    setup = setup_of({"hangs": hangs, "good": young}, limits_s=dict.fromkeys(("hangs", "good"), LONGEST_S))
-    async with running(setup, tmp_path) as node:
-        await ask(node, 200)
-        for worker in node.workers.values():  # from now on, both are known to be quick
-            worker.seconds_per_item = 1e-6
-        await node.change_arm("good", paused=True)
-        hanging = asyncio.create_task(decided(node, {"age": 3, "hang": True}))
-        while not node.workers["hangs"]._running:
-            await asyncio.sleep(0.001)
-        await node.change_arm("good", paused=False)
-        await node.change_arm("hangs", paused=True)
-        answered = await asyncio.wait_for(ask(node, 20), LONGEST_S / 2)
-        assert {each.arm for each in answered} == {"good"}
-        assert not hanging.done()
-        await node.change_arm("hangs", paused=False)
-        held.set()
-        assert [each.arm for each in await hanging] == ["hangs"]
-
-
 class HangsOnce(Majority):
     """A model that takes long to learn its first label, until it is released."""
 
@@ -208,24 +179,3 @@ async def test_a_model_that_is_slow_but_in_time_does_not_fail_when_many_items_co
         found = await decided(node, *[{"age": 1.0}] * 600)
         assert {each.arm for each in found} == {"slow", "old"}
         assert not node.counts.failures
-
-
-async def test_questions_that_failed_in_any_order_are_each_answered_by_another_model(tmp_path: Path) -> None:
-    second = threading.Event()
-
-    def fails(item: Any) -> Any:
-        if item["age"] < FIRST_ITEMS:  # those of the first part, which is given to a model nothing is known about
-            second.wait(5.0)
-            time.sleep(0.02)  # and the others have failed
-        second.set()
-        raise ValueError("not today")
-
-    models = {"fails": fails, "good": lambda item: item["age"]}
-    for cost in (0.0, 0.1):  # fails before the choice, and after it
-        setup = setup_of(models, costs={"fails": cost, "good": 2 * cost})
-        async with running(setup, tmp_path / str(cost)) as node:
-            ages = range(FIRST_ITEMS + 4)
-            questions = [Question(age + 1, {"age": age}, (age / 100,), False, True) for age in ages]
-            answered = await node.call(Call("north", "south", questions))
-            assert answered.replies == [Reply(age) for age in ages]
-            assert node.counts.failures_of("fails") >= 4

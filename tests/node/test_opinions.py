@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from cosend import Vote
-from cosend.engine import events
 from cosend.engine.needs import Call, Forward, Question
 from cosend.errors import LabelError
 from cosend.runtime.client_requests import Decided
@@ -23,58 +21,17 @@ from tests.node.sites import (
     check_folds,
     crash,
     decided,
-    events_of,
     everything,
     old,
     running,
     setup_of,
     started,
-    until,
     young,
 )
 
 
 def failing(_: Any) -> str:
     raise ValueError("broken")
-
-
-def slow(_: Any) -> str:
-    time.sleep(0.02)
-    return "well"
-
-
-async def test_opinions_are_in_the_log_and_scored_and_failures_harm_nobody(tmp_path: Path) -> None:
-    models = {
-        "young": young,
-        "old": old,
-        "slow": slow,
-        "dear": young,
-        "broken": failing,
-    }
-    async with running(setup_of(models, costs={"dear": 0.9}, score_local="all"), tmp_path) as node:
-        count = 0
-        for n in range(30):
-            made = await decided(node, *[{"age": 10.0}, {"age": 90.0}][: 1 + n % 2])
-            count += len(made)
-            await node.label([Given(each.id, "ill") for each in made])
-        assert node.breakers.position("broken", time.monotonic()) != "closed"
-        log = events_of(node)
-        chosen = [event for event in log if isinstance(event, events.Chosen)]
-        assert all({*event.opinions} >= {"young", "old", "slow"} for event in chosen)
-        assert not any("dear" in event.opinions or "broken" in event.opinions for event in chosen)
-        answered = [id_ for event in log if isinstance(event, events.Answered) for id_ in event.ids]
-        used = [event.first + n for event in chosen for n, arm in enumerate(event.arms) if arm == "dear"]
-        assert answered == used  # whoever has an opinion has answered with it
-        scored = [event.scores for event in log if isinstance(event, events.Labelled)]
-        assert all({*scores} >= {"young", "old", "slow"} for scores in scored)
-        rewards = dict.fromkeys(models, 0)
-        for cell in node.state.learner.cells().values():
-            for name, known in cell.estimates.items():
-                rewards[name] += known.reward_count
-        assert rewards["broken"] == 0
-        assert rewards["dear"] < count
-        assert min(rewards[name] for name in ("young", "old", "slow")) >= count  # cubes inherit some
-        await check_folds(node)
 
 
 class OneByOne:
@@ -95,60 +52,6 @@ async def test_a_model_that_cannot_take_several_items_together_gets_them_one_by_
         for _ in range(4):
             await asyncio.wait_for(decided(node, {"age": 10.0}, {"age": 90.0}), LONGEST_S / 4)
         assert node.counts.failures_of("one") == 0
-
-
-async def test_failures_that_are_far_apart_leave_nobody_out(tmp_path: Path) -> None:
-    def mostly(item: Any) -> str:
-        if item["age"] == 13.0:
-            raise ValueError("thirteen")
-        return "well"
-
-    async with running(setup_of({"right": lambda _: "ill", "mostly": mostly}, score_local="all"), tmp_path) as node:
-        for n in range(40):
-            (made,) = await decided(node, {"age": 13.0 if n % 4 == 0 else 50.0})
-            await node.label([Given(made.id, "ill")])
-        assert node.counts.failures_of("mostly") == 10
-        assert node.counts.openings["mostly"] == 0
-
-
-async def test_an_opinion_that_is_late_is_not_waited_for_and_scored_if_it_comes_before_the_label(
-    tmp_path: Path,
-) -> None:
-    rests = {"late": 0.0, "later": 0.0}
-
-    def rests_first(name: str) -> Any:
-        def model(_: Any) -> str:
-            time.sleep(rests[name])
-            return name
-
-        return model
-
-    models = {"now": lambda _: "now", "late": rests_first("late"), "later": rests_first("later")}
-    async with running(setup_of(models), tmp_path) as node:
-        for rests["later"] in (0.4, 0.4):  # so that its usual time is known, and that it is not late after twice that
-            await decided(node, {"age": 1.0})
-        rests["late"], rests["later"] = 0.2, 0.7
-        (made,) = await decided(node, {"age": 1.0})
-        chosen = events_of(node)[-1]
-        assert isinstance(chosen, events.Chosen)
-        assert made.label == made.arm
-        assert {name: column[0] for name, column in chosen.opinions.items()}["later"] == "later"
-        rests["late"], rests["later"] = 1.0, 0.0
-        (made,) = await decided(node, {"age": 1.0})
-        assert made.arm in ("now", "later")
-        await until(lambda: any(isinstance(event, events.Opined) for event in events_of(node)))
-        await node.label([Given(made.id, "late")])
-        (labelled,) = [event for event in events_of(node) if isinstance(event, events.Labelled)]
-        assert labelled.scores["late"] == (1.0,)
-        await check_folds(node)
-
-
-async def test_opinions_tell_which_labels_are_known(tmp_path: Path) -> None:
-    setup = setup_of({"number": lambda _: 1, "text": lambda _: "ill"}, strict_labels=True)
-    async with running(setup, tmp_path) as node:
-        (made,) = await decided(node, {"age": 20.0})
-        other = "ill" if made.arm == "number" else 1
-        assert len((await node.label([Given(made.id, other)])).learnt) == 1
 
 
 async def test_labels_that_no_arm_could_give_are_refused_after_a_restart_too(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,7 @@ import pytest
 from cosend import CoS
 from cosend.algorithm.values import LabelledData
 from cosend.engine.needs import Call, Forward, Question
-from cosend.errors import LinkError
 from cosend.models.adapters import as_classifier
-from cosend.runtime.label_intake import Given
 from cosend.transport.in_process import Hub
 from cosend.transport.link import Announcement
 from tests.node.pairs import CONTEXT, Stub, again, announce, play, right, two, with_stubs
@@ -97,17 +94,6 @@ async def test_what_is_no_label_is_a_failure_of_the_peer(label: Any, tmp_path: P
         assert await play(node, range(20)) == ["north's"] * 20
 
 
-@pytest.mark.parametrize("context", [([0.5],), ((0.5,),), ([[0.5]],), ()])
-async def test_a_context_of_another_shape_is_refused_and_the_log_stays_good(context: Any, tmp_path: Path) -> None:
-    hub = Hub()
-    async with two(tmp_path, hub) as (north, _):
-        questions = [Question(10**6, {"age": 5}, context, False, True)]
-        with suppress(LinkError):  # without any, the context is read off the item
-            await hub.links["south"].call("north", Call("north", "south", questions, CONTEXT), 5.0)
-        await play(north, range(5))
-        await check_folds(north)
-
-
 async def test_true_labels_that_are_none_are_not_learnt(tmp_path: Path) -> None:
     hub = Hub()
     async with two(tmp_path, hub) as (north, _):
@@ -182,64 +168,3 @@ async def test_a_peer_that_was_discovered_costs_what_it_says_of_late(tmp_path: P
         assert north.state.learner.arms.cost("east") == 0.2
         hub.links["north"]._appeared(Announcement("south", CONTEXT, 1, 0.7))  # the file says what it costs
         assert north.state.learner.arms.cost("south") == 0.0
-
-
-async def test_with_many_in_flight_reports_ride_along_and_few_are_asked_for(tmp_path: Path) -> None:
-    hub = Hub()
-    async with two(tmp_path, hub, policy=CoS(slices=1, exploration_exponent=0.5)) as (north, _):
-        asked = 0
-        ask = hub.links["north"].report
-
-        async def counted(*question: Any) -> Any:
-            nonlocal asked
-            asked += 1
-            return await ask(*question)
-
-        hub.links["north"].report = counted  # type: ignore[assignment, method-assign]
-
-        async def client(shift: int) -> None:
-            for age in range(20):
-                (made,) = await decided(north, {"age": (age + shift) % 100})
-                await north.label([Given(made.id, "ill")])
-
-        await asyncio.gather(*map(client, range(30)))
-        assert north.running.in_flight == 0
-        trained = north.counts.decisions["south", "train"]
-        assert trained > 50
-        assert asked < trained / 10, (asked, trained)
-
-
-async def test_one_retry_is_enough_to_do_without_a_peer(tmp_path: Path) -> None:
-    hub = Hub()
-    async with two(tmp_path, hub, retries=1, deadline_s=0.3) as (north, _):
-        await play(north, range(60))
-        hub.loses = lambda site: site == "south"
-        assert "north's" in await play(north, range(3))
-
-
-async def test_many_peers_that_take_their_time_to_report_are_not_waited_for_one_after_the_other(tmp_path: Path) -> None:
-    hub, stub = Hub(), Stub()
-    stub.report_of = LabelledData(10**6, 10**6)
-    peers = [f"site {n}" for n in range(12)]
-    async with with_stubs(tmp_path, hub, stub, *peers, policy=CoS(slices=1), deadline_s=1.0) as node:
-        hub.late_s = 0.09
-        for age in range(3):
-            start = time.monotonic()
-            await play(node, range(age, age + 1))
-            assert time.monotonic() - start < 1.0
-        await check_folds(node)
-
-
-async def test_items_that_wait_for_reports_of_several_peers_at_once_are_answered_once(tmp_path: Path) -> None:
-    stub = Stub()
-    stub.report_of, stub.rest_s = LabelledData(10**6, 10**6), 0.02
-    policy = CoS(slices=8, order="train_first")
-    async with with_stubs(tmp_path, Hub(), stub, "east", "south", "west", policy=policy, deadline_s=5.0) as node:
-
-        async def ask(number: int) -> Any:
-            await asyncio.sleep(number / 200)
-            return await decided(node, {"age": 13 * number % 50})
-
-        await asyncio.gather(*map(ask, range(40)))
-        assert node.state.learner.arrivals == 40  # more: some were chosen for twice
-        assert node.running.in_flight == 0

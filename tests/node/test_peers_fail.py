@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cosend import Context, CoS, Patience
-from cosend.engine.needs import Call, Forward, Question, Reply
+from cosend.engine.needs import Call, Question, Reply
 from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
 from cosend.transport.in_process import Hub
@@ -91,22 +91,6 @@ async def test_a_caller_that_is_killed_while_it_waits_leaves_nobody_waiting(tmp_
         await until(lambda: not back.state.outbox)
         await check_folds(south)
         await back.stop(0.5)
-
-
-async def test_a_withdrawal_that_overtakes_its_call_leaves_nobody_waiting(tmp_path: Path) -> None:
-    hub = Hub()
-    async with two(tmp_path, hub) as (_, south):
-        link = hub.links["north"]
-        await link.post("south", [Forward("south", "north", 7, None, withdrawn=True)], 1.0)
-        call = Call("south", "north", [Question(n, {"age": 5}, (0.05,), False, True) for n in (7, 8)])
-        late, good = (await link.call("south", call, 1.0)).replies
-        assert good == Reply("ill")  # those that went along are answered
-        assert "wants no answer any more" in str(late.failed)
-        assert south.state.learner.waiting_count == 1
-        await link.post("south", [Forward("south", "north", 8, "ill"), Forward("south", "north", 8, "well")], 1.0)
-        await link.post("south", [Forward("south", "north", 8, "ill")], 1.0)  # it was told before
-        assert south.counts.taught["north"] == 1
-        assert nothing_waits(south)
 
 
 async def test_a_peer_that_describes_items_in_another_way_is_asked_and_says_what_it_lacks(tmp_path: Path) -> None:

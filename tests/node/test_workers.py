@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from cosend.engine.needs import Failure
 from cosend.errors import CosendError
 from cosend.models.adapters import as_classifier
-from cosend.runtime.model_threads import MOST_STUCK, Answers, Worker
-from cosend.runtime.shared_thread import Lane
+from cosend.runtime.model_threads import MOST_STUCK, Answers, Lane, Worker
 from tests.node.sites import Majority, is_busy
 
 LIMIT_S = 0.1
@@ -64,12 +62,6 @@ def test_many_items_come_back_each_in_its_place(make: Callable[..., Worker]) -> 
     assert heard.wait(1000) == [2 * n for n in range(1000)]
     until(lambda: not is_busy(worker))
     assert worker.seconds_per_item > 0
-
-
-def test_an_item_that_fails_fails_alone(make: Callable[..., Worker]) -> None:
-    worker, heard = make(lambda item: 1 // item), Heard()
-    worker.predict([1, 0, 1], heard)
-    assert [type(answer) is Failure for answer in heard.wait(3)] == [False, True, False]
 
 
 def test_a_slow_model_is_given_fewer_items_at_once(make: Callable[..., Worker]) -> None:
@@ -164,60 +156,6 @@ def test_what_else_is_done_tells_its_result_or_its_error(make: Callable[..., Wor
     assert results[0] == 5
     assert isinstance(results[1], CosendError)
     assert "SystemExit: 2" in str(results[1])
-
-
-def test_what_waits_for_a_quick_model_goes_together_and_everybody_hears_their_part(make: Callable[..., Worker]) -> None:
-    held, asked = threading.Event(), list[int]()
-
-    class Counts:
-        learns = False
-
-        def predict(self, items: Any) -> list[Any]:
-            asked.append(len(items))
-            if "bad" in items:
-                raise ValueError("not this one")
-            return [f"{item}!" for item in items]
-
-        def learn(self, item: Any, label: Any) -> None:
-            pass
-
-    worker = make(Counts(), threads=1)
-    worker.limit_s = LONGEST_S
-    heard = [Heard() for _ in range(6)]
-    worker.do(lambda: held.wait(LONGEST_S))
-    worker.seconds_per_item = 1e-6
-    for n, each in enumerate(heard):
-        worker.predict([n, "bad" if n == 4 else n], each)
-    held.set()
-    for n, each in enumerate(heard):
-        answers = each.wait(2)
-        assert answers[0] == f"{n}!"
-        assert (type(answers[1]) is Failure) == (n == 4)
-    assert asked[0] == 12
-
-
-def test_a_quick_model_that_hangs_once_holds_up_others_only_until_somebody_looks(make: Callable[..., Worker]) -> None:
-    held, started = threading.Event(), threading.Event()
-
-    def quick(item: Any) -> Any:
-        if item == "hang":
-            started.set()
-            held.wait(LONGEST_S)
-        return item
-
-    worker = make(quick)
-    for n in range(4):
-        heard = Heard()
-        worker.predict([n], heard)
-        heard.wait(1)
-    worker.limit_s, worker.seconds_per_item = LONGEST_S, 1e-6
-    worker.predict(["hang"], Heard())
-    assert started.wait(LONGEST_S)
-    heard = Heard()
-    worker.predict(["next"], heard)
-    worker.give_up_late()
-    assert heard.wait(1) == ["next"]
-    held.set()
 
 
 class Counting:

@@ -23,8 +23,9 @@ from cosend.engine import events
 from cosend.engine.events import decode, encode
 from cosend.engine.fold import fold
 from cosend.engine.site_state import SiteState
+from cosend.engine.snapshot import state_of
 from cosend.store.event_log import EventLog
-from cosend.store.recovery import prune, recover, snapshot
+from cosend.store.recovery import recover, write_snapshot
 from tests.node.sites import everything
 
 LONGEST_LIFE_S = 0.15
@@ -77,9 +78,9 @@ def run(folder: Path, acknowledge: Acknowledge, cycles: int) -> None:
             one_cycle(state, draw)
             commit(log, cycle, acknowledge)
             if n % SNAPSHOT_EVERY == 0:
-                snapshot(log, state, log.position)
+                write_snapshot(log, state_of(state), log.position)
             if n % PRUNE_EVERY == 0:
-                prune(log, log.position)
+                log.remove(log.position)
 
 
 def forked(folder: Path) -> tuple[int, int]:

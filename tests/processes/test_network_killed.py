@@ -29,7 +29,7 @@ from tests.node.networks import AXES, SITES, setup_of, truth
 from tests.node.sites import everything
 from tests.processes.network import DEADLINE_S
 from tests.processes.proxy import Proxy
-from tests.processes.test_service_killed import free_port
+from tests.processes.served import free_port
 
 pytestmark = [
     pytest.mark.compiled,

@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from cosend.store.event_log import EventLog
 from cosend.store.recovery import read_events
 from tests.node.sites import everything
 from tests.processes.clients import Client, item_of
+from tests.processes.served import free_port
 from tests.processes.server import knowledge, learner, setup_of, truth_of
 
 pytestmark = pytest.mark.compiled
@@ -34,12 +34,6 @@ ROOT = Path(__file__).parents[2]
 CLIENTS = 4
 SLOWEST_START_S = 120  # with nothing compiled yet
 SAME = ("id", "label", "arm", "phase", "cell", "cost", "propensity")
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Server:

@@ -13,7 +13,7 @@ import pytest
 
 from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
 from cosend.errors import ArmError, LabelWarning, NetworkError, RewardError, SettingError, StateError
-from cosend.store.network_state import load_states, save_states
+from cosend.store.state_file import load_states, save_states
 
 Stream = list[tuple[dict[str, float], int]]
 NAMES = ("north", "south", "west")

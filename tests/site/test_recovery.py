@@ -14,9 +14,10 @@ from cosend.axes import Axis
 from cosend.engine import events
 from cosend.engine.events import encode
 from cosend.engine.site_state import SiteState
+from cosend.engine.snapshot import state_of
 from cosend.errors import StateError
 from cosend.store.event_log import FILE, EventLog
-from cosend.store.recovery import prune, read_events, recover, snapshot
+from cosend.store.recovery import read_events, recover, write_snapshot
 from cosend.store.state_file import read_state, write_state
 from tests.policies import POLICIES, mostly_claims
 from tests.site.test_fold import AXES, RANKED, everything, played
@@ -39,6 +40,10 @@ def happened() -> list[events.Event]:
     return played(CoS(slices=2, exploration_exponent=0.1), RANKED, patience=PATIENCE)[1][0]
 
 
+def snapshot(log: EventLog, state: SiteState, position: int) -> None:
+    write_snapshot(log, state_of(state), position)
+
+
 def with_snapshots(folder: Path, happened: list[events.Event], *positions: int) -> EventLog:
     log = log_of(folder, happened)
     for position in positions:
@@ -59,7 +64,7 @@ def test_a_snapshot_and_its_tail_are_the_state_of_the_whole_log(policy: str, axe
                 state, at = recover(kept, given)
                 assert at == len(log)
                 assert everything(state) == everything(live)
-            prune(kept, position)
+            kept.remove(position)
         assert kept.oldest == len(log)
         assert [event for _, event in read_events(kept, len(log))] == []
 
@@ -68,7 +73,7 @@ def test_a_recovered_site_goes_on_as_the_live_one(tmp_path: Path) -> None:
     sites, (log, _) = played(CoS(slices=2, exploration_exponent=0.1), RANKED, patience=PATIENCE)
     live, written = sites[0].engine.state, list[events.Event]()
     with with_snapshots(tmp_path, log, len(log) - 20) as kept:
-        prune(kept, len(log) - 20)
+        kept.remove(len(log) - 20)
         state, position = recover(kept, RANKED)
         assert state.journal is None
         state.journal = written.append
@@ -83,9 +88,6 @@ def test_a_recovered_site_goes_on_as_the_live_one(tmp_path: Path) -> None:
 def test_without_a_snapshot_the_whole_log_is_folded(tmp_path: Path, happened: list[events.Event]) -> None:
     with log_of(tmp_path, happened) as log:
         assert everything(recover(log)[0]) == everything(fold(happened))
-        with pytest.raises(StateError, match="no snapshot covers the events before number 5: the newest is of pos"):
-            prune(log, 5)
-        assert log.oldest == 0
     with EventLog(tmp_path / "new", site="lab") as log, pytest.raises(StateError, match="the log is empty"):
         recover(log)
 
@@ -116,11 +118,9 @@ def test_a_damaged_snapshot_is_replaced_by_an_older_one_or_by_the_log(
     how: str, tmp_path: Path, happened: list[events.Event]
 ) -> None:
     with with_snapshots(tmp_path, happened, 40, 80) as log:
-        prune(log, 40)
+        log.remove(40)
         damaged(snapshots(tmp_path)[1], how)
         assert everything(recover(log)[0]) == everything(fold(happened))
-        with pytest.raises(StateError, match="no snapshot covers the events before number 41"):
-            prune(log, 41)
         damaged(snapshots(tmp_path)[0], how)
         with pytest.raises(StateError, match="before number 40 were removed, and it has no good snapshot: "):
             recover(log)
@@ -134,7 +134,7 @@ def test_a_snapshot_older_than_the_events_that_are_left_is_of_no_use(
     tmp_path: Path, happened: list[events.Event]
 ) -> None:
     with with_snapshots(tmp_path, happened, 40, 80) as log:
-        prune(log, 80)
+        log.remove(80)
         damaged(snapshots(tmp_path)[1], "cut")
         with pytest.raises(StateError, match="position 40 is older than the events that are left"):
             recover(log)
@@ -155,8 +155,6 @@ def test_a_snapshot_ahead_of_the_log_is_refused_on_both_sides(tmp_path: Path, ha
         for position in (0, -1, len(happened) + 1):
             with pytest.raises(StateError, match=f"no snapshot of position {position} of a log that is at"):
                 snapshot(log, state, position)
-        with pytest.raises(StateError, match="the folder of site 'lab', not of 'hq'"):
-            snapshot(log, SiteState("hq", local={"a": 0.0}, axes=AXES), 1)
         log._connection.execute(f"DELETE FROM events WHERE number >= {len(happened) - 3}")  # noqa: S608 - our own
     with EventLog(tmp_path, site="lab") as log, pytest.raises(StateError, match="has lost its end: it is at"):
         recover(log)
@@ -166,7 +164,7 @@ def test_other_axes_and_broken_events_are_refused_by_name_and_not_taken_for_a_da
     tmp_path: Path, happened: list[events.Event]
 ) -> None:
     with with_snapshots(tmp_path, happened, 40) as log:
-        prune(log, 40)
+        log.remove(40)
         with pytest.raises(StateError, match=r"^event 0 of the log, Started, cannot be applied: the log has"):
             recover(log, AXES)
         log.append([encode(events.ArmPaused("nobody"))])

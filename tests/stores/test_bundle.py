@@ -11,8 +11,7 @@ import pytest
 
 from cosend.algorithm.state import State
 from cosend.errors import StateError
-from cosend.store.network_state import BUNDLE, load_states, save_states
-from cosend.store.state_file import write_state
+from cosend.store.state_file import BUNDLE, load_states, save_states, write_state
 
 
 def a_state(number: int) -> State:

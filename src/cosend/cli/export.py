@@ -72,7 +72,7 @@ def export(
 
 def write(source: Export, file: IO[bytes], *, parquet: bool, events: bool) -> str:
     """Write decisions or events, and return how many."""
-    from cosend.runtime.export_files import row_lines, write_lines, write_parquet
+    from cosend.runtime.decision_export import row_lines, write_lines, write_parquet
     from cosend.text import counted
 
     if events:

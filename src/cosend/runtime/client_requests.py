@@ -22,7 +22,7 @@ OWN_ID: Final = re.compile(r"d-([1-9][0-9]{0,17})")  # of a decision whose clien
 
 
 def id_text(id_: int) -> str:
-    """Return the id of a decision as a client knows it that gave none."""
+    """Return the id of a decision whose client gave none."""
     return f"d-{id_}"
 
 
@@ -78,7 +78,6 @@ class Requests:
         self._open: set[Request] = set()
 
     def take(self, items: Sequence[Any], names: Sequence[str | None] | None) -> Request:
-        """Take items that are to be answered."""
         request = Request(items, names)
         self._open.add(request)
         for name in names or ():
@@ -118,20 +117,17 @@ class Requests:
                 propensities[row],
                 answered_by.get(row) if answered_by else None,
             )
-        if named:  # with its answer: whoever asks again after a crash gets the same
+        if named:  # in the transaction of the answer: asked again after a crash, it is the same
             self.commits.also(NAME, [(name, id_) for id_, name in named.items()])
             self.commits.event(Named(tuple(named), tuple(named.values())))
         mine = [requests[row] for row in rows]
         for request, count in Counter(mine).items() if len(mine) > 1 else ((mine[0], 1),):
             request.left -= count
             if not request.left:
-                request.done.add_done_callback(partial(self._forget_done, request))
+                request.done.add_done_callback(partial(self._forget, request))
                 self.commits.when_done(request.done, request.results)
 
-    def _forget_done(self, request: Request, _: object) -> None:
-        self._forget(request)
-
-    def _forget(self, request: Request) -> None:
+    def _forget(self, request: Request, _: object = None) -> None:
         self._open.discard(request)
         for name in request.names or ():
             if name is not None and self.by_name.get(name) is request:

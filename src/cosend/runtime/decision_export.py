@@ -1,8 +1,8 @@
-"""The decisions of a site joined with their labels, one row for each, or its raw events: for whoever wants to look.
+"""The decisions of a site joined with their labels, one row for each, or its raw events: for analysis.
 
 What happened to a decision stands in several events: it was chosen, answered, perhaps named, and labelled much later,
 or never. They meet in a table that is put aside, on the disk if it grows, so that any number of decisions takes the
-same memory. Of what was removed from the log nothing is known any more: it is None.
+same memory. What was removed from the log is None.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import hashlib
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from itertools import repeat
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from itertools import islice, repeat
+from typing import IO, Any, Final, Self, TypeVar
 
 import msgspec
 
@@ -30,7 +31,7 @@ Watch = Callable[[str, int, int], None]  # what is done, how much of it, and of 
 T = TypeVar("T")
 Notes = tuple[str, Iterable[tuple[Any, ...]]]  # a statement, and what it is executed with
 EVERY: Final = 500  # events or rows after which progress is told
-OWN: Final = ("label", "label_of_arm", "truth")  # columns whose values are the user's, beside contexts
+OWN: Final = ("label", "label_of_arm", "truth")  # columns with the user's own values, like the contexts
 TABLE: Final = """
 CREATE TABLE decisions (
     id INTEGER PRIMARY KEY, name TEXT, at REAL, arm TEXT, kind INTEGER, cell INTEGER, context BLOB, propensity REAL,
@@ -42,7 +43,7 @@ HOW_TO_JOIN: Final = (
     "the log has the features of an item only where a model learns from them: where `item` is null, join these rows "
     "with your own by `id`, which is the id that you gave the item, or the one that you were given for it"
 )
-# What was chosen and not answered has failed, or was under way when the site was killed: nobody was told of it.
+# What was chosen and not answered has failed, or was under way when the site was killed: no client has seen it.
 TOLD: Final = "(at IS NOT NULL OR truth IS NOT NULL) AND for_a_peer IS NULL"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
@@ -63,7 +64,6 @@ SERVED: Final = _note("for_a_peer")
 
 
 def _notes(event: events.Event, at: float) -> Notes | None:
-    """Return what an event says of decisions."""
     match event:
         case events.Chosen():
             return CHOSEN, _choices(event, at)
@@ -113,6 +113,7 @@ class Export:
         if log.oldest > 1:
             self.remarks.append(f"the events before number {log.oldest:,} were removed, and what they told with them")
         self._aside = sqlite3.connect("")  # a database of SQLite's own, in no file that has a name
+        self._aside.row_factory = sqlite3.Row
         self._aside.execute(TABLE)
 
     def __enter__(self) -> Self:
@@ -146,58 +147,38 @@ class Export:
         return {**known, "events": self.events, "data": self._digest.hexdigest()}
 
     def rows(self) -> Iterator[Row]:
-        """Read the decisions in the order of their numbers."""
         for row in self._watched("writing", self._aside.execute(self._query), self.decisions):
-            yield self._row(*row)
+            yield self._row(row)
 
-    def _row(
-        self,
-        number: int,
-        name: str | None,
-        at: float | None,
-        arm: str | None,
-        kind: int | None,
-        cell: int | None,
-        context: bytes | None,
-        propensity: float | None,
-        cost: float | None,
-        label: bytes | None,
-        shown: bytes | None,
-        shown_by: str | None,
-        truth: bytes | None,
-        gain: float | None,
-        cost_paid: float | None,
-        labelled_at: float | None,
-        item: bytes | None,
-        _: None,
-    ) -> Row:
+    def _row(self, kept: sqlite3.Row) -> Row:
+        context, shown_by = kept["context"], kept["shown_by"]
         points = repeat(None) if context is None else msgspec.msgpack.decode(context)
         return {
-            "number": number,
-            "id": name or id_text(number),
-            "at": at,
-            "arm": arm,
-            "phase": None if kind is None else PHASE_NAMES[kind],
-            "cell": cell,
+            "number": kept["id"],
+            "id": kept["name"] or id_text(kept["id"]),
+            "at": kept["at"],
+            "arm": kept["arm"],
+            "phase": None if kept["kind"] is None else PHASE_NAMES[kept["kind"]],
+            "cell": kept["cell"],
             "context": dict(zip(self.axes, points, strict=False)),
-            "propensity": propensity,
-            "cost": cost,
-            "label": _decoded(label if shown_by is None else shown),
-            "label_of_arm": _decoded(label),
+            "propensity": kept["propensity"],
+            "cost": kept["cost"],
+            "label": _decoded(kept["label" if shown_by is None else "shown"]),
+            "label_of_arm": _decoded(kept["label"]),
             "answered_by": shown_by,
-            "labelled": truth is not None,
-            "truth": _decoded(truth),
-            "gain": gain,
-            "cost_paid": cost_paid,
-            "labelled_at": labelled_at,
-            "item": _decoded(item),
+            "labelled": kept["truth"] is not None,
+            "truth": _decoded(kept["truth"]),
+            "gain": kept["gain"],
+            "cost_paid": kept["cost_paid"],
+            "labelled_at": kept["labelled_at"],
+            "item": _decoded(kept["item"]),
         }
 
     def kinds(self) -> dict[str, set[type]]:
         """Return which kinds of values the columns have that are the user's; those of contexts by `in_context`."""
         found: dict[str, set[type]] = {name: set() for name in (*OWN, *map(in_context, self.axes))}
         for values in self._watched("looking", self._aside.execute(self._query), self.decisions):
-            row = self._row(*values)
+            row = self._row(values)
             for name in OWN:
                 found[name].add(_kind(row[name]))
             for axis, value in row["context"].items():
@@ -205,7 +186,6 @@ class Export:
         return found
 
     def event_lines(self) -> Iterator[bytes]:
-        """Read the events as lines of JSON."""
         for number, at, data in self._watched("writing", self.log.read_dated(), self.events):
             self._digest.update(data)
             try:
@@ -234,7 +214,6 @@ def _kind(value: Any) -> type:
 
 
 def in_context(axis: str) -> str:
-    """Return the name of an axis among the columns."""
     return f"context.{axis}"
 
 
@@ -244,7 +223,7 @@ def _axis_names(log: LogReader) -> list[str]:
     if not isinstance(start, events.Started):
         raise StateError(f"{log.file}: its first event must be Started, it is {type(start).__name__}")
     names = [_feature(description) for description in (start.axes[:-1] if start.features else start.axes)]
-    if start.features and log.oldest <= 1:  # else nobody knows any more in which order they were laid
+    if start.features and log.oldest <= 1:  # otherwise their order is unknown
         laid = (event for event in (decode(data) for _, data in log.read()) if isinstance(event, events.AxesCreated))
         names += [name for event in laid for name in event.names]
     twice = {name for name, count in Counter(names).items() if count > 1}
@@ -254,3 +233,72 @@ def _axis_names(log: LogReader) -> list[str]:
 def _feature(description: str) -> str:
     found = re.match(r"""\w+\(feature=(['"])(.*?)\1[,)]""", description)
     return found[2] if found else description
+
+
+GROUP: Final = 10_000  # rows that are written to Parquet at once
+NUMBERS: Final = ("at", "propensity", "cost", "gain", "cost_paid", "labelled_at")
+COLUMNS: Final = (
+    *("number", "id", "at", "arm", "phase", "cell", "context", "propensity", "cost"),
+    *("label", "label_of_arm", "answered_by", "labelled", "truth", "gain", "cost_paid", "labelled_at"),
+    "item",
+)
+
+
+def write_lines(file: IO[bytes], lines: Iterable[bytes]) -> None:
+    for line in lines:
+        file.write(line + b"\n")
+
+
+def row_lines(rows: Iterable[Row]) -> Iterator[bytes]:
+    return map(msgspec.json.Encoder().encode, rows)
+
+
+def write_parquet(file: IO[bytes], source: Export, about: Mapping[str, Any]) -> None:
+    """Write all decisions as a Parquet file; items, and labels of more than one kind, are text there, as JSON has them.
+
+    about  what the file says of itself, under the key "cosend" of its metadata
+    """
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    types = {name: _arrow_type(arrow, kinds) for name, kinds in source.kinds().items()}
+    schema, rows = _schema(arrow, types, source.axes), source.rows()
+    schema = schema.with_metadata({"cosend": msgspec.json.encode(about)})
+    mixed = [name for name, found in types.items() if found is None]
+    with parquet.ParquetWriter(arrow.PythonFile(file, mode="w"), schema) as writer:
+        while some := list(islice(rows, GROUP)):
+            for row in some:
+                row["item"] = _text(row["item"])
+                row["context"] = row["context"] if source.axes else None
+                _as_text(row, mixed, source.axes)
+            writer.write_table(arrow.Table.from_pylist(some, schema))
+
+
+def _schema(arrow: Any, types: dict[str, Any], axes: Iterable[str]) -> Any:
+    text = arrow.string()
+    columns = {name: types.get(name) or text for name in COLUMNS}
+    columns |= dict.fromkeys(NUMBERS, arrow.float64())
+    columns |= {"number": arrow.int64(), "cell": arrow.int64(), "labelled": arrow.bool_()}
+    places = [(axis, types[in_context(axis)] or text) for axis in axes]
+    columns["context"] = arrow.struct(places) if places else arrow.null()  # Parquet has no table without columns
+    return arrow.schema(list(columns.items()))
+
+
+def _arrow_type(arrow: Any, kinds: set[type]) -> Any:
+    """Return the type of a column with values of these kinds; None if no type has all of them."""
+    found = kinds - {type(None)}
+    for all_of, kind in (({str}, "string"), ({bool}, "bool_"), ({int}, "int64"), ({int, float}, "float64")):
+        if found <= all_of:
+            return getattr(arrow, kind)()
+    return None
+
+
+def _as_text(row: Row, mixed: Iterable[str], axes: Iterable[str]) -> None:
+    for name in mixed:
+        if name in row:
+            row[name] = _text(row[name])
+    for axis in axes:
+        if in_context(axis) in mixed:
+            row["context"][axis] = _text(row["context"][axis])
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()

@@ -2,13 +2,14 @@
 
 All of it happens in the thread of the event loop, which alone touches the engine. Items of several requests are
 submitted together; each request is answered when its own items are done. Any unexpected error in here ends as a failed
-commit does: whoever waits is told, and the site is rebuilt from its log.
+commit does: everyone who waits gets an error, and the site is rebuilt from its log.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from typing import Any, Final, ParamSpec
 
 from cosend.algorithm.values import LabelledData
 from cosend.axes import Axis, Column, read_columns
+from cosend.checks import is_missing
 from cosend.engine.engine import Batch, Engine
 from cosend.engine.needs import (
     AskPeer,
@@ -32,20 +34,19 @@ from cosend.engine.needs import (
     TellPeer,
     TrainModel,
 )
-from cosend.errors import ContextError, Unavailable, in_one_line
+from cosend.errors import ContextError, Unavailable, in_one_line, shown
 from cosend.runtime.client_requests import Owners, Request, Requests
-from cosend.runtime.label_values import checked, is_label
 from cosend.runtime.log_writer import Commits
 from cosend.runtime.model_threads import Worker, teach_all
-from cosend.runtime.peer_calls import ASK_SHARE, Calls
+from cosend.runtime.peer_calls import Calls
 from cosend.runtime.posting import Posting
 from cosend.runtime.site_setup import Setup
 from cosend.transport.link import Link
 
 P = ParamSpec("P")
 LOG: Final = logging.getLogger("cosend.runtime")
-MOST_WITH_PEERS: Final = 256  # items of several requests where there are peers: these would wait for all of them
-MOST_IN_A_TURN: Final = 1_000  # items, also of one request, so that nobody has to wait for all
+MOST_WITH_PEERS: Final = 256  # items of several requests if there are peers: a call would wait for all of them
+MOST_IN_A_TURN: Final = 1_000  # items, also of one request, so that others get their turn
 TURNS: Final = 3  # of the loop until the next items are submitted: by then calls to peers have left
 
 
@@ -62,7 +63,6 @@ class Driver:
         start: Callable[[Any], object],
     ) -> None:
         self.setup, self.engine, self.commits, self.workers = setup, engine, commits, workers
-        engine.report_limit = setup.deadline_s * ASK_SHARE
         self.calls = Calls(link, commits, setup.deadline_s, start, self._called, self._reported)
         self.posting = Posting(engine.state, commits, link, start)
         self.requests = Requests(setup.name, commits)
@@ -85,7 +85,6 @@ class Driver:
 
     @property
     def in_flight(self) -> int:
-        """How many items are being decided."""
         return self.engine.in_flight + self._arrivals.count
 
     def _wake(self, turns: int = 1) -> None:
@@ -118,7 +117,6 @@ class Driver:
     # What the engine needs
 
     def run(self) -> None:
-        """Execute all that the engine needs now."""
         for need in self.engine.take():
             self._execute(need)
 
@@ -143,12 +141,9 @@ class Driver:
             worker.do(work, partial(self._trained, need.model))
 
     def _said(self, need: RunModel, start: int, end: int, answers: list[Any]) -> None:
-        """Hear, in the thread of a model, what it says."""
+        """Take what a model says, in its thread."""
         with suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(self._model_answered, need, start, answers)
-
-    def _model_answered(self, need: RunModel, start: int, answers: list[Any]) -> None:
-        self._enter(self._take_answers, need, start, answers)
+            self._loop.call_soon_threadsafe(self._enter, self._take_answers, need, start, answers)
 
     def _take_answers(self, need: RunModel, start: int, answers: list[Any]) -> None:
         take = self.engine.heard if need.is_opinion else self.engine.answered
@@ -161,13 +156,13 @@ class Driver:
         self._enter(self.engine.reported, need, reports)
 
     def _trained(self, model: str, failure: Any) -> None:
-        """Hear, in the thread of a model, whether it could learn."""
+        """Take, in the thread of a model, whether it could learn."""
         if failure is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self.engine.counts.failed, model, ["lesson"], str(failure))
 
     def _enter(self, verb: Callable[P, object], *arguments: P.args, **options: P.kwargs) -> None:
-        """Let the engine take what has come, and execute what it needs then."""
+        """Pass something to the engine, and execute what it needs then."""
         if self._closed:
             return
         try:
@@ -178,13 +173,11 @@ class Driver:
             self.fail(error)
 
     def tick(self) -> None:
-        """Let time pass."""
         self._enter(self.engine.tick)
 
     # What peers want
 
     async def answer(self, call: Call) -> Batch:
-        """Answer the questions of a peer."""
         done: asyncio.Future[None] = self._loop.create_future()
         with self.whole_changes():
             self.engine.now = time.monotonic()
@@ -202,7 +195,7 @@ class Driver:
         return batch
 
     def abandon(self, batch: Batch) -> None:
-        """Take back what was answered: nobody was told."""
+        """Withdraw answers that were not sent."""
         if not self._closed:
             self.engine.abandon(batch)
             self.run()
@@ -219,7 +212,6 @@ class Driver:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything may still be entered."""
         return not self._closed
 
     def fail(self, error: Exception) -> None:
@@ -241,7 +233,7 @@ class Driver:
             raise Unavailable(f"nothing is promised: an unexpected error ({in_one_line(error)})") from error
 
     def close(self, reason: str) -> None:
-        """Take nothing any more, and tell all who wait."""
+        """Accept nothing more, and fail everyone who waits."""
         self._closed = True
         self.requests.close(reason)
         for done in self._answering:
@@ -260,7 +252,6 @@ class Arrivals:
         self.count = 0  # items
 
     def add(self, request: Request) -> None:
-        """Take one more."""
         self._new.append(request)
         self.count += len(request.items)
 
@@ -318,5 +309,46 @@ def _items_of(requests: Sequence[Request]) -> list[Any]:
 
 
 def copies(items: Sequence[Any]) -> list[Any]:
-    """Return copies of items."""
     return [*map(dict.copy if set(map(type, items)) == {dict} else copy, items)]
+
+
+KINDS: Final = frozenset((str, int, float, bool))
+SMALLEST: Final = -(2**63)
+LARGEST: Final = 2**64 - 1
+LABELS: Final = "a label is text, a truth value, or a number that 64 bits hold"
+
+
+def is_label(label: Any) -> bool:
+    """Tell whether a label can travel and be written down."""
+    kind = type(label)  # exactly: an Enum or another subclass of text would come back as something else
+    if kind is str:
+        return label.isascii() or _is_utf8(label)
+    if kind is float:
+        return math.isfinite(label)
+    return kind is bool or (kind is int and SMALLEST <= label <= LARGEST)
+
+
+def are_labels(labels: Sequence[Any]) -> bool:
+    """Tell whether all of these can travel and be written down; mostly they are a few values, again and again."""
+    return KINDS.issuperset(map(type, labels)) and all(map(is_label, set(labels)))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def checked(arm: str, answers: Sequence[Any]) -> Sequence[Any]:
+    """Return the answers of an arm: what cannot be a label becomes a failure, a missing one None."""
+    if are_labels(answers):
+        return answers
+    return [answer if type(answer) is Failure else _checked(arm, answer) for answer in answers]
+
+
+def _checked(arm: str, label: Any) -> Any:
+    if is_missing(label):
+        return None
+    return label if is_label(label) else Failure(f"{arm!r} returned {shown(label)}; {LABELS}", "label")

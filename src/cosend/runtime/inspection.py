@@ -30,69 +30,69 @@ LONG_MEMORY: Final = 1  # of mixed views, the one of no context that forgets not
 
 
 class Inspection:
-    """Looks at a node."""
+    """Looks at a running site."""
 
-    def __init__(self, node: RunningSite) -> None:
-        self.node = node
+    def __init__(self, site: RunningSite) -> None:
+        self.site = site
 
     def summary(self) -> Facts:
         """Return how the site fares, in a few numbers."""
-        node, learner, counts = self.node, self.node.state.learner, self.node.counts
+        site, learner, counts = self.site, self.site.state.learner, self.site.counts
         return {
-            "site": node.setup.name,
+            "site": site.setup.name,
             "version": VERSION,
-            "ready": node.is_ready,
-            "mode": "observe" if node.observer else "apply",
-            "answered_by": node.observer,
+            "ready": site.is_ready,
+            "mode": "observe" if site.observer else "apply",
+            "answered_by": site.observer,
             "policy": learner.policy.facts(),
-            "context": [axis.description for axis in node.setup.axes],
+            "context": [axis.description for axis in site.setup.axes],
             "trusted": self._trusted(),
-            "took_over": node.took_over,
-            "up_s": time.time() - node.started_at,
+            "took_over": site.took_over,
+            "up_s": time.time() - site.started_at,
             "items": learner.arrivals,
-            "in_flight": node.running.in_flight,
+            "in_flight": site.running.in_flight,
             "waiting": learner.waiting_count,
             "decisions": sum(counts.decisions.values()),
             "labels": {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired", "missing")},
             "unanswered": counts.unanswered,
             "answered_for_peers": sum(counts.served.values()),
-            "outbox": len(node.running.posting),
+            "outbox": len(site.running.posting),
             "recent_error": counts.error,
             "recent_reward": counts.reward,
             "cells": int(learner.ledger.site[col.ROWS]),
-            "events": node.commits.position,
-            "oldest_event": node.store.log.oldest,
+            "events": site.commits.position,
+            "oldest_event": site.store.log.oldest,
         }
 
     def _trusted(self) -> dict[str, float]:
         """Return the parts of the context that carry the most weight, where several are mixed."""
-        learner = self.node.state.learner
+        learner = self.site.state.learner
         if not learner.policy.mixes:
             return {}
         shares = {
             name: view.share
-            for name, view in trusted_views(learner.views(), self.node.state.encoder.axis_names).items()
+            for name, view in trusted_views(learner.views(), self.site.state.encoder.axis_names).items()
         }
         return {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])[:MOST_TRUSTED]}
 
     def arms(self) -> list[Facts]:
-        """Return every arm: what it costs, what is known of it, and whether it is used now."""
-        node, arms = self.node, self.node.state.learner.arms
+        """Return every arm: its cost, what is known about it, and whether it is used now."""
+        site, arms = self.site, self.site.state.learner.arms
         rewards, counts = self._overall()
         found = []
         for number, (name, cost) in enumerate(self._costs().items()):
-            by_phase = {phase: count for (arm, phase), count in node.counts.decisions.items() if arm == name}
+            by_phase = {phase: count for (arm, phase), count in site.counts.decisions.items() if arm == name}
             found.append(
                 {
                     "name": name,
                     "kind": "local" if name in arms.own else "peer",
                     "cost": cost,
                     "paused": name in arms.paused,
-                    "present": name not in node.peers.offline,
-                    "refused": node.peers.refused.get(name),
-                    "breaker": node.breakers.position(name, node.engine.now),
-                    "failures": node.counts.failures_of(name),
-                    "last_failure": node.counts.last_failures.get(name),
+                    "present": name not in site.peers.offline,
+                    "refused": site.peers.refused.get(name),
+                    "breaker": site.breakers.position(name, site.engine.now),
+                    "failures": site.counts.failures_of(name),
+                    "last_failure": site.counts.last_failures.get(name),
                     "decisions": by_phase,
                     "labels": int(counts[number]),
                     "mean_gain": float(rewards[number]) if counts[number] else None,
@@ -102,12 +102,12 @@ class Inspection:
         return found
 
     def _seconds_per_item(self, arm: str) -> float | None:
-        workers = self.node.workers
-        return workers[arm].seconds_per_item if arm in workers else self.node.running.calls.seconds_per_item(arm)
+        workers = self.site.workers
+        return workers[arm].seconds_per_item if arm in workers else self.site.running.calls.seconds_per_item(arm)
 
     def _overall(self) -> tuple[Any, Any]:
         """Return the mean gain and the number of labels of every arm, over the cells of one view that has them all."""
-        learner = self.node.state.learner
+        learner = self.site.state.learner
         ledger, view = learner.ledger, LONG_MEMORY if learner.policy.mixes else 0
         cells = ledger.cells[: int(ledger.site[col.ROWS])]
         is_here = cells[:, col.CELL_KEY] % len(ledger.views) == view
@@ -116,24 +116,24 @@ class Inspection:
         return rewards[:, :, col.REWARD_SUM].sum(axis=0) / np.maximum(total, 1), total
 
     def _costs(self) -> Mapping[str, float]:
-        arms = self.node.state.learner.arms
+        arms = self.site.state.learner.arms
         return {**arms.own, **arms.peers}
 
     def cells(self, start: int, count: int) -> list[Facts]:
         """Return some of the cells, in the order in which they were first visited."""
-        ledger = self.node.state.learner.ledger
+        ledger = self.site.state.learner.ledger
         found = look_inside(ledger, self._costs(), range(start, start + count))
         return [_cell_facts(key, cell) for key, cell in found.items()]
 
     async def decision(self, name: str) -> Facts:
-        """Return what is known of a decision, by the id that its client knows, and what its cell knows now."""
-        node, site = self.node, self.node.setup.name
-        number = node.labelling.find([name]).get(name, 0)
-        past = await node.store.look(recall, number, node.setup.most_flights)
+        """Return a decision by its id, and what its cell knows now."""
+        site, owner = self.site, self.site.setup.name
+        number = site.labelling.find([name]).get(name, 0)
+        past = await site.store.look(recall, number, site.setup.most_flights)
         if past is None:
-            raise DecisionError(site, name, f"site {site!r} does not know decision {name!r:.100}, or no longer does")
-        decided = past.decided(node.store.index.names_of([number]).get(number, name))
-        cell = look_at(node.state.learner.ledger, self._costs(), past.cell)
+            raise DecisionError(owner, name, f"site {owner!r} does not know decision {name!r:.100}, or no longer does")
+        decided = past.decided(site.store.index.names_of([number]).get(number, name))
+        cell = look_at(site.state.learner.ledger, self._costs(), past.cell)
         return {
             **msgspec.structs.asdict(decided),
             "number": number,
@@ -142,40 +142,40 @@ class Inspection:
             "label_of_arm": past.label,
             "labelled": past.labelled,
             "truth": past.truth,
-            "waiting": number in node.state.learner.registry,
+            "waiting": number in site.state.learner.registry,
             "cell_now": None if cell is None else _cell_facts(past.cell, cell),
         }
 
     def last_decisions(self, count: int, newest: int | None = None) -> list[tuple[int, Past]]:
-        """Return some decisions that were told to somebody, the newest first, with their numbers; up to a number."""
-        node = self.node
-        newest = node.state.learner.last_id if newest is None else newest
+        """Return answered decisions with their numbers, newest first, up to a number."""
+        site = self.site
+        newest = site.state.learner.last_id if newest is None else newest
         some = range(max(0, newest - 4 * count) + 1, newest + 1)  # answers for peers have numbers too
-        found = recall_all(node.store.index, some, node.setup.most_flights)
+        found = recall_all(site.store.index, some, site.setup.most_flights)
         return sorted(found.items(), reverse=True)[:count]
 
     def waiting(self) -> Facts:
-        """Return how many decisions, and answers for peers, wait for their label, and since how many seconds."""
-        node = self.node
-        entries = node.state.learner.registry.table.entries
+        """Return how many decisions, and answers for peers, wait for their label, and for how many seconds."""
+        site = self.site
+        entries = site.state.learner.registry.table.entries
         is_own = (entries[:, col.PENDING_ID] > 0) & (entries[:, col.PENDING_KIND] != TAUGHT)
         own, now = entries[is_own, col.PENDING_ID], time.time()
         middle = len(own) // 2
         return {
             "decisions": len(own),
-            "for_peers": node.state.learner.waiting_count - len(own),
+            "for_peers": site.state.learner.waiting_count - len(own),
             "oldest_s": self._age(int(own.min()), now) if len(own) else None,
             "middle_s": self._age(int(np.partition(own, middle)[middle]), now) if len(own) else None,
         }
 
     def _age(self, number: int, now: float) -> float | None:
         """Return how old a decision is; it may just be on its way to the disk."""
-        past = recall(self.node.store.index, number, self.node.setup.most_flights)
+        past = recall(self.site.store.index, number, self.site.setup.most_flights)
         return None if past is None else max(0.0, now - past.at)
 
     def forecasts(self, context: Sequence[Any]) -> dict[str, float] | None:
         """Return what every arm would gain in a context by all views together; None if the policy mixes no views."""
-        state = self.node.state
+        state = self.site.state
         if not state.learner.policy.mixes:
             return None
         found: dict[str, float] = dict.fromkeys(state.learner.arms.names, 0.0)
@@ -185,11 +185,11 @@ class Inspection:
         return found
 
     def events(self, start: int, count: int) -> tuple[list[bytes], int]:
-        """Return events from a number on as lines of JSON, and the number to go on with; another thread may do this.
+        """Return events from a number on as lines of JSON, and the number to continue with; any thread may call this.
 
-        They are no more than `count`, and no more than fit into some memory: an event may tell of thousands of items.
+        At most `count`, and limited by size: an event may contain thousands of items.
         """
-        index, lines, size = LogIndex(self.node.store.log.reader()), list[bytes](), 0
+        index, lines, size = LogIndex(self.site.store.log.reader()), list[bytes](), 0
         try:
             while len(lines) < count and size < ENOUGH_BYTES and (rows := index.events(start, 1)):
                 lines.append(event_line(rows[0].number, rows[0].at, decode(rows[0].event)))

@@ -30,7 +30,6 @@ class Stretch:
     local: dict[str, tuple[float, int]] = field(default_factory=dict)  # by model: its gains, and of how many
 
     def add(self, labels: int, gain: float, cost: float, local: Mapping[str, tuple[float, int]]) -> None:
-        """Add what labels have said."""
         self.labels, self.gain, self.cost = self.labels + labels, self.gain + gain, self.cost + cost
         for name, (more, count) in local.items():
             before, of = self.local.get(name, (0.0, 0))
@@ -82,7 +81,6 @@ class RunningCounts(Counts):
         super().failed(arm, kinds, reason)
 
     def opened(self, arm: str, reason: str) -> None:
-        """Count that the breaker of an arm has opened."""
         super().opened(arm, reason)
         LOG.warning("arm left out for a while", extra={"arm": arm, "reason": reason})
 
@@ -95,7 +93,4 @@ class RunningCounts(Counts):
         for name, column in learnt.scores.items():
             if name in local:
                 local[name] = [gain for gain in column if gain == gain]
-        whole = len(known) == len(learnt.gains)
-        gains = learnt.gains if whole else [learnt.gains[n] for n in known]
-        costs = learnt.costs if whole else [learnt.costs[n] for n in known]
-        self.history.learnt(gains, costs, local)
+        self.history.learnt([learnt.gains[n] for n in known], [learnt.costs[n] for n in known], local)

@@ -1,6 +1,6 @@
 """How a running site learns: labels come out of order, repeated, days later, and for decisions it never made.
 
-Those that come in one turn of the loop are learnt together, whoever gave them, in the order in which they came.
+Labels of one turn of the loop are learnt together, in the order in which they came.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from cosend.algorithm.layout import TAUGHT
 from cosend.checks import any_missing, is_missing
 from cosend.errors import LabelError, Unavailable, in_one_line, shown
 from cosend.runtime.client_requests import id_number
-from cosend.runtime.driver import Driver
+from cosend.runtime.driver import LABELS, Driver, are_labels, is_label
 from cosend.runtime.label_history import RunningCounts
-from cosend.runtime.label_values import LABELS, are_labels, is_label
 from cosend.store.log_index import LABEL, LogIndex
 
 MOST_IN_A_TURN: Final = 1_000  # labels that are learnt in one turn of the loop
@@ -41,7 +40,7 @@ class Heard(msgspec.Struct):
     duplicate: list[str]  # it has a label already
     unknown: list[str]  # no such decision, or it is still being made
     expired: list[str]  # the site no longer waits for it
-    missing: list[str] = msgspec.field(default_factory=list)  # the label is null: the decision goes on waiting
+    missing: list[str] = msgspec.field(default_factory=list)  # the label is null: the decision stays pending
 
 
 class Request(NamedTuple):
@@ -90,7 +89,7 @@ class Labelling:
             await asyncio.sleep(SHOWN_S)
 
     def _cycle(self) -> None:
-        """Learn labels that are there, also of those who have gone away meanwhile; very many in several turns."""
+        """Learn the labels that have come, also of clients that have left meanwhile; very many in several turns."""
         count = labels = 0
         while count < len(self._new) and labels < MOST_IN_A_TURN:
             labels += len(self._new[count].given)
@@ -109,7 +108,7 @@ class Labelling:
         before = self.driver.commits.position
         try:
             self._learn(requests)
-        except Exception as error:  # whatever it is, it is for the one who gave the label, unless something has changed
+        except Exception as error:  # for the client that gave the label, unless something has changed
             if self.state.is_behind or self.driver.commits.position != before:
                 self.driver.fail(error)
                 for request in requests:
@@ -154,7 +153,7 @@ class Labelling:
             raise LabelError(f"a true label cannot be {shown(wrong)}; {LABELS}")
 
     def _remember_until_written(self, ids: list[int]) -> None:
-        """Know until they are on the disk, where they can be looked up, that labels have come."""
+        """Remember labels until they are on the disk, where they can be looked up."""
 
         def forget(written: asyncio.Future[None]) -> None:
             written.exception()  # those who gave the labels are told

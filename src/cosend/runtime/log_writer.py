@@ -1,9 +1,9 @@
-"""Events on their way to the disk: nobody is answered before what they were told of is there.
+"""Events on their way to the disk: nobody is answered before it is on the disk.
 
 While one transaction is being written, in a thread of its own, the events of all that happens meanwhile gather for the
-next. So the busier a site is, the more share a commit. Events that nobody waits for gather too, for a moment: mostly an
-answer follows that somebody does wait for. Once a commit has failed, the state in memory is ahead of the log, and
-nothing here goes on: the site must be rebuilt from its log. An unexpected error anywhere in the site ends the same way.
+next. So the busier a site is, the more share a commit. Events that nobody waits for linger a moment, because an
+answer usually follows. Once a commit has failed, the state in memory is ahead of the log, and nothing more is written:
+the site must be rebuilt from its log. An unexpected error anywhere in the site ends the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cosend.errors import Unavailable, in_one_line
 from cosend.store.event_log import NO_SPAN, EventLog, Span
 from cosend.store.log_index import FORGET_LABELS, FORGET_NAMES, LABEL, NAME, SET, Change, Statement
 
-LINGER_S: Final = 0.02  # that events wait for company which nobody waits for
+LINGER_S: Final = 0.02  # how long events that nobody waits for may linger
 CHANGES: Final = (NAME, LABEL, SET, FORGET_NAMES, FORGET_LABELS)  # in the order of their writing
 Waiters = list[tuple["asyncio.Future[Any]", Any]]  # with what each gets when it is done
 Rows = dict[Change, list[Sequence[Any]]]
@@ -51,7 +51,6 @@ class Commits:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a transaction is being written."""
         return self._busy
 
     def event(self, event: Event) -> None:
@@ -65,7 +64,6 @@ class Commits:
         self._linger()
 
     def also(self, change: Change, rows: Iterable[Sequence[Any]]) -> None:
-        """Take rows that are written with the events."""
         self._rows[change].extend(rows)
         self._linger()
 
@@ -84,7 +82,7 @@ class Commits:
         await future
 
     def _linger(self) -> None:
-        """See to it that what was taken is written soon, whether anybody waits for it or not."""
+        """Write what was taken soon, even if nobody waits for it."""
         if not self._lingers:
             self._lingers = True
             self._loop.call_later(LINGER_S, self._lingered)
@@ -119,7 +117,7 @@ class Commits:
             error = None
             try:
                 self.log.append(events, spans, also)
-            except Exception as failure:  # whatever it is, the log is behind now
+            except Exception as failure:  # the log is behind now
                 error = in_one_line(failure)
             with suppress(RuntimeError):  # the loop is closed: nobody waits
                 self._loop.call_soon_threadsafe(self._written, waiters, error)
@@ -138,12 +136,12 @@ class Commits:
         self._broken(f"its log could not be written ({error})")
 
     def give_up(self, reason: str) -> None:
-        """Write nothing any more, as after a failed commit: the state in memory cannot be relied on."""
+        """Write nothing more, as after a failed commit: the state in memory cannot be relied on."""
         self.fail(reason)
         self._broken(reason)
 
     def fail(self, error: str, waiters: Sequence[tuple[asyncio.Future[Any], Any]] = ()) -> None:
-        """Take nothing any more, and tell all who wait that it cannot be known what was written."""
+        """Accept nothing more, and fail everyone who waits: it is not known what was written."""
         self._error = error
         waiting = [*waiters, *self._waiters]
         self._fresh()
@@ -168,7 +166,7 @@ def _fail(waiters: Waiters, error: str) -> None:
 
 
 def span(event: Event) -> Span:
-    """Return the smallest and the largest number of the decisions that an event tells of, if it is found by these."""
+    """Return the smallest and the largest id of the decisions in an event, for the index."""
     match event:
         case Chosen():
             return event.first, event.first + len(event.arms) - 1

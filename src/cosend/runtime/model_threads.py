@@ -1,10 +1,12 @@
 """Where the models of a site run: each in threads of its own, so that a slow one keeps no other waiting.
 
-A model that learns has one thread: what it is asked and taught reaches it in the order in which it was written down. A
-model that takes longer than its limit has failed that call. Its thread cannot be ended, so another takes its place, but
-for a model that learns, which nobody else may touch before it is back. Models that are quick share a thread (`Lane`).
-The first thread of a model is there before anything is asked. While the system lets us start no more, what waits is
-done by those there are; if all of them hang, it waits for one as long as a call of the model may take.
+A model that learns has one thread: it is asked and taught in the order in which that was written down. A model that
+takes longer than its limit has failed that call. Its thread cannot be ended, so another takes its place, except for a
+model that learns, which no other thread may touch before it returns. The first thread of a model is started before
+anything is asked. While the system cannot start more, those that there are do the work; if all of them hang, what waits
+is failed after the time limit of the model.
+
+Quick models share one thread (`Lane`): to wake a thread takes longer than such a model needs for hundreds of items.
 
 Threads are daemons: a model that hangs does not keep the process from ending, as those of `concurrent.futures` would.
 """
@@ -23,10 +25,9 @@ from typing import Any, Final
 from cosend.engine.needs import Failure
 from cosend.errors import ClassifierError, CosendError, in_one_line
 from cosend.models.adapters import Classifier, teach
-from cosend.runtime.shared_thread import STALLED_S, Lane, started
 from cosend.site import answers_of
 
-SHARE_OF_LIMIT: Final = 0.25  # of the time limit that a call should take: so many items are given to a model at once
+SHARE_OF_LIMIT: Final = 0.25  # of its time limit that a call should take: this decides how many items it gets at once
 MOST_ITEMS: Final = 4_096
 FIRST_ITEMS: Final = 16  # before it is known how fast a model is: many together could take a good one over its limit
 QUICK_S: Final = 0.002  # of work: no second thread is woken for less, because waking one takes longer
@@ -48,12 +49,11 @@ class Job:
     done: Callable[[Any], None]  # called in the thread
     items: Sequence[Any] = ()
     started: float = 0.0
-    is_over: bool = False  # it was given up, or has ended; whoever sets it tells
+    is_over: bool = False  # it was given up, or has ended; who sets it calls `done`
     by_visit: bool = False  # not in a thread of the model's own
 
     @property
     def count(self) -> int:
-        """How many items are predicted."""
         return len(self.items)
 
 
@@ -121,20 +121,20 @@ class Worker:
 
     @property
     def _is_quick(self) -> bool:
-        """Whether one thread will have done in no time all that waits or is being done."""
+        """Whether one thread can do all that waits or runs in next to no time."""
         count = self._items + sum(job.count for job in self._running)
         return 0 < self.seconds_per_item * count < QUICK_S
 
     @property
     def _is_attended(self) -> bool:
-        """Whether a thread is at it, or about to be, and does not hang."""
+        """Whether a thread works on it, or is about to, and does not hang."""
         if self._woken or self._expected:
             return True
         since = time.monotonic() - STALLED_S if self._running else 0.0
         return any(job.started > since for job in self._running)
 
     def _wake_any(self) -> None:
-        """Have what is done in no time done: by the thread that quick models share, if it does not hang."""
+        """Use the thread that quick models share, if it does not hang."""
         if self.lane is not None and self.threads > 1 and not self.lane.is_stalled:
             self._expected += 1
             if self.lane.visit(self._visit):
@@ -159,7 +159,6 @@ class Worker:
             return job
 
     def _wake(self) -> None:
-        """Have one more thread do what waits."""
         if not self._idle and self._started < self.threads + self._missing and self._start():
             self._missing = max(0, self._missing - 1)
         if self._idle > self._woken:
@@ -209,27 +208,13 @@ class Worker:
                 self._woken -= 1
 
     def _begin(self) -> Job:
-        job = self._together()
+        job = self._jobs.popleft()
         self._items -= job.count
         job.started = time.monotonic()
         self._running.add(job)
         if self._jobs and not self._is_quick:
             self._wake()
         return job
-
-    def _together(self) -> Job:
-        """Take the next job, and predictions that wait behind it if all of them are done in no time."""
-        jobs = [self._jobs.popleft()]
-        count = jobs[0].count
-        while count and self._jobs and self._jobs[0].count:
-            count += self._jobs[0].count
-            if not 0 < self.seconds_per_item * count < QUICK_S:
-                break
-            jobs.append(self._jobs.popleft())
-        if len(jobs) == 1:
-            return jobs[0]
-        items = [item for job in jobs for item in job.items]
-        return Job(self._prediction(items), _told_all(jobs), items)
 
     def _ended(self, job: Job, result: Any) -> bool:
         with self._changed:
@@ -251,7 +236,7 @@ class Worker:
         """Fail the predictions that take longer than the limit, and what waits behind them if no thread is left."""
         now, given_up, threadless = time.monotonic(), list[Job](), list[Job]()
         with self._changed:
-            if self._jobs:  # whoever should have done it in no time hangs
+            if self._jobs:  # the thread that should have done it hangs
                 self._wake()
             for job in self._running:
                 if not job.is_over and job.count and now - job.started > self.limit_s:
@@ -261,7 +246,7 @@ class Worker:
                     if not self._learns and not job.by_visit and self._stuck <= MOST_STUCK:
                         self._missing += not self._start()
             if self._learns and any(now - job.started > self.limit_s for job in self._running):
-                given_up += self._take_waiting()  # behind a lesson too: it goes on, they do not wait for it
+                given_up += self._take_waiting()  # also behind a lesson, which continues
             elif self._stuck > MOST_STUCK:
                 given_up += self._take_waiting()
             elif self._threadless_since and now - self._threadless_since > self.limit_s and not self._has_threads:
@@ -304,20 +289,6 @@ def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int
     return tell
 
 
-def _told_all(jobs: list[Job]) -> Callable[[Any], None]:
-    """Return what tells everybody their part of the answers."""
-
-    def tell(result: Any) -> None:
-        start = 0
-        for job in jobs:
-            part, start = result, start + job.count
-            if not isinstance(result, Exception):
-                part = result[start - job.count : start]
-            job.done(part)
-
-    return tell
-
-
 def teach_all(name: str, classifier: Classifier, examples: Iterable[tuple[Any, Any]]) -> CosendError | None:
     """Let a model learn from items and their true labels, all of them, and return what went wrong.
 
@@ -333,3 +304,73 @@ def teach_all(name: str, classifier: Classifier, examples: Iterable[tuple[Any, A
         except BaseException as error:
             wrong = ClassifierError(f"classifier {name!r} failed to learn: {in_one_line(error)}")
     return wrong
+
+
+STALLED_S: Final = 0.01  # of one visit: then another thread takes over the rest
+
+
+class Lane:
+    """A thread that visits models; it is replaced if it does not come back from one."""
+
+    def __init__(self) -> None:
+        self._visits: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._since = 0.0  # when the current visit began, 0 between visits
+
+    def begin(self) -> None:
+        """Start the thread; raises if that is not possible."""
+        if self._thread is None and not self._start():
+            raise CosendError("models cannot be run: the system starts no more threads")
+
+    def visit(self, visit: Callable[[], None]) -> bool:
+        """Have a visit made soon, in the thread; returns whether there is a thread."""
+        if (self._thread is None or not self._thread.is_alive()) and not self._start():
+            return False
+        self._visits.put(visit)
+        return True
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether a visit takes so long that others should not wait for it."""
+        since = self._since
+        return bool(since) and time.monotonic() - since > STALLED_S
+
+    def look(self) -> None:
+        """Replace the thread if it does not return from a visit."""
+        if self.is_stalled:
+            since, self._since = self._since, 0.0
+            if not self._start():
+                self._since = since  # the next time, unless it comes back before
+        elif not self._visits.empty() and self._thread is not None and not self._thread.is_alive():
+            self._start()
+
+    def _start(self) -> bool:
+        """Replace the thread; returns whether the system could start one."""
+        before = self._thread
+        self._thread = threading.Thread(target=self._run, name="quick models", daemon=True)
+        if not started(self._thread):
+            self._thread = before
+            return False
+        return True
+
+    def _run(self) -> None:
+        while (visit := self._visits.get()) is not None:
+            self._since = time.monotonic()
+            visit()
+            if threading.current_thread() is not self._thread:
+                return
+            self._since = 0.0
+
+    def close(self) -> None:
+        """Let the thread end when it has nothing left to do."""
+        if self._thread is not None:
+            self._visits.put(None)
+
+
+def started(thread: threading.Thread) -> bool:
+    """Start a thread; returns whether there is one, because systems have limits."""
+    try:
+        thread.start()
+    except RuntimeError:  # "can't start new thread": later there may be room for it
+        return False
+    return True

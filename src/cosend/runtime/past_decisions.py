@@ -1,15 +1,25 @@
-"""What a site was told and has told of one decision, from its log."""
+"""Decisions made before: what clients were told, from the log, and under which id.
+
+The same id gets the same answer again, also after a restart.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cosend.engine.counts import PHASE_NAMES
 from cosend.engine.events import Answered, Chosen, Labelled, Shown, decode
-from cosend.runtime.client_requests import Decided
+from cosend.errors import SettingError
+from cosend.runtime.client_requests import Decided, Result, id_number
+from cosend.runtime.driver import Driver
+from cosend.runtime.label_intake import Labelling
+from cosend.runtime.site_setup import Setup
+from cosend.runtime.site_store import Store
 from cosend.store.log_index import LogIndex, Row
 
 NEAR: Final = 16  # numbers that are no further apart are looked for together
@@ -34,22 +44,20 @@ class Past:
     truth: Any = None
 
     def decided(self, name: str) -> Decided:
-        """Return what its client was told."""
         phase = PHASE_NAMES[self.kind]
         return Decided(name, self.shown, self.arm, phase, self.cell, self.cost, self.propensity, self.shown_by)
 
 
 def recall(index: LogIndex, number: int, widest: int) -> Past | None:
-    """Return a decision by its number; None if nobody was told of it, or its events were removed."""
+    """Return a decision by its number; None if it was never answered, or its events were removed."""
     return recall_all(index, [number], widest).get(number)
 
 
 def recall_all(index: LogIndex, numbers: Iterable[int], widest: int) -> dict[int, Past]:
-    """Return decisions by their numbers, those that somebody was told of and whose events are left.
+    """Return decisions by their numbers, if they were answered and still have events.
 
-    Every event is read once and in the order of the log, however many of the decisions it tells of: a client that has
-    lost the reply to many items asks for all of them again, and what it was told is what the last event says. No event
-    may tell of decisions whose numbers are further apart than `widest`.
+    Every event is read once, in the order of the log: a client that has lost the reply to many items asks for all of
+    them again, and the last event says what it was told. No event spans more numbers than `widest`.
     """
     wanted = sorted({number for number in numbers if number > 0})
     places = {place for lowest, highest in _runs(wanted) for place in index.events_of(lowest, highest, widest)}
@@ -99,7 +107,6 @@ def _answered(past: Past, row: Row, event: Answered | Shown, place: int) -> None
 
 
 def _note_labels(index: LogIndex, found: dict[int, Past]) -> None:
-    """Note the true labels of decisions that have come."""
     labelled = index.labelled(found) if found else {}
     for number in labelled:
         found[number].labelled = True
@@ -108,3 +115,73 @@ def _note_labels(index: LogIndex, found: dict[int, Past]) -> None:
         for number, truth in zip(event.ids, event.truths, strict=True) if isinstance(event, Labelled) else ():
             if number in found:
                 found[number].truth = truth
+
+
+SLICE: Final = 1_000  # ids that are looked up before others have their turn
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Naming:
+    """The ids of clients."""
+
+    def __init__(self, setup: Setup, driver: Driver, labelling: Labelling, store: Store) -> None:
+        self.setup, self.driver, self.labelling, self.store = setup, driver, labelling, store
+        self._looked_up: dict[str, asyncio.Future[None]] = {}  # ids that are being looked up
+
+    async def classify(self, items: Sequence[Any], names: Sequence[str | None]) -> list[Result]:
+        """Label items that clients have given ids, None where they gave none."""
+        given = list(dict.fromkeys(name for name in names if name is not None))
+        for name in given:
+            if id_number(name):
+                raise SettingError("an id", name, "not 'd-' and a number: these are the site's own")
+        while others := {self._looked_up[name] for name in given if name in self._looked_up}:
+            await asyncio.wait(others)
+        by_name = self.driver.requests.by_name
+        flying = {name: by_name[name] for name in given if name in by_name}
+        results: dict[str | int, Result] = {}
+        with self._looking_up([name for name in given if name not in flying]) as unknown:
+            results.update(await self._told_before(unknown))
+            first = {name: place for place, name in reversed([*enumerate(names)])}
+            places = [
+                place
+                for place, name in enumerate(names)
+                if name is None or (name not in results and name not in flying and first[name] == place)
+            ]
+            self.labelling.has_names |= bool(given)
+            request = self.driver.take([items[n] for n in places], [names[n] for n in places]) if places else None
+        if request is not None:
+            answers = await asyncio.shield(request.done)  # others may wait for it too
+            for place, result in zip(places, answers, strict=True):
+                results[names[place] or place] = result
+        for other in {*flying.values()}:
+            both = zip(other.names or (), await asyncio.shield(other.done), strict=True)
+            results.update((name, answer) for name, answer in both if name is not None and flying.get(name) is other)
+        return [results[name or place] for place, name in enumerate(names)]
+
+    @contextmanager
+    def _looking_up(self, names: list[str]) -> Iterator[list[str]]:
+        """Reserve ids for one request: others with the same ids wait."""
+        done = asyncio.get_running_loop().create_future()
+        self._looked_up.update(dict.fromkeys(names, done))
+        try:
+            yield names
+        finally:
+            for name in names:
+                del self._looked_up[name]
+            done.set_result(None)
+
+    async def _told_before(self, names: Sequence[str]) -> dict[str, Decided]:
+        """Return the earlier answers under these ids, as far as the log still has them."""
+        named = await _in_slices(self.store.index.named, names)
+        known = await self.store.look(recall_all, [*named.values()], self.setup.most_flights) if named else {}
+        return {name: known[id_].decided(name) for name, id_ in named.items() if id_ in known}
+
+
+async def _in_slices(ask: Callable[[Sequence[K]], dict[K, V]], about: Sequence[K]) -> dict[K, V]:
+    """Ask the index about many things, and let others have their turn in between."""
+    found = ask(about[:SLICE]) if about else {}
+    for start in range(SLICE, len(about), SLICE):
+        await asyncio.sleep(0)
+        found |= ask(about[start : start + SLICE])
+    return found

@@ -1,7 +1,7 @@
-"""A site that runs: it decides, learns, keeps what it knows in its folder, and starts again from there.
+"""A running site: it decides, learns, stores what it knows in its folder, and restarts from there.
 
-All of it happens in the thread of one event loop, which alone touches the rules; models and the disk have threads of
-their own. Whoever is answered can rely on it: what they were told is on the disk.
+All of it happens in the thread of one event loop, which alone touches the engine; models and the disk have their own
+threads. An answer is given once it is on the disk.
 """
 
 from __future__ import annotations
@@ -31,29 +31,28 @@ from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one
 from cosend.models.adapters import all_known_labels
 from cosend.models.placeholder import RunsElsewhere
 from cosend.models.vote import Vote
-from cosend.runtime.client_ids import Naming
 from cosend.runtime.client_requests import Result
 from cosend.runtime.driver import Driver
 from cosend.runtime.gossip import traffic_of, written
 from cosend.runtime.label_history import RunningCounts
 from cosend.runtime.label_intake import Given, Heard, Labelling
 from cosend.runtime.log_writer import Commits
-from cosend.runtime.model_threads import Worker
+from cosend.runtime.model_threads import Lane, Worker
+from cosend.runtime.past_decisions import Naming
+from cosend.runtime.peer_calls import ASK_SHARE
 from cosend.runtime.peers import Peers
 from cosend.runtime.remote_workers import Crew, Elsewhere
-from cosend.runtime.shared_thread import Lane
 from cosend.runtime.site_setup import LIMIT_S, THREADS, Setup
-from cosend.runtime.site_store import COSTS, HASHES, Recovered, Store, pickled
-from cosend.runtime.takeover import LastRun, taken_over
+from cosend.runtime.site_store import COSTS, HASHES, LastRun, Recovered, Store, pickled, taken_over
 from cosend.runtime.watchdog import STUCK_S, Pulse, Standstill
 from cosend.store.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
-from cosend.store.snapshot_files import check_snapshot
+from cosend.store.recovery import check_snapshot
 from cosend.transport.link import Announcement, Answered, Change, Context, Link
 
 LOG: Final = logging.getLogger("cosend.runtime")
 TICK_S: Final = 0.02
 TIDY_S: Final = 1.0
-SNAPSHOT_EVERY: Final = 20_000  # events: so many are folded in a second or less when the site starts
+SNAPSHOT_EVERY: Final = 20_000  # events, which are folded in a second or less at a start
 SNAPSHOT_EVERY_S: Final = 300.0  # events are removed only behind a snapshot
 STOP_S: Final = 5.0  # for each thing that a site waits for when it stops, but for
 LAST_SNAPSHOT_S: Final = 60.0  # its snapshot, which can be a large one
@@ -95,7 +94,6 @@ class RunningSite:
     # Starting and stopping
 
     async def start(self) -> None:
-        """Start from what is in the folder."""
         self.pulse.begin()
         self.store = await asyncio.to_thread(Store, self.folder, self.setup, durable=self._durable)
         try:
@@ -126,7 +124,7 @@ class RunningSite:
         await link.serve(Announcement(setup.name, setup.context, len(setup.classifiers), setup.call_cost), self)
 
     def _go_on(self) -> None:
-        """Answer from now on, and look for peers: until now, nobody listened to what was heard of them."""
+        """Answer from now on, and look for peers: until now, their announcements were ignored."""
         self._not_ready = None
         self.peers.begin()
 
@@ -144,16 +142,13 @@ class RunningSite:
 
     @property
     def engine(self) -> Engine:
-        """Everything that happens to its items."""
         return self.running.engine
 
     @property
     def state(self) -> SiteState:
-        """What it knows."""
         return self.running.engine.state
 
     def _begin(self, recovered: Recovered) -> None:
-        """Continue a site as its folder has it."""
         setup, state = self.setup, recovered.state
         self.breakers.forget_probes()
         self.commits = Commits(self.store.log, self._broken)
@@ -189,6 +184,7 @@ class RunningSite:
             strict_labels=setup.strict_labels,
             back_off=IN_SECONDS,
             in_order=False,
+            report_limit=setup.deadline_s * ASK_SHARE,
             counts=self.counts,
         )
         engine.breakers, engine.observer, engine.now = self.breakers, recovered.observer, time.monotonic()
@@ -201,7 +197,7 @@ class RunningSite:
         return Worker(arm, model, limit_s, 1 if model.learns else self.setup.threads.get(arm, THREADS), self.lane)
 
     def _tidy_up_after(self, last: LastRun) -> None:
-        """Take back what nobody was told, and follow the file where it has changed since the last start."""
+        """Withdraw what was never answered, and follow the file where it has changed since the last start."""
         state, setup = self.state, self.setup
         own = state.learner.arms.own
         for arm in [arm for arm in own if arm not in setup.classifiers or self._is_another_vote(arm)]:
@@ -234,7 +230,7 @@ class RunningSite:
         return over != (None if vote is None else vote.over or ())
 
     def hurry(self) -> None:
-        """Wait for nobody any more when the site stops."""
+        """Do not wait for anything when the site stops."""
         self._hurried = True
 
     async def stop(self, patience_s: float = STOP_S) -> None:
@@ -267,7 +263,7 @@ class RunningSite:
         self.pulse.end()
 
     async def _leave_snapshot(self, patience_s: float) -> None:
-        """Take the last snapshot: with a million decisions that wait, that takes a while; then nobody may hurry."""
+        """Take the last snapshot, which takes a while if a million decisions are pending."""
         saving, begun = asyncio.ensure_future(self.snapshot()), time.monotonic()
         while not (await asyncio.wait([saving], timeout=0.1))[0]:
             if time.monotonic() - begun > (patience_s if self._hurried else LAST_SNAPSHOT_S):
@@ -290,17 +286,14 @@ class RunningSite:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can decide and learn now."""
         return self._not_ready is None
 
     def check_ready(self) -> None:
-        """Raise if it cannot decide and learn now."""
         if self._not_ready is not None:
             raise Unavailable(f"site {self.setup.name!r} cannot answer now: {self._not_ready}")
 
     @property
     def why_not_ready(self) -> str:
-        """Why it cannot decide and learn now."""
         return self._not_ready or ""
 
     def check_started(self) -> None:
@@ -322,7 +315,7 @@ class RunningSite:
     async def label(self, given: Sequence[Given], *, wait_for_peers: bool = False) -> Heard:
         """Learn true labels; they may come in any order, again and late.
 
-        Peers hear of them soon after. Whoever waits for that is answered at the latest after ten seconds.
+        Peers are told soon after; `wait_for_peers` waits for that, but at most ten seconds.
         """
         self.check_ready()
         heard = await self.labelling.take(given)
@@ -333,7 +326,6 @@ class RunningSite:
     # What an operator calls
 
     async def change_arm(self, arm: str, *, cost: float | None = None, paused: bool | None = None) -> None:
-        """Change what an arm costs, or whether it may be chosen."""
         self.check_ready()
         self.state.learner.arms.number(arm)  # raises if there is none
         with self.running.whole_changes():
@@ -402,12 +394,11 @@ class RunningSite:
             await asyncio.sleep(seconds)
             try:
                 await work()
-            except Exception as error:  # whatever it is, the next time may be better
+            except Exception as error:  # the next time may be better
                 LOG.error("tidying up failed", extra={"reason": in_one_line(error)})
                 await asyncio.sleep(TIDY_S)
 
     async def _give_up_late(self) -> None:
-        """Give up calls of models that take too long."""
         self.lane.look()
         for worker in self.workers.values():
             worker.give_up_late()
@@ -429,13 +420,13 @@ class RunningSite:
             driver.fail(StateError(f"the disk has not written a transaction for {writes_s:.0f} s"))
 
     async def _make_room(self) -> None:
-        """Have room for more that waits before it is needed: the loop should not wait until there is some."""
+        """Grow the table of pending decisions in another thread before it is full."""
         registry = self.state.learner.registry
         if registry.is_filling_up:
             await asyncio.to_thread(registry.make_room)
 
     async def _tidy(self) -> None:
-        """Leave a snapshot when there is enough for one, remove what is too old, and tell peers what happens."""
+        """Take a snapshot if one is due, remove what is too old, and publish traffic."""
         if self.is_ready and self._snapshot_is_due():
             await self.snapshot()
         if self.is_ready and time.monotonic() - self._last_pruned > min(PRUNE_EVERY_S, self.setup.keep_s / 4):
@@ -450,20 +441,19 @@ class RunningSite:
         return new >= SNAPSHOT_EVERY or (new > 0 and old_s > min(SNAPSHOT_EVERY_S, self.setup.keep_s / 4))
 
     async def snapshot(self) -> None:
-        """Leave a snapshot in the folder."""
         async with self._one_snapshot:
             while not await self._take_snapshot():
                 pass
 
     async def _take_snapshot(self) -> bool:
-        """Take a snapshot of one moment, for which most was copied before; returns whether nothing got in the way."""
+        """Take a snapshot of one moment, most of which was copied before; returns False if something got in the way."""
         state, commits = self.state, self.commits
         freezing = await asyncio.to_thread(Freezing, state)
         for _ in freezing.copy_notes():
             await asyncio.sleep(0)
         if state is not self.state or not freezing.freeze():
             return False
-        position, node = commits.position, {"observer": self.observer}
+        position, facts = commits.position, {"observer": self.observer}
         learning = {arm: worker for arm, worker in self.workers.items() if worker.classifier.learns}
         pickles = [self._pickled(worker) for worker in learning.values()]
         is_whole = freezing.add(await asyncio.to_thread(freezing.missing))
@@ -471,7 +461,7 @@ class RunningSite:
         patience_s = STOP_S if self._stopping else None  # a model may hang, and then the site must end all the same
         models = dict(zip(learning, await asyncio.wait_for(asyncio.gather(*pickles), patience_s), strict=True))
         if is_whole:
-            await asyncio.to_thread(self.store.write_snapshot, freezing.finish, models, node, position)
+            await asyncio.to_thread(self.store.write_snapshot, freezing.finish, models, facts, position)
             self._snapshots, self._last_snapshot = [self._snapshots[1], position], time.monotonic()
         return is_whole
 
@@ -489,7 +479,7 @@ class RunningSite:
         return future
 
     async def prune(self) -> None:
-        """Remove events that are too old, and names and labels of decisions that no events are left of."""
+        """Remove old events, and the ids and labels of decisions that have no events left."""
         await asyncio.to_thread(self._remove_events)
         oldest = self.store.index.oldest_decision() or self.state.learner.last_id + 1
         registry = self.state.learner.registry  # what waits for its label is still found by its name
@@ -512,10 +502,10 @@ class RunningSite:
             check_snapshot(self.store.log, self._snapshots[1])  # this site has written or read it itself
             self.store.log.remove(before)
 
-    # When the disk has failed, or something that nobody expected
+    # After a failed commit or an unexpected error
 
     def _broken(self, reason: str) -> None:
-        """Stop answering: memory is ahead of the log. Rebuild the site from the log, as soon as that works."""
+        """Stop answering, because memory is ahead of the log, and rebuild the site from the log."""
         self._not_ready = f"{reason}; it is being rebuilt from its log"
         LOG.error("the site cannot go on, and is rebuilt from its log", extra={"reason": reason})
         if self.driver is not None:
@@ -537,7 +527,7 @@ class RunningSite:
                     worker.close()
                 self._begin(recovered)
                 await self.commits.done()
-            except Exception as error:  # whatever it is, nothing goes on without
+            except Exception as error:  # tried again until it works
                 LOG.error("the site could not be rebuilt from its log", extra={"reason": in_one_line(error)})
                 self.commits.fail("the site could not be rebuilt")  # what a half rebuilt site says is not written
                 continue
@@ -549,5 +539,5 @@ class RunningSite:
 
 
 def _names_to_forget(index: LogIndex, oldest: int, registry: Registry) -> Ints:
-    """Return the numbers of decisions that have names, no events and, as far as another thread can tell, no wait."""
+    """Return decisions with a client's id, no events and, as far as another thread can tell, no pending label."""
     return not_among(index.names_before(oldest), ids_among(registry.table.entries, oldest))

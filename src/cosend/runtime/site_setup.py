@@ -74,11 +74,9 @@ class Setup:
 
     @cached_property
     def context(self) -> tuple[str, ...]:
-        """How it describes items, in words."""
         return tuple(axis.description for axis in self.axes)
 
     def cost(self, arm: str) -> float:
-        """Return what a classifier or a peer costs."""
         return self.peers[arm][0] if arm in self.peers else self.costs.get(arm, 0.0)
 
     @cached_property
@@ -98,7 +96,6 @@ class Setup:
         fold(log)
 
     def new_state(self, journal: Callable[[Any], object] | None) -> SiteState:
-        """Return the state of a site that knows nothing yet."""
         return SiteState(
             self.name,
             local={arm: self.cost(arm) for arm in self.classifiers},

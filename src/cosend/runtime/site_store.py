@@ -14,17 +14,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
 
+from cosend.algorithm.arms import Arms
 from cosend.algorithm.state import State
 from cosend.engine.engine import LearnsFrom
 from cosend.engine.events import Event, ModeChanged, Started, decode
@@ -34,11 +35,9 @@ from cosend.errors import StateError, in_one_line
 from cosend.models.adapters import Classifier
 from cosend.runtime.model_threads import teach_all
 from cosend.runtime.site_setup import Setup
-from cosend.runtime.takeover import LastRun
 from cosend.store.event_log import EventLog
 from cosend.store.log_index import LogIndex
-from cosend.store.recovery import newest, read_events
-from cosend.store.snapshot_files import write_snapshot
+from cosend.store.recovery import newest, read_events, write_snapshot
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,12 +73,11 @@ class Store:
         self._looking = ThreadPoolExecutor(1, "looks into the log")
 
     async def look(self, work: Callable[Concatenate[LogIndex, P], T], *arguments: P.args, **options: P.kwargs) -> T:
-        """Let another thread read what takes longer than the loop may wait; one does this for all who ask."""
+        """Read in another thread what would hold the loop for too long."""
         call = partial(work, self._far, *arguments, **options)
         return await asyncio.get_running_loop().run_in_executor(self._looking, call)
 
     def close(self) -> None:
-        """Let go of the folder."""
         self._looking.shutdown()
         self._far.close()
         self.index.close()
@@ -108,7 +106,7 @@ class Store:
             yield event
 
     def _check_context(self) -> None:
-        """Raise if the file now describes items in another way: what was learnt could not be read any more."""
+        """Raise if the file now describes items in another way: what was learnt would be useless."""
         start = decode(self.log.first())
         if isinstance(start, Started):
             self._check("context", tuple(start.axes), self.setup.context)
@@ -116,7 +114,7 @@ class Store:
     def _check_same(self, state: SiteState) -> None:
         """Raise if the file now says something that cannot be changed under what was learnt.
 
-        What it leaves open may be another default than it was: then the folder goes on as it was made.
+        Where the file says nothing and the default has changed, the folder keeps its old setting.
         """
         setup, fresh, known = self.setup, self.setup.new_state(None).learner, state.learner
         self._check("policy", known.policy.facts(), fresh.policy.facts(), named=setup.policy is not None)
@@ -128,11 +126,11 @@ class Store:
         if now != then and named:
             raise StateError(
                 f"{self.log.folder}: was made with the {what} {then}, and the site now has {now}; "
-                f"go on with that one, or start anew in another folder"
+                f"use that one, or start in another folder"
             )
         if now != then:
             LOG.info(
-                f"no {what} is named: the site goes on with that of its folder, not with today's default",
+                f"no {what} is named: the site keeps that of its folder, not today's default",
                 extra={"of_the_folder": then, "default": now},
             )
 
@@ -148,23 +146,23 @@ class Store:
             {} if hashes is None else msgspec.msgpack.decode(hashes, type=dict[str, str]),
         )
 
-    def write_snapshot(self, finish: Callable[[], State], models: dict[str, bytes], node: Any, position: int) -> None:
+    def write_snapshot(self, finish: Callable[[], State], models: dict[str, bytes], facts: Any, position: int) -> None:
         """Write a snapshot; its events must be on the disk. Another thread may do this."""
         state = finish()
         arrays = {MODEL + arm: np.frombuffer(pickled, np.uint8) for arm, pickled in models.items()}
-        write_snapshot(self.log, State({**state.facts, NODE: node}, {**state.arrays, **arrays}), position)
+        write_snapshot(self.log, State({**state.facts, NODE: facts}, {**state.arrays, **arrays}), position)
 
 
 def pickled(name: str, classifier: Classifier) -> bytes:
     """Return a model that learns as bytes, for the folder of its own site."""
     try:
         return pickle.dumps(classifier)
-    except Exception as error:  # whatever a user's model does when it is pickled
+    except Exception as error:  # a user's model may raise anything when it is pickled
         raise StateError(f"classifier {name!r} learns, and cannot be kept: {in_one_line(error)}") from error
 
 
 def _copy(name: str, classifier: Classifier) -> Classifier:
-    """Return a model as it was when the process started: if it learns, the site starts from that more than once."""
+    """Return a copy of a model that learns, as a site may start from it more than once."""
     if not classifier.learns:
         return classifier
     copy: Classifier = pickle.loads(pickled(name, classifier))  # noqa: S301 - it was pickled here and now
@@ -178,7 +176,7 @@ def _restore(recovered: Recovered, state: State) -> None:
         if classifier.learns and MODEL + arm in state.arrays:
             try:
                 model = pickle.loads(state.arrays[MODEL + arm].tobytes())  # noqa: S301 - of this site's own folder
-            except Exception as error:  # whatever unpickling a user's model raises
+            except Exception as error:  # a user's model may raise anything
                 raise StateError(
                     f"classifier {arm!r} cannot be read from the snapshot: {in_one_line(error)}"
                 ) from error
@@ -194,3 +192,43 @@ def _teaching(classifiers: dict[str, Classifier], learns_from: LearnsFrom) -> Ca
             teach_all(name, model, some)  # what fails failed the first time too
 
     return again
+
+
+class LastRun(NamedTuple):
+    """The site as its last run left it: its arms with their costs, and what its file said then."""
+
+    own: Mapping[str, float]
+    peers: Mapping[str, float]
+    observer: str | None
+    costs_of_the_file: Mapping[str, float]
+    hashes: Mapping[str, str]  # by classifier: of what its model was made of
+
+
+def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) -> Iterator[str]:
+    """Yield a sentence for each thing that is not as it was, or not as the file says."""
+    for kind, before, now in (("classifier", last.own, arms.own), ("peer", last.peers, arms.peers)):
+        for arm in [arm for arm in now if arm not in before]:
+            yield f"{kind} {arm!r} is new, at a cost of {now[arm]:g}"
+        for arm in [arm for arm in before if arm not in now]:
+            yield f"{kind} {arm!r} is gone: what was learnt about it is dropped"
+        for arm in [arm for arm in now if arm in before]:
+            yield from _costs(arm, last, setup, now[arm])
+    for arm in sorted(arms.paused):
+        yield f"{arm!r} is still paused"
+    for arm, known in setup.hashes.items():
+        if arm in last.own and last.hashes.get(arm, known) != known:
+            yield f"classifier {arm!r} is another model than at the last start; what was learnt about it is kept"
+    if observer is not None:
+        yield f"observe mode is still on: {observer!r} answers, and decisions are only learnt from"
+    elif last.observer is not None:
+        yield f"observe mode is off: {last.observer!r}, which answered, is gone"
+
+
+def _costs(arm: str, last: LastRun, setup: Setup, now: float) -> Iterator[str]:
+    if arm not in setup.classifiers and arm not in setup.peers:
+        return  # a peer that was discovered says itself what it costs
+    said, says = last.costs_of_the_file.get(arm), setup.cost(arm)
+    if said is not None and said != says:
+        yield f"{arm!r} costs {says:g} now: the file said {said:g} at the last start"
+    elif now != says:
+        yield f"{arm!r} costs {now:g}, as it was set while the site ran; the file says {says:g}"

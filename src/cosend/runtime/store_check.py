@@ -38,7 +38,7 @@ class Replayed:
     events: int  # that are there
     first: int = 0  # the number of the first event that was replayed
     replayed: int = 0
-    items: int = 0  # that were chosen for
+    items: int = 0  # decided
     labels: int = 0
     checked: list[str] = field(default_factory=list)  # what was compared and is the same
     remarks: list[str] = field(default_factory=list)  # what could not be compared
@@ -49,7 +49,6 @@ class Replayed:
 
     @property
     def is_same(self) -> bool:
-        """Whether everything that could be compared is the same."""
         return not self.wrong and not self.differences
 
 
@@ -64,17 +63,16 @@ class Replay:
         self.found.replayed = log.position - self.found.first
 
     def run(self, most: int) -> Replayed:
-        """Compare the states, decide again, and return what was found, at most so many differences."""
+        """Compare the states, decide again, and return what was found, at most `most` differences."""
         found, begun = self.found, time.perf_counter()
         self._compare_states()
         found.fold_s = time.perf_counter() - begun
         begun = time.perf_counter()
-        found.differences = verify(_Again(self), most=most, begin=self._begin(), first=found.first)
+        found.differences = verify(self, most=most, begin=self._begin(), first=found.first)
         found.decide_s = time.perf_counter() - begun
         return found
 
     def _read_snapshots(self) -> dict[int, State]:
-        """Return the states of the snapshots by their positions."""
         newest(self.log, None)  # raises if there is nothing to begin with
         states, models = {}, list[str]()
         for rules, position, kept in usable(self.log, None, self.found.remarks):
@@ -131,6 +129,9 @@ class Replay:
                 self.found.labels += len(event.ids)
             yield event
 
+    def __iter__(self) -> Iterator[Event]:
+        return self.events("deciding again")
+
     def events(self, what: str) -> Iterator[Event]:
         """Read the events from the first one on, and tell how far that is."""
         first, total = self.found.first, self.found.replayed
@@ -139,16 +140,6 @@ class Replay:
                 self.watch(what, number - first, total)
             yield event
         self.watch(what, total, total)
-
-
-class _Again:
-    """The events of a log, as often as they are wanted."""
-
-    def __init__(self, replay: Replay) -> None:
-        self._replay = replay
-
-    def __iter__(self) -> Iterator[Event]:
-        return self._replay.events("deciding again")
 
 
 def differing(one: State, other: State) -> list[str]:

@@ -1,4 +1,4 @@
-"""What notices that a site does not move, though it should: its event loop, its decisions, or its disk."""
+"""Notices that a site is stuck: its event loop, its decisions, or its disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMITS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)  # of the
 
 
 class Standstill:
-    """How long something has not moved while somebody waits for it."""
+    """How long something has made no progress while somebody waits for it."""
 
     def __init__(self) -> None:
         self._moves, self._since = -1, 0.0
@@ -36,7 +36,7 @@ class Standstill:
 class Pulse:
     """Beats in the event loop: it counts how late every beat comes, and a thread says in the log what holds the loop.
 
-    A beat is as late as whatever held the loop took. While the loop is held, only another thread can say so.
+    A beat is as late as the loop was held. While the loop is held, only another thread can log it.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,6 @@ class Pulse:
         self._ended = threading.Event()
 
     def begin(self) -> None:
-        """Beat from now on, in the loop that runs."""
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self._next()
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
@@ -63,7 +62,6 @@ class Pulse:
         self._next()
 
     def end(self) -> None:
-        """Beat no more."""
         self._ended.set()
         if self._timer is not None:
             self._timer.cancel()

@@ -11,7 +11,7 @@ from typing import Any, Final
 from cosend.algorithm.values import LabelledData
 from cosend.engine.needs import Call, Failure, Forward, Reply, columns_of
 from cosend.errors import CosendError
-from cosend.runtime.label_values import checked
+from cosend.runtime.driver import checked
 from cosend.runtime.model_threads import Answers, Worker
 from cosend.transport.link import Announcement, Answered, Context, Link
 

@@ -1,8 +1,8 @@
-"""A file that is always whole: whoever reads it finds what was there before or what came after, never half of it.
+"""A file that is always whole: a reader finds the old content or the new, never half of it.
 
-What is written goes into a file beside its place. When all of it is on the disk, one rename puts it there, which a
-kill or a power cut cannot split. A lock keeps two that write the same file apart; the system takes it off a process
-that was killed, and the next one starts over in what that left behind.
+The new content is written to a second file in the same folder and renamed once all of it is on the disk; a kill or a
+power cut cannot split a rename. A lock keeps two writers apart. The system releases the lock of a killed process, and
+the next writer overwrites what it left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import IO
 
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write to, which then takes the place of `target`; if that fails, `target` stays as it was."""
+    """Open a file that replaces `target` when the block ends; if anything fails, `target` stays as it was."""
     part = target.with_name(target.name + ".part")
     with _locked(part) as file:
         try:
@@ -32,7 +32,7 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk, as far as the system can."""
+    """Flush the entries of a folder to the disk, where the system can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -42,7 +42,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _locked(part: Path) -> IO[bytes]:
-    """Open a file, empty, that nobody else writes to."""
+    """Open an empty file that no other process writes to."""
     while True:
         file = os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         try:
@@ -57,7 +57,7 @@ def _locked(part: Path) -> IO[bytes]:
 
 
 def _lock(file: IO[bytes]) -> None:
-    """Wait until no other process has the file; where the system has no such lock, go on without."""
+    """Wait until no other process has the file; systems without such locks do not wait."""
     with suppress(ImportError):
         fcntl = import_module("fcntl")
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,12 +1,11 @@
 """The durable log of a site: events as bytes in one SQLite file, each under its number.
 
     folder/events.sqlite    the log; SQLite keeps events.sqlite-wal and -shm beside it while it is open
-    folder/lock             held by the process that has the log open; a killed one lets go of it by itself
+    folder/lock             held by the process that has the log open; the system releases it when that is killed
 
-Whatever `append` has returned for is on the disk, whole: many events are one transaction (WAL, synchronous=FULL).
-Numbers follow each other from 0, and a position is the number of the next event, so a log at position n has had n
-events. Every event carries a checksum, because SQLite has none. `remove` drops old events but never event 0, which says
-what the log is of.
+When `append` returns, its events are on the disk: many events are one transaction (WAL, synchronous=FULL). Events are
+numbered from 0, and a position is the number of the next event: a log at position n has had n events. Every event has a
+checksum, because SQLite has none. `remove` drops old events but never event 0, which says whose log it is.
 
 A log is made under another name and then renamed, so one that is there is always a whole one: nothing that cannot be
 read is ever taken for a new log and written over. What SQLite would forget of a damaged WAL is found out before
@@ -87,7 +86,7 @@ class EventLog:
             raise
 
     def _open(self) -> None:
-        """Open the file for reading first: what is damaged must not be touched, and SQLite tidies up when it writes."""
+        """Open the file for reading first: a damaged one must not be touched, and SQLite tidies up when it writes."""
         with _told(self.file, "cannot be opened"):
             _check_ours(self.file)
             _check_wal(self.file, durable=self._durable)
@@ -104,11 +103,10 @@ class EventLog:
                 raise
 
     def _empty_wal(self) -> None:
-        """Begin with an empty WAL: in one that goes on, what a crash has left could be taken for damage later."""
+        """Start with an empty WAL: in an old one, what a crash left behind could later look like damage."""
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _find_ends(self) -> None:
-        """Find out which events there are."""
         query = "SELECT oldest, (SELECT MAX(number) FROM events) FROM about"
         self.oldest, last = self._connection.execute(query).fetchone()
         self.position: int = max(self.oldest, 0 if last is None else last + 1)
@@ -120,7 +118,6 @@ class EventLog:
         self.close()
 
     def close(self) -> None:
-        """Close the log and let go of its folder."""
         with self._guard:
             self._connection.close()
             self._lock.close()
@@ -130,8 +127,8 @@ class EventLog:
     ) -> int:
         """Write events, all of them or none, and return the new position; what is written is on the disk then.
 
-        `spans` are the smallest and the largest number of the decisions that each event tells of, None where it tells
-        of none. `also` are changes of other tables that are written with the events, or not at all.
+        `spans` are the smallest and the largest id of the decisions in each event, None if it has none. `also` are
+        changes of other tables in the same transaction.
         """
         if not all(type(event) is bytes for event in events):
             raise StateError(f"{self.file}: only bytes can be appended")
@@ -151,7 +148,7 @@ class EventLog:
                 self._empty_wal()
 
     def reader(self) -> sqlite3.Connection:
-        """Return a connection that only reads, and waits for no writer; whoever takes it closes it."""
+        """Return a read-only connection that never waits for a writer; the caller closes it."""
         with _told(self.file, "cannot be opened"):
             return _connected(self.file, "ro")
 
@@ -184,7 +181,6 @@ class EventLog:
             return self._connection.execute(query, (start, CHUNK)).fetchall()
 
     def first(self) -> bytes:
-        """Return event 0, which is never removed."""
         rows = self._chunk(0)
         if not rows or rows[0][0] != 0:
             raise StateError(f"{self.file}: has no first event")
@@ -202,9 +198,9 @@ class EventLog:
         raise StateError(f"{self.file}: damaged, event {number} is not what was written")
 
     def remove(self, before: int) -> None:
-        """Remove the events before a number, except the first; whoever calls it has a state that covers them.
+        """Remove the events before a number, except the first; the caller has a snapshot that covers them.
 
-        Many go a part at a time, so that whoever appends never waits long.
+        Many are removed in parts, so that `append` never waits long.
         """
         check_whole("before", before, least=0, most=self.position)
         while True:
@@ -235,10 +231,10 @@ class EventLog:
 
 
 class LogReader(EventLog):
-    """The log of a site that is only looked at: nothing in its folder is changed, not even by SQLite.
+    """The log of a site, read-only: nothing in its folder is changed, not even by SQLite.
 
     folder      of the site
-    may_run     look also while the site runs, at what was written when this was opened; else that is refused
+    may_run     also read while the site runs, as of the moment of opening; otherwise that is refused
 
     While it is open, a site that had stopped cannot be started.
     """
@@ -264,25 +260,23 @@ class LogReader(EventLog):
             if not self.runs:
                 _check_wal(self.file, durable=True)
             self._connection = self._closing.enter_context(closing(_connected(*self._readable())))
-            self._connection.execute("BEGIN")  # what is read is of one moment, whatever a site that runs does meanwhile
+            self._connection.execute("BEGIN")  # one consistent view, also while the site writes
             self.site, self.identity = _checked_identity(self.file, self._connection, None)
             self._find_ends()
 
     def _readable(self) -> tuple[Path, str]:
-        """Return the file that is read, and how it is opened."""
         if self.runs:
             return self.file, "ro"
-        beside = self.file.with_name(FILE + "-wal")
-        if not beside.exists() or not beside.stat().st_size:
+        wal = self.file.with_name(FILE + "-wal")
+        if not wal.exists() or not wal.stat().st_size:
             return self.file, "ro&immutable=1"
-        # A site that was killed has left a part beside its file, and SQLite would put it in its place.
+        # A killed site has left a WAL, and SQLite would write it back into the file.
         copy = Path(self._closing.enter_context(TemporaryDirectory(prefix="cosend-"))) / FILE
-        shutil.copyfile(beside, copy.with_name(beside.name))
+        shutil.copyfile(wal, copy.with_name(wal.name))
         shutil.copyfile(self.file, copy)
         return copy, "rw"
 
     def close(self) -> None:
-        """Close the log."""
         with self._guard:
             self._closing.close()
 
@@ -299,13 +293,12 @@ class LogReader(EventLog):
 
 
 def _checksum(number: int, event: bytes) -> bytes:
-    """Return the checksum of an event in its place."""
     return zlib.crc32(event, zlib.crc32(number.to_bytes(8))).to_bytes(CHECKSUM)
 
 
 @contextmanager
 def _told(file: Path, what: str) -> Iterator[None]:
-    """Tell errors of SQLite and of the system as ours."""
+    """Turn errors of SQLite and of the system into ours."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -313,7 +306,7 @@ def _told(file: Path, what: str) -> Iterator[None]:
 
 
 def _locked(folder: Path) -> IO[bytes]:
-    """Make a folder ours alone; where the system has no such lock, go on without."""
+    """Lock a folder for this process, where the system has such locks."""
     with _told(folder, "cannot be used as the folder of a site"):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / "lock").open("ab")
@@ -328,7 +321,7 @@ def _locked(folder: Path) -> IO[bytes]:
 
 
 def _hold(folder: Path, until: ExitStack) -> bool:
-    """Keep a site from starting in its folder; returns whether that was possible: not if it runs already."""
+    """Keep a site from starting in its folder; returns False if it runs already."""
     try:
         lock = until.enter_context((folder / "lock").open("rb"))
         fcntl = import_module("fcntl")
@@ -359,7 +352,7 @@ def _check_ours(file: Path) -> None:
 def _check_wal(file: Path, *, durable: bool) -> None:
     """Raise if SQLite would forget transactions that were on the disk, because the WAL is damaged before them.
 
-    Where nobody has waited for the disk, a power cut may leave the same, and it is only said.
+    Without `durable`, a power cut can look the same, so it is only a warning.
     """
     wal = file.with_name(f"{file.name}-wal")
     if not wal.exists():
@@ -378,7 +371,6 @@ def _check_wal(file: Path, *, durable: bool) -> None:
 
 
 def _about(site: str, identity: str, oldest: int) -> tuple[str, str, int, bytes]:
-    """Return the row that says whose log it is."""
     return site, identity, oldest, _checksum(oldest, f"{identity}{site}".encode(errors="surrogatepass"))
 
 
@@ -399,7 +391,7 @@ def _checked_identity(file: Path, connection: sqlite3.Connection, site: str | No
 
 
 def _make(file: Path, site: str) -> None:
-    """Make an empty log, which is there as a whole or not at all."""
+    """Make an empty log; after a kill there is either a whole one or none."""
     left = sorted(path.name for path in (*file.parent.glob(f"{FILE}-*"), *file.parent.glob("state-*.npz")))
     if left:
         raise StateError(f"{file}: no such file, but {left[0]} of a log is beside it; a new log needs another folder")

@@ -1,11 +1,11 @@
-"""What is found in a log by something else than its number, in the same file and the same transactions.
+"""Finds events by something other than their number; kept in the same file and the same transactions.
 
-    names     the names that clients gave decisions, so that the same name gets the same answer again
-    labels    the decisions whose label has come, and in which event, so that a label that comes twice is known
-    settings  what a site wants to remember of its last start
+    names     the ids that clients gave decisions, so that the same id gets the same answer again
+    labels    the decisions that have a label, and in which event, so that a repeated label is noticed
+    settings  what the site's file said at its last start
 
-Events that tell of decisions carry the smallest and the largest number of these, so those of one decision are found
-without reading the log.
+Events about decisions carry the smallest and the largest of their ids, so those of one decision are found without
+reading the log.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-# Events by how many numbers they span. Among those that span about as many, few can tell of any one decision, so it is
-# found at once; among all of them, every event that begins before it might reach as far as that.
+# Events are indexed by how many ids they span. Among those of similar width only few can contain a given id; among all
+# of them, every event that begins before the id might.
 WIDTHS: Final = (1, 16, 256, 4_096)
 WIDTH: Final = (
     f"CASE {' '.join(f'WHEN last - first < {w} THEN {n}' for n, w in enumerate(WIDTHS))} ELSE {len(WIDTHS)} END"
@@ -35,15 +35,15 @@ CREATE TABLE settings (key TEXT PRIMARY KEY, value BLOB NOT NULL);
 Statement: TypeAlias = tuple[str, Sequence[Any]]  # and what it is executed with
 TOGETHER: Final = (256, 32)  # rows of one statement; what is left is one more
 CHECKSUM: Final = 4  # bytes behind every event
-AT_ONCE: Final = 32  # events that are in memory together when many are looked up
+AT_ONCE: Final = 32  # events read at once when many are looked up
 EVENT: Final = "SELECT number, at, event FROM events"
 
 
 class Change(NamedTuple):
     """A statement for many rows at once: the text before them, one row, and the text after them.
 
-    One statement a row would be simpler. But Python lets go of its lock around each of them, and has to wait for it
-    when other threads are busy.
+    One statement per row would be simpler, but Python releases its lock around each statement and has to wait for it
+    while other threads are busy.
     """
 
     before: str
@@ -51,7 +51,6 @@ class Change(NamedTuple):
     after: str = ""
 
     def statements(self, rows: Sequence[Sequence[Any]]) -> list[Statement]:
-        """Return statements and what they are executed with, for all rows."""
         made, start = [], 0
         for size in TOGETHER:
             while start + size <= len(rows):
@@ -85,31 +84,28 @@ class LogIndex:
         self._connection = connection
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def named(self, names: Collection[str]) -> dict[str, int]:
-        """Return the numbers of the decisions that have one of these names, by name."""
+        """Return the numbers of decisions by the ids that clients gave them."""
         return dict(self._among("SELECT name, id FROM names WHERE name IN", names))
 
     def names_of(self, ids: Collection[int]) -> dict[int, str]:
-        """Return the names of decisions, by number; those that have none are left out."""
         return dict(self._among("SELECT id, name FROM names WHERE id IN", ids))
 
     def labelled(self, ids: Collection[int]) -> dict[int, int]:
-        """Return the events in which the labels of decisions have come, by number."""
+        """Return, by decision, the event that has its label."""
         return dict(self._among("SELECT id, event FROM labels WHERE id IN", ids))
 
     def _among(self, query: str, values: Collection[Any]) -> sqlite3.Cursor:
-        """Ask for the rows that have one of these values; text from outside is never part of a statement."""
+        """Return the rows with one of these values; text from outside is never part of a statement."""
         return self._connection.execute(f"{query} ({','.join('?' * len(values))})", [*values])
 
     def has_names(self) -> bool:
-        """Tell whether a client has ever named a decision."""
         return self._connection.execute("SELECT 1 FROM names LIMIT 1").fetchone() is not None
 
     def events_of(self, lowest: int, highest: int, widest: int) -> list[int]:
-        """Return the numbers of the events that may tell of decisions between two; none spans more than `widest`."""
+        """Return the numbers of events that may contain decisions between two; no event spans more than `widest`."""
         one = f"SELECT number FROM events WHERE first IS NOT NULL AND {WIDTH} = ?"  # noqa: S608 - ours
         query = " UNION ALL ".join([f"{one} AND first BETWEEN ? AND ? AND last >= ?"] * (len(WIDTHS) + 1))
         values = [(n, lowest - width, highest, lowest) for n, width in enumerate((*WIDTHS, widest))]
@@ -117,13 +113,12 @@ class LogIndex:
         return [number for (number,) in rows]
 
     def rows(self, numbers: Sequence[int]) -> Iterator[Row]:
-        """Read events by their numbers, a few at a time, in the order of the log; those that were removed are not."""
+        """Read events by their numbers, a few at a time, in the order of the log; removed ones are skipped."""
         for start in range(0, len(numbers), AT_ONCE):
             some = numbers[start : start + AT_ONCE]
             yield from self._rows(f"{EVENT} WHERE number IN ({','.join('?' * len(some))}) ORDER BY number", some)
 
     def events(self, start: int, count: int) -> list[Row]:
-        """Return so many events from a number on."""
         return self._rows(f"{EVENT} WHERE number >= ? ORDER BY number LIMIT ?", (start, count))
 
     def _rows(self, query: str, values: Sequence[int]) -> list[Row]:
@@ -131,25 +126,23 @@ class LogIndex:
         return [Row(number, at, event[:-CHECKSUM]) for number, at, event in rows]
 
     def oldest_decision(self) -> int | None:
-        """Return the smallest number of a decision that events are left of."""
+        """Return the smallest number of a decision that still has events."""
         query = f"SELECT MIN(first) FROM events WHERE first IS NOT NULL AND {WIDTH} = ?"  # noqa: S608 - ours
         found = [self._connection.execute(query, (n,)).fetchone()[0] for n in range(len(WIDTHS) + 1)]
         return min((number for number in found if number is not None), default=None)
 
     def names_before(self, decision: int) -> npt.NDArray[np.int64]:
-        """Return the numbers of decisions before this one that have names, in their order."""
         rows = self._connection.execute("SELECT id FROM names WHERE id < ? ORDER BY id", (decision,))
         return np.fromiter((number for (number,) in rows), np.int64)
 
     def has_labels_before(self, decision: int) -> bool:
-        """Tell whether labels of decisions before this one are remembered."""
         return self._connection.execute("SELECT 1 FROM labels WHERE id < ? LIMIT 1", (decision,)).fetchone() is not None
 
     def first_kept(self, since: float, now: float) -> int:
         """Return the number of the first event that is kept, if those written before a time are not.
 
-        A clock can be wrong for a while, so a date alone proves little. What is dated ahead of now may be of any age:
-        it is as old as what was written after it. And nothing goes that comes after an event which is not old.
+        A clock can be wrong for a while, so a date alone proves little: an event dated in the future is as old as
+        what was written after it, and nothing that follows a recent event is removed.
         """
         query = "SELECT number FROM events WHERE number > 0 AND at BETWEEN ? AND ? ORDER BY number LIMIT 1"
         recent = self._connection.execute(query, (since, now)).fetchone() or (2**62,)
@@ -158,6 +151,5 @@ class LogIndex:
         return int(kept[0])
 
     def setting(self, key: str) -> bytes | None:
-        """Return what was set under a key."""
         row = self._connection.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
         return None if row is None else row[0]

@@ -1,19 +1,15 @@
 """The state of a site from its folder: the newest good snapshot, and the events that came after it.
 
-    with EventLog(folder, site="north") as log:
-        rules, position = recover(log, axes)
-        ...                                      events are encoded and appended, then acknowledged
-        snapshot(log, rules, log.position)       now and then
-        prune(log, before)
-
-The log stays open from `recover` on, and with it the lock: nobody else can append between what was read and what is
-written next.
+The log stays open and locked from `recover` on: no other process can append in between.
 """
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -23,23 +19,16 @@ from cosend.engine import events
 from cosend.engine.events import decode
 from cosend.engine.fold import fold
 from cosend.engine.site_state import SiteState
-from cosend.engine.snapshot import restore, state_of
+from cosend.engine.snapshot import restore
 from cosend.errors import CosendError, StateError
 from cosend.store.event_log import EventLog
-from cosend.store.snapshot_files import read_snapshots, write_snapshot
-
-
-def snapshot(log: EventLog, rules: SiteState, position: int) -> None:
-    """Save the state of a site, to which the events before `position` lead; they must have been appended."""
-    if rules.name != log.site:
-        raise StateError(f"{log.folder}: the folder of site {log.site!r}, not of {rules.name!r}")
-    write_snapshot(log, state_of(rules), position)
+from cosend.store.state_file import read_state, write_state
 
 
 def recover(log: EventLog, axes: Sequence[Axis] | None = None) -> tuple[SiteState, int]:
     """Return the rules of a site as its log has them, without a journal, and the position of the log.
 
-    axes  to go on with; without them, no new item can be read
+    axes  to continue with; without them, no new item can be read
     """
     rules, covered, _ = newest(log, axes)
     tail = (event for _, event in read_events(log, covered))
@@ -47,29 +36,14 @@ def recover(log: EventLog, axes: Sequence[Axis] | None = None) -> tuple[SiteStat
 
 
 def read_events(log: EventLog, start: int = 0) -> Iterator[tuple[int, events.Event]]:
-    """Read the events of a log from a number on, each with its number."""
     for number, data in log.read(start):
         yield number, _decoded(log, number, data)
-
-
-def prune(log: EventLog, before: int) -> None:
-    """Remove the events before a number, except the first; a good snapshot must cover them.
-
-    Only as far back as the events reach can an older snapshot replace a damaged one.
-    """
-    problems: list[str] = []
-    newest = next(usable(log, None, problems), None)
-    covered = 0 if newest is None else newest[1]
-    if before > covered:
-        why = "; ".join(problems) or f"the newest is of position {covered}"
-        raise StateError(f"{log.folder}: no snapshot covers the events before number {before}: {why}")
-    log.remove(before)
 
 
 def newest(log: EventLog, axes: Sequence[Axis] | None) -> tuple[SiteState | None, int, State | None]:
     """Return the rules of the newest good snapshot, its position and all that is in it.
 
-    If there is none, the whole log must be folded: None, 0 and None.
+    Without one, the whole log must be folded: None, 0 and None.
     """
     problems: list[str] = []
     found = next(usable(log, axes, problems), None)
@@ -131,3 +105,57 @@ def _decoded(log: EventLog, number: int, data: bytes) -> events.Event:
         return decode(data)
     except StateError as error:
         raise StateError(f"{log.file}: event {number}: {error}") from error
+
+
+KEPT: Final = 2
+LOG: Final = "log"  # the fact of a state that says which log it belongs to, and where
+
+
+def write_snapshot(log: EventLog, state: State, position: int) -> Path:
+    """Write the state that the events before a position lead to; older ones than the last before it are removed."""
+    if not 0 < position <= log.position:
+        raise StateError(f"{log.folder}: no snapshot of position {position} of a log that is at {log.position}")
+    path = _path(log, position)
+    write_state(State({**state.facts, LOG: [log.identity, position]}, state.arrays), path)
+    for old in _files(log.folder)[KEPT:]:
+        with suppress(OSError):  # it is only in the way
+            old.unlink()
+    return path
+
+
+def check_snapshot(log: EventLog, position: int) -> None:
+    """Raise unless the snapshot of a position is still as it was written."""
+    path = _path(log, position)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except (OSError, zipfile.BadZipFile) as error:
+        raise StateError(f"{path}: cannot be read ({error})") from error
+    if damaged is not None:
+        raise StateError(f"{path}: damaged, {damaged} is not what was written")
+
+
+def read_snapshots(log: EventLog, problems: list[str]) -> Iterator[tuple[int, State]]:
+    """Read the snapshots of a log, newest first, each with its position; what is wrong with others is a problem."""
+    for path in _files(log.folder):
+        try:
+            yield _snapshot(log, path)
+        except StateError as error:
+            problems.append(str(error))
+
+
+def _snapshot(log: EventLog, path: Path) -> tuple[int, State]:
+    state = read_state(path)
+    match state.facts.pop(LOG, None):
+        case [log.identity, int(position)]:
+            return position, state
+    raise StateError(f"{path}: not a snapshot of the log beside it")
+
+
+def _path(log: EventLog, position: int) -> Path:
+    return log.folder / f"state-{position:012}.npz"
+
+
+def _files(folder: Path) -> list[Path]:
+    found = [path for path in folder.glob("state-*.npz") if path.stem.removeprefix("state-").isdecimal()]
+    return sorted(found, key=lambda path: int(path.stem.removeprefix("state-")), reverse=True)

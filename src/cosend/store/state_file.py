@@ -1,7 +1,7 @@
 """A saved state as one file: an .npz archive of arrays, with the facts as JSON inside. No pickle, either way.
 
-The archive carries checksums, so a file that was cut short or damaged is found out. What an array claims of its size is
-compared with the bytes that are there before any room is made for it.
+The archive has checksums, so a file that was cut short or damaged is noticed. The size that an array claims is compared
+with the bytes that are there before memory is allocated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final
@@ -22,8 +22,8 @@ from numpy.lib import format as npy
 
 from cosend.algorithm.state import Json, State
 from cosend.checks import check_kind, check_path
-from cosend.errors import StateError
-from cosend.store.atomic_file import replacing
+from cosend.errors import StateError, listed
+from cosend.store.atomic_file import replacing, sync_folder
 
 FACTS: Final = "facts_json"
 PIECE: Final = 2**15  # numbers that are written at once
@@ -107,7 +107,6 @@ def _as_json(facts: Any) -> Iterator[bytes]:
 
 
 def read_state(path: str | os.PathLike[str]) -> State:
-    """Read a state from a file."""
     check_path("path", path)
     try:
         with Path(path).open("rb") as file:
@@ -123,7 +122,6 @@ def read_state(path: str | os.PathLike[str]) -> State:
 
 
 def _arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays of an archive by name."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if sum(member.file_size for member in members) > os.fstat(file.fileno()).st_size:
@@ -134,7 +132,6 @@ def _arrays(file: IO[bytes]) -> dict[str, npt.NDArray[Any]]:
 
 
 def _array(data: bytes) -> npt.NDArray[Any]:
-    """Return an array from the bytes of an .npy file."""
     stream = BytesIO(data)
     version = npy.read_magic(stream)
     read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
@@ -143,3 +140,46 @@ def _array(data: bytes) -> npt.NDArray[Any]:
     if dtype.hasobject or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(rest):
         raise ValueError(f"an array of the shape {shape} and the type {dtype} is not what is there")
     return np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C").copy(order="K")
+
+
+BUNDLE: Final = "network.npz"
+
+
+def save_states(states: Mapping[str, State], folder: str | os.PathLike[str]) -> None:
+    """Save the states of sites in a folder as one whole; an earlier save there stays whole until this one is."""
+    check_path("folder", folder)
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(f"{folder}: cannot be made a folder to save in ({error})") from error
+    sync_folder(place.parent)
+    facts = {"sites": [[name, state.facts] for name, state in states.items()]}
+    arrays = {
+        f"{number}/{name}": array
+        for number, state in enumerate(states.values())
+        for name, array in state.arrays.items()
+    }
+    write_state(State(facts, arrays), place / BUNDLE)
+
+
+def load_states(names: Collection[str], folder: str | os.PathLike[str]) -> dict[str, State]:
+    """Return the states of the sites of these names from one save."""
+    check_path("folder", folder)
+    file = Path(folder) / BUNDLE
+    states = _unpacked(file, read_state(file))
+    missing = [name for name in names if name not in states]
+    if missing:
+        raise StateError(f"{file}: has no state of site {missing[0]!r}; it has {listed(states)}")
+    return {name: states[name] for name in names}
+
+
+def _unpacked(file: Path, bundle: State) -> dict[str, State]:
+    try:
+        states = [(str(name), State(dict(facts), {})) for name, facts in bundle.facts["sites"]]
+        for key, array in bundle.arrays.items():
+            number, name = key.split("/", 1)
+            states[int(number)][1].arrays[name] = array
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise StateError(f"{file}: not the saved states of a network ({error!r})") from error
+    return dict(states)

@@ -5,8 +5,8 @@ word. After a power cut that is right: the last transaction was never on the dis
 forgets what was acknowledged. The two can be told apart, because every transaction is on the disk before the next one
 is begun: whole frames of a later transaction behind one that is damaged show that this one was whole too.
 
-Frames carry the salts of the header; those with others are left from before the WAL was last begun anew. The checksum
-of each goes on from that of the frame before it, so one damaged frame does not hide that those behind it are whole.
+Frames carry the salts of the header; frames with other salts are left over from before the WAL was last restarted. The
+checksum of each continues that of the frame before it, so one damaged frame does not hide that later ones are whole.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Damage(NamedTuple):
 
 
 def damage_of(wal: Path, page: int) -> Damage | None:
-    """Return where a WAL with pages of so many bytes is damaged; None if SQLite forgets nothing that was written."""
+    """Return where a WAL of this page size is damaged; None if SQLite would forget nothing that was written."""
     data = wal.read_bytes()
     count = (len(data) - HEADER) // (FRAME + page)
     if count < 1:
