@@ -29,9 +29,9 @@ READER = {"Authorization": f"Bearer {TOKEN}"}
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve a site with tokens and pages."""
     tokens = Tokens({TOKEN: frozenset({"read"})})
-    node, address = RunningSite(a_setup(), tmp_path_factory.mktemp("site")), Address(port=free_port())
-    pages = Dashboard(node, tokens)
-    server = Server(config_of(Service(node, tokens, pages=pages), address), node, lambda: None, pages)
+    site, address = RunningSite(a_setup(), tmp_path_factory.mktemp("site")), Address(port=free_port())
+    pages = Dashboard(site, tokens)
+    server = Server(config_of(Service(site, tokens, pages=pages), address), site, lambda: None, pages)
     server.config.port = address.port
     thread = threading.Thread(target=server.run)
     thread.start()
