@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -64,19 +65,19 @@ def test_nothing_is_looked_at_while_no_page_is_open_and_streams_end_with_the_sit
 ) -> None:
     async def work() -> None:
         async with running(setup_of(), tmp_path) as site:
-            board, looks = board_of(site), list[float]()
-            real = board.view.snapshot
-            monkeypatch.setattr(board.view, "snapshot", lambda now: (looks.append(now), real(now))[1])
+            board = board_of(site)
+            looked = Mock(wraps=board.view.snapshot)
+            monkeypatch.setattr(board.view, "snapshot", looked)
             events = board.stream()
             assert await anext(events)
             await events.aclose()  # type: ignore[attr-defined]  # the browser has gone
             assert not board.pages
             assert board._task is not None
             await board._task  # it ends by itself
-            before = len(looks)
+            before = looked.call_count
             again = board.stream()
             assert set(json.loads((await anext(again)).removeprefix(b"data: "))) == PARTS
-            assert len(looks) == before + 1
+            assert looked.call_count == before + 1
             waiting = asyncio.ensure_future(anext(again, None))
             await asyncio.sleep(0)
             board.close()  # the site stops

@@ -59,7 +59,6 @@ def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> li
 
 
 def width_of(words: str, *, bold: bool = False) -> float:
-    """Return about how much room words need."""
     return len(words) * (BOLD_LETTER if bold else LETTER)
 
 
@@ -83,13 +82,11 @@ class Drawing:
         dashed: bool = False,
         opacity: float = 1,
     ) -> None:
-        """Draw a line through points."""
         path = "L".join(f"{_short(x)} {_short(y)}" for x, y in points)
         dash = (' stroke-dasharray="4 4"' if dashed else "") + (f' stroke-opacity="{opacity}"' if opacity < 1 else "")
         self._parts.append(f'<path class="curve" stroke="{ink}" stroke-width="{_short(width)}"{dash} d="M{path}"/>')
 
     def area(self, path: str, look: Look) -> None:
-        """Fill a path."""
         self._parts.append(f'<path d="{path}" fill="{look.ink}" fill-opacity="{look.opacity:.2g}"/>')
 
     def box(
@@ -102,12 +99,10 @@ class Drawing:
         self._parts.append(f'<rect {shape} fill="{look.ink}" fill-opacity="{look.opacity:.2g}">{title}</rect>')
 
     def hatch(self, x: float, y: float, width: float, height: float, tip: str = "") -> None:
-        """Hatch a rectangle that was filled before."""
         self._is_hatched = True
         self.box(x, y, width, height, Look("url(#unsure)"), tip)
 
     def dot(self, x: float, y: float, ink: str, radius: float = 3.0) -> None:
-        """Draw a filled circle."""
         self._parts.append(f'<circle cx="{_short(x)}" cy="{_short(y)}" r="{_short(radius)}" fill="{ink}"/>')
 
     def text(
@@ -123,7 +118,6 @@ class Drawing:
         self._parts.append(f'<text x="{_short(x)}" y="{_short(y)}"{end}{look}>{escape(words)}</text>')
 
     def inline(self) -> str:
-        """Return the figure as a part of a page."""
         return self._svg("")
 
     def standalone(self) -> str:

@@ -31,7 +31,6 @@ class Line(NamedTuple):
 
     @property
     def is_main(self) -> bool:
-        """Whether it is the line that the chart is about."""
         return self.width > 2
 
 

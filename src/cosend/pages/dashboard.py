@@ -91,7 +91,6 @@ class Board:
             self.pages.discard(page)
 
     def open(self, page: Page) -> None:
-        """Keep a page live from now on."""
         self.pages.add(page)
         if len(self.pages) == 1 or page.choice not in self._where:
             self.tick()
@@ -184,8 +183,7 @@ class Dashboard:
         except (Refused, CosendError) as error:
             await problem_of(error)(scope, receive, guarded)
 
-    async def close(self) -> None:
-        """End all streams."""
+    def close(self) -> None:
         self.board.close()
 
     async def _check_may_read(self, request: Request) -> None:

@@ -280,7 +280,7 @@ class _DrawnAxis:
 
     def __init__(self, view: AxisView, squares: Sequence[Square], place: int) -> None:
         self.name, self._view, ticks = view.name, view, view.ticks
-        self._places: dict[float, int] = {}  # of the values of a category, by their codes
+        self._places: dict[int, int] = {}  # of the values of a category, by their codes
         if view.values is not None:
             items: Counter[float] = Counter()
             for square in squares:
@@ -295,7 +295,7 @@ class _DrawnAxis:
         """Return where a span of values lies, None if it is not drawn."""
         if self._view.values is None:
             return low, high
-        place, count = self._places.get(low), len(self._places)
+        place, count = self._places.get(int(low)), len(self._places)
         return None if place is None else (place / count, (place + 1) / count)
 
     def words(self, low: float, high: float) -> str:

@@ -258,7 +258,6 @@ def figures_of_run(result: Result) -> dict[str, list[Drawing]]:
 
 
 def figures_of_policy(result: Result, view: View) -> dict[str, list[Drawing]]:
-    """Return the figures about what one policy did."""
     found: dict[str, list[Drawing]] = {}
     if any(used["cells"] for used in view["use"].values()):
         found["use"] = use_figures(result, view)
@@ -319,7 +318,6 @@ def line_figure(result: Result, key: str, lines: Sequence[Line]) -> Drawing:
 
 
 def _end(centres: Sequence[float]) -> float:
-    """Return where the last of some bins ends."""
     return centres[-1] + (centres[-1] - centres[-2]) / 2 if len(centres) > 1 else 2 * centres[-1]
 
 

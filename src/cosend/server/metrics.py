@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. The node counts; its counts are read when somebody asks."""
+"""Metrics for Prometheus. The site counts; its counts are read when somebody asks."""
 
 from __future__ import annotations
 
@@ -27,26 +27,24 @@ POSITIONS: Final = {"closed": 0, "half open": 1, "open": 2}
 class Metrics:
     """The metrics of one site."""
 
-    def __init__(self, node: RunningSite) -> None:
+    def __init__(self, site: RunningSite) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_NodeCollector(node))
+        self._registry.register(_Counts(site))
         latency = Histogram(
             "cosend_request_seconds", "time to answer a request", ["route"], buckets=SECONDS, registry=self._registry
         )
         self.classify, self.labels = latency.labels("classify"), latency.labels("labels")
 
     def text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
-class _NodeCollector(Collector):
-    def __init__(self, node: RunningSite) -> None:
-        self._node = node
+class _Counts(Collector):
+    def __init__(self, site: RunningSite) -> None:
+        self._site = site
 
     def collect(self) -> Iterator[Metric]:
-        """Read the counts of the node."""
-        counts = self._node.counts
+        counts = self._site.counts
         decisions = CounterMetricFamily("cosend_decisions", "decisions that were answered", labels=["arm", "phase"])
         for (arm, phase), count in counts.decisions.items():
             decisions.add_metric([arm, phase], count)
@@ -60,32 +58,31 @@ class _NodeCollector(Collector):
         yield CounterMetricFamily("cosend_unanswered", "items that no arm could label", counts.unanswered)
         yield CounterMetricFamily("cosend_rebuilds", "times the site was rebuilt from its log", counts.rebuilt)
         yield self._stalls()
-        if self._node.is_ready:
+        if self._site.is_ready:
             yield from self._gauges()
 
     def _stalls(self) -> Metric:
-        pulse, limits = self._node.pulse, [*map(str, LIMITS_S), "+Inf"]
+        pulse, limits = self._site.pulse, [*map(str, LIMITS_S), "+Inf"]
         buckets = [*zip(limits, accumulate(pulse.counts), strict=True)]
         about = "how long the event loop was blocked, sampled a hundred times a second"
         return HistogramMetricFamily("cosend_loop_stall_seconds", about, buckets, pulse.sum_s)
 
     def _gauges(self) -> Iterator[Metric]:
-        node = self._node
+        site = self._site
         breakers = GaugeMetricFamily("cosend_breaker", "0 closed, 1 half open, 2 open", labels=["arm"])
-        for arm in node.state.learner.arms.names:
-            breakers.add_metric([arm], POSITIONS[node.breakers.position(arm, node.engine.now)])
+        for arm in site.state.learner.arms.names:
+            breakers.add_metric([arm], POSITIONS[site.breakers.position(arm, site.engine.now)])
         yield breakers
-        waiting = node.state.learner.waiting_count
+        waiting = site.state.learner.waiting_count
         yield GaugeMetricFamily("cosend_waiting", "decisions that wait for their true label", waiting)
-        yield GaugeMetricFamily("cosend_in_flight", "items that wait for a model or a peer", node.running.in_flight)
-        yield GaugeMetricFamily("cosend_events", "the position of the log", node.commits.position)
-        for name, value in (("error", node.counts.error), ("reward", node.counts.reward)):
+        yield GaugeMetricFamily("cosend_in_flight", "items that wait for a model or a peer", site.running.in_flight)
+        yield GaugeMetricFamily("cosend_events", "the position of the log", site.commits.position)
+        for name, value in (("error", site.counts.error), ("reward", site.counts.reward)):
             if value is not None:
                 yield GaugeMetricFamily(f"cosend_recent_{name}", f"{name} of about the last thousand labels", value)
 
 
 def _by_arm(counts: Counts) -> Iterator[Metric]:
-    """Yield how the arms did on labelled decisions."""
     accuracy = SummaryMetricFamily(
         "cosend_arm_accuracy", "labelled decisions of an arm that were right", labels=["arm"]
     )
@@ -100,7 +97,6 @@ def _by_arm(counts: Counts) -> Iterator[Metric]:
 
 
 def _by_peer(counts: Counts) -> Iterator[Metric]:
-    """Yield what the site did for its peers."""
     answers = CounterMetricFamily("cosend_answers_for_peers", "items of peers that were answered", labels=["peer"])
     labels = CounterMetricFamily("cosend_labels_from_peers", "true labels that peers sent for these", labels=["peer"])
     for family, by_peer in ((answers, counts.served), (labels, counts.taught)):
