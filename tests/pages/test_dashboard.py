@@ -27,7 +27,6 @@ READER = {"Authorization": f"Bearer {TOKEN}"}
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve a site with tokens and pages."""
     tokens = Tokens({TOKEN: frozenset({"read"})})
     site, address = RunningSite(a_setup(), tmp_path_factory.mktemp("site")), Address(port=free_port())
     pages = Dashboard(site, tokens)

@@ -53,7 +53,6 @@ async def called(
 
 
 async def summary(client: httpx.AsyncClient) -> Any:
-    """Return what a service says of its site."""
     return (await client.get("/v1/summary")).json()
 
 
@@ -86,8 +85,7 @@ class Trouble:
         await self.app(scope, receive, send)
 
 
-async def _nowhere(_: Message) -> None:
-    """Send nothing."""
+async def _nowhere(_: Message) -> None: ...
 
 
 @contextmanager

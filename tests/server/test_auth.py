@@ -30,7 +30,6 @@ ROUTES: dict[str, tuple[str, str, Any]] = {
 
 
 def allowed(tokens: Tokens, token: str) -> set[str]:
-    """Return the scopes that a token has."""
     found: set[str] = set()
     for scope in SCOPES:
         try:
@@ -135,7 +134,6 @@ FOREIGN = {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Serve a site as its user does, without tokens."""
     folder = tmp_path_factory.mktemp("site")
     write_network(folder)
     with served_by_process(folder, "--site", "north", "--no-durable") as running:

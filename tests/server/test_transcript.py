@@ -43,7 +43,6 @@ BAD_ITEMS += [{"items": [{"features": {"age": age}, "id": id}]} for age, id in (
 
 
 def conversation() -> Iterator[Request]:
-    """Yield the requests to a site without tokens."""
     yield "POST", "/v1/classify", {"items": [{"features": {"age": age}} for age in (5, 50, 95)]}, JSON
     for _ in range(2):
         yield "POST", "/v1/classify", {"items": [{"features": {"age": 50}, "id": "a/b é"}]}, JSON
@@ -64,7 +63,6 @@ def conversation() -> Iterator[Request]:
 
 
 def guarded() -> Iterator[Request]:
-    """Yield the requests to a site with tokens."""
     for token in ("", "r" * 20, "a" * 20, "x" * 20):
         headers = {**JSON, "authorization": f"Bearer {token}"} if token else JSON
         yield from (("GET", path, b"", headers) for path in ("/v1/summary", "/health/ready"))
@@ -79,7 +77,6 @@ def scrubbed(value: Any) -> Any:
 
 
 async def replies(folder: Path) -> list[str]:
-    """Return what is replied, as lines of JSON."""
     lines = []
     for tokens, requests in ((NOBODY, conversation()), (TOKENS, guarded())):
         setup = setup_of(policy=CoS(slices=4), seed=3)
