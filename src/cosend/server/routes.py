@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount
 from starlette.routing import Route as StarletteRoute
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from cosend.errors import CosendError, NoAnswer
 from cosend.runtime.inspection import Inspection
@@ -33,6 +33,7 @@ from cosend.server.metrics import Metrics
 from cosend.server.problems import Refused, problem, problem_of
 
 ENCODE: Final = msgspec.json.Encoder().encode
+BODY: Final = "cosend.body"  # where a route finds the body of its request, which was read within limits
 Handler = Callable[..., Awaitable[Any]]
 
 
@@ -88,22 +89,19 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; one that is cancelled, because the process ends at once, is no error."""
-        if scope["type"] == "lifespan":
+        if scope["type"] != "http":  # the start and the end; no route takes web sockets
             await self._rest(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        is_hot = scope["type"] == "http" and scope["path"] in self._hot
+        headers, is_hot = dict(scope["headers"]), scope["path"] in self._hot
         try:
             self._visitors.check(headers, scope["path"])
             if is_hot:
                 await self._answer_hot(headers, scope, receive, send)
-            elif scope["type"] == "http":
-                body = await self._room.read(headers, receive, bodies.MAX_SMALL_BYTES)
-                await self._rest(scope, _replayed(body, receive), send)
             else:
+                scope[BODY] = await self._room.read(headers, receive, bodies.MAX_SMALL_BYTES)
                 await self._rest(scope, receive, send)
         except Refused as refused:
-            await _refuse(refused, scope, receive, send)
+            await problem_of(refused)(scope, receive, send)
         except asyncio.CancelledError:
             if is_hot:  # nothing of its reply was sent yet
                 await problem(503, "the site is stopping")(scope, receive, send)
@@ -184,7 +182,7 @@ class Service:
             if route.query is not None:
                 given.append(_converted(dict(request.query_params), route.query, "query: "))
             if decoder is not None:
-                given.append(decoded(decoder, await request.body()))
+                given.append(decoded(decoder, request.scope[BODY]))
             reply = await handler(*given)
             return reply if isinstance(reply, Response) else Response(ENCODE(reply), media_type=route.media_type)
 
@@ -260,8 +258,6 @@ class Service:
             yield
         finally:
             await starting
-            if self._pages is not None:
-                self._pages.close()
             await self._site.stop()
 
     async def _start(self) -> None:
@@ -288,24 +284,5 @@ def _converted(value: Any, kind: Any, where: str) -> Any:
         raise Refused(422, f"{where}{error}") from error
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives a body that has been read, and then whatever comes."""
-    read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Message:
-        return read.pop() if read else await receive()
-
-    return again
-
-
 async def _answer(_: Request, error: Exception) -> Response:
     return problem_of(error)
-
-
-async def _refuse(refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request, or a request for a web socket, with what is wrong."""
-    if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": 1008, "reason": refused.detail})
-    else:
-        await problem_of(refused)(scope, receive, send)
