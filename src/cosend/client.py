@@ -135,20 +135,17 @@ def _truth(id: str, truth: Any, cost: float | None) -> dict[str, Any]:
     return {"id": id, "label": truth, "cost": cost}
 
 
-def _bodies(name: str, rows: Sequence[Any], *, wait_for_peers: bool = False) -> Iterator[tuple[bytes, int]]:
+def _bodies(name: str, rows: Sequence[Any], **more: Any) -> Iterator[tuple[bytes, int]]:
     """Return the bodies of the requests that these rows need, with the number of rows in each."""
-    for start in range(0, len(rows), MAX_ITEMS):
-        yield from _halved(name, rows[start : start + MAX_ITEMS], {"wait_for_peers": True} if wait_for_peers else {})
-
-
-def _halved(name: str, rows: Sequence[Any], more: dict[str, Any]) -> Iterator[tuple[bytes, int]]:
-    body = _encoded(name, {name: rows, **more})
-    if len(body) <= MAX_BYTES or len(rows) == 1:
-        yield body, len(rows)
-        return
-    middle = len(rows) // 2
-    yield from _halved(name, rows[:middle], more)
-    yield from _halved(name, rows[middle:], more)
+    start, count = 0, MAX_ITEMS
+    while start < len(rows):
+        some = rows[start : start + count]
+        body = _encoded(name, {name: some, **more})
+        if len(body) > MAX_BYTES and len(some) > 1:
+            count = len(some) // 2
+        else:
+            yield body, len(some)
+            start += len(some)
 
 
 def _encoded(what: str, value: Any) -> bytes:

@@ -37,7 +37,7 @@ from cosend.server.problems import Refused, problem, problem_of
 from cosend.server.schema import Scope
 
 LOG: Final = logging.getLogger("cosend.pages")
-TICK_S: Final = 0.5
+TICK_S: Final = 1.0
 REST: Final = 40  # a tick is followed by a rest of at least this many times its length
 MOST_LOGGED: Final = 100  # different problems
 MOST_PAGES: Final = 100  # that are open at once
