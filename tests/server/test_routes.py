@@ -65,6 +65,19 @@ async def test_errors_of_the_inside_are_problems_too(tmp_path: Path, monkeypatch
         assert "NoneType" not in response.text
 
 
+async def test_a_route_takes_one_method_and_pages_have_limits(tmp_path: Path) -> None:
+    async with called(setup_of(), tmp_path) as (client, _):
+        for route in schema.ROUTES:
+            path = re.sub(r"{\w+}", "old", route.path)
+            for method in {"GET", "HEAD", "OPTIONS", "POST", "PUT"} - {route.method}:
+                reply = await client.request(method, path)
+                assert (reply.status_code, reply.headers["allow"]) == (405, route.method), (method, path)
+        for query, status in (("?start=1&count=1", 200), ("?start=9999", 200), ("?start=-1", 422), ("?count=0", 422)):
+            for path in ("/v1/arms", "/v1/cells", "/v1/events"):
+                assert (await client.get(path + query)).status_code == status, (path, query)
+        assert (await client.get("/v1/arms?count=1")).json()["next"] == 1
+
+
 def test_what_a_site_says_of_decisions_and_labels_is_the_schema() -> None:
     assert Decided.__struct_fields__ == schema.Decision.__struct_fields__
     assert Heard.__struct_fields__ == schema.LabelReceipt.__struct_fields__
