@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from cosend.charts.drawing import Drawing
+from cosend.charts.figures import Drawing
 
 
 def texts(drawing: Drawing) -> list[str]:

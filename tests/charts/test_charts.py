@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from cosend.charts.drawing import Look, looks_of_arms, spread
-from cosend.charts.figures import Line, Patch, Scale, Strip, flow_chart, line_chart, map_chart, strip_chart
+from cosend.charts.figures import (
+    Line,
+    Look,
+    Patch,
+    Scale,
+    Strip,
+    flow_chart,
+    line_chart,
+    looks_of_arms,
+    map_chart,
+    spread,
+    strip_chart,
+)
 from cosend.text import SmallTable, counted, round_numbers, short_text
 from tests.charts import texts
 

@@ -27,7 +27,7 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Send
 from starlette.types import Scope as Asked
 
-from cosend.charts.drawing import CSS
+from cosend.charts.figures import CSS
 from cosend.errors import CosendError, in_one_line
 from cosend.pages import rendering
 from cosend.pages.site_view import Choice, SiteView

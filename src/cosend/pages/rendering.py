@@ -14,8 +14,20 @@ from typing import Any, Final, NamedTuple
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from cosend.charts.drawing import Drawing, Look, looks_of_arms
-from cosend.charts.figures import Line, Patch, Scale, Span, Strip, flow_chart, line_chart, map_chart, strip_chart
+from cosend.charts.figures import (
+    Drawing,
+    Line,
+    Look,
+    Patch,
+    Scale,
+    Span,
+    Strip,
+    flow_chart,
+    line_chart,
+    looks_of_arms,
+    map_chart,
+    strip_chart,
+)
 from cosend.pages.site_view import AxisView, Choice, Flow, Means, SiteView, Snapshot
 from cosend.pages.winning_arms import Square, Winner, interval, winner
 from cosend.runtime.inspection import Facts

@@ -19,15 +19,18 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from cosend.charts.drawing import CSS, Drawing, Look, looks_of_arms
 from cosend.charts.figures import (
+    CSS,
+    Drawing,
     Line,
+    Look,
     Patch,
     Scale,
     Strip,
     flow_chart,
     interval_chart,
     line_chart,
+    looks_of_arms,
     map_chart,
     strip_chart,
 )
