@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
 
 from cosend.charts.figures import (
+    Drawing,
     Line,
     Look,
     Patch,
@@ -18,7 +21,12 @@ from cosend.charts.figures import (
     strip_chart,
 )
 from cosend.text import SmallTable, counted, round_numbers, short_text
-from tests.charts import texts
+
+
+def texts(drawing: Drawing) -> list[str]:
+    root = ElementTree.fromstring(drawing.standalone())  # noqa: S314 - our own
+    return [each.text or "" for each in root.iter() if each.tag.endswith("text")]
+
 
 AGE = Scale("age", [(0.0, "0"), (1.0, "100")])
 
