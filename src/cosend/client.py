@@ -7,11 +7,11 @@
 
 The verbs are those of `cosend.Site`: `classify` and `learn` for one item, `classify_many` and `learn_many` for many.
 
-A request that fails for a reason that may pass is sent again (`_exchange`). That is safe: every item has an id, its own
-or one that is made here, and an id that the site has decided for gets the same decision again; a label counts once.
+A request that fails for a reason that may pass is sent again (`_Verbs._send`). That is safe: every item has an id, its
+own or one that is made here, and an id that the site has decided for gets the same decision again; a label counts once.
 
-Every verb is written once, in `_Verbs`, as a generator of calls and pauses; `Client` carries them out in its thread,
-`AsyncClient` with asyncio.
+Every verb is written once, as a coroutine. That of an `AsyncClient` is awaited; that of a `Client` ends in one step,
+because its requests and pauses block.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import random
 import ssl
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from functools import wraps
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
@@ -94,31 +94,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-_Request: TypeAlias = dict[str, Any]  # as httpx sends it
 _Outcome: TypeAlias = httpx.Response | httpx.HTTPError
-_Steps: TypeAlias = Generator[_Request | float, Any, T]  # a request gets its outcome; a number is a pause in seconds
 
 
 # Retries
-
-
-def _exchange(request: _Request, retries: int) -> _Steps[_Outcome]:
-    """Send a request until its outcome is final, or `retries` are used up.
-
-    A connection that fails, a reply that does not come in time, and the statuses in `TRANSIENT` are retried; every
-    other reply is final. So is "no arm could label the items", a 503 too: that is about the items, not the service.
-    Pauses double, less a random part, so that the clients of a service that was away do not all come back at once.
-    """
-    pause_s = FIRST_PAUSE_S
-    for _ in range(retries):
-        outcome: _Outcome = yield request
-        wait_s = _retry_after_s(outcome)
-        if not _may_pass(outcome) or wait_s > MAX_RETRY_AFTER_S:
-            return outcome
-        yield wait_s + pause_s * (1.0 - random.random() / 2)  # noqa: S311 - no secret
-        pause_s = min(2 * pause_s, MAX_PAUSE_S)
-    last: _Outcome = yield request
-    return last
 
 
 def _may_pass(outcome: _Outcome) -> bool:
@@ -156,20 +135,17 @@ def _truth(id: str, truth: Any, cost: float | None) -> dict[str, Any]:
     return {"id": id, "label": truth, "cost": cost}
 
 
-def _bodies(name: str, rows: Sequence[Any], *, wait_for_peers: bool = False) -> Iterator[tuple[bytes, int]]:
+def _bodies(name: str, rows: Sequence[Any], **more: Any) -> Iterator[tuple[bytes, int]]:
     """Return the bodies of the requests that these rows need, with the number of rows in each."""
-    for start in range(0, len(rows), MAX_ITEMS):
-        yield from _halved(name, rows[start : start + MAX_ITEMS], {"wait_for_peers": True} if wait_for_peers else {})
-
-
-def _halved(name: str, rows: Sequence[Any], more: dict[str, Any]) -> Iterator[tuple[bytes, int]]:
-    body = _encoded(name, {name: rows, **more})
-    if len(body) <= MAX_BYTES or len(rows) == 1:
-        yield body, len(rows)
-        return
-    middle = len(rows) // 2
-    yield from _halved(name, rows[:middle], more)
-    yield from _halved(name, rows[middle:], more)
+    start, count = 0, MAX_ITEMS
+    while start < len(rows):
+        some = rows[start : start + count]
+        body = _encoded(name, {name: some, **more})
+        if len(body) > MAX_BYTES and len(some) > 1:
+            count = len(some) // 2
+        else:
+            yield body, len(some)
+            start += len(some)
 
 
 def _encoded(what: str, value: Any) -> bytes:
@@ -180,7 +156,6 @@ def _encoded(what: str, value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of NumPy as one of Python."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
@@ -215,16 +190,15 @@ def _checked_url(url: str) -> str:
 
 
 class _verb(Generic[P, T]):  # noqa: N801 - a decorator
-    """A method that both clients have, written once as a generator of calls and pauses; each client runs it its way."""
+    """A coroutine that is a method of both clients: as it is for an `AsyncClient`, run to its end for a `Client`."""
 
-    def __init__(self, steps: Callable[Concatenate[Any, P], _Steps[T]]) -> None:
-        @wraps(steps)
-        def run(client: Any, *given: Any, **options: Any) -> Any:
-            return client._run(steps(client, *given, **options))
+    def __init__(self, work: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
+        @wraps(work)
+        def run(client: Client, *given: Any, **options: Any) -> Any:
+            return _run(work(client, *given, **options))
 
-        returned = run.__annotations__["return"]
-        run.__annotations__["return"] = returned.removeprefix("_Steps[").removesuffix("]")  # as callers see it
-        self._function: Callable[..., Any] = run
+        self._awaited: Callable[..., Any] = work
+        self._run: Callable[..., Any] = run
 
     @overload
     def __get__(self, client: Client, owner: Any) -> Callable[P, T]: ...
@@ -233,7 +207,16 @@ class _verb(Generic[P, T]):  # noqa: N801 - a decorator
     @overload
     def __get__(self, client: None, owner: Any) -> Callable[..., Any]: ...
     def __get__(self, client: Any, owner: Any) -> Any:
-        return self._function.__get__(client, owner)
+        return (self._run if issubclass(owner, Client) else self._awaited).__get__(client, owner)
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("a Client never waits")
 
 
 class _Verbs(ABC):
@@ -259,11 +242,17 @@ class _Verbs(ABC):
     @abstractmethod
     def _open(self, **options: Any) -> None: ...
 
+    @abstractmethod
+    async def _request(self, **request: Any) -> httpx.Response: ...
+
+    @abstractmethod
+    async def _pause(self, seconds: float) -> None: ...
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_url!r})"
 
     @_verb
-    def classify(self, item: Any, id: str | None = None) -> _Steps[Decision]:
+    async def classify(self, item: Any, id: str | None = None) -> Decision:
         """Label one item, a dict of its features that JSON can carry; without an id it gets one here.
 
         Raises NoAnswer if no arm could label it.
@@ -271,105 +260,117 @@ class _Verbs(ABC):
         if isinstance(item, list) or type(item) is tuple:
             raise SettingError("item", f"{len(item)} of them", "one item; classify_many takes several")
         try:
-            (decision,) = yield from self._classify([item], [id])
+            decisions: list[Decision] = await _Verbs.classify_many(self, [item], [id])
         except SomeUnanswered as error:
             raise error.errors[0] from None
-        return decision
+        return decisions[0]
 
     @_verb
-    def classify_many(self, items: Iterable[Any], ids: Iterable[str | None] | None = None) -> _Steps[list[Decision]]:
+    async def classify_many(self, items: Iterable[Any], ids: Iterable[str | None] | None = None) -> list[Decision]:
         """Label many items, as `classify` does with one.
 
         Raises SomeUnanswered if no arm could label some of them; it has the decisions of the others. Any number of
         items is possible, in requests of at most 10,000. If a later one of these is refused, `so_far` of the error has
         the decisions of those before it.
         """
-        return (yield from self._classify(items, ids))
+        given = as_list("items", items, "a list of items, which are dicts of their features")
+        rows = [{"id": id, "features": item} for id, item in zip(_ids(ids, len(given)), given, strict=True)]
+        answers: list[Decision | NoAnswer] = []
+        try:
+            for body, count in _bodies("items", rows):
+                answers += await self._decide(body, count)
+        except ServiceError as error:
+            error.so_far = [each if isinstance(each, Decision) else None for each in answers]
+            raise
+        errors = {place: each for place, each in enumerate(answers) if isinstance(each, NoAnswer)}
+        if errors:
+            told = [each if isinstance(each, Decision) else None for each in answers]
+            raise SomeUnanswered(self.base_url, told, errors)
+        return [each for each in answers if isinstance(each, Decision)]
 
     @_verb
-    def learn(self, decision: Decision | str, truth: Any, cost: float | None = None) -> _Steps[LabelOutcome]:
+    async def learn(self, decision: Decision | str, truth: Any, cost: float | None = None) -> LabelOutcome:
         """Send the true label of a decision, and return what became of it: in any order, repeated, and late.
 
         decision  the decision, or its id
         cost      what the decision really cost, if that was not known before
         """
-        receipt = yield from self._learn([decision], [truth], [cost], wait_for_peers=False)
+        receipt: LabelReceipt = await _Verbs.learn_many(self, [decision], [truth], [cost])
         return receipt.outcome()
 
     @_verb
-    def learn_many(
+    async def learn_many(
         self,
         decisions: Iterable[Decision | str],
         truths: Iterable[Any],
         costs: Iterable[float | None] | None = None,
         *,
         wait_for_peers: bool = False,
-    ) -> _Steps[LabelReceipt]:
+    ) -> LabelReceipt:
         """Send many true labels, as `learn` does with one.
 
         A label that was sent again because the first reply was lost is a duplicate then: the site has learnt it, once.
         With `wait_for_peers`, the site answers when its peers have learnt them too.
         """
-        return (yield from self._learn(decisions, truths, costs, wait_for_peers=wait_for_peers))
+        given = as_list("decisions", decisions, "a list of decisions or of their ids")
+        ids = [each.id if isinstance(each, Decision) else each for each in given]
+        labels = as_list("truths", truths, "a list of labels")
+        paid = [None] * len(ids) if costs is None else as_list("costs", costs, "a list of costs, or None")
+        for what, values in (("truths", labels), ("costs", paid)):
+            if len(values) != len(ids):
+                raise SettingError(what, f"{len(values)} of them", f"as many as decisions ({len(ids)})")
+        rows = [_truth(*each) for each in zip(ids, labels, paid, strict=True)]
+        receipt = LabelReceipt()
+        try:
+            for body, _ in _bodies("labels", rows, wait_for_peers=wait_for_peers):
+                receipt.add(await self._ask(schema.LABELS, body))
+        except ServiceError as error:
+            error.so_far = receipt
+            raise
+        return receipt
 
     @_verb
-    def decision(self, id: str) -> _Steps[DecisionRecord]:
+    async def decision(self, id: str) -> DecisionRecord:
         """Return a decision, what became of it, and what its cell knows now."""
-        return (yield from self._ask(schema.DECISION, name=_quoted("id", id)))
+        return await self._ask(schema.DECISION, name=_quoted("id", id))
 
     @_verb
-    def summary(self) -> _Steps[Summary]:
+    async def summary(self) -> Summary:
         """Return how the site is doing."""
-        return (yield from self._ask(schema.SUMMARY))
+        return await self._ask(schema.SUMMARY)
 
     @_verb
-    def arms(self) -> _Steps[list[Arm]]:
+    async def arms(self) -> list[Arm]:
         """Return all arms of the site."""
-        return (yield from self._all(schema.ARMS, "arms"))
+        return await self._all(schema.ARMS, "arms")
 
     @_verb
-    def cells(self) -> _Steps[list[Cell]]:
+    async def cells(self) -> list[Cell]:
         """Return all cells, in the order of their first items."""
-        return (yield from self._all(schema.CELLS, "cells"))
+        return await self._all(schema.CELLS, "cells")
 
     @_verb
-    def change_arm(self, name: str, *, cost: float | None = None, paused: bool | None = None) -> _Steps[Arm]:
+    async def change_arm(self, name: str, *, cost: float | None = None, paused: bool | None = None) -> Arm:
         """Change what an arm costs, pause it, or resume it."""
         body = _encoded("the change of an arm", {"cost": cost, "paused": paused})
-        return (yield from self._ask(schema.CHANGE_ARM, body, name=_quoted("name", name)))
+        return await self._ask(schema.CHANGE_ARM, body, name=_quoted("name", name))
 
     @_verb
-    def set_mode(self, mode: Mode, classifier: str = "") -> _Steps[Summary]:
+    async def set_mode(self, mode: Mode, classifier: str = "") -> Summary:
         """Apply decisions, or only observe them while one model answers."""
-        return (yield from self._ask(schema.MODE, _encoded("the mode", {"mode": mode, "classifier": classifier})))
+        return await self._ask(schema.MODE, _encoded("the mode", {"mode": mode, "classifier": classifier}))
 
     @_verb
-    def ready(self) -> _Steps[bool]:
+    async def ready(self) -> bool:
         """Tell whether the site can decide and learn now; asked once, without retries."""
-        outcome: _Outcome = yield {"method": schema.READY.method, "url": schema.READY.path}
+        outcome = await self._once(method=schema.READY.method, url=schema.READY.path)
         return isinstance(outcome, httpx.Response) and outcome.status_code == 200
 
     # What they are made of
 
-    def _classify(self, items: Iterable[Any], ids: Iterable[str | None] | None) -> _Steps[list[Decision]]:
-        given = as_list("items", items, "a list of items, which are dicts of their features")
-        rows = [{"id": id, "features": item} for id, item in zip(_ids(ids, len(given)), given, strict=True)]
-        answers: list[Decision | NoAnswer] = []
+    async def _decide(self, body: bytes, count: int) -> list[Decision | NoAnswer]:
         try:
-            for body, count in _bodies("items", rows):
-                answers += yield from self._decide(body, count)
-        except ServiceError as error:
-            error.so_far = [each if isinstance(each, Decision) else None for each in answers]
-            raise
-        decisions = [each for each in answers if isinstance(each, Decision)]
-        if len(decisions) == len(answers):
-            return decisions
-        errors = {place: each for place, each in enumerate(answers) if isinstance(each, NoAnswer)}
-        raise SomeUnanswered(self.base_url, [None if isinstance(each, NoAnswer) else each for each in answers], errors)
-
-    def _decide(self, body: bytes, count: int) -> _Steps[list[Decision | NoAnswer]]:
-        try:
-            reply = yield from self._ask(schema.CLASSIFY, body)
+            reply = await self._ask(schema.CLASSIFY, body)
         except ServiceError as error:
             if error.problem != schema.NO_ANSWER:
                 raise
@@ -387,57 +388,43 @@ class _Verbs(ABC):
         del facts["error"]
         return Decision(**facts)
 
-    def _learn(
-        self,
-        decisions: Iterable[Decision | str],
-        truths: Iterable[Any],
-        costs: Iterable[float | None] | None,
-        *,
-        wait_for_peers: bool,
-    ) -> _Steps[LabelReceipt]:
-        given = as_list("decisions", decisions, "a list of decisions or of their ids")
-        ids = [each.id if isinstance(each, Decision) else each for each in given]
-        labels = as_list("truths", truths, "a list of labels")
-        paid = [None] * len(ids) if costs is None else as_list("costs", costs, "a list of costs, or None")
-        for what, values in (("truths", labels), ("costs", paid)):
-            if len(values) != len(ids):
-                raise SettingError(what, f"{len(values)} of them", f"as many as decisions ({len(ids)})")
-        rows = [_truth(*each) for each in zip(ids, labels, paid, strict=True)]
-        receipt = LabelReceipt()
-        try:
-            for body, _ in _bodies("labels", rows, wait_for_peers=wait_for_peers):
-                receipt.add((yield from self._ask(schema.LABELS, body)))
-        except ServiceError as error:
-            error.so_far = receipt
-            raise
-        return receipt
-
-    def _all(self, route: Route[Any], field: str) -> _Steps[list[Any]]:
+    async def _all(self, route: Route[Any], field: str) -> list[Any]:
         """Follow all pages of a route."""
         found, start = list[Any](), 0
         while True:
-            page = yield from self._ask(route, query={"start": start, "count": PAGE})
+            page = await self._ask(route, query={"start": start, "count": PAGE})
             found += getattr(page, field)
             if page.next is None:
                 return found
             start = page.next
 
-    def _events(self, start: int) -> _Steps[list[dict[str, Any]]]:
+    async def _events(self, start: int) -> list[dict[str, Any]]:
         """Read some events from a number on; an empty list is the end."""
-        lines = yield from self._send(schema.EVENTS, query={"start": start, "count": PAGE})
+        lines = await self._send(schema.EVENTS, query={"start": start, "count": PAGE})
         return [self._read(line, dict[str, Any]) for line in lines.splitlines()]
 
-    def _ask(self, route: Route[T], body: bytes | None = None, **options: Any) -> _Steps[T]:
-        reply = yield from self._send(route, body, **options)
+    async def _ask(self, route: Route[T], body: bytes | None = None, **options: Any) -> T:
+        reply = await self._send(route, body, **options)
         return self._read(reply, route.reply)
 
-    def _send(
+    async def _send(
         self, route: Route[Any], body: bytes | None = None, *, name: str = "", query: dict[str, int] | None = None
-    ) -> _Steps[bytes]:
-        """Return the body of the reply to a request that is not refused; `name` goes into the path."""
-        path = route.path.partition("{")[0] + name
-        request = {"method": route.method, "url": path, "content": body, "params": query}
-        outcome = yield from _exchange(request, self._retries)
+    ) -> bytes:
+        """Return the body of the reply to a request; `name` goes into the path.
+
+        It is sent until its outcome is final, or the retries are used up. A connection that fails, a reply that does
+        not come in time, and the statuses in `TRANSIENT` are retried; every other reply is final. So is "no arm could
+        label the items", a 503 too: that is about the items, not the service. Pauses double, less a random part, so
+        that the clients of a service that was away do not all come back at once.
+        """
+        request = {"method": route.method, "url": route.path.partition("{")[0] + name, "content": body, "params": query}
+        outcome, pause_s = await self._once(**request), FIRST_PAUSE_S
+        for _ in range(self._retries):
+            wait_s = _retry_after_s(outcome)
+            if not _may_pass(outcome) or wait_s > MAX_RETRY_AFTER_S:
+                break
+            await self._pause(wait_s + pause_s * (1.0 - random.random() / 2))  # noqa: S311 - no secret
+            outcome, pause_s = await self._once(**request), min(2 * pause_s, MAX_PAUSE_S)
         if isinstance(outcome, httpx.HTTPError):
             raise Unreachable(self.base_url, f"the service does not answer: {in_one_line(outcome)}")
         if outcome.status_code == 200:
@@ -448,6 +435,12 @@ class _Verbs(ABC):
             problem = schema.Problem(detail=cut(outcome.content.decode(errors="replace").strip(), 200))
         why = problem.detail or problem.title or "no reason given"
         raise ServiceError(self.base_url, outcome.status_code, why, problem.type)
+
+    async def _once(self, **request: Any) -> _Outcome:
+        try:
+            return await self._request(**request)
+        except httpx.HTTPError as error:
+            return error
 
     def _read(self, body: bytes, kind: type[T]) -> T:
         try:
@@ -474,6 +467,12 @@ class Client(_Verbs):
     def _open(self, **options: Any) -> None:
         self._http = httpx.Client(**options)
 
+    async def _request(self, **request: Any) -> httpx.Response:
+        return self._http.request(**request)
+
+    async def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     def __enter__(self) -> Self:
         return self
 
@@ -481,30 +480,13 @@ class Client(_Verbs):
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def events(self, start: int = 0) -> Iterator[dict[str, Any]]:
         """Read the events of the site's log from a number on, up to where it ends now."""
-        while page := self._run(self._events(start)):
+        while page := _run(self._events(start)):
             yield from page
             start = page[-1]["number"] + 1
-
-    def _run(self, steps: _Steps[T]) -> T:
-        outcome: _Outcome | None = None
-        while True:
-            try:
-                step = steps.send(outcome)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            if isinstance(step, float):
-                time.sleep(step)
-                continue
-            try:
-                outcome = self._http.request(**step)
-            except httpx.HTTPError as error:
-                outcome = error
 
 
 class AsyncClient(_Verbs):
@@ -516,6 +498,12 @@ class AsyncClient(_Verbs):
     def _open(self, **options: Any) -> None:
         self._http = httpx.AsyncClient(**options)
 
+    async def _request(self, **request: Any) -> httpx.Response:
+        return await self._http.request(**request)
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -523,28 +511,11 @@ class AsyncClient(_Verbs):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.aclose()
 
     async def events(self, start: int = 0) -> AsyncIterator[dict[str, Any]]:
         """See `Client.events`; for an `async for`."""
-        while page := await self._run(self._events(start)):
+        while page := await self._events(start):
             for event in page:
                 yield event
             start = page[-1]["number"] + 1
-
-    async def _run(self, steps: _Steps[T]) -> T:
-        outcome: _Outcome | None = None
-        while True:
-            try:
-                step = steps.send(outcome)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            if isinstance(step, float):
-                await asyncio.sleep(step)
-                continue
-            try:
-                outcome = await self._http.request(**step)
-            except httpx.HTTPError as error:
-                outcome = error

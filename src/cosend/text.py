@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from html import escape
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 Cells: TypeAlias = list[str]
 TableText: TypeAlias = tuple[str, Cells, list[Cells]]  # title, heading, rows
@@ -46,6 +50,15 @@ def round_numbers(low: float, high: float, most: int = 6) -> list[float]:
 def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table in Markdown."""
     return [f"| {' | '.join(cells)} |" for cells in (heading, ["---"] * len(heading), *rows)]
+
+
+@cache
+def templates(package: str) -> Environment:
+    """Return the Jinja2 templates of a package; they escape what is put into them."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # `cosend --help` does not wait for it
+
+    loader = PackageLoader(package)
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
 
 
 class SmallTable(NamedTuple):

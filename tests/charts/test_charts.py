@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
 
-from cosend.charts.drawing import Look, looks_of_arms, spread
-from cosend.charts.figures import Line, Patch, Scale, Strip, flow_chart, line_chart, map_chart, strip_chart
+from cosend.charts.figures import (
+    Drawing,
+    Line,
+    Look,
+    Patch,
+    Scale,
+    Strip,
+    flow_chart,
+    line_chart,
+    looks_of_arms,
+    map_chart,
+    spread,
+    strip_chart,
+)
 from cosend.text import SmallTable, counted, round_numbers, short_text
-from tests.charts import texts
+
+
+def texts(drawing: Drawing) -> list[str]:
+    root = ElementTree.fromstring(drawing.standalone())  # noqa: S314 - our own
+    return [each.text or "" for each in root.iter() if each.tag.endswith("text")]
+
 
 AGE = Scale("age", [(0.0, "0"), (1.0, "100")])
 

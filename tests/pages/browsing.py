@@ -89,30 +89,24 @@ class Watched:
             self.errors.append(message.text)
 
     def value(self, name: str) -> str:
-        """Return one of the large numbers."""
         return self.page.locator(f'[data-value="{name}"]').inner_text()
 
     def wait_for_value(self, name: str, text: str) -> None:
-        """Wait until one of the large numbers is this."""
         self.page.locator(f'[data-value="{name}"]', has_text=text).wait_for()
 
     def row(self, arm: str) -> dict[str, str]:
-        """Return what stands in the row of an arm."""
         cells = self.page.locator(f'tr[data-arm="{arm}"] td')
         texts = cells.evaluate_all("cells => cells.map(cell => [cell.dataset.is, cell.innerText])")
         return {name: " ".join(text.split()) for name, text in texts}
 
     def tip(self, arm: str, cell: str) -> str:
-        """Return what a pointer over a cell of the row of an arm shows."""
         return self.page.locator(f'tr[data-arm="{arm}"] td[data-is="{cell}"] [title]').get_attribute("title") or ""
 
     def press(self, name: str) -> None:
-        """Press a button with the keyboard."""
         button = self.page.get_by_role("button", name=name, exact=True).last
         button.press("Enter")  # focus and key at once: a dialog that opens takes the focus
 
     def broken_words(self) -> list[str]:
-        """Return the words that are broken in the middle."""
         return list(self.page.evaluate(BROKEN_WORDS))
 
     def is_too_wide(self) -> bool:
@@ -146,7 +140,6 @@ def looking_at(running: Browser, url: str, width: int = 1280, scheme: Any = "lig
 
 
 def write_files(folder: Path, port: int) -> None:
-    """Write the network file and its models; no port is one that another test may use too."""
     text = NETWORK.replace("PORT", str(port)).replace("ELSEWHERE", str(free_port()))
     (folder / "network.toml").write_text(text)
     (folder / "models.py").write_text(MODELS)

@@ -34,7 +34,7 @@ def a_snapshot(**facts: Any) -> Snapshot:
         "pending": {"decisions": 7, "for_peers": 0, "oldest_s": 130.0, "middle_s": 4.0},
         "decisions": [decision()],
         "labelled": [],
-        "curve": [Means(float(n), 0.8, 0.15, 0.05, 0.7) for n in range(1, 90)],
+        "curve": [Means(float(n), 0.8, 0.15, 0.7) for n in range(1, 90)],
         "local": Local("young", 0.7, True),
         "traffic": {"north": Traffic(1.0, 100, {"south": 20}, 0.1, 0.85), "south": Traffic(1.0, 50, {}, None, None)},
         "flows": [Flow("north", 30, {"south": 10}), Flow("south", 0, {})],

@@ -293,7 +293,6 @@ def test_a_site_that_stops_closes_its_pages_at_once_and_they_come_back_with_it(c
 
 @contextmanager
 def looking_at_nothing(chromium: Any) -> Iterator[Any]:
-    """Give an empty tab, of which nothing is expected."""
     context = chromium.new_context()
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -341,8 +340,7 @@ def foreign_website(site: str) -> Iterator[int]:
             self.end_headers()
             self.wfile.write(ATTACK.replace("SITE", json.dumps(site)).encode())
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
+        def log_message(self, *_: object) -> None: ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Attack) as server:
         threading.Thread(target=server.serve_forever).start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,13 +12,8 @@ import httpx
 import pytest
 
 from cosend.pages import dashboard
-from cosend.pages.dashboard import Dashboard
-from cosend.runtime.running_site import RunningSite
 from cosend.server.auth import Tokens
-from cosend.server.http_server import Address, Server, config_of
-from cosend.server.routes import Service
-from tests.cli.serving import free_port
-from tests.server.services import a_setup
+from tests.server.services import a_setup, served
 
 TOKEN = "reader-0123456789"  # noqa: S105 - of a test
 READER = {"Authorization": f"Bearer {TOKEN}"}
@@ -27,20 +21,9 @@ READER = {"Authorization": f"Bearer {TOKEN}"}
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve a site with tokens and pages."""
     tokens = Tokens({TOKEN: frozenset({"read"})})
-    node, address = RunningSite(a_setup(), tmp_path_factory.mktemp("site")), Address(port=free_port())
-    pages = Dashboard(node, tokens)
-    server = Server(config_of(Service(node, tokens, pages=pages), address), node, lambda: None, pages)
-    server.config.port = address.port
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started and thread.is_alive():
-        time.sleep(0.01)
-    assert server.started
-    yield address.url
-    server.should_exit = True
-    thread.join()
+    with served(tmp_path_factory.mktemp("site"), tokens=tokens, with_pages=True) as (address, _):
+        yield address
 
 
 def test_the_root_leads_to_dashboard_and_description_and_unknown_routes_are_problems(url: str) -> None:

@@ -14,12 +14,11 @@ from cosend.pages.rendering import (
     NOTHING,
     duration,
     percent,
-    render_figures,
     render_parts,
+    render_why,
     shares_of,
     thinned,
     where_figure,
-    why,
 )
 from cosend.pages.site_view import AxisView, Flow, Means
 from cosend.pages.winning_arms import Square
@@ -33,11 +32,11 @@ def text(html: str) -> str:
 
 
 def test_tiles_say_how_the_site_is_doing_and_what_always_local_earns() -> None:
-    told = text(render_parts(a_snapshot(), 41.6)["tiles"])
+    told = text(render_parts(a_snapshot())["tiles"])
     assert "reward 0.850 0.150 more than always using young (0.700)" in told
     assert "error 12.5%" in told
     assert "cost per item 0.025" in told
-    assert "items 12,345 42 per second, 1 in flight, 2 unanswered" in told
+    assert "items 12,345 2.0 per second, 1 in flight, 2 unanswered" in told
     assert "labels learnt 11,000 since the start; 4.2k too late, 3 unknown" in told
     assert "labels pending 7 oldest 2.2 min, median 4.0 s" in told
 
@@ -46,10 +45,10 @@ def test_before_the_first_label_nothing_is_made_up() -> None:
     facts = {**a_snapshot().facts, "recent_error": None, "recent_reward": None}
     pending = {"decisions": 0, "for_peers": 0, "oldest_s": None, "middle_s": None}
     empty = a_snapshot(facts=facts, local=None, pending=pending, curve=[], decisions=[], flows=[], traffic={})
-    parts = render_parts(empty, None)
+    parts = render_parts(empty)
     assert f"reward {NOTHING} labels do not tell yet what a local model alone would earn" in text(parts["tiles"])
     assert "no label is missing" in parts["tiles"]
-    assert "waiting for labels" in render_figures(empty)["reward"]
+    assert "waiting for labels" in parts["reward"]
     assert "No item has arrived yet." in parts["decisions"]
 
 
@@ -65,7 +64,7 @@ def test_before_the_first_label_nothing_is_made_up() -> None:
     ],
 )
 def test_the_state_of_an_arm_is_a_word_and_a_look(facts: dict[str, Any], word: str, look: str) -> None:
-    table = render_parts(a_snapshot(arms=[arm("south", **facts)]), None)["arms"]
+    table = render_parts(a_snapshot(arms=[arm("south", **facts)]))["arms"]
     assert f'data-state="{look}"' in table
     assert re.search(rf'<span class="state {look}">\S {word}</span>', table)
 
@@ -74,7 +73,7 @@ def test_the_newest_decisions_are_above_those_whose_label_has_arrived() -> None:
     at = time.time() - 3 * 3600 - 60  # far from where the words change
     right, wrong = decision(8, at=at, has_truth=True, truth="ill"), decision(5, at=at, has_truth=True, truth="well")
     snapshot = a_snapshot(decisions=[decision(9, at=at), right], labelled=[right, wrong])
-    rows = [text(row) for row in re.findall(r"<tr.*?</tr>", render_parts(snapshot, None)["decisions"], re.DOTALL)]
+    rows = [text(row) for row in re.findall(r"<tr.*?</tr>", render_parts(snapshot)["decisions"], re.DOTALL)]
     assert rows[1:] == [
         "9 3 h ago young exploit ill pending Why?",
         "8 3 h ago young exploit ill ✓ ill Why?",
@@ -92,10 +91,9 @@ def test_names_and_labels_from_outside_are_escaped() -> None:
     square = Square(((0.0, 1.0),), 5, (3.0, 2.0), (3.0, 1.0))
     told = {**decided(), "arm": EVIL, "label": EVIL, "truth": EVIL, "labelled": True, "answered_by": EVIL}
     made = [
-        *render_parts(snapshot, 1.0).values(),
-        *render_figures(snapshot).values(),
+        *render_parts(snapshot).values(),
         where_figure([square], [AxisView(EVIL, [(0.5, EVIL)])], snapshot).inline(),
-        why(told, arms, [(EVIL, EVIL)], None),
+        render_why(told, arms, [(EVIL, EVIL)], None),
     ]
     assert not any("<script" in html or "alert('x')</script>\"" in html for html in made)
 
@@ -111,15 +109,15 @@ def decided(**facts: Any) -> dict[str, Any]:
 
 
 def test_why_a_decision_was_made() -> None:
-    told = text(why(decided(), [arm("old"), arm("young")], [("age", "25"), ("protocol", "tcp")], None))
+    told = text(render_why(decided(), [arm("old"), arm("young")], [("age", "25"), ("protocol", "tcp")], None))
     assert "young : By what was known here, this arm earns the most after its cost." in told
     assert "true label pending age 25 protocol tcp" in told
     assert told.index("young 0.900 1,200 3") < told.index(f"old {NOTHING} 0 0")
-    mixed = text(why(decided(phase="explore"), [arm("young", cost=0.1)], [], {"young": 0.7}))
+    mixed = text(render_why(decided(phase="explore"), [arm("young", cost=0.1)], [], {"young": 0.7}))
     assert "so it was tried" in mixed
     assert "forecast minus cost" in mixed
     assert "young 0.600 1,200 3" in mixed
-    assert "split or replaced" in why(decided(cell_now=None), [], [], None)
+    assert "split or replaced" in render_why(decided(cell_now=None), [], [], None)
 
 
 def test_a_strip_has_the_winner_of_every_place_and_the_numbers_behind_it() -> None:
@@ -141,7 +139,7 @@ def test_a_map_names_the_commonest_values_of_a_category() -> None:
 
 
 def test_curves_have_few_points_and_keep_their_mean() -> None:
-    thin = thinned([Means(float(n), n / 1_000, 0.0, 0.0, None) for n in range(960)])
+    thin = thinned([Means(float(n), n / 1_000, 0.0, None) for n in range(960)])
     assert len(thin) == MOST_POINTS
     assert sum(each.reward for each in thin) / len(thin) == pytest.approx(0.4795)
     assert thin[-1].at_s == 959.0

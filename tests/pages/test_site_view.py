@@ -9,7 +9,6 @@ import pytest
 from cosend.pages.site_view import (
     Flow,
     Means,
-    Speed,
     TrafficWindow,
     best_local,
     curve_of,
@@ -28,8 +27,8 @@ def stretch(labels: int, gain: float, cost: float = 0.0, **local: tuple[float, i
 def test_a_curve_has_the_means_of_stretches_with_labels() -> None:
     stretches = [stretch(4, 3.0, 1.0, young=(2.0, 4)), stretch(0, 0.0), stretch(2, 2.0)]
     assert curve_of(stretches, 2.0, "young") == [
-        Means(2.0, 0.5, 0.25, 0.25, 0.5),
-        Means(6.0, 1.0, 0.0, 0.0, None),
+        Means(2.0, 0.5, 0.25, 0.5),
+        Means(6.0, 1.0, 0.0, None),
     ]
     assert [each.local for each in curve_of(stretches, 2.0, None)] == [None, None]
 
@@ -67,7 +66,6 @@ def told(kept: int, since: float = 1.0, **sent: int) -> Traffic:
 
 def test_flows_are_what_arrived_within_the_window_and_a_restarted_site_began_with_nothing() -> None:
     window = TrafficWindow(window_s=10.0)
-    assert (window.flows(), window.seconds) == ([], 0.0)
     for now in range(0, 31, 5):
         window.add(float(now), {"north": told(10 * now, south=2 * now)})
     assert window.seconds == 10.0
@@ -90,16 +88,13 @@ def test_news_name_the_peers_that_are_asked_most(count: int) -> None:
     decisions = {("own", "exploit"): 5, **{(f"p{n}", "explore"): n + 1 for n in range(count)}}
     counts = SimpleNamespace(decisions=decisions, error=None, reward=None)
     arms = SimpleNamespace(own={"own": 0.0})
-    node = SimpleNamespace(state=SimpleNamespace(learner=SimpleNamespace(arms=arms)), counts=counts, started_at=2.0)
-    found = traffic_of(node)  # type: ignore[arg-type]  # all that it looks at
+    site = SimpleNamespace(state=SimpleNamespace(learner=SimpleNamespace(arms=arms)), counts=counts, started_at=2.0)
+    found = traffic_of(site)  # type: ignore[arg-type]  # all that it looks at
     assert found.kept == 5
     assert len(found.sent) == min(count, MOST_PEERS)
     assert found.sent[f"p{count - 1}"] == count
 
 
-def test_speed_is_known_after_a_second_and_a_restart_resets_it() -> None:
-    speed = Speed(window_s=5.0)
-    assert speed.per_second(0.0, 100) is None
-    assert speed.per_second(2.0, 300) == 100.0
-    assert speed.per_second(6.0, 300) == 0.0
-    assert speed.per_second(7.0, 10) is None
+def test_speed_is_known_after_a_second() -> None:
+    assert a_snapshot().per_second == 2.0
+    assert a_snapshot(window_s=0.5).per_second is None

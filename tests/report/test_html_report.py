@@ -25,12 +25,10 @@ def page_of(result: dict[str, Any], folder: Path) -> str:
 
 
 def words_of(page: str) -> str:
-    """Return the page without its pictures."""
     return re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
 
 
 def texts(folder: Path, plot: str) -> list[str]:
-    """Return the words on a figure."""
     root = ElementTree.parse(folder / "plots" / f"{plot}.svg")  # noqa: S314 - our own
     return [each.text or "" for each in root.iter() if each.tag.endswith("text")]
 

@@ -13,7 +13,6 @@ ALONE = "With only its own best model, each site would earn 0.880."
 
 
 def result_with(policy: str, seeds: int = 5, **facts: Any) -> dict[str, Any]:
-    """Return a result in which a policy has other numbers."""
     result = made_up(seeds=seeds)
     next(row for row in result["overall"] if row["policy"] == policy).update(facts)
     return result

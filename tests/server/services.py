@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cosend import Context
 from cosend.models.adapters import as_classifier
+from cosend.pages.dashboard import Dashboard
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
 from cosend.server.auth import Tokens
-from cosend.server.http_server import Address, config_of
+from cosend.server.http_server import Address, Server, config_of
 from cosend.server.routes import Service
 from tests.node.sites import running
 
@@ -37,9 +37,9 @@ def a_setup(**options: Any) -> Setup:
     return Setup(**{**given, **options})
 
 
-def caller(node: RunningSite, tokens: Tokens = NOBODY, **headers: str) -> httpx.AsyncClient:
+def caller(site: RunningSite, tokens: Tokens = NOBODY, **headers: str) -> httpx.AsyncClient:
     """Return a client of the service of a site, without a network between them."""
-    transport = httpx.ASGITransport(app=Service(node, tokens), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app=Service(site, tokens), raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers)
 
 
@@ -48,12 +48,11 @@ async def called(
     setup: Setup, folder: Path, tokens: Tokens = NOBODY, **headers: str
 ) -> AsyncIterator[tuple[httpx.AsyncClient, RunningSite]]:
     """Run a site; give a caller of its service, and the site."""
-    async with running(setup, folder) as node, caller(node, tokens, **headers) as client:
-        yield client, node
+    async with running(setup, folder) as site, caller(site, tokens, **headers) as client:
+        yield client, site
 
 
 async def summary(client: httpx.AsyncClient) -> Any:
-    """Return what a service says of its site."""
     return (await client.get("/v1/summary")).json()
 
 
@@ -86,19 +85,22 @@ class Trouble:
         await self.app(scope, receive, send)
 
 
-async def _nowhere(_: Message) -> None:
-    """Send nothing."""
+async def _nowhere(_: Message) -> None: ...
 
 
 @contextmanager
-def served(folder: Path, setup: Setup | None = None, tokens: Tokens = NOBODY) -> Iterator[tuple[str, Trouble]]:
+def served(
+    folder: Path, setup: Setup | None = None, tokens: Tokens = NOBODY, *, with_pages: bool = False
+) -> Iterator[tuple[str, Trouble]]:
     """Serve a site in a thread, as a process would; give its address, and what can get into the way."""
-    app = Trouble(Service(RunningSite(setup or a_setup(), folder), tokens))
+    site = RunningSite(setup or a_setup(), folder)
+    pages = Dashboard(site, tokens) if with_pages else None
+    app = Trouble(Service(site, tokens, pages=pages))
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**15)  # what the system keeps of a reply
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-        server = uvicorn.Server(config_of(app, Address(port=port)))
+        server = Server(config_of(app, Address(port=port)), site, lambda: None, pages)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         while not server.started and thread.is_alive():

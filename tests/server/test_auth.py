@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cosend.errors import SettingError
-from cosend.server.auth import SCOPES, VARIABLE, Tokens, Visitors, read_tokens, same_origin
+from cosend.server.auth import SCOPES, VARIABLE, Tokens, Visitors, read_tokens
 from cosend.server.problems import Refused
 from tests.cli.serving import Served, write_network
 from tests.cli.serving import served as served_by_process
@@ -30,7 +30,6 @@ ROUTES: dict[str, tuple[str, str, Any]] = {
 
 
 def allowed(tokens: Tokens, token: str) -> set[str]:
-    """Return the scopes that a token has."""
     found: set[str] = set()
     for scope in SCOPES:
         try:
@@ -135,7 +134,6 @@ FOREIGN = {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Serve a site as its user does, without tokens."""
     folder = tmp_path_factory.mktemp("site")
     write_network(folder)
     with served_by_process(folder, "--site", "north", "--no-durable") as running:
@@ -223,11 +221,3 @@ def test_the_names_of_a_site_by_its_address(host: str, named: str, is_ours: bool
     else:
         with pytest.raises(Refused, match="is not a name of this site"):
             visitors.check({b"host": named.encode()}, "/v1/summary")
-
-
-def test_the_origin_is_compared_with_the_host() -> None:
-    assert same_origin(b"http://127.0.0.1:8800", b"127.0.0.1:8800")
-    assert same_origin(b"https://Site.example", b"site.example")
-    assert not same_origin(b"http://127.0.0.1:8801", b"127.0.0.1:8800")
-    assert not same_origin(b"null", b"127.0.0.1:8800")
-    assert not same_origin(b"http://evil.example", None)

@@ -27,7 +27,6 @@ TOKEN = b"admin-0123456789"
 
 @pytest.fixture(scope="module", params=[NOBODY])
 def port(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Serve a site in a thread, for all tests here."""
     with served(tmp_path_factory.mktemp("site"), setup_of(), request.param) as (url, _):
         yield int(url.rpartition(":")[2])
 
@@ -37,7 +36,6 @@ WITH_TOKENS = pytest.mark.parametrize("port", [Tokens({TOKEN.decode(): frozenset
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody be waited for as long as usual."""
     monkeypatch.setattr(connections, "HEAD_S", PATIENCE_S)
     monkeypatch.setattr(bodies, "BODY_S", PATIENCE_S)
 
@@ -179,7 +177,6 @@ LONG = f'{{"items":[{ITEMS}]}}'.encode()
 
 
 async def unread(port: int) -> socket.socket:
-    """Return a connection with a long reply that nobody reads."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.setblocking(False)

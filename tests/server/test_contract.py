@@ -33,7 +33,6 @@ TOKENS: Final = Tokens({TOKEN: frozenset(["admin"])})
 
 
 def contract_site() -> Setup:
-    """Return a site with contexts of several kinds."""
     models = {"young": young, "old": old, "learns": Majority()}
     return Setup(
         name="north",

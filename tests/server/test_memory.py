@@ -20,7 +20,6 @@ ITEM = {"items": [{"features": {"age": 5}}]}
 
 
 def memory(site: Served) -> int:
-    """Return the memory of a site, in MiB."""
     pages = int(Path(f"/proc/{site.process.pid}/statm").read_text().split()[1])
     return pages * 4096 // MEBI
 

@@ -60,22 +60,6 @@ async def landed(client: httpx.AsyncClient) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_the_observer_answers_when_all_arms_are_paused(tmp_path: Path) -> None:
-    async with called(setup_of({"observer": observer, "other": observer}), tmp_path) as (client, _):
-        await observe(client)
-        for arm in ("observer", "other"):
-            await post(client, f"/v1/arms/{arm}", {"paused": True})
-        decisions = await decide(client, "mine", None, None)
-        assert [(each["label"], each["answered_by"]) for each in decisions] == [("seen", "observer")] * 3
-        assert decisions[0]["id"] == "mine"
-        assert len({each["id"] for each in decisions}) == 3
-        assert {each["arm"] for each in decisions} == {"observer"}
-        assert await decide(client, "mine") == decisions[:1]
-        assert len(await learnt(client, *(each["id"] for each in decisions))) == 3
-        arms = (await client.get("/v1/arms")).json()
-        assert all(each["paused"] for each in arms["arms"])
-
-
 @pytest.mark.parametrize("named", [False, True])
 async def test_the_observer_does_not_wait_for_an_arm_that_hangs(named: bool, tmp_path: Path) -> None:
     setup = setup_of({"observer": observer, "hangs": hangs}, limits_s={"hangs": HANGS_S / 2}, costs={"observer": 0.5})

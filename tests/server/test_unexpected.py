@@ -78,7 +78,6 @@ async def decide(client: httpx.AsyncClient, count: int = 1) -> list[int]:
 
 
 async def goes_on(client: httpx.AsyncClient) -> None:
-    """Wait until a site is ready again, and let it decide."""
     end = time.monotonic() + LONGEST_S
     while (await client.get("/health/ready")).status_code != 200:
         assert time.monotonic() < end

@@ -6,25 +6,38 @@ Jinja2 escapes everything that is put into a template, and a drawing escapes its
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from cosend.charts.drawing import Drawing, Look, looks_of_arms
-from cosend.charts.figures import Line, Patch, Scale, Strip, flow_chart, line_chart, map_chart, strip_chart
+from cosend.charts.figures import (
+    Drawing,
+    Line,
+    Look,
+    Patch,
+    Scale,
+    Span,
+    Strip,
+    flow_chart,
+    line_chart,
+    looks_of_arms,
+    map_chart,
+    strip_chart,
+)
 from cosend.pages.site_view import AxisView, Choice, Flow, Means, SiteView, Snapshot
 from cosend.pages.winning_arms import Square, Winner, interval, winner
 from cosend.runtime.inspection import Facts
 from cosend.text import counted, short_number, short_text
+from cosend.text import templates as templates_of
 
 MOST_POINTS: Final = 48  # of a curve
 MOST_VALUES: Final = 12  # of a category
 MOST_SITES: Final = 12  # in the figure of the network
 NOTHING: Final = "\N{EN DASH}"
-ITEMS: Final = Look("var(--soft)", 0.45)
 SENTENCES: Final = {
     "train": "The arm had too little labelled data around this context, so this item was sent to teach it.",
     "explore": "Too little was known here about what this arm earns, and it could have been the best, so it was tried.",
@@ -33,15 +46,14 @@ SENTENCES: Final = {
 
 
 class State(NamedTuple):
-    """Whether an arm is used now: a mark, a word, and how that looks."""
+    """Whether an arm is used now: a mark, a word, and how that looks: good, warn, bad or off."""
 
     mark: str
     word: str
-    look: str  # good, warn, bad or off
+    look: str
 
 
 def state_of(arm: Facts) -> State:
-    """Return whether an arm is used now, and if not, why."""
     if arm["paused"]:
         return State("\N{DOUBLE VERTICAL LINE}", "paused", "off")
     if arm["refused"]:
@@ -68,7 +80,7 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float | None, decimals: int = 1) -> str:
-    """Return a share in percent; a share that would be rounded to nothing is said to be less than the smallest."""
+    """Return a share in percent; one that would be rounded to nothing is said to be less than the smallest."""
     if share is None:
         return NOTHING
     smallest = 10.0**-decimals
@@ -87,38 +99,23 @@ def _latency(seconds: float | None) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} \N{MICRO SIGN}s"
 
 
-def _rate(number: float) -> str:
-    return short_number(number) if number >= 10 else f"{number:.1f}"
-
-
 def _ago(at: float) -> str:
     age = time.time() - at
     return f"{duration(age)} ago" if age >= 0.05 else "just now"
 
 
-def _breakable(name: str) -> Markup:
-    return escape(name).replace("_", Markup("_<wbr>"))
-
-
 @cache
-def templates() -> Environment:
-    """Return the templates of the pages."""
-    found = Environment(
-        loader=PackageLoader(__package__),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+def _templates() -> Environment:
+    found = templates_of(__package__)
     found.filters |= {
         "ago": _ago,
-        "breakable": _breakable,
+        "breakable": lambda name: escape(name).replace("_", Markup("_<wbr>")),
         "counted": counted,
         "duration": duration,
         "few": lambda count: short_number(count) if count else "0",
         "latency": _latency,
         "percent": percent,
-        "rate": _rate,
+        "rate": lambda number: short_number(number) if number >= 10 else f"{number:.1f}",
         "reward": _reward,
         "short": short_text,
     }
@@ -126,24 +123,46 @@ def templates() -> Environment:
 
 
 def _part(name: str, **values: Any) -> str:
-    return str(getattr(templates().get_template("parts.html").module, name)(**values))
+    return str(getattr(_templates().get_template("parts.html").module, name)(**values))
 
 
-# The parts
+# The page and its parts
 
 
-def render_parts(snapshot: Snapshot, per_second: float | None) -> dict[str, str]:
-    """Return the parts in words and numbers that are the same on every page."""
+def render_page(site: str, *, needs_token: bool) -> str:
+    """Return the page that gets its parts later."""
+    return _templates().get_template("dashboard.html").render(site=site, needs_token=needs_token)
+
+
+def render_problem(site: str, why: str) -> dict[str, str]:
+    """Return the part that is shown while a site starts, or cannot be read."""
+    return {"head": _part("problem", site=site, why=why)}
+
+
+def render_parts(snapshot: Snapshot) -> dict[str, str]:
+    """Return the parts that are the same on every page."""
     total = sum(sum(arm["decisions"].values()) for arm in snapshot.arms)
     newest = {each.id for each in snapshot.decisions}
-    older = [each for each in snapshot.labelled if each.id not in newest]
+    shares = {each.site: 1 - each.kept / each.items if each.items else None for each in snapshot.flows}
     return {
         "head": _part("head", facts=snapshot.facts, why_not_ready=snapshot.why_not_ready),
-        "tiles": _part("tiles", snapshot=snapshot, facts=snapshot.facts, per_second=per_second),
+        "tiles": _part("tiles", snapshot=snapshot, facts=snapshot.facts),
         "arms": _part(
             "arms", rows=[_arm_row(*each, total) for each in zip(snapshot.arms, _looks(snapshot), strict=True)]
         ),
-        "decisions": _part("decisions", newest=snapshot.decisions, older=older),
+        "decisions": _part(
+            "decisions",
+            newest=snapshot.decisions,
+            older=[each for each in snapshot.labelled if each.id not in newest],
+        ),
+        "reward": over_time(snapshot.curve, snapshot.facts["up_s"], "reward").inline(),
+        "error": over_time(snapshot.curve, snapshot.facts["up_s"], "error").inline(),
+        "network": _part(
+            "network",
+            drawn=_network_figure(snapshot),
+            rows=[(site, shares.get(site), told) for site, told in sorted(snapshot.traffic.items())],
+            window_s=max(1.0, snapshot.window_s),
+        ),
     }
 
 
@@ -154,26 +173,9 @@ def _arm_row(arm: Facts, look: Look, total: int) -> Facts:
     return {**arm, "look": look, "state": state_of(arm), "used": used, "share": share, "low": low, "high": high}
 
 
-def render_problem(site: str, why: str) -> dict[str, str]:
-    """Return the part that is shown while a site starts, or cannot be read."""
-    return {"head": _part("problem", site=site, why=why)}
-
-
-def render_figures(snapshot: Snapshot) -> dict[str, str]:
-    """Return the figures that are the same on every page."""
-    flows = network_figure(snapshot)
-    shares = {each.site: 1 - each.kept / each.items if each.items else None for each in snapshot.flows}
-    network = _part(
-        "network",
-        drawn="" if flows is None else Markup(flows.inline()),  # noqa: S704 - a drawing escapes its words
-        rows=[(site, shares.get(site), told) for site, told in sorted(snapshot.traffic.items())],
-        window_s=max(1.0, snapshot.window_s),
-    )
-    return {
-        "reward": over_time(snapshot.curve, snapshot.facts["up_s"], "reward").inline(),
-        "error": over_time(snapshot.curve, snapshot.facts["up_s"], "error").inline(),
-        "network": network,
-    }
+def as_value(choice: Choice) -> str:
+    """Return chosen axes as the value of an option in the menu, and of the query of a page."""
+    return ",".join(map(str, choice))
 
 
 def render_where(view: SiteView, snapshot: Snapshot, choice: Choice) -> dict[str, str]:
@@ -181,27 +183,19 @@ def render_where(view: SiteView, snapshot: Snapshot, choice: Choice) -> dict[str
     found = view.squares(choice, snapshot.arms) if choice else []
     if found is None:
         return {}
-    names = [view.axis(number).name for number in range(len(view.axes()))]
-    menu = [(",".join(map(str, each)), " and ".join(names[axis] for axis in each)) for each in view.choices()]
-    chosen = ",".join(map(str, choice))
     where = _part("note", words="No feature of the items is an axis yet.")
     if choice and not any(map(sum, (square.labels for square in found))):
         where = _part("note", words="No label has arrived yet.")
     elif choice:
         where = where_figure(found, [view.axis(axis) for axis in choice], snapshot).inline()
-    return {"where": where, "axes": _part("axes", menu=menu if len(names) > 1 else [], chosen=chosen)}
+    menu = [(as_value(each), words) for each, words in view.choices().items()]
+    return {"where": where, "axes": _part("axes", menu=menu if len(menu) > 1 else [], chosen=as_value(choice))}
 
 
-async def render_why(view: SiteView, id: str) -> str:
-    """Return why a decision was made, and what is known now about every arm where its item lies."""
-    facts, arms, context, forecasts = await view.decision(id)
-    return why(facts, arms, context, forecasts)
-
-
-def why(
+def render_why(
     facts: Facts, arms: Sequence[Facts], context: Sequence[tuple[str, str]], forecasts: Mapping[str, float] | None
 ) -> str:
-    """Return the reasons of a decision as HTML.
+    """Return why a decision was made, and what is known now about every arm where its item lies.
 
     facts      the reply of `GET /v1/decisions/{id}`
     forecasts  what all views together forecast now, if the policy mixes views
@@ -237,16 +231,16 @@ def _looks(snapshot: Snapshot) -> list[Look]:
     return looks_of_arms(owners, snapshot.sites)
 
 
-def thinned(curve: Sequence[Means], most: int = MOST_POINTS) -> list[Means]:
-    """Return at most `most` means: neighbours become one, three at least."""
-    step = max(3, -(-len(curve) // most))
+def thinned(curve: Sequence[Means]) -> list[Means]:
+    """Return few means: neighbours become one, three at least."""
+    step = max(3, -(-len(curve) // MOST_POINTS))
     return [_mean(curve[start : start + step]) for start in range(0, len(curve), step)]
 
 
 def _mean(some: Sequence[Means]) -> Means:
     local = [each.local for each in some if each.local is not None]
-    middle = [sum(values) / len(some) for values in zip(*(each[1:4] for each in some), strict=True)]
-    return Means(some[-1].at_s, middle[0], middle[1], middle[2], sum(local) / len(local) if local else None)
+    reward, error = (sum(values) / len(some) for values in zip(*(each[1:3] for each in some), strict=True))
+    return Means(some[-1].at_s, reward, error, sum(local) / len(local) if local else None)
 
 
 def over_time(curve: Sequence[Means], now_s: float, what: str) -> Drawing:
@@ -270,15 +264,16 @@ def over_time(curve: Sequence[Means], now_s: float, what: str) -> Drawing:
     )
 
 
-def network_figure(snapshot: Snapshot) -> Drawing | None:
-    """Draw the traffic between sites within the window; None for a site without peers."""
+def _network_figure(snapshot: Snapshot) -> Markup:
+    """Draw the traffic between sites within the window; nothing for a site without peers."""
     sites = snapshot.sites[:MOST_SITES]
     if len(sites) < 2:
-        return None
+        return Markup()
     offline = {arm["name"] for arm in snapshot.arms if arm["kind"] == "peer" and not arm["present"]}
     idle = set(sites) - {flow.site for flow in snapshot.flows if flow.items}
     notes = dict.fromkeys(idle, "nothing arrives") | dict.fromkeys(offline, "offline")
-    return flow_chart(sites, shares_of(snapshot.flows, sites), notes)
+    drawing = flow_chart(sites, shares_of(snapshot.flows, sites), notes)
+    return Markup(drawing.inline())  # noqa: S704 - a drawing escapes its words
 
 
 def shares_of(flows: Sequence[Flow], sites: Sequence[str]) -> list[list[float]]:
@@ -292,72 +287,62 @@ def shares_of(flows: Sequence[Flow], sites: Sequence[str]) -> list[list[float]]:
     return shares
 
 
-class _DrawnAxis(NamedTuple):
-    """An axis as it is drawn; of a category, only its commonest values."""
+class _DrawnAxis:
+    """One of the axes of squares as it is drawn; of a category, only its commonest values."""
 
-    view: AxisView
-    codes: dict[float, int] | None  # of the values of a category: their places
-    ticks: Sequence[tuple[float, str]]
+    def __init__(self, view: AxisView, squares: Sequence[Square], place: int) -> None:
+        self.name, self._view, ticks = view.name, view, view.ticks
+        self._places: dict[int, int] = {}  # of the values of a category, by their codes
+        if view.values is not None:
+            items: Counter[float] = Counter()
+            for square in squares:
+                items[square.spans[place][0]] += square.items
+            known = sorted(range(len(view.values)), key=lambda code: -items[code])
+            common = sorted((code for code in known[:MOST_VALUES] if items[code]), key=view.values.__getitem__)
+            self._places = {code: n for n, code in enumerate(common)}
+            ticks = [((n + 0.5) / len(common), view.values[code]) for code, n in self._places.items()]
+        self.scale = Scale(view.name, ticks)
 
-    def span(self, low: float, high: float) -> tuple[float, float] | None:
+    def span(self, low: float, high: float) -> Span | None:
         """Return where a span of values lies, None if it is not drawn."""
-        if self.codes is None:
+        if self._view.values is None:
             return low, high
-        place = self.codes.get(low)
-        return None if place is None else (place / len(self.codes), (place + 1) / len(self.codes))
+        place, count = self._places.get(int(low)), len(self._places)
+        return None if place is None else (place / count, (place + 1) / count)
 
     def words(self, low: float, high: float) -> str:
-        """Return a span of values in words."""
-        if self.view.values is not None:
-            return f"{self.view.name} {self.view.values[int(low)]}"
-        return f"{self.view.name} from {self.view.value_at(low)} to {self.view.value_at(high)}"
-
-
-def _as_drawn(view: AxisView, squares: Sequence[Square], place: int) -> _DrawnAxis:
-    values = view.values
-    if values is None:
-        return _DrawnAxis(view, None, view.ticks)
-    items: dict[float, int] = {}
-    for square in squares:
-        code = square.spans[place][0]
-        if code < len(values):
-            items[code] = items.get(code, 0) + square.items
-    common = sorted(sorted(items, key=lambda code: -items[code])[:MOST_VALUES], key=lambda c: values[int(c)])
-    ticks = [((n + 0.5) / len(common), values[int(code)]) for n, code in enumerate(common)]
-    return _DrawnAxis(view, {code: n for n, code in enumerate(common)}, ticks)
+        if self._view.values is not None:
+            return f"{self.name} {self._view.values[int(low)]}"
+        return f"{self.name} from {self._view.value_at(low)} to {self._view.value_at(high)}"
 
 
 def where_figure(squares: Sequence[Square], views: Sequence[AxisView], snapshot: Snapshot) -> Drawing:
     """Draw which arm wins where: a strip on one axis, a map on two."""
-    axes = [_as_drawn(view, squares, place) for place, view in enumerate(views)]
+    axes = [_DrawnAxis(view, squares, place) for place, view in enumerate(views)]
     costs, looks = [arm["cost"] for arm in snapshot.arms], _looks(snapshot)
     names = [f"\N{RIGHTWARDS ARROW} {a['name']}" if a["kind"] == "peer" else a["name"] for a in snapshot.arms]
     densest = max((square.items / square.size for square in squares), default=1.0)
     patches, density, shown = list[Patch](), list[Patch](), set[int]()
     for square in squares:
-        best = winner(square, costs)
-        spans = [axis.span(*span) for axis, span in zip(axes, square.spans, strict=True)]
-        places = [span for span in spans if span is not None]
-        if best is None or len(places) < len(axes):
+        best, placed = winner(square, costs), list(zip(axes, square.spans, strict=True))
+        spans = [span for axis, values in placed if (span := axis.span(*values)) is not None]
+        if best is None or len(spans) < len(axes):
             continue
-        tip = _tip(
-            square, best, [axis.words(*span) for axis, span in zip(axes, square.spans, strict=True)], names, costs
-        )
-        y = places[1] if len(places) > 1 else (0.0, 1.0)
-        patches.append(Patch(places[0], y, looks[best.arm], tip, best.is_sure, names[best.arm]))
-        density.append(Patch(places[0], (0.0, square.items / square.size / densest), ITEMS, tip))
+        tip = _tip(square, best, ", ".join(axis.words(*values) for axis, values in placed), names, costs)
+        x, y = (*spans, (0.0, 1.0))[:2]
+        patches.append(Patch(x, y, looks[best.arm], tip, best.is_sure, names[best.arm]))
+        density.append(Patch(x, (0.0, square.items / square.size / densest), Look("var(--soft)", 0.45), tip))
         shown.add(best.arm)
     legend = [(names[arm], looks[arm]) for arm in sorted(shown)]
-    words = f"Which arm wins at which {' and '.join(axis.view.name for axis in axes)}"
-    scales = [Scale(axis.view.name, axis.ticks) for axis in axes]
-    if len(scales) == 1:
-        return strip_chart(words, [Strip("", patches), Strip("items", density, height=30.0)], scales[0], legend)
-    return map_chart(words, "", patches, (scales[0], scales[1]), legend)
+    words = f"Which arm wins at which {' and '.join(axis.name for axis in axes)}"
+    if len(axes) == 1:
+        return strip_chart(words, [Strip("", patches), Strip("items", density, height=30.0)], axes[0].scale, legend)
+    return map_chart(words, "", patches, (axes[0].scale, axes[1].scale), legend)
 
 
-def _tip(square: Square, best: Winner, places: Sequence[str], names: Sequence[str], costs: Sequence[float]) -> str:
+def _tip(square: Square, best: Winner, place: str, names: Sequence[str], costs: Sequence[float]) -> str:
     rewards = {arm: square.mean(arm) - costs[arm] for arm in range(len(names)) if square.labels[arm]}
-    lines = [", ".join(places), counted(square.items, "item")]
+    lines = [place, counted(square.items, "item")]
     for arm in sorted(rewards, key=lambda arm: -rewards[arm]):
         more = f" \N{PLUS-MINUS SIGN} {best.half:.2f}" if arm == best.arm else ""
         lines.append(f"{names[arm]}: {rewards[arm]:.2f}{more} ({counted(round(square.labels[arm]), 'label')})")

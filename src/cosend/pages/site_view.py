@@ -1,9 +1,6 @@
 """What the pages show about a site at one moment, as plain data: read once, however many pages are open.
 
-This is the only module that reads a running site. `SiteView` uses of a node: `setup.name`, `why_not_ready`,
-`driver`, `check_started`, `link.news`, `counts.history`, `state.learner` (`arms`, `ledger`), `state.encoder` (`given`,
-`features`, `codes`, `recent`, `newest_id`) and `store.index.names_of`; besides, `traffic_of`, and of
-`Inspection`: `summary`, `arms`, `waiting`, `last_decisions`, `decision` and `forecasts`.
+Nothing else here reads a running site.
 """
 
 from __future__ import annotations
@@ -42,7 +39,6 @@ class Means(NamedTuple):
     at_s: float  # the end of the stretch, since the process started
     reward: float
     error: float
-    cost: float
     local: float | None
 
 
@@ -75,7 +71,6 @@ class Flow(NamedTuple):
 
     @property
     def items(self) -> int:
-        """All that arrived."""
         return self.kept + sum(self.sent.values())
 
 
@@ -103,10 +98,10 @@ class Snapshot:
     flows: Sequence[Flow]
     window_s: float  # how long the time of the flows is
     why_not_ready: str = ""
+    unreadable: Sequence[str] = ()  # peers whose news cannot be read
 
     @property
     def site(self) -> str:
-        """The site that is looked at."""
         return str(self.facts["site"])
 
     @property
@@ -115,46 +110,47 @@ class Snapshot:
         peers = {arm["name"] for arm in self.arms if arm["kind"] == "peer"}
         return sorted({self.site, *peers, *self.traffic})
 
+    @property
+    def per_second(self) -> float | None:
+        """The items that arrive here per second; None before it is known."""
+        here = next((flow.items for flow in self.flows if flow.site == self.site), 0)
+        return here / self.window_s if self.window_s >= 1.0 else None
+
 
 class SiteView:
     """A running site, as the pages see it."""
 
-    def __init__(self, node: RunningSite) -> None:
-        self._node, self._inspection = node, Inspection(node)
+    def __init__(self, site: RunningSite) -> None:
+        self._site, self._inspection, self._window = site, Inspection(site), TrafficWindow()
 
     @property
     def name(self) -> str:
-        """What the site is called."""
-        return self._node.setup.name
+        return self._site.setup.name
 
     @property
     def is_started(self) -> bool:
-        """Whether there is anything to look at."""
-        return self._node.driver is not None
+        return self._site.driver is not None
 
-    def snapshot(
-        self, traffic: Mapping[str, Traffic], flows: Sequence[Flow], window_s: float, before: Snapshot | None = None
-    ) -> Snapshot:
-        """Return everything that pages show now; what would have to be read from disk is that of `before`, if given."""
-        node, inspection = self._node, self._inspection
-        history, arms = node.counts.history, inspection.arms()
+    def snapshot(self, now: float) -> Snapshot:
+        """Return everything that pages show; `now` is a time in seconds that only grows."""
+        site, inspection = self._site, self._inspection
+        history, arms, (traffic, unreadable) = site.counts.history, inspection.arms(), self._traffic()
+        self._window.add(now, traffic)
         local = self._local(arms)
-        exact = local.name if local is not None and local.is_exact else None
-        newest = node.state.encoder.newest_id
+        newest = site.state.encoder.newest_id
         return Snapshot(
             facts=inspection.summary(),
             arms=arms,
-            pending=inspection.waiting() if before is None else before.pending,
-            decisions=self._decisions(LAST) if before is None else before.decisions,
-            labelled=[each for each in self._decisions(3 * LAST, newest) if each.has_truth][:LAST]
-            if before is None
-            else before.labelled,
-            curve=curve_of(history.stretches, history.each_s, exact),
+            pending=inspection.waiting(),
+            decisions=self._decisions(LAST),
+            labelled=[each for each in self._decisions(3 * LAST, newest) if each.has_truth][:LAST],
+            curve=curve_of(history.stretches, history.each_s, local.name if local and local.is_exact else None),
             local=local,
             traffic=traffic,
-            flows=flows,
-            window_s=window_s,
-            why_not_ready=node.why_not_ready,
+            flows=self._window.flows(),
+            window_s=self._window.seconds,
+            why_not_ready=site.why_not_ready,
+            unreadable=unreadable,
         )
 
     def _decisions(self, count: int, newest: int | None = None) -> list[Decision]:
@@ -162,27 +158,27 @@ class SiteView:
 
     def _local(self, arms: Sequence[Facts]) -> Local | None:
         """Return what always using the best local model would have earned recently, as far as labels tell."""
-        stretches = self._node.counts.history.stretches
+        stretches = self._site.counts.history.stretches
         name = best_local(stretches)
         if name is not None:
             reward = recent_gain(stretches, name)
             return None if reward is None else Local(name, reward, True)
-        learner = self._node.state.learner
+        learner = self._site.state.learner
         return estimated_local(local_means(learner.ledger, len(learner.arms.own)), arms)
 
-    def traffic(self) -> tuple[dict[str, Traffic], list[str]]:
+    def _traffic(self) -> tuple[dict[str, Traffic], list[str]]:
         """Return the traffic that every site announces, this one included, and the peers whose news are unreadable."""
-        news = {} if self._node.link is None else self._node.link.news()
+        news = {} if self._site.link is None else self._site.link.news()
         found = {site: read(text) for site, text in news.items()}
         readable = {site: traffic for site, traffic in found.items() if traffic is not None}
-        return {**readable, self.name: traffic_of(self._node)}, [site for site in found if site not in readable]
+        return {**readable, self.name: traffic_of(self._site)}, [site for site in found if site not in readable]
 
     async def decision(self, id: str) -> tuple[Facts, list[Facts], list[tuple[str, str]], Mapping[str, float] | None]:
         """Return a decision, the arms, its context in words, and the forecasts if the policy mixes views."""
-        self._node.check_started()
+        self._site.check_started()
         if id.isdecimal() and len(id) < 19:  # a row of the page: its client may know it by another id
             number = int(id)
-            id = self._node.store.index.names_of([number]).get(number, id_text(number))
+            id = self._site.store.index.names_of([number]).get(number, id_text(number))
         facts = await self._inspection.decision(id)
         places = zip(self.axes(), facts["context"], strict=False)
         context = [(name_of(axis), value_at(axis, place)) for axis, place in places]
@@ -194,18 +190,17 @@ class SiteView:
         """Return the axes that items have now: those that were given, and features that have become one."""
         if not self.is_started:
             return []
-        features = self._node.state.encoder.features
-        return [*self._node.state.encoder.given, *(features.axes if features is not None else ())]
+        features = self._site.state.encoder.features
+        return [*self._site.state.encoder.given, *(features.axes if features is not None else ())]
 
-    def choices(self) -> list[Choice]:
-        """Return the axes that can be looked at, and before them the pairs of axes if these are few."""
-        axes = range(len(self.axes()))
-        pairs = combinations(axes, 2) if len(axes) <= MOST_PAIRED else ()
-        return [*pairs, *((axis,) for axis in axes)]
+    def choices(self) -> dict[Choice, str]:
+        """Return the axes that can be looked at, in words, and before them the pairs of axes if these are few."""
+        names = [name_of(axis) for axis in self.axes()]
+        pairs = combinations(range(len(names)), 2) if len(names) <= MOST_PAIRED else ()
+        return {choice: " and ".join(names[axis] for axis in choice) for choice in (*pairs, *zip(range(len(names))))}
 
     def axis(self, number: int) -> AxisView:
-        """Return an axis as people read it."""
-        axis, past = self.axes()[number], self._node.state.encoder
+        axis, past = self.axes()[number], self._site.state.encoder
         if not isinstance(axis, FeatureAxis) and axis.is_category:
             known = past.codes[number].values if number in past.codes else []
             return AxisView(name_of(axis), [], [short_text(value) for value in known])
@@ -214,7 +209,7 @@ class SiteView:
 
     def squares(self, choice: Choice, arms: Sequence[Facts]) -> list[Square] | None:
         """Return what is known along the chosen axes; None if an arm has joined or left since."""
-        learner = self._node.state.learner
+        learner = self._site.state.learner
         if [arm["name"] for arm in arms] != list(learner.arms.names):
             return None
         return squares(learner.ledger, choice, len(arms))
@@ -229,12 +224,10 @@ def _decision(id: int, past: Past) -> Decision:
 
 def best_local(stretches: Sequence[Stretch]) -> str | None:
     """Return the model that gained most by labels that score all of them; None if there are not enough."""
-    sums: dict[str, list[float]] = {}
+    total = Stretch()
     for stretch in stretches:
-        for name, (gain, count) in stretch.local.items():
-            known = sums.setdefault(name, [0.0, 0.0])
-            known[0], known[1] = known[0] + gain, known[1] + count
-    means = {name: gain / count for name, (gain, count) in sums.items() if count >= FEWEST_LABELS}
+        total.add(0, 0.0, 0.0, stretch.local)
+    means = {name: gain / count for name, (gain, count) in total.local.items() if count >= FEWEST_LABELS}
     return max(means, key=means.__getitem__) if means else None
 
 
@@ -266,12 +259,11 @@ def curve_of(stretches: Sequence[Stretch], each_s: float, local: str | None) -> 
         if stretch.labels:
             gain, cost = stretch.gain / stretch.labels, stretch.cost / stretch.labels
             known, count = stretch.local.get(local or "", (0.0, 0))
-            alone = known / count if count else None
-            found.append(Means((place + 1) * each_s, gain - cost, 1.0 - gain, cost, alone))
+            found.append(Means((place + 1) * each_s, gain - cost, 1.0 - gain, known / count if count else None))
     return found
 
 
-# Traffic and speed
+# Traffic
 
 
 class TrafficWindow:
@@ -282,22 +274,19 @@ class TrafficWindow:
         self._seen: deque[tuple[float, Mapping[str, Traffic]]] = deque()
 
     def add(self, now: float, traffic: Mapping[str, Traffic]) -> None:
-        """Take what sites announce now."""
         self._seen.append((now, traffic))
         while len(self._seen) > 2 and self._seen[1][0] <= now - self._window_s:
             self._seen.popleft()
 
     @property
     def seconds(self) -> float:
-        """How long the observed time is."""
-        return self._seen[-1][0] - self._seen[0][0] if self._seen else 0.0
+        return self._seen[-1][0] - self._seen[0][0]
 
     def flows(self) -> list[Flow]:
         """Return what every site kept and sent within that time."""
-        newest = self._seen[-1][1] if self._seen else {}
         return [
             _since(site, now, [traffic[site] for _, traffic in self._seen if site in traffic])
-            for site, now in newest.items()
+            for site, now in self._seen[-1][1].items()
         ]
 
 
@@ -308,18 +297,3 @@ def _since(site: str, now: Traffic, announced: Sequence[Traffic]) -> Flow:
         return Flow(site, 0, dict.fromkeys(now.sent, 0))
     sent = {peer: max(0, count - first.sent.get(peer, 0)) for peer, count in now.sent.items()}
     return Flow(site, now.kept - first.kept, sent)
-
-
-class Speed:
-    """How many items arrive per second, over the last few seconds."""
-
-    def __init__(self, window_s: float = 5.0) -> None:
-        self._window_s = window_s
-        self._seen: list[tuple[float, int]] = []
-
-    def per_second(self, now: float, count: int) -> float | None:
-        """Return the speed by a count that only grows; None before it is known."""
-        self._seen = [each for each in self._seen if each[0] >= now - self._window_s and each[1] <= count]
-        self._seen.append((now, count))
-        (first, before), (last, after) = self._seen[0], self._seen[-1]
-        return (after - before) / (last - first) if last - first >= 1.0 else None

@@ -33,12 +33,10 @@ class Square(NamedTuple):
     gains: tuple[float, ...]  # by arm: the sum over its labels
 
     def mean(self, arm: int) -> float:
-        """Return the mean gain of an arm that has labels."""
         return self.gains[arm] / self.labels[arm]
 
     @property
     def size(self) -> float:
-        """How much of the axes it covers."""
         return math.prod(high - low for low, high in self.spans)
 
 
@@ -81,21 +79,25 @@ def _may_beat(other: Span, best: Span) -> bool:
 
 def squares(ledger: Ledger, chosen: Sequence[int], arms: int) -> list[Square]:
     """Return the squares of the chosen axes, the largest first."""
-    views = _views_of(ledger, set(chosen))
-    cells = ledger.cells[: int(ledger.site[col.ROWS])]
-    is_shown = np.isin(cells[:, col.CELL_KEY] % len(ledger.views), views) & (cells[:, col.CELL_ARRIVALS] > 0)
-    if ledger.site[col.ZOOMS]:
-        is_shown &= cells[:, col.CELL_LEVEL] >= 0  # cells that were split are covered by their parts
-    rows = np.flatnonzero(is_shown)
-    rows = rows[np.argsort(-cells[rows, col.CELL_ARRIVALS], kind="stable")][:MOST_SQUARES]
+    rows = _rows_of(ledger, _views_of(ledger, set(chosen)))
+    arrivals = ledger.cells[rows, col.CELL_ARRIVALS]
     found: dict[tuple[Span, ...], list[Any]] = {}
-    for row in rows.tolist():
+    for row in rows[np.argsort(-arrivals, kind="stable")][:MOST_SQUARES].tolist():
         sums = found.setdefault(_spans(ledger, row, chosen), [0, np.zeros(arms), np.zeros(arms)])
-        sums[0] += int(cells[row, col.CELL_ARRIVALS])
+        sums[0] += int(ledger.cells[row, col.CELL_ARRIVALS])
         sums[1] += ledger.rewards[row, :arms, col.REWARD_COUNT]
         sums[2] += ledger.rewards[row, :arms, col.REWARD_SUM]
     made = [Square(at, items, tuple(n.tolist()), tuple(g.tolist())) for at, (items, n, g) in found.items()]
     return sorted(made, key=lambda square: -square.size)
+
+
+def _rows_of(ledger: Ledger, views: Sequence[int]) -> Any:
+    """Return the rows of the cells of some views that items have reached."""
+    cells = ledger.cells[: int(ledger.site[col.ROWS])]
+    is_taken = np.isin(cells[:, col.CELL_KEY] % len(ledger.views), views) & (cells[:, col.CELL_ARRIVALS] > 0)
+    if ledger.site[col.ZOOMS]:
+        is_taken &= cells[:, col.CELL_LEVEL] >= 0  # cells that were split are covered by their parts
+    return np.flatnonzero(is_taken)
 
 
 def _views_of(ledger: Ledger, chosen: set[int]) -> list[int]:
@@ -127,13 +129,9 @@ def local_means(ledger: Ledger, own: int) -> list[tuple[float, float]]:
 
     Labels score an arm only where it was used. So its mean in every cell is weighted by the items that arrived there.
     """
-    views = _views_of(ledger, set(range(int(ledger.site[col.DIMENSIONS]))))
-    cells = ledger.cells[: int(ledger.site[col.ROWS])]
-    is_taken = np.isin(cells[:, col.CELL_KEY] % len(ledger.views), views[:1])
-    if ledger.site[col.ZOOMS]:
-        is_taken &= cells[:, col.CELL_LEVEL] >= 0
-    items = cells[is_taken, col.CELL_ARRIVALS].astype(np.float64)
-    known = ledger.rewards[: len(cells)][is_taken][:, :own]
+    rows = _rows_of(ledger, _views_of(ledger, set(range(int(ledger.site[col.DIMENSIONS]))))[:1])
+    items = ledger.cells[rows, col.CELL_ARRIVALS].astype(np.float64)
+    known = ledger.rewards[rows, :own]
     counts = known[:, :, col.REWARD_COUNT]
     means = known[:, :, col.REWARD_SUM] / np.maximum(counts, 1.0)
     weights = items[:, None] * (counts > 0)

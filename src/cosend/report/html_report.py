@@ -9,7 +9,6 @@ The same result gives the same bytes: no date but that of the result, no random 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections import Counter
@@ -18,15 +17,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from cosend.charts.drawing import CSS, Drawing, Look, looks_of_arms
+import msgspec
+
 from cosend.charts.figures import (
+    CSS,
+    Drawing,
     Line,
+    Look,
     Patch,
     Scale,
     Strip,
     flow_chart,
     interval_chart,
     line_chart,
+    looks_of_arms,
     map_chart,
     strip_chart,
 )
@@ -34,7 +38,7 @@ from cosend.checks import check_path
 from cosend.errors import SettingError
 from cosend.report import verdict as words
 from cosend.report.verdict import Result, Row
-from cosend.text import counted, round_numbers
+from cosend.text import counted, round_numbers, templates
 
 PLOTS: Final = ("reward", "error", "use", "flow", "phases")
 FILES: Final = ("report.html", "results.json", *(f"plots/{name}.svg" for name in PLOTS))
@@ -89,7 +93,7 @@ def write_report(result: Result, folder: Path) -> Path:
     check_path("folder", folder)
     figures = figures_of_run(result)
     page = _page(result, figures)
-    data = json.dumps(_finite(result), indent=2, ensure_ascii=False, allow_nan=False)
+    data = msgspec.json.format(msgspec.json.encode(result)).decode()  # NaN becomes null
     with writing(folder):
         (folder / "plots").mkdir(parents=True, exist_ok=True)
         for name in PLOTS:
@@ -105,15 +109,6 @@ def write_report(result: Result, folder: Path) -> Path:
 def _write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8", newline="\n")
     return path
-
-
-def _finite(value: Any) -> Any:
-    """Return plain data with None for numbers that JSON cannot hold."""
-    if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # The folder
@@ -158,24 +153,14 @@ def writing(folder: Path, setting: str = "folder") -> Iterator[None]:
 
 
 def _page(result: Result, figures: Mapping[str, list[Drawing]]) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # `cosend --help` does not wait for it
-
-    templates = Environment(
-        loader=PackageLoader(__package__),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    templates.filters["number"] = _number
     rows, apart = words.playing(result), words.knowing(result)
-    everyone = [*rows, *apart]
+    everyone, own, every = [*rows, *apart], few_lines(result), every_line(result)
     ends = [row["mean_reward"] + sign * (row["reward_interval"] or 0) for row in everyone for sign in (-1, 1)]
     span = (min(ends), max(ends)) if ends else (0.0, 1.0)
     others = {policy: figures_of_policy(result, view) for policy, view in result["others"].items()}
-    shown_columns = [column for column in COLUMNS if column[0] != "sent" or words.sends(result)]
-    meanings = [(title, meaning) for _, title, _, _, meaning in shown_columns]
-    return templates.get_template("report.html").render(
+    page = templates(__package__)
+    page.filters["number"] = _number
+    return page.get_template("report.html").render(
         result=result,
         words=words,
         css=CSS,
@@ -184,15 +169,13 @@ def _page(result: Result, figures: Mapping[str, list[Drawing]]) -> str:
         apart=apart,
         sends=words.sends(result),
         intervals={row["policy"]: _interval(row, span) for row in everyone},
-        how_to_read=_how_to_read(result),
-        change=_change_in_words(result),
+        streams=len(result["seeds"]),
         figures=figures,
-        every_policy=line_figure(result, "reward", every_line(result)) if _hides_lines(result) else None,
+        every_policy=line_figure(result, "reward", every) if len(every) > len(own) else None,
         others={policy: drawn for policy, drawn in others.items() if drawn},
         axes=" and ".join(result["context"][:2]),
-        columns=shown_columns,
+        columns=[column for column in COLUMNS if column[0] != "sent" or words.sends(result)],
         sites={site: _site_rows(result, site) for site in result["sites"]},
-        meanings=[*meanings, (NOTHING, "does not apply, or is not known"), *_meanings_of_policies(result)],
     )
 
 
@@ -205,29 +188,6 @@ def _interval(row: Row, ends: tuple[float, float]) -> Drawing:
     return interval_chart(row["mean_reward"], row["reward_interval"] or 0.0, ends, ink)
 
 
-def _how_to_read(result: Result) -> str:
-    start = "Reward per item: 1 for a correct prediction, minus costs. Means over the sites"
-    streams = len(result["seeds"])
-    if streams == 1:
-        return f"{start}, for one stream; cosend run --seeds 5 adds intervals."
-    return f"{start} and over {counted(streams, 'stream')}, with Student's 95% interval over the streams."
-
-
-def _change_in_words(result: Result) -> str:
-    if not result["change"]:
-        return ""
-    change, policy = result["change"], result["policy"]
-    before, after, end = change["reward"][policy]
-    text = (
-        f"After {change['item']:,} items at a site the mix of items changes. {policy} goes from {before:.3f} to "
-        f"{after:.3f} and ends at {end:.3f}"
-    )
-    alone = change["reward"].get("never send")
-    if alone is not None:
-        text += f"; without peers it goes from {alone[0]:.3f} to {alone[1]:.3f} and ends at {alone[2]:.3f}"
-    return f"{text} (means of {change['part']:,} items of each site before, just after, and at the end)."
-
-
 def _site_rows(result: Result, site: str) -> list[dict[str, Any]]:
     """Return the rows of a site, best reward first; baselines that know the future come last."""
     rows = [row for row in result["rows"] if row["site"] == site]
@@ -238,11 +198,6 @@ def _site_rows(result: Result, site: str) -> list[dict[str, Any]]:
 
 def _or_lowest(value: float | None) -> float:
     return value if value is not None and math.isfinite(value) else -math.inf
-
-
-def _meanings_of_policies(result: Result) -> list[tuple[str, str]]:
-    played = [row["policy"] for row in result["overall"]]
-    return [(policy, words.MEANINGS[policy]) for policy in played if policy in words.MEANINGS]
 
 
 # Figures
@@ -258,7 +213,6 @@ def figures_of_run(result: Result) -> dict[str, list[Drawing]]:
 
 
 def figures_of_policy(result: Result, view: View) -> dict[str, list[Drawing]]:
-    """Return the figures about what one policy did."""
     found: dict[str, list[Drawing]] = {}
     if any(used["cells"] for used in view["use"].values()):
         found["use"] = use_figures(result, view)
@@ -293,10 +247,6 @@ def every_line(result: Result) -> list[Line]:
     return [*known.values(), *(Line(name, "var(--c7)", 1.0) for name in others)]
 
 
-def _hides_lines(result: Result) -> bool:
-    return len(every_line(result)) > len(few_lines(result))
-
-
 def line_figure(result: Result, key: str, lines: Sequence[Line]) -> Drawing:
     """Draw error or reward around every item, with the moment at which the stream changes."""
     title = {"reward": "reward per item", "error": "incorrect predictions in %"}[key]
@@ -319,7 +269,6 @@ def line_figure(result: Result, key: str, lines: Sequence[Line]) -> Drawing:
 
 
 def _end(centres: Sequence[float]) -> float:
-    """Return where the last of some bins ends."""
     return centres[-1] + (centres[-1] - centres[-2]) / 2 if len(centres) > 1 else 2 * centres[-1]
 
 

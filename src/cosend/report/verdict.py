@@ -59,7 +59,6 @@ def is_best(row: Row, rows: Sequence[Row]) -> bool:
 
 
 def mark_of_best(rows: Sequence[Row]) -> str:
-    """Return what is written beside the best rows."""
     return "best reward" if sum(is_best(row, rows) for row in rows) == 1 else "tied for best"
 
 
@@ -123,7 +122,6 @@ def _next(result: Result, rival: Row) -> str:
 
 
 def setting(result: Result) -> str:
-    """Return what was measured, in a line."""
     streams = len(result["seeds"])
     seed = f"{counted(streams, 'seed')}: {result['seeds'][0]}" if streams == 1 else counted(streams, "seed")
     items, sites = counted(result["items"], "item"), counted(len(result["sites"]), "site")
@@ -146,7 +144,6 @@ def provenance(result: Result) -> list[tuple[str, str]]:
 
 
 def markdown(result: Result) -> str:
-    """Return the verdict and one row per policy as Markdown."""
     rows, sent = playing(result), sends(result)
     lines = [[_bold(row["policy"], row is rows[0]), *_cells(row, sent, row is rows[0])] for row in rows]
     lines += [[f"*{row['policy']}, {KNOWS}*", *_cells(row, sent, best=False)] for row in knowing(result)]
@@ -165,6 +162,5 @@ def _bold(text: str, wanted: bool) -> str:
 
 
 def reward_text(row: Row) -> str:
-    """Return a reward and its interval."""
     half = row["reward_interval"]
     return f"{row['mean_reward']:.3f}" + ("" if half is None else f" \N{PLUS-MINUS SIGN} {half:.3f}")

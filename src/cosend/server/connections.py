@@ -51,18 +51,15 @@ class Connection(HttpToolsProtocol):
         self._patience = self.loop.call_later(HEAD_S, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop all timers."""
         self._cancel()
         self._watch_no_longer()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """Note that a head begins."""
         self._in_head, self._head_length = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Note that a head is complete."""
         self._in_head, before = False, self.cycle
         super().on_headers_complete()
         if self.cycle is not before and self.scope["method"] == "POST":  # others may have replies without a body
@@ -92,7 +89,6 @@ class Connection(HttpToolsProtocol):
             self._patience = self.loop.call_later(HEAD_S, self._give_up)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection."""
         self._give_up()
 
     def pause_writing(self) -> None:

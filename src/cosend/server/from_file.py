@@ -93,11 +93,14 @@ def read_worker(file: Path, name: str | None, classifiers: Sequence[str], server
 
 def _read(file: Path, name: str | None) -> tuple[NetworkFile, Path, SiteSection]:
     network_file, folder = load(file)
-    setting = _site(network_file, name)
-    mistakes = network_file.serving_mistakes(setting.name)
+    sites = {site.name: site for site in network_file.sites}
+    name = next(iter(sites)) if name is None and len(sites) == 1 else name
+    if name not in sites:
+        raise SettingError("--site", name, f"one of {', '.join(sites)}")
+    mistakes = network_file.serving_mistakes(name)
     if mistakes:
         raise NetworkFileError(str(file), mistakes)
-    return network_file, folder, setting
+    return network_file, folder, sites[name]
 
 
 def _check_servers(file: Path, network_file: NetworkFile, servers: list[str] | None) -> None:
@@ -112,8 +115,7 @@ def _workers_link(network_file: NetworkFile, site: str, name: str, folder: Path,
     from cosend.transport.answering import Limits
     from cosend.transport.nats import NatsLink
 
-    network = network_file.brokers
-    options = replace(network.options(site, folder, servers), workers_of=site)
+    options = replace(network_file.brokers.options(site, folder, servers), workers_of=site)
     return NatsLink(name, options, Limits(callers=frozenset([site]), per_second=1e6, answer_s=LONGEST_CALL_S))
 
 
@@ -126,13 +128,3 @@ def _link(network_file: NetworkFile, site: str, folder: Path, servers: list[str]
     callers = None if network.discover else frozenset(each.name for each in network_file.sites if each.name != site)
     limits = Limits(callers=callers, per_second=network.calls_per_second)
     return NatsLink(site, network.options(site, folder, servers), limits)
-
-
-def _site(network_file: NetworkFile, name: str | None) -> SiteSection:
-    names = [site.name for site in network_file.sites]
-    if name is None and len(names) > 1:
-        raise SettingError("--site", name, f"one of {', '.join(names)}")
-    for site in network_file.sites:
-        if name in (None, site.name):
-            return site
-    raise SettingError("--site", name, f"one of {', '.join(names)}")

@@ -45,7 +45,6 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The address as a client writes it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'http' if self.certificate is None else 'https'}://{host}:{self.port}"
 
@@ -69,7 +68,7 @@ def check_address(address: Address, tokens: Tokens, *, insecure: bool) -> None:
 
 
 def serve(
-    node: RunningSite,
+    site: RunningSite,
     address: Address,
     tokens: Tokens,
     pages: Pages | None = None,
@@ -88,8 +87,8 @@ def serve(
         errors.append(error)
         server.should_exit = True
 
-    app = Service(node, tokens, failed, pages, address.host)
-    server = Server(config_of(app, address), node, listening, pages)
+    app = Service(site, tokens, failed, pages, address.host)
+    server = Server(config_of(app, address), site, listening, pages)
     with listener, suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
     for error in errors:
@@ -104,32 +103,30 @@ class Server(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, node: RunningSite, listening: Callable[[], None], pages: Pages | None = None
+        self, config: uvicorn.Config, site: RunningSite, listening: Callable[[], None], pages: Pages | None = None
     ) -> None:
         super().__init__(config)
-        self._node, self._listening, self._pages, self._interrupted = node, listening, pages, 0
+        self._site, self._listening, self._pages, self._interrupted = site, listening, pages, 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen."""
         await super().startup(sockets)
         if self.started:
             self._listening()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to stop, or stop faster."""
         super().handle_exit(sig, frame)
         if sig == signal.SIGINT:
             self._captured_signals.remove(sig)
             self._interrupted += 1
         if self.force_exit:
-            self._node.hurry()
+            self._site.hurry()
         if self._interrupted > 2:
             os._exit(130)  # the exit code that shells use for Ctrl-C
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: the live pages, the connections, the requests, and then the site."""
         if self._pages is not None:
-            await self._pages.close()
+            self._pages.close()
         await super().shutdown(sockets)
         if self.force_exit:
             for task in self.server_state.tasks:
@@ -150,7 +147,6 @@ def _open_files() -> int:
 
 
 def config_of(app: ASGIApp, address: Address) -> uvicorn.Config:
-    """Return how uvicorn serves a site."""
     files = _open_files()
     connections = min(MAX_CONNECTIONS, max(files // 4, files - SPARE_FILES))
     return uvicorn.Config(

@@ -25,7 +25,6 @@ class Lines(logging.Formatter):
         self.site = site
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as a line."""
         facts: dict[str, Any] = {
             "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
@@ -42,7 +41,6 @@ class Text(logging.Formatter):
     """A record as people read it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as a line, its facts behind what happened."""
         facts = " ".join(f"{key}={_in_line(value)}" for key, value in vars(record).items() if key not in PLAIN)
         line = f"{time.strftime('%H:%M:%S')} {record.levelname.lower():7} {record.getMessage()} {facts}".rstrip()
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
@@ -89,7 +87,6 @@ def _in_line(value: Any) -> str:
 
 
 def set_up_logs(site: str, form: Literal["json", "text"]) -> None:
-    """Send all logs of the process to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines(site) if form == "json" else Text())
     handler.addFilter(Limited())

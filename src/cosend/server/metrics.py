@@ -1,10 +1,10 @@
-"""Metrics for Prometheus. The node counts; its counts are read when somebody asks."""
+"""Metrics for Prometheus. The site counts; its counts are read when somebody asks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import (
@@ -16,7 +16,6 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from cosend.engine.counts import Counts
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.watchdog import LIMITS_S
 
@@ -27,83 +26,70 @@ POSITIONS: Final = {"closed": 0, "half open": 1, "open": 2}
 class Metrics:
     """The metrics of one site."""
 
-    def __init__(self, node: RunningSite) -> None:
+    def __init__(self, site: RunningSite) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_NodeCollector(node))
+        self._registry.register(_Counts(site))
         latency = Histogram(
             "cosend_request_seconds", "time to answer a request", ["route"], buckets=SECONDS, registry=self._registry
         )
         self.classify, self.labels = latency.labels("classify"), latency.labels("labels")
 
     def text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
-class _NodeCollector(Collector):
-    def __init__(self, node: RunningSite) -> None:
-        self._node = node
+class _Counts(Collector):
+    def __init__(self, site: RunningSite) -> None:
+        self._site = site
 
     def collect(self) -> Iterator[Metric]:
-        """Read the counts of the node."""
-        counts = self._node.counts
-        decisions = CounterMetricFamily("cosend_decisions", "decisions that were answered", labels=["arm", "phase"])
-        for (arm, phase), count in counts.decisions.items():
-            decisions.add_metric([arm, phase], count)
-        labels = CounterMetricFamily("cosend_labels", "true labels, by outcome", labels=["result"])
-        for result in ("learnt", "duplicate", "unknown", "expired", "missing"):
-            labels.add_metric([result], counts.labels[result])
-        failures = CounterMetricFamily("cosend_failures", "items that an arm failed to label", labels=["arm", "kind"])
-        for (arm, kind), count in counts.failures.items():
-            failures.add_metric([arm, kind], count)
-        yield from (decisions, labels, failures, *_by_arm(counts), *_by_peer(counts))
+        counts, arms = self._site.counts, self._site.counts.scores.items()
+        outcomes = {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired", "missing")}
+        for name, about, labels, values in (
+            ("decisions", "decisions that were answered", ["arm", "phase"], counts.decisions),
+            ("labels", "true labels, by outcome", ["result"], outcomes),
+            ("failures", "items that an arm failed to label", ["arm", "kind"], counts.failures),
+            ("answers_for_peers", "items of peers that were answered", ["peer"], counts.served),
+            ("labels_from_peers", "true labels that peers sent for these", ["peer"], counts.taught),
+        ):
+            yield _family(CounterMetricFamily, name, about, labels, values)
+        for name, about, totals in (
+            ("arm_accuracy", "labelled decisions of an arm that were right", {arm: each.right for arm, each in arms}),
+            ("arm_gain", "gain of labelled decisions, before costs", {arm: each.gain for arm, each in arms}),
+            ("arm_cost", "cost of labelled decisions", {arm: each.cost for arm, each in arms}),
+        ):
+            summed = {arm: (counts.scores[arm].labels, total) for arm, total in totals.items()}
+            yield _family(SummaryMetricFamily, name, about, ["arm"], summed)
+        rewards = {arm: (each.gain - each.cost) / each.labels for arm, each in arms}
+        about = "mean reward (gain - cost) of labelled decisions"
+        yield _family(GaugeMetricFamily, "arm_reward", about, ["arm"], rewards)
         yield CounterMetricFamily("cosend_unanswered", "items that no arm could label", counts.unanswered)
         yield CounterMetricFamily("cosend_rebuilds", "times the site was rebuilt from its log", counts.rebuilt)
-        yield self._stalls()
-        if self._node.is_ready:
-            yield from self._gauges()
-
-    def _stalls(self) -> Metric:
-        pulse, limits = self._node.pulse, [*map(str, LIMITS_S), "+Inf"]
+        pulse, limits = self._site.pulse, [*map(str, LIMITS_S), "+Inf"]
         buckets = [*zip(limits, accumulate(pulse.counts), strict=True)]
         about = "how long the event loop was blocked, sampled a hundred times a second"
-        return HistogramMetricFamily("cosend_loop_stall_seconds", about, buckets, pulse.sum_s)
+        yield HistogramMetricFamily("cosend_loop_stall_seconds", about, buckets, pulse.sum_s)
+        if self._site.is_ready:
+            yield from self._gauges()
 
     def _gauges(self) -> Iterator[Metric]:
-        node = self._node
-        breakers = GaugeMetricFamily("cosend_breaker", "0 closed, 1 half open, 2 open", labels=["arm"])
-        for arm in node.state.learner.arms.names:
-            breakers.add_metric([arm], POSITIONS[node.breakers.position(arm, node.engine.now)])
-        yield breakers
-        waiting = node.state.learner.waiting_count
-        yield GaugeMetricFamily("cosend_waiting", "decisions that wait for their true label", waiting)
-        yield GaugeMetricFamily("cosend_in_flight", "items that wait for a model or a peer", node.running.in_flight)
-        yield GaugeMetricFamily("cosend_events", "the position of the log", node.commits.position)
-        for name, value in (("error", node.counts.error), ("reward", node.counts.reward)):
+        site, learner = self._site, self._site.state.learner
+        positions = {arm: POSITIONS[site.breakers.position(arm, site.engine.now)] for arm in learner.arms.names}
+        yield _family(GaugeMetricFamily, "breaker", "0 closed, 1 half open, 2 open", ["arm"], positions)
+        for name, about, value in (
+            ("waiting", "decisions that wait for their true label", learner.waiting_count),
+            ("in_flight", "items that wait for a model or a peer", site.running.in_flight),
+            ("events", "the position of the log", site.commits.position),
+            ("recent_error", "error of about the last thousand labels", site.counts.error),
+            ("recent_reward", "reward of about the last thousand labels", site.counts.reward),
+        ):
             if value is not None:
-                yield GaugeMetricFamily(f"cosend_recent_{name}", f"{name} of about the last thousand labels", value)
+                yield GaugeMetricFamily(f"cosend_{name}", about, value)
 
 
-def _by_arm(counts: Counts) -> Iterator[Metric]:
-    """Yield how the arms did on labelled decisions."""
-    accuracy = SummaryMetricFamily(
-        "cosend_arm_accuracy", "labelled decisions of an arm that were right", labels=["arm"]
-    )
-    gain = SummaryMetricFamily("cosend_arm_gain", "gain of labelled decisions, before costs", labels=["arm"])
-    cost = SummaryMetricFamily("cosend_arm_cost", "cost of labelled decisions", labels=["arm"])
-    reward = GaugeMetricFamily("cosend_arm_reward", "mean reward (gain - cost) of labelled decisions", labels=["arm"])
-    for arm, scores in counts.scores.items():
-        for family, total in ((accuracy, scores.right), (gain, scores.gain), (cost, scores.cost)):
-            family.add_metric([arm], scores.labels, total)
-        reward.add_metric([arm], (scores.gain - scores.cost) / scores.labels)
-    yield from (accuracy, gain, cost, reward)
-
-
-def _by_peer(counts: Counts) -> Iterator[Metric]:
-    """Yield what the site did for its peers."""
-    answers = CounterMetricFamily("cosend_answers_for_peers", "items of peers that were answered", labels=["peer"])
-    labels = CounterMetricFamily("cosend_labels_from_peers", "true labels that peers sent for these", labels=["peer"])
-    for family, by_peer in ((answers, counts.served), (labels, counts.taught)):
-        for peer, count in by_peer.items():
-            family.add_metric([peer], count)
-    yield from (answers, labels)
+def _family(kind: Any, name: str, about: str, labels: list[str], values: Mapping[Any, Any]) -> Metric:
+    family = kind(f"cosend_{name}", about, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key if isinstance(key, tuple) else [key], *(value if isinstance(value, tuple) else [value]))
+    found: Metric = family
+    return found

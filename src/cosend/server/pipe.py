@@ -46,14 +46,14 @@ class Pipe:
     watch  is called from time to time with the number of lines, of wrong lines, and of lines a second
     """
 
-    def __init__(self, node: RunningSite, source: IO[bytes], target: IO[bytes], watch: Watch) -> None:
-        self.node, self.source, self.target, self.watch = node, source, target, watch
+    def __init__(self, site: RunningSite, source: IO[bytes], target: IO[bytes], watch: Watch) -> None:
+        self.site, self.source, self.target, self.watch = site, source, target, watch
         self.lines, self.wrong, self._number = 0, 0, 1
         self._read: Queue[bytes | None] = Queue(AHEAD)
 
     async def run(self) -> int:
         """Work until the input ends, and return the number of wrong lines."""
-        await self.node.start()
+        await self.site.start()
         threading.Thread(target=self._read_all, name="input", daemon=True).start()
         begun = shown = monotonic()
         try:
@@ -71,7 +71,7 @@ class Pipe:
             if not isinstance(error, BrokenPipeError):  # then the reader just has enough
                 raise CosendError(f"the decisions cannot be written ({error.strerror})") from error
         finally:
-            await self.node.stop()
+            await self.site.stop()
         return self.wrong
 
     def _read_all(self) -> None:
@@ -115,7 +115,7 @@ class Pipe:
 
     async def _decided(self, lines: list[Line]) -> list[bytes]:
         items: list[Item] = [line.said for line in lines]
-        results = await self.node.classify([item.features for item in items], [item.id for item in items])
+        results = await self.site.classify([item.features for item in items], [item.id for item in items])
         return [
             self._refusal(line.number, result) if isinstance(result, NoAnswer) else msgspec.json.encode(result)
             for line, result in zip(lines, results, strict=True)
@@ -123,7 +123,7 @@ class Pipe:
 
     async def _learnt(self, lines: list[Line]) -> list[bytes]:
         labels: list[Truth] = [line.said for line in lines]
-        heard = await self.node.label([Given(each.id, each.label, each.cost) for each in labels])
+        heard = await self.site.label([Given(each.id, each.label, each.cost) for each in labels])
         left = {kind: deque(ids) for kind, ids in msgspec.structs.asdict(heard).items()}  # in the order of the input
         answers = []
         for each in labels:

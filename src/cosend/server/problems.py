@@ -29,7 +29,6 @@ class Refused(Exception):
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None, kind: str = "about:blank") -> Response:
-    """Return a problem as a response."""
     body = Problem(kind, HTTPStatus(status).phrase, status, cut(detail, MAX_DETAIL))
     return Response(msgspec.json.encode(body), status, headers=headers, media_type=PROBLEM_TYPE)
 

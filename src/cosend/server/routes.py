@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount
 from starlette.routing import Route as StarletteRoute
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from cosend.errors import CosendError, NoAnswer
 from cosend.runtime.inspection import Inspection
@@ -33,6 +33,7 @@ from cosend.server.metrics import Metrics
 from cosend.server.problems import Refused, problem, problem_of
 
 ENCODE: Final = msgspec.json.Encoder().encode
+BODY: Final = "cosend.body"  # where a route finds the body of its request, which was read within limits
 Handler = Callable[..., Awaitable[Any]]
 
 
@@ -48,13 +49,9 @@ register_url_convertor("any", AnyText())
 class Pages(Protocol):
     """Pages for people, as an ASGI app that is mounted at /dashboard."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
-    async def close(self) -> None:
-        """End all of them."""
-        ...
+    def close(self) -> None: ...
 
 
 class Service:
@@ -67,15 +64,15 @@ class Service:
 
     def __init__(
         self,
-        node: RunningSite,
+        site: RunningSite,
         tokens: Tokens,
         failed: Callable[[Exception], None] | None = None,
         pages: Pages | None = None,
         host: str = "127.0.0.1",
     ) -> None:
-        self._node, self._tokens, self._failed, self._pages = node, tokens, failed, pages
+        self._site, self._tokens, self._failed, self._pages = site, tokens, failed, pages
         self._visitors = Visitors(host, is_open=not tokens)
-        self._metrics, self._room = Metrics(node), Room()
+        self._metrics, self._room = Metrics(site), Room()
         self._document: dict[str, Any] | None = None
         self._hot = {
             schema.CLASSIFY.path: (self._classify, self._metrics.classify),
@@ -87,27 +84,24 @@ class Service:
     def description(self) -> dict[str, Any]:
         """Return the OpenAPI description of all routes."""
         if self._document is None:
-            self._document = openapi.describe(self._node.setup, secured=bool(self._tokens))
+            self._document = openapi.describe(self._site.setup, secured=bool(self._tokens))
         return self._document
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; one that is cancelled, because the process ends at once, is no error."""
-        if scope["type"] == "lifespan":
+        if scope["type"] != "http":  # the start and the end; no route takes web sockets
             await self._rest(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        is_hot = scope["type"] == "http" and scope["path"] in self._hot
+        headers, is_hot = dict(scope["headers"]), scope["path"] in self._hot
         try:
             self._visitors.check(headers, scope["path"])
             if is_hot:
                 await self._answer_hot(headers, scope, receive, send)
-            elif scope["type"] == "http":
-                body = await self._room.read(headers, receive, bodies.MAX_SMALL_BYTES)
-                await self._rest(scope, _replayed(body, receive), send)
             else:
+                scope[BODY] = await self._room.read(headers, receive, bodies.MAX_SMALL_BYTES)
                 await self._rest(scope, receive, send)
         except Refused as refused:
-            await _refuse(refused, scope, receive, send)
+            await problem_of(refused)(scope, receive, send)
         except asyncio.CancelledError:
             if is_hot:  # nothing of its reply was sent yet
                 await problem(503, "the site is stopping")(scope, receive, send)
@@ -132,7 +126,7 @@ class Service:
     async def _classify(self, headers: Headers, receive: Receive) -> bytes:
         items = await decoded_items(await self._hot_body(headers, receive, "classify"))
         ids = [item.id for item in items]
-        results: list[Any] = await self._node.classify([item.features for item in items], ids)
+        results: list[Any] = await self._site.classify([item.features for item in items], ids)
         if NoAnswer in map(type, results):
             if all(isinstance(result, NoAnswer) for result in results):
                 raise results[0]
@@ -145,12 +139,12 @@ class Service:
     async def _labels(self, headers: Headers, receive: Receive) -> bytes:
         body = decoded(bodies.LABELS, await self._hot_body(headers, receive, "label"))
         given = [Given(each.id, each.label, each.cost) for each in body.labels]
-        return ENCODE(await self._node.label(given, wait_for_peers=body.wait_for_peers))
+        return ENCODE(await self._site.label(given, wait_for_peers=body.wait_for_peers))
 
     async def _hot_body(self, headers: Headers, receive: Receive, scope: schema.Scope) -> bytes:
         self._tokens.check(headers.get(b"authorization", b"").decode("latin-1"), scope)
         check_json(headers.get(b"content-type"))
-        self._node.check_ready()
+        self._site.check_ready()
         return await self._room.read(headers, receive)
 
     # The other routes: a handler takes the name in its path, then the query or the body
@@ -168,16 +162,11 @@ class Service:
             schema.READY: self._ready,
             schema.METRICS: self._tell_metrics,
         }
-        name, has_pages = self._node.setup.name, self._pages is not None
         routes: list[BaseRoute] = [
             *(_only(route.method, route.path, self._endpoint(route, handlers[route])) for route in handlers),
-            _only("GET", "/openapi.json", lambda _: JSONResponse(self.description())),
-            _only(
-                "GET",
-                "/docs",
-                lambda request: HTMLResponse(openapi.docs_page(self.description(), str(request.base_url).rstrip("/"))),
-            ),
-            _only("GET", "/", lambda _: HTMLResponse(openapi.start_page(name, has_pages=has_pages))),
+            _only("GET", "/openapi.json", self._openapi),
+            _only("GET", "/docs", self._docs),
+            _only("GET", "/", self._start_page),
         ]
         return routes if self._pages is None else [*routes, Mount(PAGES, self._pages)]
 
@@ -193,15 +182,15 @@ class Service:
             if route.query is not None:
                 given.append(_converted(dict(request.query_params), route.query, "query: "))
             if decoder is not None:
-                given.append(decoded(decoder, await request.body()))
+                given.append(decoded(decoder, request.scope[BODY]))
             reply = await handler(*given)
             return reply if isinstance(reply, Response) else Response(ENCODE(reply), media_type=route.media_type)
 
         return endpoint
 
     def _inspect(self) -> Inspection:
-        self._node.check_started()
-        return Inspection(self._node)
+        self._site.check_started()
+        return Inspection(self._site)
 
     async def _summary(self) -> schema.Summary:
         return msgspec.convert(self._inspect().summary(), schema.Summary)
@@ -233,21 +222,30 @@ class Service:
         return StreamingResponse(parts(*first), media_type=schema.EVENTS.media_type)
 
     async def _change_arm(self, name: str, change: schema.ArmChange) -> schema.Arm:
-        await self._node.change_arm(name, cost=change.cost, paused=change.paused)
+        await self._site.change_arm(name, cost=change.cost, paused=change.paused)
         return next(msgspec.convert(arm, schema.Arm) for arm in self._inspect().arms() if arm["name"] == name)
 
     async def _mode(self, change: schema.ModeChange) -> schema.Summary:
-        await self._node.set_mode(change.mode, change.classifier)
+        await self._site.set_mode(change.mode, change.classifier)
         return await self._summary()
 
     async def _live(self) -> schema.Health:
         return schema.Health("alive")
 
     async def _ready(self) -> schema.Health | Response:
-        return schema.Health("ready") if self._node.is_ready else problem(503, self._node.why_not_ready)
+        return schema.Health("ready") if self._site.is_ready else problem(503, self._site.why_not_ready)
 
     async def _tell_metrics(self) -> Response:
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def _openapi(self, _: Request) -> Response:
+        return JSONResponse(self.description())
+
+    async def _docs(self, request: Request) -> Response:
+        return HTMLResponse(openapi.docs_page(self.description(), str(request.base_url).rstrip("/")))
+
+    async def _start_page(self, _: Request) -> Response:
+        return HTMLResponse(openapi.start_page(self._site.setup.name, has_pages=self._pages is not None))
 
     # Start and stop
 
@@ -260,27 +258,20 @@ class Service:
             yield
         finally:
             await starting
-            if self._pages is not None:
-                await self._pages.close()
-            await self._node.stop()
+            await self._site.stop()
 
     async def _start(self) -> None:
         try:
-            await self._node.start()
+            await self._site.start()
         except Exception as error:
             if self._failed is None:
                 raise
             self._failed(error)
 
 
-def _only(method: str, path: str, endpoint: Callable[[Request], Any]) -> StarletteRoute:
+def _only(method: str, path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> StarletteRoute:
     """Return a route that takes one method; Starlette would add HEAD."""
-
-    async def answer(request: Request) -> Response:
-        reply = endpoint(request)
-        return reply if isinstance(reply, Response) else await reply
-
-    route = StarletteRoute(path.replace("}", ":any}"), answer, methods=[method])
+    route = StarletteRoute(path.replace("}", ":any}"), endpoint, methods=[method])
     route.methods = {method}
     return route
 
@@ -293,24 +284,5 @@ def _converted(value: Any, kind: Any, where: str) -> Any:
         raise Refused(422, f"{where}{error}") from error
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives a body that has been read, and then whatever comes."""
-    read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Message:
-        return read.pop() if read else await receive()
-
-    return again
-
-
 async def _answer(_: Request, error: Exception) -> Response:
     return problem_of(error)
-
-
-async def _refuse(refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request, or a request for a web socket, with what is wrong."""
-    if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": 1008, "reason": refused.detail})
-    else:
-        await problem_of(refused)(scope, receive, send)
