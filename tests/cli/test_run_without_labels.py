@@ -63,8 +63,7 @@ name = "here"
 {MODELS}
 """
 TWO_SITES = (
-    NETWORK.replace('label = "label"', 'label = "label"\narrivals = "deal"')
-    + '[[sites]]\nname = "there"\n[[sites.classifiers]]\nname = "says-yes"\nmodel = "always"\nlabel = "yes"\n'
+    NETWORK + '[[sites]]\nname = "there"\n[[sites.classifiers]]\nname = "says-yes"\nmodel = "always"\nlabel = "yes"\n'
 )
 VOTES = NETWORK + (
     '[[sites.classifiers]]\nname = "counts"\nmodel = "models:counts"\n'
