@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from cosend.cli.main import app
 
 
-def called(*arguments: str | Path, columns: int = 200) -> Result:
+def called(*arguments: str | Path, columns: int = 300) -> Result:
     return CliRunner(env={"COLUMNS": str(columns)}).invoke(app, [*map(str, arguments)])
 
 
