@@ -79,7 +79,7 @@ class Model(RuleBasedStateMachine):
     def classify(self, asked: list[tuple[str | None, float]]) -> None:
         items = [{"features": {"age": age}, **({} if name is None else {"id": name})} for name, age in asked]
         response = self.post("/v1/classify", {"items": items})
-        while self.node.running.in_flight:  # an observer answers before the arms do
+        while self.node.running.in_flight or self.node.engine.shown_early:  # an observer answers before the arms do
             self.wait(asyncio.sleep(0.001))
         self.wait(self.node.commits.done())
         fresh = list(dict.fromkeys(name for name, _ in asked if name is not None and name not in self.named))
