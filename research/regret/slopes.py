@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosend.run.averages import half_interval
+from cosend.run.result import half_interval
 
 
 class Slope(NamedTuple):

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from cosend.cli.main import app
+from tests.cli.commands import called, refused
 
 pytestmark = pytest.mark.compiled
 
@@ -40,22 +39,9 @@ def rows(count: int = 100, number: Callable[[int], Any] = lambda n: n, label: st
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "rows.csv").write_text(rows())
     (tmp_path / "good.toml").write_text(GOOD)
     return tmp_path
-
-
-def called(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
-
-
-def refused(*arguments: str) -> str:
-    """Return what a command says when it refuses."""
-    result = called(*arguments)
-    assert isinstance(result.exception, SystemExit), repr(result.exception)
-    assert result.exit_code == 2, result.output
-    return result.stderr
 
 
 @pytest.mark.usefixtures("here")

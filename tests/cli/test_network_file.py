@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
-from cosend.cli.main import app
 from tests.classifiers import models
+from tests.cli.commands import called, refused, result_of
 
 pytestmark = pytest.mark.compiled
 
@@ -44,21 +42,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "models.py").write_text(MODULE)
     (tmp_path / "network.toml").write_text(NETWORK)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
     return tmp_path
-
-
-def called(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
-
-
-def refused(*arguments: str) -> str:
-    """Return what a command says when it refuses."""
-    result = called(*arguments)
-    assert isinstance(result.exception, SystemExit), repr(result.exception)
-    assert (result.exit_code, result.stdout) == (2, ""), result.output
-    assert "Traceback" not in result.stderr
-    return result.stderr
 
 
 def change(here: Path, old: str, new: str) -> None:
@@ -69,13 +53,11 @@ def change(here: Path, old: str, new: str) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_the_network_of_the_page_runs_as_it_stands() -> None:
-    result = called("run", "network.toml", *PLAY, "--json")
-    assert result.exit_code == 0, result.output
-    shown = json.loads(result.stdout)
+    shown = result_of("network.toml", *PLAY)
     assert (shown["items"], shown["sites"], shown["policy"]) == (120, ["north", "south"], "ZoomingKLUCB")
     assert shown["notes"] == []
     assert "oracle per cell" in shown["error_curves"]
-    assert json.loads(called("run", "network.toml", *PLAY, "--json", "--items", "50").stdout)["items"] == 50
+    assert result_of("network.toml", *PLAY, "--items", "50")["items"] == 50
 
 
 @pytest.mark.usefixtures("here")
@@ -116,7 +98,7 @@ def test_rows_may_say_where_they_arrive(here: Path) -> None:
     rows = (here / "visits.csv").read_text().splitlines()
     places = [f"{row},{'south' if n % 4 else 'north'}" for n, row in enumerate(rows[1:])]
     (here / "visits.csv").write_text("\n".join([f"{rows[0]},where", *places]) + "\n")
-    shown = json.loads(called("run", "network.toml", *PLAY, "--site-column", "where", "--json").stdout)
+    shown = result_of("network.toml", *PLAY, "--site-column", "where")
     assert shown["phases"]["north"]["item"][-1] <= 30
     assert "no such site column" in refused("run", "network.toml", *PLAY, "--site-column", "nowhere")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.cli.serving import MODELS, Served, served, write_network
+from cosend.runtime.running_site import RunningSite
+from cosend.server.from_file import read_site
+from tests.cli.serving import MODELS, served, write_network
 
 NETWORK = """
 [[context]]
@@ -44,19 +47,24 @@ def write_dummy(folder: Path, constant: str) -> None:
     (folder / "dummy.pkl").write_bytes(pickle.dumps(model))
 
 
-def started(site: Served) -> list[str]:
-    """Return what a start says, and check that its log says the same."""
-    site.wait_until_ready()
-    told: list[str] = site.ask("/v1/summary")[1]["took_over"]
-    assert site.end(signal.SIGINT) == 0
-    assert site.process.stderr is not None
-    log = site.process.stderr.read()
-    for each in told:
-        assert f"warning {each}" in log
+def started(folder: Path, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Start a site and stop it; return what the start says, and check that its log says the same."""
+
+    async def run() -> list[str]:
+        found = read_site(folder / "network.toml", "north", 7.0)
+        node = RunningSite(found.setup, folder / "store" / "north", link=found.link)
+        await node.start()
+        told = node.took_over
+        await node.stop()
+        return told
+
+    caplog.clear()
+    told = asyncio.run(run())
+    assert [each.getMessage() for each in caplog.records if each.getMessage() in told] == told
     return told
 
 
-def test_a_start_says_what_it_took_over(tmp_path: Path) -> None:
+def test_a_start_says_what_it_took_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_file(tmp_path)
     write_dummy(tmp_path, "ill")
     with served(tmp_path, "--site", "north") as site:
@@ -71,14 +79,12 @@ def test_a_start_says_what_it_took_over(tmp_path: Path) -> None:
         "'dummy' is still paused",
         "observe mode is still on: 'young' answers, and decisions are only learnt from",
     ]
-    with served(tmp_path, "--site", "north") as site:
-        assert started(site) == still
+    assert started(tmp_path, caplog) == still
 
     write_file(tmp_path, young=0.05, label="well", fourth="elder", peer="west")
     write_dummy(tmp_path, "well")
     (tmp_path / "models.py").write_text(MODELS.replace("< 30", "< 40"))
-    with served(tmp_path, "--site", "north") as site:
-        told = started(site)
+    told = started(tmp_path, caplog)
     another = "is another model than at the last start; what was learnt about it is kept"
     assert told == [
         "classifier 'elder' is new, at a cost of 0.1",
@@ -91,11 +97,10 @@ def test_a_start_says_what_it_took_over(tmp_path: Path) -> None:
         *(f"classifier {name!r} {another}" for name in ("young", "always", "dummy")),
         still[2],
     ]
-    with served(tmp_path, "--site", "north") as site:
-        assert started(site) == still  # the same file again: what has changed was said
+    assert started(tmp_path, caplog) == still  # the same file again: what has changed was said
 
 
-def test_a_model_that_is_trained_here_is_known_by_its_rows(tmp_path: Path) -> None:
+def test_a_model_that_is_trained_here_is_known_by_its_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     network = """
 [stream]
 kind = "file"
@@ -118,7 +123,6 @@ classifiers = [{ name = "tree", model = "tree", train = [0, 40] }, { name = "yes
     said = []
     for age in (20, 20, 30):
         write_rows(age)
-        with served(tmp_path) as site:
-            said.append(started(site))
+        said.append(started(tmp_path, caplog))
     assert said[:2] == [[], []]
     assert said[2] == ["classifier 'tree' is another model than at the last start; what was learnt about it is kept"]

@@ -202,7 +202,7 @@ BAD: dict[str, tuple[list[str], str, str, list[tuple[str, str]]]] = {
     ),
     "own rows that are none": (
         ['model = "tree"\ntrain_on = "own"\ntrain = [0, 1]'], HEAD,
-        STREAM.replace("60", "1").replace("label", 'start = 3\nsite = "where"\nlabel') + "items = 1\n",
+        STREAM.replace("60", "1").replace("label", 'site = "where"\nlabel') + "items = 2\n",
         [("sites.1.classifiers.1.train_on: ", "of site 'north'")],
     ),
     "training without a stream": (

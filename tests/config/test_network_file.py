@@ -222,10 +222,10 @@ def test_a_stream_that_is_named_takes_the_place_of_that_of_the_file_and_its_colu
 
 
 def test_a_stream_of_another_kind_leaves_only_its_training_rows() -> None:
-    found = network((TOP, '+stream = {kind = "traffic", training = 7, arrivals = "deal", items = 5}'))
+    found = network((TOP, '+stream = {kind = "traffic", training = 7, items = 5}'))
     stream = with_stream(found, Path("b.csv"), "y", None).stream
     assert stream is not None
-    assert (stream.kind, stream.training, stream.arrivals, stream.items) == ("file", 7, "deal", None)
+    assert (stream.kind, stream.training, stream.items) == ("file", 7, None)
 
 
 @pytest.mark.parametrize(

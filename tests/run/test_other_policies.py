@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from cosend.report.html_report import write_report
-from cosend.run.competitors import slices_of
-from cosend.run.play import other_policies, play
+from cosend.run.play import other_policies, play, slices_of
 from cosend.run.prepare import policy_per_site
 from cosend.run.result import result
 from tests.policies import mostly_claims

@@ -223,13 +223,8 @@ def test_compiled_equals_item_by_item_when_rows_say_where_they_arrive(tmp_path: 
     assert counts[0] > counts[1] > counts[2] > 0
 
 
-@pytest.mark.parametrize("arrivals", ["same", "deal"])
-def test_every_site_gets_every_row_or_each_row_goes_to_one_site(tmp_path: Path, arrivals: str) -> None:
-    prepared = prepared_of(tmp_path, stream=f'{TRAFFIC}\narrivals = "{arrivals}"')
-    if arrivals == "same":
-        assert prepared.arrivals.tolist() == [[n, n, n] for n in range(300)]
-    else:
-        assert prepared.arrivals.tolist() == [[n, n + 1, n + 2] for n in range(0, 300, 3)]
+def test_every_site_gets_every_row_unless_rows_say_where_they_arrive(tmp_path: Path) -> None:
+    assert prepared_of(tmp_path).arrivals.tolist() == [[n, n, n] for n in range(300)]
 
 
 def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(tmp_path: Path) -> None:

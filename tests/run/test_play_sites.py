@@ -13,8 +13,7 @@ from cosend import Network
 from cosend.config.network_file import load, with_stream
 from cosend.errors import LabelError, NoAnswer
 from cosend.report.html_report import write_report
-from cosend.run.competitors import slices_of
-from cosend.run.play import play
+from cosend.run.play import play, slices_of
 from cosend.run.prepare import Prepared, prepare
 from cosend.run.result import result
 from tests.policies import mostly_claims

@@ -11,12 +11,9 @@ import pytest
 from cosend.cli.run import changed, play_all, with_seeds, write
 from cosend.cli.shared import new_console
 from cosend.config.network_file import NetworkFile, load
-from cosend.run.binning import Scale, scale_and_bins
-from cosend.run.competitors import Played
-from cosend.run.curves import curves
-from cosend.run.play import play
+from cosend.run.play import Played, play
 from cosend.run.prepare import Prepared, prepare
-from cosend.run.result import one_stream, result
+from cosend.run.result import Scale, curves, one_stream, result, scale_and_bins
 from tests.run.test_play import LOG, prepared_of
 
 pytestmark = pytest.mark.compiled

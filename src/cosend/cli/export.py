@@ -71,7 +71,6 @@ def export(
 
 
 def write(source: Export, file: IO[bytes], *, parquet: bool, events: bool) -> str:
-    """Write decisions or events, and return how many."""
     from cosend.runtime.decision_export import row_lines, write_lines, write_parquet
     from cosend.text import counted
 
@@ -92,7 +91,6 @@ def about(source: Export) -> dict[str, Any]:
 
 
 def about_file(to: Path) -> Path:
-    """Return the file that says what made FILE.jsonl."""
     return to.with_name(f"{to.name}.about.json")
 
 

@@ -24,7 +24,7 @@ from cosend.cli.shared import (
     say_errors,
     saying_when_compiling,
 )
-from cosend.config.limits import BUILT_IN, LARGEST_SEED, MOST_ROWS
+from cosend.config import BUILT_IN, LARGEST_SEED, MOST_ROWS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -119,7 +119,6 @@ def write(result: dict[str, Any], out: Path) -> Path:
 
 
 def changed(network: NetworkFile, items: int | None, seed: int | None) -> NetworkFile:
-    """Return the network with another number of items or another seed."""
     if items is not None and network.stream is not None:
         network = network.model_copy(update={"stream": network.stream.model_copy(update={"items": items})})
     return network if seed is None else network.model_copy(update={"seed": seed})
@@ -143,29 +142,24 @@ class Bar:
         self._what, self._said_at = "", time.monotonic()
 
     def begin(self, number: int, what: str) -> None:
-        """Say what is done for which stream."""
         self._what = f"stream {number + 1} of {self._streams}: {what}" if self._streams > 1 else what
         self._progress.update(self._task, description=self._what)
 
     def asking(self, model: str, done: int, rows: int) -> None:
-        """Show how many rows a model was asked about."""
         self._progress.update(self._task, description=self._what, words=f"{model}: {done:,} of {rows:,} rows")
         self._say(f"{self._what}: {model}, {done:,} of {rows:,} rows")
 
     def playing(self, items: int) -> None:
-        """Start the clock for a stream with this many items."""
         self._items, self._start = items, time.perf_counter()
         self._progress.update(self._task, total=items * self._streams)
 
     def reached(self, items: int, errors: float) -> None:
-        """Show how many items of the stream are done."""
         speed = items / max(1e-9, time.perf_counter() - self._start)
         self._words = f"{100 * errors:.1f} % wrong, {speed:,.0f} items/s"
         self._progress.update(self._task, completed=self._done + items, words=self._words)
         self._say(f"{self._what}: {items:,} of {self._items:,} items, {self._words}")
 
     def end(self, number: int) -> None:
-        """Count a stream as done."""
         self._done += self._items
         if self._progress.disable:
             self._progress.console.print(f"stream {number + 1} of {self._streams}: {self._words}", soft_wrap=True)
@@ -178,7 +172,6 @@ class Bar:
 
 @contextmanager
 def progress_bar(console: Console, streams: int) -> Iterator[Bar]:
-    """Show a progress bar on a terminal."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[words]}"))
@@ -189,8 +182,8 @@ def progress_bar(console: Console, streams: int) -> Iterator[Bar]:
 
 def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) -> dict[str, Any]:
     """Play every stream and return one result; after Ctrl-C, the result so far, and why it is not complete."""
-    from cosend.run.averages import averaged
     from cosend.run.prepare import prepare
+    from cosend.run.result import averaged
 
     if len(networks) > 1:
         check_installed("scipy")  # for the intervals

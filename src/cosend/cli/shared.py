@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from cosend.config.limits import BUILT_IN
+from cosend.config import BUILT_IN
 from cosend.errors import CosendError, cut, install
 from cosend.version import VERSION
 
@@ -61,7 +61,6 @@ SiteColumn = Annotated[
 
 
 def store_of(file: Path, store: Path | None, site: str) -> Path:
-    """Return the folder of a site."""
     return file.parent / "store" / site if store is None else store
 
 
@@ -148,12 +147,10 @@ class Command(TyperCommand):
     """A command whose help flows to the width of the terminal, and whose flags do not look as if they took a value."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show the help."""
         self.help = in_paragraphs(self.help or "")
         super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the options and arguments, those of Typer itself too."""
         return _without_bool(super().get_params(ctx))
 
 
@@ -161,7 +158,6 @@ class Group(TyperGroup):
     """The same for a group of commands."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the options and arguments, those of Typer itself too."""
         return _without_bool(super().get_params(ctx))
 
 
@@ -197,7 +193,6 @@ def new_console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def saying_when_compiling(console: Console) -> Iterator[None]:
-    """Say that something is compiled, as soon as it is."""
     from cosend.compiled import telling
 
     with telling(console.print):
@@ -218,7 +213,6 @@ def printable(path: Path) -> str:
 
 
 def steps_bar(console: Console) -> Progress:
-    """Return a progress bar that says what is being done."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     return Progress(TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), console=console)

@@ -68,7 +68,6 @@ def make_all(network: NetworkFile, folder: Path, source: str) -> tuple[dict[str,
 
 
 def described(site: SiteSection, models: dict[str, Classifier]) -> str:
-    """Return a site and its models in a line."""
     where = "" if site.port is None else f", port {site.port}"
     each = [f"{setting.name} ({_kind(setting, models[setting.name])})" for setting in site.classifiers]
     return f"{site.name}{where}: {', '.join(each)}"

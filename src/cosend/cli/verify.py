@@ -43,7 +43,6 @@ def verify(
 
 
 def show(console: Console, found: Replayed) -> None:
-    """Print what was found."""
     from cosend.runtime.store_check import told
     from cosend.text import counted
 

@@ -139,7 +139,6 @@ class Built:
         return dict(self._models)
 
     def costs(self, site: str) -> dict[str, float]:
-        """Return what using each model of a site costs."""
         return {each.name: each.cost for each in self.setting(site).classifiers}
 
     def hashes(self, site: str) -> dict[str, str]:
@@ -186,7 +185,6 @@ class Built:
         )
 
     def setting(self, site: str) -> SiteSection:
-        """Return what the file says about a site."""
         for each in self.network.sites:
             if each.name == site:
                 return each
@@ -256,7 +254,6 @@ class Built:
 
 
 def _blame(setting: ModelSection, error: Exception) -> str:
-    """Return what is wrong with a model, with its key."""
     if isinstance(error, ModelError):
         return f"model: {shown(setting.model)}: {error.wrong}" + (f"; {error.allowed}" if error.allowed else "")
     if isinstance(error, SettingError) and error.setting in ModelSection.model_fields:
@@ -265,7 +262,6 @@ def _blame(setting: ModelSection, error: Exception) -> str:
 
 
 def labels_of(network: NetworkFile, table: Table | None) -> list[Any]:
-    """Return the labels that the file names, or else those of the stream, sorted."""
     if network.labels is not None:
         return network.labels
     return [] if table is None else np.unique(table.labels).tolist()
@@ -279,7 +275,7 @@ def horizon_of(network: NetworkFile, table: Table | None) -> int | None:
     if table.sites is not None:
         arriving = table.sites[network.training :]
         return max(1, *(int((arriving == site.name).sum()) for site in network.sites))
-    return -(-items // len(network.sites)) if network.stream.arrivals == "deal" else items
+    return items
 
 
 def mistakes_about(network: NetworkFile, table: Table) -> Iterator[str]:
@@ -326,7 +322,6 @@ def _mistakes_about_model(
 
 
 def training_rows(model: ModelSection, site: SiteSection, table: Table, training: int) -> Any:
-    """Return the numbers of the labelled rows that a model is trained on."""
     rows = np.arange(*(model.train or (0, training)))
     rows = rows[table.known[rows]]
     if model.train_on == "stream" or table.sites is None:

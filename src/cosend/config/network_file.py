@@ -18,11 +18,17 @@ from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import POLICIES, EqualCells, Policy, how_to_decide
 from cosend.algorithm.values import ScoreLocal
 from cosend.checks import check_path
-from cosend.config.fields import (
+from cosend.config import BUILT_IN
+from cosend.config.sections import (
+    AxisSection,
+    BrokerSection,
     Flag,
+    ModelSection,
     RowsOrNone,
     Section,
     Seed,
+    SiteSection,
+    StreamSection,
     Tries,
     Unit,
     did_you_mean,
@@ -30,8 +36,6 @@ from cosend.config.fields import (
     mistake_of,
     wrong_key,
 )
-from cosend.config.limits import BUILT_IN
-from cosend.config.sections import AxisSection, BrokerSection, ModelSection, SiteSection, StreamSection
 from cosend.errors import NetworkFileError, SettingError, listed, shown
 
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
@@ -127,21 +131,17 @@ class NetworkFile(Section):
 
     @property
     def given(self) -> list[AxisSection]:
-        """The axes that the file names."""
         return [axis for axis in self.context if axis.kind != "features"]
 
     @property
     def training(self) -> int:
-        """How many rows of the stream come before the items."""
         return 0 if self.stream is None else self.stream.training
 
     @property
     def brokers(self) -> BrokerSection:
-        """The table [network], or its defaults."""
         return self.network or BrokerSection()
 
     def call_costs(self) -> dict[str, float]:
-        """Return what calling each site costs."""
         return {site.name: self.call_cost if site.call_cost is None else site.call_cost for site in self.sites}
 
     def classifiers(self, site: str | None = None) -> Iterator[tuple[str, SiteSection, ModelSection]]:
@@ -152,7 +152,6 @@ class NetworkFile(Section):
                     yield f"sites.{n}.classifiers.{k}", owner, model
 
     def prediction_columns(self) -> list[str]:
-        """Return the columns of the stream that hold predictions."""
         return [each.column for _, _, each in self.classifiers() if each.column is not None]
 
     def hidden(self) -> list[str]:
@@ -237,7 +236,6 @@ class NetworkFile(Section):
 
 
 def built_in() -> dict[str, NetworkFile]:
-    """Return the built-in network files by name."""
     return {name: _built_in(name) for name in BUILT_IN}
 
 
@@ -303,10 +301,10 @@ def with_stream(network: NetworkFile, file: Path | None, label: str | None, site
     elif before.kind == "file":
         options = before.model_dump(exclude_none=True)
     else:
-        options |= {"training": before.training, "arrivals": before.arrivals}
+        options["training"] = before.training
     if file is not None:
         check_path("--stream", file)
-        options |= {"path": file.absolute(), "items": None, "start": 0}
+        options |= {"path": file.absolute(), "items": None}
     options |= {key: given for key, given in (("label", label), ("site", site_column)) if given is not None}
     if "label" not in options:
         raise SettingError("--label", None, "given with --stream FILE: the column with the true labels")

@@ -1,35 +1,21 @@
-"""The sections of a network file: stream, context, sites with their classifiers, and how sites reach each other."""
+"""The sections of a network file, their types with limits, and mistakes that name their key."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from cosend.algorithm.values import ScoreLocal
 from cosend.axes import Axis, Context
 from cosend.checks import check_path
-from cosend.config.fields import (
-    Count,
-    Flag,
-    Host,
-    Name,
-    Names,
-    Port,
-    Rate,
-    Row,
-    Rows,
-    RowsOrNone,
-    Seconds,
-    Section,
-    Threads,
-    Unit,
-    did_you_mean,
-)
-from cosend.config.limits import MOST_ROWS
-from cosend.errors import SettingError, StreamError, in_one_line, shown
+from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
+from cosend.errors import CosendError, SettingError, StreamError, in_one_line, shown
 from cosend.models.built_in import NAMES
 from cosend.models.loading import ALLOWED
 from cosend.models.model_files import PICKLES
@@ -41,6 +27,21 @@ from cosend.streams.table import Table
 from cosend.streams.traffic import traffic
 from cosend.transport.nats_options import NatsOptions
 
+Unit = Annotated[float, Field(ge=0, le=1, strict=True)]
+Rows = Annotated[int, Field(ge=1, le=MOST_ROWS, strict=True)]
+RowsOrNone = Annotated[int, Field(ge=0, le=MOST_ROWS, strict=True)]
+Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]  # items that a service may see
+Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED, strict=True)]
+Tries = Annotated[int, Field(ge=0, le=1_000, strict=True)]
+Port = Annotated[int, Field(ge=1, le=65_535, strict=True)]
+Seconds = Annotated[float, Field(gt=0, le=LONGEST_CALL_S, strict=True)]
+Rate = Annotated[float, Field(gt=0, le=1e9, strict=True)]
+Threads = Annotated[int, Field(ge=1, le=256, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+Names = Annotated[list[str], Field(min_length=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
+Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9\[:][A-Za-z0-9_.:\]-]*$", max_length=255)]
+Made = TypeVar("Made")
 ITEMS: Final = 20_000  # of a stream that has no end
 OF_FEATURES: Final = ("feature", "category", "time_of_day")  # the kinds of axes that read a feature
 COLUMN: Final = "column:"
@@ -50,6 +51,89 @@ VOTE: Final = "vote"
 SITE: Final = "{site}"
 CREDENTIALS: Final = ("password_file", "nkey_file", "credentials_file")
 BROKER_FILES: Final = (*CREDENTIALS, "tls_ca", "tls_certificate", "tls_key")
+
+
+class Section(BaseModel):
+    """A table of a network file: unknown keys are mistakes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def made_from(kind: type[Made], table: Any, always: Mapping[str, Any] | None = None) -> Made:
+    """Build a type of the library from a table with its options, or raise with every option that is wrong.
+
+    always  options that the type needs in any case, unless the table has them
+    """
+    if isinstance(table, kind):
+        return table
+    if not isinstance(table, Mapping):
+        raise PydanticCustomError("model_type", "must be a table, got {given}", {"given": shown(table)})
+    allowed, always = [*signature(kind).parameters], always or {}
+    mistakes = [
+        mistake for name, value in table.items() if (mistake := _wrong_option(kind, allowed, name, value, always))
+    ]
+    if mistakes:
+        raise ValidationError.from_exception_data(kind.__name__, mistakes)
+    return kind(**{**always, **table})
+
+
+def wrong_key(key: str, wrong: str, value: Any) -> InitErrorDetails:
+    return InitErrorDetails(type=PydanticCustomError("setting", "{wrong}", {"wrong": wrong}), loc=(key,), input=value)
+
+
+def _wrong_option(
+    kind: type[Any], allowed: list[str], name: str, value: Any, always: Mapping[str, Any]
+) -> InitErrorDetails | None:
+    """Return what is wrong with an option, whatever the others are."""
+    if name not in allowed:
+        wrong = f"no such option{did_you_mean(name, allowed)}; {kind.__name__} has {', '.join(allowed)}"
+    else:
+        try:
+            kind(**{**always, name: value})
+        except CosendError as error:
+            wrong = str(error)
+        else:
+            return None
+    return wrong_key(name, wrong, value)
+
+
+def mistake_of(error: ErrorDetails, whole: type[Section]) -> str:
+    """Return a mistake that pydantic has found, with its key; list positions start at 1."""
+    key = ".".join(str(part + 1) if isinstance(part, int) else part for part in error["loc"])
+    message = error["msg"].removeprefix("Value error, ")
+    what, should, allowed = message.partition(" should ")
+    if should and what in ("Input", "String", "List"):
+        given = "" if key.startswith("network.") else f", got {shown(error['input'])}"  # it may be a password
+        message = f"must {allowed.partition(' after validation')[0]}{given}"
+    if error["type"] == "missing":
+        message = "is required"
+    if error["type"] == "extra_forbidden":
+        known = _keys_of_table(error["loc"][:-1], whole)
+        message = f"no such key{did_you_mean(error['loc'][-1], known)}; allowed are {', '.join(known)}"
+    if error["type"] == "model_type":
+        message = f"must be a table, got {shown(error['input'])}"
+    return f"{key}: {message}" if key else message
+
+
+def _keys_of_table(place: Sequence[int | str], whole: type[Section]) -> list[str]:
+    section = whole
+    for name in place:
+        if isinstance(name, str):
+            section = _section_in(section.model_fields[name].annotation) or section
+    return list(section.model_fields)
+
+
+def _section_in(annotation: Any) -> type[Section] | None:
+    """Return the section that a key holds, alone or in a list."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next((found for each in get_args(annotation) if (found := _section_in(each))), None)
+
+
+def did_you_mean(word: Any, known: list[str]) -> str:
+    """Return a guess at what was meant, as a part of a sentence."""
+    close = get_close_matches(str(word)[:100], known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 class StreamSection(Section):
@@ -63,12 +147,10 @@ class StreamSection(Section):
     training: RowsOrNone = 0
     path: Path | None = None
     dataset: str | None = None
-    start: Row = 0
     label: str | None = None
     features: Names | None = None
     contexts: list[str] = Field(default_factory=list)
     site: str | None = None
-    arrivals: Literal["same", "deal"] = "same"
 
     @field_validator("path")
     @classmethod
@@ -81,10 +163,9 @@ class StreamSection(Section):
     def _fits_its_kind(self) -> StreamSection:
         if self.kind == "file" and (self.path is None or self.label is None):
             raise ValueError("a stream of kind 'file' needs path and label")
-        if self.kind != "file" and (self.label, self.features, self.site, self.contexts) != (None, None, None, []):
-            raise ValueError(f"label, features, contexts and site are for kind 'file', not {self.kind!r}")
-        if self.kind != "file" and (self.path is not None or self.start):
-            raise ValueError(f"path and start are for kind 'file', not {self.kind!r}")
+        of_files = (self.path, self.label, self.features, self.site, self.contexts)
+        if self.kind != "file" and of_files != (None, None, None, None, []):
+            raise ValueError(f"path, label, features, contexts and site are for kind 'file', not {self.kind!r}")
         if (self.kind == "river") != (self.dataset is not None):
             raise ValueError("dataset goes with kind 'river', and kind 'river' needs one")
         return self
@@ -115,7 +196,6 @@ class StreamSection(Section):
             contexts=[*self.contexts, *(name for name in dict.fromkeys(columns) if name not in used)],
             site=self.site,
             rows=None if self.items is None else rows,
-            start=self.start,
         )
         if len(table) <= self.training:
             wrong = f"all of its {len(table):,} rows are for training, stream.training is {self.training:,}"
@@ -153,7 +233,6 @@ class AxisSection(Section):
 
     @property
     def title(self) -> str:
-        """What the axis is called in reports."""
         return (self.feature or self.kind).replace("_", " ")
 
     def build(self, labels: Sequence[Any], horizon: int | None, hidden: Sequence[str] = ()) -> Axis:
@@ -239,7 +318,6 @@ class ModelSection(Section):
 
     @property
     def kind(self) -> Literal["zoo", "vote", "column", "file", "module"]:
-        """Where the model comes from."""
         if self.model in NAMES:
             return "zoo"
         if self.model == VOTE:
@@ -250,12 +328,10 @@ class ModelSection(Section):
 
     @property
     def is_trained(self) -> bool:
-        """Whether it is trained on rows of the stream."""
         return self.kind == "zoo" and self.model != "always"
 
     @property
     def column(self) -> str | None:
-        """The column of the stream that holds its predictions, if it is one."""
         return self.model.removeprefix(COLUMN) if self.kind == "column" else None
 
 

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import math
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from cosend.algorithm.cells import axes_of, keys_of
-from cosend.algorithm.layout import EXPLOIT, EXPLORE, TRAIN
+from cosend.algorithm.layout import EXPLOIT, EXPLORE, TRAIN, Floats, Ints
 from cosend.algorithm.policies import EqualCells, Policy
-from cosend.run.averages import averaged
-from cosend.run.binning import scale_and_bins
-from cosend.run.competitors import slices_of
-from cosend.run.curves import change, curves, error_curves
-from cosend.run.play import Learnt, Outcome, summary, what_others_see
+from cosend.axes import PreviousLabel
+from cosend.axis_format import ticks_of
+from cosend.errors import CosendError, install
+from cosend.run.play import Learnt, Outcome, Played, slices_of, summary, what_others_see
 from cosend.run.prepare import NOTHING, Prepared
+from cosend.text import short_text
 
-BINS: Final = 50  # of the phases over time
+PHASE_BINS: Final = 50  # of the phases over time
+POINTS: Final = 200  # of a curve of errors so far
+CURVE_BINS: Final = 40  # of a curve of what is around an item
+SMALLEST: Final = 25  # items of a bin
+ALONE: Final = 30  # bins of an axis that is drawn alone
+TOGETHER: Final = 14  # bins of each axis of a map
+MOST_VALUES: Final = 12  # of a category
+CONFIDENCE: Final = 0.95
+KEYS: Final = ("error", "mean_reward", "sent", "cost", "training", "exploration", "regret")
+Rows = Sequence[Mapping[str, Any]]
 
 
 def result(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
-    """Return everything that the report shows of one stream."""
     return averaged([one_stream(prepared, outcome)])
 
 
@@ -104,9 +115,8 @@ def looked_at(prepared: Prepared, learnt: Learnt) -> dict[str, Any]:
 
 
 def phases(prepared: Prepared, learnt: Learnt, site: int) -> dict[str, Any]:
-    """Return the shares of the three phases over time at a site."""
     own = learnt.trace.phases[prepared.places[:, site] != NOTHING, site]
-    parts = [part for part in np.array_split(own, min(BINS, max(1, len(own)))) if len(part)]
+    parts = [part for part in np.array_split(own, min(PHASE_BINS, max(1, len(own)))) if len(part)]
     ends = np.cumsum([len(part) for part in parts])
     centres = [int(end - len(part) / 2) for end, part in zip(ends, parts, strict=True)]
     shares = {
@@ -196,3 +206,203 @@ def flows(learnt: Learnt, sites: list[str]) -> dict[str, Any]:
             shares[peer] = 100 * float((arms == number).mean()) if len(arms) else 0.0
         percent.append([round(shares[name], 3) for name in sites])
     return {"from": sites, "to": sites, "percent": percent}
+
+
+def by_policy(played: list[Played]) -> dict[str, list[Played]]:
+    """Return what was played, policy by policy, without sites at which nothing arrived."""
+    found: dict[str, list[Played]] = {each.policy: [] for each in played}
+    for each in played:
+        if each.counted.any():
+            found[each.policy].append(each)
+    return {policy: own for policy, own in found.items() if own}
+
+
+def error_curves(played: list[Played]) -> dict[str, Any]:
+    """Return for every policy the share of errors so far, over all sites together."""
+    found = {}
+    for policy, own in by_policy(played).items():
+        length = max(len(each.right) for each in own)
+        errors, seen = np.zeros(length), np.zeros(length)
+        for each in own:
+            errors[: len(each.right)] += np.where(each.counted, 1.0 - each.right, 0.0)
+            seen[: len(each.right)] += each.counted
+        share = 100 * np.cumsum(errors) / np.maximum(np.cumsum(seen), 1)
+        at = np.unique(np.linspace(0, length - 1, min(POINTS, length)).astype(int))
+        at = at[np.cumsum(seen)[at] > 0]
+        found[policy] = {"item": (at + 1).tolist(), "error": share[at].round(4).tolist()}
+    return found
+
+
+def curves(played: list[Played]) -> dict[str, Any]:
+    """Return for every policy error and reward in equal parts of the time, over all sites together."""
+    found = {}
+    for policy, own in by_policy(played).items():
+        length = max(len(each.right) for each in own)
+        bins = max(1, min(CURVE_BINS, length // SMALLEST))
+        edges = np.linspace(0, length, bins + 1).astype(np.int64)
+        counts, right, paid = (np.zeros(bins) for _ in range(3))
+        for each in own:
+            at = np.searchsorted(edges, np.flatnonzero(each.counted), side="right") - 1
+            counts += np.bincount(at, minlength=bins)
+            right += np.bincount(at, each.right[each.counted], minlength=bins)
+            paid += np.bincount(at, each.paid[each.counted], minlength=bins)
+        some = counts > 0
+        counts, right, paid = counts[some], right[some], paid[some]
+        found[policy] = {
+            "item": ((edges[:-1] + edges[1:]) / 2)[some].tolist(),
+            "error": (100 * (1 - right / counts)).round(4).tolist(),
+            "reward": ((right - paid) / counts).round(5).tolist(),
+        }
+    return found
+
+
+def change(prepared: Prepared, played: list[Played]) -> dict[str, Any] | None:
+    """Return the reward of every policy before, just after and long after a change; None if none is known."""
+    changes = [] if prepared.network.stream is None else prepared.network.stream.changes
+    if not changes:
+        return None
+    sites = {site.name: number for number, site in enumerate(prepared.network.sites)}
+    turns = {name: int((prepared.items_of(number) < changes[0]).sum()) for name, number in sites.items()}
+    rest = min(min(turn, len(prepared.items_of(sites[name])) - turn) for name, turn in turns.items())
+    part = rest // 4
+    if part < SMALLEST:  # the run was stopped before, or shortly after
+        return None
+    return {
+        "item": round(sum(turns.values()) / len(turns)),
+        "part": part,
+        "reward": {
+            policy: _around([(each, turns[each.site]) for each in own], part)
+            for policy, own in by_policy(played).items()
+        },
+    }
+
+
+def _around(own: list[tuple[Played, int]], part: int) -> list[float]:
+    """Return the reward in as many items before the change, after it, and at the end."""
+    spans: list[list[Floats]] = [[], [], []]
+    for each, turn in own:
+        net = each.right - each.paid
+        starts: Ints = np.array([turn - part, turn, len(net) - part])
+        for span, start in zip(spans, starts.tolist(), strict=True):
+            span.append(net[start : start + part])
+    return [round(float(np.concatenate(span).mean()), 5) for span in spans]
+
+
+class Scale(NamedTuple):
+    """The bins of an axis, and its ticks; `words` if every bin has a name."""
+
+    name: str
+    bins: int
+    ticks: list[tuple[float, str]]  # place from 0 to `bins`, text
+    words: bool
+
+    def plain(self) -> dict[str, Any]:
+        return {"name": self.name, "bins": self.bins, "ticks": [list(tick) for tick in self.ticks], "words": self.words}
+
+
+def scale_and_bins(prepared: Prepared, axis: int) -> tuple[Scale, Ints]:
+    """Return the scale of an axis, and the bin of every arrival; NOTHING for a value that has none."""
+    setting, kind = prepared.axis_sections[axis], prepared.axes[axis]
+    name = setting.title
+    if kind.is_category:
+        return _values(name, _raw(prepared, setting.feature or ""))
+    places = prepared.contexts[:, axis]
+    if isinstance(kind, PreviousLabel):
+        steps = len(kind.classes) - 1
+        words = [(n + 0.5, short_text(each)) for n, each in enumerate(kind.classes)]
+        return Scale(name, len(words), words, True), np.rint(places * steps).astype(np.int64)
+    bins = ALONE if len(prepared.axes) == 1 else TOGETHER
+    ticks = [(place * bins, text) for place, text in ticks_of(kind, lambda: _raw(prepared, setting.feature or ""))]
+    return Scale(name, bins, ticks, False), np.minimum((places * bins).astype(np.int64), bins - 1)
+
+
+def _raw(prepared: Prepared, feature: str) -> Any:
+    arrived: Any = prepared.arrivals[prepared.arrivals != NOTHING]
+    return prepared.items.column(feature)[arrived]
+
+
+def _values(name: str, raw: Any) -> tuple[Scale, Ints]:
+    values, numbers, counts = np.unique(raw, return_inverse=True, return_counts=True)
+    commonest = np.sort(np.argsort(-counts, kind="stable")[:MOST_VALUES])
+    bin_of = np.full(len(values), NOTHING)
+    bin_of[commonest] = np.arange(len(commonest))
+    words = [(n + 0.5, short_text(values[each].item())) for n, each in enumerate(commonest)]
+    return Scale(name, len(commonest), words, True), bin_of[numbers]
+
+
+def averaged(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return one result for all streams: means of numbers, and the first stream where a figure shows a single one."""
+    first = {key: value for key, value in results[0].items() if key not in ("seed", "data")}
+    policies = list(dict.fromkeys(row["policy"] for row in first["rows"]))
+    return {
+        **first,
+        "seeds": [each["seed"] for each in results],
+        "data": [each["data"] for each in results],
+        "models": _mean([each["models"] for each in results]),
+        "rows": _mean_rows([each["rows"] for each in results]),
+        "overall": [_overall(policy, [each["rows"] for each in results], first["policy"]) for policy in policies],
+        "error_curves": _mean([each["error_curves"] for each in results]),
+        "curves": _mean([each["curves"] for each in results]),
+        "change": _mean([each["change"] for each in results]) if first["change"] else None,
+        "flows": _mean([each["flows"] for each in results]),
+        "others": {
+            name: {**view, "flows": _mean([each["others"][name]["flows"] for each in results])}
+            for name, view in first["others"].items()
+        },
+    }
+
+
+def _mean_rows(streams: Sequence[Rows]) -> list[dict[str, Any]]:
+    return [
+        {**row, **{key: _mean([rows[number][key] for rows in streams]) for key in KEYS}}
+        for number, row in enumerate(streams[0])
+    ]
+
+
+def _overall(policy: str, streams: Sequence[Rows], subject: str) -> dict[str, Any]:
+    """Return a policy in one row: means over sites and streams, and how far it is behind the policy of the run."""
+    own = [[row for row in rows if row["policy"] == policy] for rows in streams]
+    earned = [_over_sites(rows, policy) for rows in streams]
+    behind = [_over_sites(rows, subject) - mine for rows, mine in zip(streams, earned, strict=True)]
+    return {
+        "policy": policy,
+        **{key: _mean([_mean([row[key] for row in rows]) for rows in own]) for key in ("error", "mean_reward", "sent")},
+        "reward_interval": half_interval(earned),
+        "behind": _mean(behind),
+        "behind_interval": half_interval(behind),
+        "behind_in": sum(each > 0 for each in behind),  # streams
+        "hindsight": own[0][0]["hindsight"],
+        "learns": own[0][0]["exploration"] is not None,
+    }
+
+
+def _over_sites(rows: Rows, policy: str) -> float:
+    return float(np.mean([row["mean_reward"] for row in rows if row["policy"] == policy]))
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """Return the mean of plain data of the same shape, number by number; other values are those of the first.
+
+    None stands for "does not apply" and is left out.
+    """
+    values = [each for each in values if each is not None] or values[:1]
+    first = values[0]
+    if isinstance(first, Mapping):
+        return {key: _mean([each[key] for each in values]) for key in first}
+    if isinstance(first, list):
+        return [_mean(list(each)) for each in zip(*values, strict=True)]
+    if isinstance(first, int | float) and not isinstance(first, bool):
+        return first if all(each == first for each in values) else float(np.mean(values))
+    return first
+
+
+def half_interval(values: Sequence[float]) -> float | None:
+    """Return half the width of the 95% interval (Student's t) of the mean of values; None if there is only one."""
+    if len(values) < 2:
+        return None
+    try:
+        special = import_module("scipy.special")
+    except ImportError as error:
+        raise CosendError(f"confidence intervals need SciPy: {install('reports')}") from error
+    student = float(special.stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
+    return student * float(np.std(values, ddof=1)) / math.sqrt(len(values))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
+from cosend.config import LONGEST_CALL_S
 from cosend.config.build import Built, needed_stream
-from cosend.config.limits import LONGEST_CALL_S
 from cosend.config.network_file import NetworkFile, load
 from cosend.config.sections import SiteSection
 from cosend.errors import NetworkFileError, SettingError
