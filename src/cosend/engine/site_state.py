@@ -21,6 +21,7 @@ from itertools import islice, repeat
 from operator import ne
 from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 
 from cosend.algorithm.layout import TAUGHT, TRAIN, Floats
@@ -54,8 +55,11 @@ NO_OPINIONS: Final[Opinions] = {}
 NO_MODELS: Final[tuple[str, ...]] = ()
 
 
-class Note(NamedTuple):
-    """What is kept beside a pending id until its true label comes."""
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """What is kept beside a pending id until its true label comes.
+
+    A million of them may wait for months: the garbage collector need not look at any.
+    """
 
     label: Any  # the answer; None if nobody had one
     item: Any  # for models that learn; else None
@@ -476,7 +480,11 @@ class SiteState:
         notes, unanswered = self.learner.registry.notes, self.unanswered
         for id_, label in zip(ids, labels, strict=True):
             known = unanswered.pop(id_, None) if unanswered else None
-            notes[id_] = Note(label, *known[1:]) if known is not None else Note(label, None, NO_MODELS, (), None)
+            notes[id_] = (
+                msgspec.structs.replace(known, label=label)
+                if known is not None
+                else Note(label, None, NO_MODELS, (), None)
+            )
         self.kinds.remember(labels)
         self.write(events.Answered(tuple(ids), tuple(labels)) if self.journal is not None and len(ids) else None)
         return late
@@ -492,10 +500,10 @@ class SiteState:
             table = notes if id_ in notes else self.unanswered
             note = table[id_]
             if model not in note.models:
-                table[id_] = note._replace(models=(*note.models, model), said=(*note.said, label))
+                table[id_] = msgspec.structs.replace(note, models=(*note.models, model), said=(*note.said, label))
             elif note.said[note.models.index(model)] is None:
                 said = [label if name == model else each for name, each in zip(note.models, note.said, strict=True)]
-                table[id_] = note._replace(said=tuple(said))
+                table[id_] = msgspec.structs.replace(note, said=tuple(said))
         late_ids, said_late = zip(*known, strict=True)
         self.revised.update(late_ids)
         self.kinds.remember(said_late)
@@ -855,7 +863,7 @@ class SiteState:
                     self.revised.add(id_)
                     both = [each for each in zip(note.models, note.said, strict=True) if each[0] != name]
                     models, said = zip(*both, strict=True) if both else ((), ())
-                    table[id_] = note._replace(models=models, said=said)
+                    table[id_] = msgspec.structs.replace(note, models=models, said=said)
 
     def pause(self, name: str) -> None:
         """Keep an arm from being chosen until `resume`; what was learnt about it is kept."""

@@ -76,7 +76,8 @@ class _Notes:
         self._places: dict[tuple[str, ...], int] = {}
 
     def rows(self, notes: Iterable[tuple[int, Note]]) -> Iterator[list[Any]]:
-        for id_, (label, item, models, said, newest) in notes:
+        for id_, note in notes:
+            label, item, models, said, newest = note.label, note.item, note.models, note.said, note.newest
             for value in (label, item, newest, *said):
                 check_survives(self.site, value)
             if models not in self._places:
