@@ -19,7 +19,8 @@ from tests.oracle.twin import Twin, TwinSettings
 from benchmarks import dashboard, mixed, network, service, workers
 from benchmarks.routing import routed
 from benchmarks.rows import Row, yes
-from cosend import AskPeer, CoS, Learner, simulate
+from cosend import CoS, Learner, simulate
+from cosend.algorithm.values import AskPeer
 
 ARMS = ("a", "b", "c", "d", "e")
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)

@@ -30,8 +30,9 @@ from rich.table import Table
 from tests.links.worlds import Broker
 
 from benchmarks.rows import Row, yes
-from cosend import Context, Patience, ZoomingKLUCB
+from cosend import Patience, ZoomingKLUCB
 from cosend.algorithm.values import LabelledData
+from cosend.axes import Feature
 from cosend.engine.needs import Call, Question, Reply
 from cosend.runtime.client_requests import Decided
 from cosend.runtime.label_intake import Given
@@ -48,7 +49,7 @@ PLACES = {"memory": Path("/dev/shm"), "disk": Path("out")}  # noqa: S108 - whoev
 ROUNDS = 5
 ROUND_S = 1.0
 FREE = Limits(in_flight=10**6, per_second=1e9)
-AXES = [Context("age", range=(0, 100)), Context("pulse", range=(0, 200))]
+AXES = [Feature("age", range=(0, 100)), Feature("pulse", range=(0, 200))]
 ITEM = {"age": 61, "pulse": 72.5, "kind": "tcp", "bytes": 1_234}
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cosend import Context, Decision, Site
+from cosend import Decision, Site
 from cosend.algorithm.values import ScoreLocal
+from cosend.axes import Feature
 
 CLASSIFIERS = 5
 
@@ -21,7 +22,7 @@ def said(label: int, _: Any) -> int:
 
 def a_site(score_local: ScoreLocal | None) -> Site:
     models = {f"always {n}": partial(said, n) for n in range(CLASSIFIERS)}
-    return Site("bench", classifiers=models, context=Context("x", range=(0, 1)), score_local=score_local)
+    return Site("bench", classifiers=models, context=Feature("x", range=(0, 1)), score_local=score_local)
 
 
 def routed(items: int, size: int, score_local: ScoreLocal | None = "used", rounds: int = 5) -> float:

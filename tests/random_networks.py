@@ -7,19 +7,9 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cosend import (
-    CellKLUCB,
-    Context,
-    CoS,
-    MixedViews,
-    Network,
-    Patience,
-    Site,
-    Zooming,
-    ZoomingKLUCB,
-)
+from cosend import CellKLUCB, CoS, MixedViews, Network, Patience, Site, Zooming, ZoomingKLUCB
 from cosend.algorithm.policies import Policy
-from cosend.axes import Axis
+from cosend.axes import Axis, Category, Feature, PreviousLabel, Time
 from cosend.engine.needs import Decision
 
 Item = dict[str, Any]
@@ -60,11 +50,11 @@ def some_policy(draw: random.Random) -> Policy:
 def some_axes(draw: random.Random) -> list[Axis]:
     """Draw one to three axes: scaled, ranked, by category, by the newest label or by time."""
     axes: list[Axis] = [
-        Context("x", range=(0, 1)),
-        Context("y", window=8),
-        Context.category("kind"),
-        Context.previous_label(0, 1),
-        Context.time(50),
+        Feature("x", range=(0, 1)),
+        Feature("y", window=8),
+        Category("kind"),
+        PreviousLabel(0, 1),
+        Time(50),
     ]
     return draw.sample(axes, draw.randint(1, 3))
 

@@ -40,8 +40,8 @@ class Network:
 
     Several threads may use it and its sites: they take turns.
 
-    >>> from cosend import Context, Network, Site
-    >>> age = Context("age", range=(0, 100))
+    >>> from cosend import Network, Site, axes
+    >>> age = axes.Feature("age", range=(0, 100))
     >>> wrong = Site("north", classifiers={"zero": lambda visit: 0}, context=age)
     >>> right = Site("south", classifiers={"one": lambda visit: 1}, context=age)
     >>> network = Network([wrong, right], call_cost=0.05)

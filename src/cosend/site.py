@@ -79,7 +79,7 @@ class Site:
 
     classifiers    name -> scikit-learn or river model, or a function from item to label
     context        none: every feature of the items is looked at; or one axis or several, for example
-                   `Context("duration", scale="log")`, and `Context.features()` for every feature too
+                   `Feature("duration", scale="log")`, and `AllFeatures()` for every feature too
     policy         how it decides; `MixedViews(max_cells=200_000)` unless given
     costs          name -> cost of using a local model in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
@@ -488,9 +488,9 @@ class Site:
 
         Nothing is decided, explored or remembered: the same items get the same answer in any order.
 
-        >>> from cosend import Context, Site
+        >>> from cosend import Site, axes
         >>> models = {"zero": lambda item: 0, "one": lambda item: 1}
-        >>> site = Site("here", classifiers=models, context=Context("x", range=(0, 1)))
+        >>> site = Site("here", classifiers=models, context=axes.Feature("x", range=(0, 1)))
         >>> for _ in range(10):
         ...     site.learn(site.classify({"x": 0.5}), 1)
         >>> site.best_local([{"x": 0.5}])
@@ -522,8 +522,8 @@ class Site:
     def summary(self) -> Summary:
         """Return how its arms have done since it was built or loaded: a table to print, or to show in a notebook.
 
-        >>> from cosend import Context, Site
-        >>> site = Site("here", classifiers={"one": lambda item: 1}, context=Context("x", range=(0, 1)))
+        >>> from cosend import Site, axes
+        >>> site = Site("here", classifiers={"one": lambda item: 1}, context=axes.Feature("x", range=(0, 1)))
         >>> site.learn(site.classify({"x": 0.5}), 1)
         >>> print(site.summary())
         here: 1 item, 0 labels awaited

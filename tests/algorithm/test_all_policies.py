@@ -9,22 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import (
-    AskPeer,
-    CellKLUCB,
-    Choice,
-    CoS,
-    LabelledData,
-    Learner,
-    Patience,
-    ZoomingKLUCB,
-    read_state,
-    write_state,
-)
+from cosend import CellKLUCB, CoS, Learner, Patience, ZoomingKLUCB
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.state import State
+from cosend.algorithm.values import AskPeer, Choice, LabelledData
 from cosend.errors import ContextError, StateError
+from cosend.store.state_file import read_state, write_state
 from tests.policies import POLICIES, choose, everything, new_learner, told_of
 
 named = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from cosend import CoS, LabelledData, Learner, MixedViews, Patience, ZoomingKLUCB
+from cosend import CoS, Learner, MixedViews, Patience, ZoomingKLUCB
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import Policy
+from cosend.algorithm.values import LabelledData
 from tests.policies import everything
 
 pytestmark = pytest.mark.compiled  # a compiled call is what nothing can interrupt

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, Zooming, simulate
+from cosend import CoS, Learner, Patience, Zooming, simulate
 from cosend.algorithm import api
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import how_to_decide
 from cosend.algorithm.readout import look_at
 from cosend.algorithm.state import State
+from cosend.algorithm.values import AskPeer, Choice, LabelledData, Phase
 from cosend.errors import (
     ArmError,
     ContextError,

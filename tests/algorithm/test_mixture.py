@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Answer, AskPeer, CellKLUCB, Choice, LabelledData, Learner, MixedViews, Patience, simulate
+from cosend import CellKLUCB, Learner, MixedViews, Patience, simulate
 from cosend.algorithm import layout as col
 from cosend.algorithm.mixture import SUM_VIEW, adds_up, chance_of, scratch_of
 from cosend.algorithm.mixture_views import plans_for
 from cosend.algorithm.readout import look_at
 from cosend.algorithm.state import State
+from cosend.algorithm.values import Answer, AskPeer, Choice, LabelledData
 from cosend.errors import ContextError, SettingError, StateError
 from tests.policies import choose, everything, new_learner
 

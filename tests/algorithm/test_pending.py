@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import AskPeer, CellKLUCB, Choice, CoS, Learner, Patience, ZoomingKLUCB, simulate
+from cosend import CellKLUCB, CoS, Learner, Patience, ZoomingKLUCB, simulate
 from cosend.algorithm import layout as col
 from cosend.algorithm.pending import (
     add_pending,
@@ -21,6 +21,7 @@ from cosend.algorithm.pending import (
     not_among,
     remove_pending,
 )
+from cosend.algorithm.values import AskPeer, Choice
 from cosend.errors import ArmError, SettingError, SettledDecision, UnknownDecision
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cosend import Context, MixedViews, Patience, Site, ZoomingKLUCB
+from cosend import MixedViews, Patience, Site, ZoomingKLUCB
 from cosend.algorithm.policies import POLICIES, CoS
+from cosend.axes import Feature
 from cosend.cli.main import app
 from cosend.config.network_file import NetworkFile, built_in, load, parse, with_stream
 from cosend.errors import NetworkFileError, SettingError
@@ -119,7 +120,7 @@ def test_without_a_table_the_policy_is_that_of_a_site() -> None:
     assert plain.build_policy(300) is None
     for score_local in (None, "used", "all"):
         setting = plain.sites[0].model_copy(update={"score_local": score_local})
-        site = Site("s", classifiers={"a": str}, context=Context("x"), score_local=score_local)
+        site = Site("s", classifiers={"a": str}, context=Feature("x"), score_local=score_local)
         assert plain.policy_of(setting, None) == (site.learner.policy, site.score_local)
         assert site.learner.policy == (ZoomingKLUCB() if score_local == "used" else MixedViews(max_cells=200_000))
     assert plain.policy_of(plain.sites[0], CoS()) == (CoS(), "used")
@@ -409,7 +410,7 @@ def test_every_policy_and_option_stands_in_the_documentation() -> None:
 def test_a_feature_is_scaled_as_that_of_a_site_is(given: str, meant: str) -> None:
     found = parse(replaced('kind = "previous_label"', f'feature = "count"\n{given}'), "test.toml")
     axis = found.context[0].build([], 1)
-    assert isinstance(axis, Context)
+    assert isinstance(axis, Feature)
     assert axis.scale == meant
 
 

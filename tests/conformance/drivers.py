@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import cosend
-from cosend import Context, Site
+from cosend import Site
+from cosend.axes import Feature
 from cosend.client import Client
 from cosend.errors import (
     ClassifierError,
@@ -151,7 +152,7 @@ class InLibrary(Counting):
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(Path())
-        axis = Context("age", range=(0, 100))
+        axis = Feature("age", range=(0, 100))
         votes = {name: cosend.Vote(over=list(over) or None) for name, over in spec.votes.items()}
         given: dict[str, Any] = {"score_local": spec.score_local, "learns_from": spec.learns_from}
         policy = None if spec.policy is None else getattr(cosend, spec.policy)()

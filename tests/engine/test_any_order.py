@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from cosend import Context, Network, Patience, Site
+from cosend import Network, Patience, Site
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis
+from cosend.axes import Axis, Category, Feature, PreviousLabel, Time
 from cosend.engine.events import Event
 from tests.engine.world import (
     CALM,
@@ -30,12 +30,12 @@ from tests.policies import POLICIES, mostly_claims
 RUNS = 30  # for each of the policies
 FEW_RUNS = 6
 CONTEXTS: list[list[Axis]] = [
-    [Context("x", range=(0, 1)), Context("y", range=(0, 100))],
-    [Context("y", window=8), Context("x", range=(0, 1))],
-    [Context.category("kind"), Context("x", range=(0, 1))],
-    [Context.previous_label(0, 1), Context("y")],
-    [Context("x", range=(0, 1)), Context.category("kind")],
-    [Context.time(100), Context.previous_label(0, 1)],
+    [Feature("x", range=(0, 1)), Feature("y", range=(0, 100))],
+    [Feature("y", window=8), Feature("x", range=(0, 1))],
+    [Category("kind"), Feature("x", range=(0, 1))],
+    [PreviousLabel(0, 1), Feature("y")],
+    [Feature("x", range=(0, 1)), Category("kind")],
+    [Time(100), PreviousLabel(0, 1)],
 ]
 PATIENCE = [
     None,

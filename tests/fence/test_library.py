@@ -10,20 +10,8 @@ from typing import Any
 
 import pytest
 
-from cosend import (
-    CellKLUCB,
-    Context,
-    CoS,
-    Decision,
-    MixedViews,
-    Network,
-    Patience,
-    Site,
-    Vote,
-    Zooming,
-    ZoomingKLUCB,
-    verify,
-)
+from cosend import CellKLUCB, CoS, Decision, MixedViews, Network, Patience, Site, Vote, Zooming, ZoomingKLUCB, verify
+from cosend.axes import Category, Feature
 from cosend.errors import DecisionError
 from tests.fence.recordings import Recordings
 
@@ -31,8 +19,8 @@ pytestmark = pytest.mark.compiled
 
 ITEMS = 2_000
 PART = 250  # items of which there is one digest
-AGE = [Context("age", range=(0, 100))]
-BOTH = [*AGE, Context.category("kind")]
+AGE = [Feature("age", range=(0, 100))]
+BOTH = [*AGE, Category("kind")]
 LATE = 12  # labels that are pending
 
 SITES: dict[str, dict[str, Any]] = {

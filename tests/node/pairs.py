@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cosend import Context, ZoomingKLUCB
+from cosend import ZoomingKLUCB
 from cosend.algorithm.values import LabelledData
-from cosend.axes import Axis
+from cosend.axes import Axis, Feature
 from cosend.engine.needs import Call, Question, Reply
 from cosend.models.adapters import as_classifier
 from cosend.runtime.label_intake import Given
@@ -20,7 +20,7 @@ from cosend.transport.in_process import Hub
 from cosend.transport.link import Announcement, Answered
 from tests.node.sites import decided
 
-AXES: list[Axis] = [Context("age", range=(0, 100))]
+AXES: list[Axis] = [Feature("age", range=(0, 100))]
 CONTEXT = tuple(axis.description for axis in AXES)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, Patience, Vote, ZoomingKLUCB
+from cosend import Patience, Vote, ZoomingKLUCB
 from cosend.algorithm import pending as registry
+from cosend.axes import Feature
 from cosend.engine import snapshot
 from cosend.engine.fold import fold
 from cosend.errors import StateError, Unavailable
@@ -169,7 +170,7 @@ async def test_classifiers_and_costs_follow_the_file_and_an_operator_s_cost_stay
 async def test_what_cannot_be_changed_under_what_was_learnt_is_refused(tmp_path: Path) -> None:
     async with running(setup_of(), tmp_path) as node:
         await busy(node, 3)
-    other_context = replace(setup_of(), axes=[Context("age", range=(0, 120))])
+    other_context = replace(setup_of(), axes=[Feature("age", range=(0, 120))])
     named = setup_of(policy=ZoomingKLUCB()), setup_of(score_local="used")
     for changed in (setup_of(seed=5), setup_of(patience=Patience(wait_limit=7)), other_context, *named):
         before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

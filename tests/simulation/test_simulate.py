@@ -13,23 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosend import (
-    Answer,
-    AskPeer,
-    Choice,
-    Context,
-    CoS,
-    LabelledData,
-    Learner,
-    MixedViews,
-    Network,
-    Patience,
-    Phase,
-    Site,
-    simulate,
-)
+from cosend import CoS, Learner, MixedViews, Network, Patience, Site, simulate
 from cosend.algorithm.policies import Policy
-from cosend.algorithm.values import ScoreLocal
+from cosend.algorithm.values import Answer, AskPeer, Choice, LabelledData, Phase, ScoreLocal
+from cosend.axes import FromFunction
 from cosend.errors import CosendError, NetworkError, SettingError
 from tests.policies import POLICIES, everything
 
@@ -188,8 +175,8 @@ def test_a_simulation_equals_a_network_of_sites(name: str, score_local: ScoreLoc
 
     def site(name: str, policy: Policy, first: int, size: int) -> Site:
         axes = [
-            Context.function(lambda item: contexts[item, 0], "first"),
-            Context.function(lambda item: contexts[item, 1], "second"),
+            FromFunction(lambda item: contexts[item, 0], "first"),
+            FromFunction(lambda item: contexts[item, 1], "second"),
         ]
         models = {f"{name}{j}": lambda item, column=first + j: int(gains[item, column]) for j in range(size)}
         costs = {f"{name}{j}": 0.1 * (j // 2) for j in range(size)}

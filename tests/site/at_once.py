@@ -15,7 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cosend import Context, CosendError, Decision, LabelledData, Learner, MixedViews, Network, Site
+from cosend import CosendError, Decision, Learner, MixedViews, Network, Site
+from cosend.algorithm.values import LabelledData
+from cosend.axes import Feature
 from cosend.engine.needs import Call, Forward, Question
 from cosend.errors import DecisionError
 
@@ -56,7 +58,7 @@ def all_at_once(work: Callable[[int], None]) -> list[str]:
 
 def a_site(name: str = "here", **options: Any) -> Site:
     models = {"yes": lambda item: True, "no": lambda item: False}
-    return Site(name, classifiers=models, context=Context("x", range=(0, 1)), **options)
+    return Site(name, classifiers=models, context=Feature("x", range=(0, 1)), **options)
 
 
 class Nobody:

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from cosend import CellKLUCB, Context, CoS, MixedViews, Site, ZoomingKLUCB
+from cosend import CellKLUCB, CoS, MixedViews, Site, ZoomingKLUCB
 from cosend.algorithm.policies import Policy
-from cosend.axes import Axis
+from cosend.axes import Axis, Category, Feature, PreviousLabel, Time
 
 AXES: list[Axis] = [
-    Context("x", range=(0, 1)),
-    Context("x"),
-    Context.category("half"),
-    Context.time(60),
-    Context.previous_label("low", "high"),
+    Feature("x", range=(0, 1)),
+    Feature("x"),
+    Category("half"),
+    Time(60),
+    PreviousLabel("low", "high"),
 ]
 POLICIES: list[Policy] = [ZoomingKLUCB(), CoS(horizon=60, slices=2), CellKLUCB(horizon=60, slices=2), MixedViews()]
 
@@ -48,11 +48,11 @@ def test_the_same_items_get_the_same_answer_in_any_order_and_leave_no_trace(axis
 
 
 def test_it_is_the_classifier_that_was_right_there() -> None:
-    site = taught(Context.category("half"), CoS(horizon=60))
+    site = taught(Category("half"), CoS(horizon=60))
     assert site.best_local([{"half": "low"}, {"half": "high"}]) == ["low", "high"]
 
 
 def test_no_item_has_no_best() -> None:
     assert taught(AXES[0], ZoomingKLUCB()).best_local([]) == []
-    site = Site("here", classifiers={"one": lambda _: 1}, context=Context.category("half"))
+    site = Site("here", classifiers={"one": lambda _: 1}, context=Category("half"))
     assert site.best_local([{"half": "never seen"}]) == ["one"]

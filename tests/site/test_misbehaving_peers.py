@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from cosend import CellKLUCB, Context, CoS, LabelledData, Learner, Policy, Site, Zooming, ZoomingKLUCB, fold
+from cosend import CellKLUCB, CoS, Learner, Site, Zooming, ZoomingKLUCB, fold
+from cosend.algorithm.policies import Policy
+from cosend.algorithm.values import LabelledData
+from cosend.axes import TimeOfDay
 from cosend.engine import events
 from cosend.engine.needs import Call, Forward, Question, Reply
 from cosend.errors import NetworkError, SettingError, StateError
@@ -119,7 +122,7 @@ def test_many_categories_and_doubling_end_in_coarser_cells_and_not_in_an_error()
 
 def test_moments_in_an_array_with_names_keep_their_unit() -> None:
     numpy = pytest.importorskip("numpy")
-    site = Site("lab", classifiers={"one": always(1)}, context=Context.time_of_day("t"))
+    site = Site("lab", classifiers={"one": always(1)}, context=TimeOfDay("t"))
     for unit in ("ns", "s", "m"):
         rows = numpy.array([("2020-01-01T06:00",)], dtype=[("t", f"datetime64[{unit}]")])
         assert site.classify_many(rows)[0].context == (0.25,)

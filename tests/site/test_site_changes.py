@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, CoS, Network, Patience, Phase, Site
+from cosend import CoS, Network, Patience, Site
+from cosend.algorithm.values import Phase
+from cosend.axes import Feature
 from cosend.errors import (
     ArmError,
     ClassifierError,
@@ -59,7 +61,7 @@ def test_what_waits_stays_within_the_limits_and_never_leaks(limits: dict[str, in
 
 def test_a_wait_limit_counts_arrivals() -> None:
     site = Site(
-        "lab", classifiers={"a": always(1)}, context=Context("x", range=(0, 1)), patience=Patience(wait_limit=2)
+        "lab", classifiers={"a": always(1)}, context=Feature("x", range=(0, 1)), patience=Patience(wait_limit=2)
     )
     first = site.classify({"x": 0})
     site.classify_many(items(2))
@@ -73,11 +75,11 @@ def test_an_overdue_decision_is_told_to_the_peer_that_waits_for_its_label() -> N
     lab = Site(
         "lab",
         classifiers={"one": always(1)},
-        context=Context("x", range=(0, 1)),
+        context=Feature("x", range=(0, 1)),
         policy=TRAINING_FIRST,
         patience=Patience(wait_limit=3),
     )
-    hq = Site("hq", classifiers={"high": high}, context=Context("x", range=(0, 1)))
+    hq = Site("hq", classifiers={"high": high}, context=Feature("x", range=(0, 1)))
     Network([lab, hq])
     for item in items(50):
         lab.classify(item)
@@ -121,7 +123,7 @@ def test_the_label_of_an_answer_by_a_classifier_that_has_left_is_ignored() -> No
 def test_a_peer_that_joins_and_leaves_while_labels_wait() -> None:
     lab, hq = pair()
     decision, _ = until(lab, Phase.TRAIN)
-    far = Site("far", classifiers={"high": high}, context=Context("x", range=(0, 1)))
+    far = Site("far", classifiers={"high": high}, context=Feature("x", range=(0, 1)))
     lab.add_peer("far", far, cost=0.1, functions=2)
     lab.learn(decision.id, 1)
     decision, _ = until(lab, Phase.TRAIN, "far")
@@ -187,7 +189,7 @@ BAD_SITES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"costs": {"a": 1.1}}, RewardError, r"cost must be a number in \[0, 1\], got 1.1 for arm 'a' of site 'lab'"),
     ({"context": []}, SettingError, "a list of at least one"),
     ({"seed": -1}, SettingError, "seed must be a whole number of at least 0, got -1"),
-    ({"policy": CoS(slices=2**20), "context": [Context("x", range=(0, 1))] * 5}, SettingError, "5 axes are too many"),
+    ({"policy": CoS(slices=2**20), "context": [Feature("x", range=(0, 1))] * 5}, SettingError, "5 axes are too many"),
 ]
 
 
@@ -195,7 +197,7 @@ BAD_SITES: list[tuple[dict[str, Any], type[Exception], str]] = [
 def test_a_site_that_cannot_work_is_refused_when_it_is_built(
     bad: dict[str, Any], error: type[Exception], sentence: str
 ) -> None:
-    good: dict[str, Any] = {"name": "lab", "classifiers": {"a": high}, "context": Context("x", range=(0, 1))}
+    good: dict[str, Any] = {"name": "lab", "classifiers": {"a": high}, "context": Feature("x", range=(0, 1))}
     with pytest.raises(error, match=sentence):
         Site(**{**good, **bad})
 
@@ -205,7 +207,7 @@ def test_an_item_is_counted_once_even_if_its_wait_was_over_before_its_arm_failed
     site = Site(
         "lab",
         classifiers={"broken": broken, "one": always(1)},
-        context=Context("x", range=(0, 1)),
+        context=Feature("x", range=(0, 1)),
         costs={"broken": 0.1, "one": 0.2},
         patience=Patience(max_waiting=1),
     )

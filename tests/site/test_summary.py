@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cosend import Context, Decision, Network, Site
+from cosend import Decision, Network, Site
+from cosend.axes import Feature
 
-AXIS = Context("x", range=(0, 1))
+AXIS = Feature("x", range=(0, 1))
 
 
 def site_of(name: str = "here", **options: Any) -> Site:

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import CoS, Learner, Patience, read_state, write_state
+from cosend import CoS, Learner, Patience
 from cosend.algorithm.state import State
 from cosend.algorithm.values import AskPeer, Choice, LabelledData
 from cosend.errors import SettingError, StateError
+from cosend.store.state_file import read_state, write_state
 
 ROOT = Path(__file__).parents[2]
 POLICIES = {

@@ -176,7 +176,7 @@ class SiteState:
         self.name, self.encoder = name, Encoder(axes)
         policy, score_local = how_to_decide(policy, score_local, watches=watches(axes))
         if watches(axes) and isinstance(policy, Policy) and not policy.mixes:
-            allowed = "MixedViews where every feature is looked at; others need a context, without Context.features()"
+            allowed = "MixedViews where every feature is looked at; others need a context, without AllFeatures()"
             raise SettingError(f"the policy of site {name!r}", policy, allowed)
         self.learner = Learner(
             name,
