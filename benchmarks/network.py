@@ -100,7 +100,7 @@ def node_of(name: str, peer: str, folder: Path, url: str, shared: bool) -> Runni
         classifiers={f"model-{name}": Quick()},
         axes=AXES,
         policy=ZoomingKLUCB(share_labels="always" if shared else "training"),
-        patience=Patience(max_waiting=50_000),
+        patience=Patience(max_pending=50_000),
         peers={peer: (0.0, 1)},
         deadline_s=20.0,
     )

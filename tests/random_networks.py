@@ -63,7 +63,7 @@ def some_patience(draw: random.Random) -> Patience:
     """Draw how long a site waits; half of them wait for ever."""
     overdue: Any = draw.choice(["drop", 0.5])
     return draw.choice(
-        [Patience(), Patience(), Patience(wait_limit=6, overdue=overdue), Patience(max_waiting=5, overdue=overdue)]
+        [Patience(), Patience(), Patience(wait_limit=6, overdue=overdue), Patience(max_pending=5, overdue=overdue)]
     )
 
 
@@ -105,7 +105,7 @@ def classified(site: Site, items: Sequence[Item], batched: bool) -> list[Decisio
 
 def learnt(site: Site, labels: Sequence[tuple[int, int]], batched: bool) -> int:
     """Let a site learn labels for those ids that still wait, all at once or one by one; returns how many came late."""
-    wanted = [(ticket, truth) for ticket, truth in labels if site.waits(ticket)]
+    wanted = [(ticket, truth) for ticket, truth in labels if site.is_pending(ticket)]
     if batched:
         site.learn_many([ticket for ticket, _ in wanted], [truth for _, truth in wanted])
     else:

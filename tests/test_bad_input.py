@@ -280,7 +280,7 @@ BUILD: dict[str, tuple[Callable[[], object], type[CosendError], list[str]]] = {
     "time, keep": (lambda: CoS(time_dimension=True, doubling="keep"), SettingError, ["time_dimension", "horizon"]),
     "time, slices": (lambda: CoS(time_dimension=True, slices=3), SettingError, ["time_dimension", "horizon"]),
     "wait_limit 0": (lambda: Patience(wait_limit=0), SettingError, ["wait_limit", WHOLE, "0"]),
-    "max_waiting 0": (lambda: Patience(max_waiting=0), SettingError, ["max_waiting", WHOLE, "0"]),
+    "max_pending 0": (lambda: Patience(max_pending=0), SettingError, ["max_pending", WHOLE, "0"]),
     "overdue text": (lambda: NEW_PATIENCE(overdue="x"), SettingError, ["overdue", "'drop'", "'x'"]),
     "overdue 2": (lambda: Patience(overdue=2), RewardError, ["overdue", UNIT, "2"]),
     "overdue nan": (lambda: Patience(overdue=NAN), RewardError, ["overdue", UNIT, "nan"]),

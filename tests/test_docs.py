@@ -149,8 +149,8 @@ def test_the_first_code_runs_and_its_label_comes_late(capsys: pytest.CaptureFixt
     exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - that is what this test is for
     site, decision = names["site"], names["decision"]
     assert capsys.readouterr().out == f"{decision.label} by {decision.arm}\n"
-    assert not site.waits(decision)
-    assert site.learner.waiting_count == 100  # those that came meanwhile
+    assert not site.is_pending(decision)
+    assert site.learner.pending_count == 100  # those that came meanwhile
 
 
 def test_the_first_code_of_the_quick_start_is_the_first_example() -> None:

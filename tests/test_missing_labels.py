@@ -44,13 +44,13 @@ def test_a_site_goes_on_waiting_and_says_how_many(kind: str, reward: Any) -> Non
     site = a_site() if reward is None else a_site(reward=reward)
     one, *many = site.classify_many([{"age": 10 * n} for n in range(4)])
     site.learn(one, MISSING[kind])
-    assert site.waits(one)
+    assert site.is_pending(one)
     assert site.learn_many(many, [True, MISSING[kind], False], [0.5, 0.25, None]) == 1
-    assert [site.waits(each) for each in many] == [False, True, False]
+    assert [site.is_pending(each) for each in many] == [False, True, False]
     assert site.learn_many([one, many[1]], pd.Series([MISSING[kind]] * 2, dtype=object)) == 2
     assert sum(arm.labels for arm in site.summary().arms) == 2
     assert site.learn_many([one, many[1]], [True, False]) == 0
-    assert site.summary().waiting == 0
+    assert site.summary().pending == 0
     with pytest.raises(UnknownDecision):
         site.learn(99, MISSING[kind])
     with pytest.raises(SettingError, match="costs"):
@@ -61,7 +61,7 @@ def test_other_axes_and_strict_labels_do_not_mind() -> None:
     axes: list[Any] = [AGE, PreviousLabel("no", "yes")]
     site = Site("here", classifiers={"yes": lambda _: "yes"}, context=axes, strict_labels=True)
     site.learn(site.classify({"age": 1}), None)
-    assert site.summary().waiting == 1
+    assert site.summary().pending == 1
 
 
 @pytest.mark.parametrize("kind", MISSING)
@@ -70,7 +70,7 @@ def test_a_stream_may_lack_truths(kind: str) -> None:
     rows = [({"age": n}, True if n % 2 else MISSING[kind]) for n in range(20)]
     assert len([*network.run({"here": rows})]) == 20
     summary = network.sites["here"].summary()
-    assert (summary.waiting, sum(arm.labels for arm in summary.arms)) == (10, 10)
+    assert (summary.pending, sum(arm.labels for arm in summary.arms)) == (10, 10)
 
 
 def post(url: str, body: Any) -> Any:
@@ -95,7 +95,7 @@ def test_a_service_goes_on_waiting_and_says_of_which(tmp_path: Path) -> None:
         assert client.learn(made[0], None) == "missing"
         heard = client.learn_many(made[2:], [*MISSING.values()])
         assert heard.missing == made[2:]
-        assert client.decision(made[0]).waiting
+        assert client.decision(made[0]).pending
         assert client.learn(made[0], "well") == "learnt"
         told = client.summary().labels
         assert (told.learnt, told.missing, told.unknown, told.duplicate) == (2, 8, 1, 1)

@@ -14,7 +14,7 @@ which choice is best for which context.
 True
 >>> site.learn(decision, True)  # when the truth is known
 >>> site
-<Site 'clinic': 2 classifiers, 0 peers, 1 item, 0 labels awaited>
+<Site 'clinic': 2 classifiers, 0 peers, 1 item, 0 labels pending>
 """
 
 from importlib import import_module

@@ -78,7 +78,7 @@ class RoutingClassifier(base.Classifier):
 
     def predict_one(self, x: dict[base.typing.FeatureName, Any], **kwargs: Any) -> base.typing.ClfTarget | None:
         """Return the label of the model that is the best one so far around this item."""
-        (arm,) = self.site.best_local([x])
+        (arm,) = self.site.best_model([x])
         (label,) = self.site.predict(arm, [x])
         return label  # type: ignore[no-any-return]  # whatever the model says
 

@@ -122,7 +122,7 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
         validation.check_is_fitted(self, "site_")
         X = validation.validate_data(self, X, reset=False, skip_check_array=_is_frame(X))
         rows = self._rows(X)
-        arms = np.array(self.site_.best_local(rows))
+        arms = np.array(self.site_.best_model(rows))
         labels = np.empty(len(arms), self.classes_.dtype)
         for arm in np.unique(arms).tolist():
             mine = arms == arm

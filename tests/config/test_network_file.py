@@ -30,7 +30,7 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "a key of an axis": (AXIS, "+hiden = true", "context.1.hiden: ", ["did you mean 'hidden'?"]),
     "a key of a site": (NORTH, "+prot = 1", f"{SITE_1}.prot: ", ["did you mean 'port'?", "learns_from"]),
     "a key of a classifier": (YOUNG, "+trustd = true", f"{FIRST}.trustd: ", ["did you mean 'trusted'?"]),
-    "a key of patience": (TOP, "+patience = {max_age = 3}", "patience.max_age: ", ["wait_limit, max_waiting, overdue"]),
+    "a key of patience": (TOP, "+patience = {max_age = 3}", "patience.max_age: ", ["wait_limit, max_pending, overdue"]),
     "labels that are one": (TOP, "+labels = [1]", "labels: ", ["at least 2"]),
     "labels that are equal": (TOP, "+labels = [1, 1.0]", "labels: ", ["different"]),
     "a label that is none": (
@@ -133,12 +133,12 @@ def test_a_policy_of_equal_cells_guesses_its_horizon_where_there_is_no_stream() 
 
 
 def test_options_stand_for_what_a_site_is_given() -> None:
-    text = "+retries = 0\nstrict_labels = true\npatience = {wait_limit = 9, max_waiting = 7, overdue = 0.25}"
+    text = "+retries = 0\nstrict_labels = true\npatience = {wait_limit = 9, max_pending = 7, overdue = 0.25}"
     found = network(
         (TOP, text), (NORTH, '+call_cost = 0.5\nhost = "127.0.0.1"\nlearns_from = "used"\nscore_local = "all"')
     )
     assert (found.retries, found.strict_labels) == (0, True)
-    assert found.patience == Patience(wait_limit=9, max_waiting=7, overdue=0.25)
+    assert found.patience == Patience(wait_limit=9, max_pending=7, overdue=0.25)
     assert found.call_costs() == {"north": 0.5, "south": 0.05}
     assert (found.sites[0].learns_from, found.sites[1].learns_from) == ("used", "all")
     assert (found.sites[0].score_local, found.sites[1].score_local) == ("all", None)

@@ -83,7 +83,7 @@ class Driver(Protocol):
         """Return how many rewards of an arm are known."""
         ...
 
-    def resting(self) -> set[str]:
+    def backing_off(self) -> set[str]:
         """Return the arms that are backing off."""
         ...
 
@@ -198,8 +198,8 @@ class InLibrary(Counting):
     def labels_of(self, arm: str) -> int:
         return next(each.labels for each in self.site.summary().arms if each.name == arm)
 
-    def resting(self) -> set[str]:
-        return {*self.site.resting()}
+    def backing_off(self) -> set[str]:
+        return {*self.site.backing_off()}
 
     def pending(self) -> int:
         return len(self.site.pending())
@@ -212,7 +212,7 @@ class InLibrary(Counting):
 
     def wait_for_back_off(self) -> None:
         for _ in range(64):
-            if self.site.resting():
+            if self.site.backing_off():
                 self.classify({"age": 50})
 
 
@@ -250,11 +250,11 @@ class InService(Counting):
     def labels_of(self, arm: str) -> int:
         return next(each.labels for each in self.client.arms() if each.name == arm)
 
-    def resting(self) -> set[str]:
+    def backing_off(self) -> set[str]:
         return {each.name for each in self.client.arms() if each.breaker != "closed"}
 
     def pending(self) -> int:
-        return self.client.summary().waiting
+        return self.client.summary().pending
 
     def pause(self, arm: str, *, resume: bool = False) -> None:
         self.client.change_arm(arm, paused=not resume)

@@ -41,9 +41,9 @@ PATIENCE = [
     None,
     Patience(),
     Patience(wait_limit=5),
-    Patience(max_waiting=1),
-    Patience(max_waiting=7, overdue=0.5),
-    Patience(wait_limit=3, max_waiting=12, overdue=0.0),
+    Patience(max_pending=1),
+    Patience(max_pending=7, overdue=0.5),
+    Patience(wait_limit=3, max_pending=12, overdue=0.0),
 ]
 SCORE_LOCAL: list[ScoreLocal] = ["used", "all"]
 EVERYTHING = [  # what must have happened to every policy, for the runs to be a proof of anything

@@ -78,7 +78,7 @@ def test_every_event_has_a_tag_of_its_own() -> None:
 @pytest.mark.parametrize("axes", [AXES, RANKED], ids=["category", "rank"])
 @pytest.mark.parametrize("policy", mostly_claims(POLICIES))
 def test_a_log_that_was_bytes_folds_to_the_same_state_byte_for_byte(policy: str, axes: list[Axis]) -> None:
-    sites, logs = played(POLICIES[policy], axes, items=40, patience=Patience(wait_limit=40, max_waiting=9, overdue=0.5))
+    sites, logs = played(POLICIES[policy], axes, items=40, patience=Patience(wait_limit=40, max_pending=9, overdue=0.5))
     for site, log in zip(sites, logs, strict=True):
         again = [decode(encode(event)) for event in log]
         assert repr(again) == repr(log)

@@ -79,7 +79,7 @@ def two_in_flight(patience: Patience | None = None) -> tuple[SiteState, list[int
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=str)
 def test_where_only_one_may_wait_the_first_expires_whichever_is_answered_first(order: tuple[int, int]) -> None:
-    state, ids, _ = two_in_flight(Patience(max_waiting=1))
+    state, ids, _ = two_in_flight(Patience(max_pending=1))
     left = [id_ for n in order for id_ in state.complete([ids[n]], [1])]
     assert left == [ids[0]]
     assert list(state.pending()) == state.learner.registry.ids() == [ids[1]]
@@ -218,7 +218,7 @@ def test_a_peer_that_leaves_and_comes_back_gets_no_reply_from_its_former_life() 
 
 def test_answers_of_one_call_that_expire_at_once_leave_only_the_last() -> None:
     log: Log = []
-    state = new_state(log, CoS(slices=1), patience=Patience(max_waiting=1))
+    state = new_state(log, CoS(slices=1), patience=Patience(max_pending=1))
     own = state.choose(point(), without=["hq"]).first
     ids = serve(state, *range(1, 200))
     assert list(state.pending()) == [ids[-1]]

@@ -34,7 +34,7 @@ SITES: dict[str, dict[str, Any]] = {
     "CoS, labels shared": {"context": AGE, "policy": CoS(exploration_exponent=0.1, share_labels="always")},
     "CellKLUCB": {"context": BOTH, "policy": CellKLUCB(slices=3)},
     "CellKLUCB, all are scored": {"context": AGE, "policy": CellKLUCB(slices=3), "score_local": "all"},
-    "Zooming": {"context": AGE, "policy": Zooming(), "patience": Patience(max_waiting=10)},
+    "Zooming": {"context": AGE, "policy": Zooming(), "patience": Patience(max_pending=10)},
     "ZoomingKLUCB": {"context": AGE, "policy": ZoomingKLUCB()},
     "ZoomingKLUCB, all are scored": {"context": BOTH, "policy": ZoomingKLUCB(), "score_local": "all"},
 }
@@ -125,7 +125,7 @@ class Play:
             ready = [(decision, truth)]
             if self.draw.random() < 0.3:
                 more = [entry for entry in self.pending[-4:] if entry[0] is site]
-                ready += [(each, label) for _, each, label in more if site.waits(each)]
+                ready += [(each, label) for _, each, label in more if site.is_pending(each)]
                 self.pending = [entry for entry in self.pending if entry not in more]
             costs = [0.3] * len(ready) if self.draw.random() < 0.1 else None
             try:

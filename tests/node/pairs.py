@@ -122,4 +122,4 @@ async def play(node: RunningSite, ages: range, *, label: bool = True) -> list[st
 
 
 def nothing_waits(*nodes: RunningSite) -> bool:
-    return not any(node.state.learner.waiting_count or node.state.outbox for node in nodes)
+    return not any(node.state.learner.pending_count or node.state.outbox for node in nodes)

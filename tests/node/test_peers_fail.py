@@ -83,12 +83,12 @@ async def test_a_caller_that_is_killed_while_it_waits_leaves_nobody_waiting(tmp_
 
     async with two(tmp_path, hub, south=slow, deadline_s=5.0) as (north, south):
         asked = asyncio.ensure_future(north.classify([{"age": age} for age in range(30)]))
-        await until(lambda: south.state.learner.waiting_count)
+        await until(lambda: south.state.learner.pending_count)
         await hub.links["north"].kill()
         await crash(north)
         asked.cancel()
         back = await again(north, hub)
-        await until(lambda: not south.state.learner.waiting_count)
+        await until(lambda: not south.state.learner.pending_count)
         await until(lambda: not back.state.outbox)
         await check_folds(south)
         await back.stop(0.5)
@@ -137,7 +137,7 @@ async def test_a_liar_is_only_a_bad_arm(tmp_path: Path) -> None:
 async def test_many_in_flight_with_everything_going_wrong(tmp_path: Path) -> None:
     draw, loses = random.Random(5), True
     policy = CoS(slices=2, exploration_exponent=0.2, share_labels="always")
-    async with running(tmp_path, policy, deadline_s=0.2, patience=Patience(max_waiting=200)) as nodes:
+    async with running(tmp_path, policy, deadline_s=0.2, patience=Patience(max_pending=200)) as nodes:
         hub: Hub = nodes["north"].link._hub  # type: ignore[union-attr]
         hub.loses = lambda _: loses and draw.random() < 0.2
 

@@ -155,7 +155,7 @@ async def test_metrics_count_decisions_labels_and_failures_by_kind(tmp_path: Pat
         assert sum(float(n) for name, n in found.items() if name.startswith("cosend_decisions_total")) == 12
         for arm, kind in (("broken", "error"), ("nonsense", "label"), ("slow", "time")):
             assert float(found[f'cosend_failures_total{{arm="{arm}",kind="{kind}"}}']) >= 1
-        assert float(found["cosend_waiting"]) == 0
+        assert float(found["cosend_pending"]) == 0
         assert 0 <= float(found["cosend_recent_error"]) <= 1
 
 

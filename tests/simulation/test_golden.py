@@ -21,7 +21,7 @@ from cosend.errors import DecisionError
 
 pytestmark = pytest.mark.compiled
 
-PATIENCE = (Patience(), Patience(wait_limit=5), Patience(max_waiting=4, overdue=0.5))
+PATIENCE = (Patience(), Patience(wait_limit=5), Patience(max_pending=4, overdue=0.5))
 NETWORKS = 12
 LATE = 6  # labels that are awaited at any time, where they do not come at once
 GOLDEN: list[tuple[Policy, str, str]] = [

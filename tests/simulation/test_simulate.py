@@ -343,9 +343,9 @@ def test_a_site_without_room_for_all_labels_is_refused(delay: int) -> None:
         return Learner("p", own={"a": 0.0}, policy=CoS(slices=1), patience=Patience(**options))
 
     contexts, gains = np.zeros((5, 1)), np.zeros((5, 1))
-    with pytest.raises(NetworkError, match="'p' has max_waiting 4, and 5 labels may be pending"):
-        simulate([learner(max_waiting=4)], contexts, gains, delay=delay)
-    for enough in (learner(max_waiting=5), learner()):
+    with pytest.raises(NetworkError, match="'p' has max_pending 4, and 5 labels may be pending"):
+        simulate([learner(max_pending=4)], contexts, gains, delay=delay)
+    for enough in (learner(max_pending=5), learner()):
         simulate([enough], contexts, gains, delay=delay)
         assert enough.arrivals == 5
 

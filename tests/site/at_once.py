@@ -87,7 +87,7 @@ def try_site(folder: Path) -> dict[str, Any]:
             many = site.classify_many([item] * 3)
             made.extend(each.id for each in [decision, *many])
             assert decision.id in site.pending()
-            assert site.waits(decision)
+            assert site.is_pending(decision)
             site.learn(decision, True)
             site.learn_many(many, [True] * 3)
             request = ROUNDS * me + n
@@ -96,7 +96,7 @@ def try_site(folder: Path) -> dict[str, Any]:
             site.teach(Forward("here", f"caller {me}", request, True))
             site.report((0.5,))
             site.report_of(item, (0.5,), ("x",))
-            site.summary(), site.trust(), site.resting(), site.may_drop(1), site.best_local([item]), site.state()
+            site.summary(), site.weights(), site.backing_off(), site.may_drop(1), site.best_model([item]), site.state()
             site.predict("yes", [item])
             site.pause("no")
             site.set_cost("no", 0.1)
@@ -215,7 +215,7 @@ def try_learner(_: Path) -> dict[str, Any]:
             learner.remove(f"peer {me}")
 
     errors = all_at_once(work)
-    waiting, items = real.waiting_count, real.arrivals
+    waiting, items = real.pending_count, real.arrivals
     late = (all_at_once(join) or all_at_once(lambda me: learner.add_axes(1))) if not errors else []
     return {"errors": errors + late, "made": len(made), "ids": len({*made}), "items": items, "waiting": waiting} | {
         "dimensions": real.dimensions,

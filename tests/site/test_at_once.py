@@ -26,7 +26,7 @@ INSIDE = {
     "network": set(),
     "learner": {"arrivals", "check_answers", "check_different", "check_told", "decide", "enter", "enter_answers"}
     | {"enter_question", "enter_told", "find", "forget_notes", "from_state", "last_id", "ledger", "look_up"}
-    | {"no_label_wanted", "patience", "settle", "still_waiting", "unchanged", "waiting_count"},
+    | {"no_label_wanted", "patience", "settle", "still_pending", "unchanged", "pending_count"},
 }
 KINDS: dict[str, type] = {"site": Site, "network": Network, "learner": Learner}
 
@@ -52,7 +52,7 @@ def test_eight_threads_use_every_verb(kind: str, tmp_path: Path) -> None:
     if kind == "site":
         assert told["labels"] == told["made"]
     if kind == "learner":
-        assert told["waiting"] == 0
+        assert told["pending"] == 0
         assert told["dimensions"] == 1 + THREADS
 
 

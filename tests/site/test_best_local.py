@@ -1,4 +1,4 @@
-"""`Site.best_local` names the best classifier so far around an item, and changes nothing."""
+"""`Site.best_model` names the best classifier so far around an item, and changes nothing."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def taught(axis: Axis, policy: Policy) -> Site:
 def test_the_same_items_get_the_same_answer_in_any_order_and_leave_no_trace(axis: Axis, policy: Policy) -> None:
     site, items = taught(axis, policy), stream(20)
     before = site.state()
-    forwards, backwards = site.best_local(items), site.best_local(items[::-1])
+    forwards, backwards = site.best_model(items), site.best_model(items[::-1])
     assert forwards == backwards[::-1]
-    assert forwards == [arm for item in items for arm in site.best_local([item])]
+    assert forwards == [arm for item in items for arm in site.best_model([item])]
     after = site.state()
     assert before.facts == after.facts
     assert all(array.tobytes() == after.arrays[name].tobytes() for name, array in before.arrays.items())
@@ -49,10 +49,10 @@ def test_the_same_items_get_the_same_answer_in_any_order_and_leave_no_trace(axis
 
 def test_it_is_the_classifier_that_was_right_there() -> None:
     site = taught(Category("half"), CoS(horizon=60))
-    assert site.best_local([{"half": "low"}, {"half": "high"}]) == ["low", "high"]
+    assert site.best_model([{"half": "low"}, {"half": "high"}]) == ["low", "high"]
 
 
 def test_no_item_has_no_best() -> None:
-    assert taught(AXES[0], ZoomingKLUCB()).best_local([]) == []
+    assert taught(AXES[0], ZoomingKLUCB()).best_model([]) == []
     site = Site("here", classifiers={"one": lambda _: 1}, context=Category("half"))
-    assert site.best_local([{"half": "never seen"}]) == ["one"]
+    assert site.best_model([{"half": "never seen"}]) == ["one"]

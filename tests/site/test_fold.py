@@ -66,7 +66,7 @@ def played(policy: Policy, axes: list[Axis], items: int = 60, **options: Any) ->
         draw.shuffle(waiting)
         while len(waiting) > 4:
             decision, item = waiting.pop()
-            if lab.waits(decision.id):
+            if lab.is_pending(decision.id):
                 lab.learn(decision, high(item), cost=draw.choice([None, 0.3]))
     return sites, logs
 
@@ -96,7 +96,7 @@ def test_they_do_so_without_the_compiler(policy: str) -> None:
 
 
 def assert_folds(policy: Policy, axes: list[Axis], score_local: ScoreLocal) -> None:
-    patience = Patience(wait_limit=40, max_waiting=9, overdue=0.5)
+    patience = Patience(wait_limit=40, max_pending=9, overdue=0.5)
     sites, logs = played(policy, axes, patience=patience, score_local=score_local)
     for site, log in zip(sites, logs, strict=True):
         assert everything(fold(log)) == everything(site.engine.state)

@@ -126,7 +126,7 @@ def test_a_model_that_fails_to_learn_keeps_no_other_from_learning() -> None:
     with pytest.raises(ClassifierError, match="'stubborn' failed to learn: ValueError: no"):
         site.learn(decision, 1)
     assert taught(site)["pupil"] == [(0.2, 1)]
-    assert not site.waits(decision)
+    assert not site.is_pending(decision)
 
 
 @pytest.mark.parametrize("value", ["some", None, True, ["all"]])

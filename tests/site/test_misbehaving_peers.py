@@ -66,12 +66,12 @@ def test_what_is_no_peer_is_refused_at_once() -> None:
 
 def test_a_site_says_which_arms_it_leaves_alone_and_why() -> None:
     lab, _, _ = wired(ZoomingKLUCB(), NetworkError("the line is cut"))
-    assert lab.resting() == {}
+    assert lab.backing_off() == {}
     for item in items(30):
         lab.learn(lab.classify(item), high(item))
-    assert lab.resting() == {"hq": "NetworkError: the line is cut"}
+    assert lab.backing_off() == {"hq": "NetworkError: the line is cut"}
     lab.remove("hq")
-    assert lab.resting() == {}
+    assert lab.backing_off() == {}
 
 
 def test_a_restart_while_a_peer_is_down_changes_no_decision() -> None:
@@ -99,7 +99,7 @@ def test_a_site_recovers_from_its_journal_and_refuses_to_load_beside_it(tmp_path
     again, _, _ = wired(ZoomingKLUCB())
     again.recover(log, journal=log.append)
     again.learn_many(made[30:], [1] * 10)
-    assert fold(log).learner.waiting_count == 0
+    assert fold(log).learner.pending_count == 0
     with pytest.raises(StateError, match="'lab' has a journal, so it cannot go on from a saved state"):
         again.load(tmp_path / "lab.npz")
     other = Site("lab", classifiers={"another": always(1)}, context=UNIT)

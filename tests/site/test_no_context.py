@@ -74,7 +74,7 @@ def test_a_site_without_a_context_finds_out_which_features_matter() -> None:
         here.learn(decision, truth(item))
     assert wrong < 10
     assert here.axis_names == ("age", "kind", "weight", "coin", "ward", "new")
-    trusted = here.trust()
+    trusted = here.weights()
     assert sum(view.share for name, view in trusted.items() if "kind" in name) > 0.75
     by_name = dict(here.explain({"kind": "a"}))
     added = by_name.pop("all added up")
@@ -219,7 +219,7 @@ def test_given_axes_and_every_feature_go_together() -> None:
     assert here.axis_names[2:] == ("age", "kind", "weight", "coin", "ward", "new")
     assert here.learner.dimensions == 8
     assert everything(fold(log)) == everything(here.engine.state)
-    assert any("previous" in name.lower() and "kind" in name for name in here.trust())
+    assert any("previous" in name.lower() and "kind" in name for name in here.weights())
 
 
 def test_sites_that_describe_items_differently_work_together() -> None:

@@ -22,7 +22,7 @@ from cosend.store.state_file import read_state, write_state
 from tests.policies import POLICIES, mostly_claims
 from tests.site.test_fold import AXES, RANKED, everything, played
 
-PATIENCE = Patience(wait_limit=40, max_waiting=9, overdue=0.5)
+PATIENCE = Patience(wait_limit=40, max_pending=9, overdue=0.5)
 
 
 def log_of(folder: Path, happened: list[events.Event], site: str = "lab") -> EventLog:

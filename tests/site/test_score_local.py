@@ -106,7 +106,7 @@ def test_a_reward_that_fails_for_another_classifier_changes_nothing() -> None:
     decision = site.classify({"x": 0.5})
     with pytest.raises(RewardError, match="'lab-yes'" if decision.arm == "lab-no" else "decision 1"):
         site.learn(decision, "no")
-    assert site.waits(decision)
+    assert site.is_pending(decision)
 
 
 def test_labels_may_be_of_any_kind() -> None:

@@ -64,8 +64,8 @@ def everything(*sites: Site) -> str:
     """Return the whole state as text, whatever the order in which things were entered."""
     states = [site.state() for site in sites]
     for state in states:
-        order = np.argsort(state.arrays["waiting"][:, 0])
-        state.arrays["waiting"] = state.arrays["waiting"][order]
+        order = np.argsort(state.arrays["pending"][:, 0])
+        state.arrays["pending"] = state.arrays["pending"][order]
     return json.dumps(
         [[state.facts, {name: array.tolist() for name, array in state.arrays.items()}] for state in states],
         sort_keys=True,
@@ -78,7 +78,7 @@ def assert_nothing_leaks(*sites: Site) -> None:
         assert all(entry.answered for entry in site.pending().values())
         assert set(site.learner.registry.notes) <= set(site.pending())
         cells = site.learner.cells().values()
-        waiting = sum(known.waiting_count for cell in cells for known in cell.estimates.values())
+        waiting = sum(known.pending_count for cell in cells for known in cell.estimates.values())
         trained = site.learner.ledger.counts[..., col.TRAINING_PENDING].sum()
         epoch, start = site.learner.ledger.site[[col.EPOCH, col.EPOCH_START]].tolist()
         # A new epoch forgets that those of earlier ones wait.
@@ -307,7 +307,7 @@ POLICIES = [
     CoS(horizon=50, time_dimension=True),
     CoS(slices=2, share_labels="always", exploration_exponent=0.05),
 ]
-PATIENCE = [None, Patience(wait_limit=3), Patience(max_waiting=4, overdue=0.5)]
+PATIENCE = [None, Patience(wait_limit=3), Patience(max_pending=4, overdue=0.5)]
 
 
 @pytest.mark.parametrize("patience", PATIENCE)

@@ -36,7 +36,7 @@ river_bayes: Any = importlib.import_module("river.naive_bayes")
 
 
 @pytest.mark.parametrize("overdue", ["drop", 0.0, 0.5])
-@pytest.mark.parametrize("limits", [{"wait_limit": 1}, {"wait_limit": 7}, {"max_waiting": 1}, {"max_waiting": 5}])
+@pytest.mark.parametrize("limits", [{"wait_limit": 1}, {"wait_limit": 7}, {"max_pending": 1}, {"max_pending": 5}])
 def test_what_waits_stays_within_the_limits_and_never_leaks(limits: dict[str, int], overdue: Any) -> None:
     """Both sites get items and only some labels come, late; what was dropped is refused."""
     lab, hq = pair(patience=Patience(overdue=overdue, **limits), policy=CoS(share_labels="always"))
@@ -55,7 +55,7 @@ def test_what_waits_stays_within_the_limits_and_never_leaks(limits: dict[str, in
                 with pytest.raises(SettledDecision):
                     late.learn(decision, 1)
         assert_nothing_leaks(lab, hq)
-        assert all(len(each.pending()) <= limits.get("max_waiting", 1000) for each in (lab, hq))
+        assert all(len(each.pending()) <= limits.get("max_pending", 1000) for each in (lab, hq))
     assert refused > 0
 
 
@@ -209,7 +209,7 @@ def test_an_item_is_counted_once_even_if_its_wait_was_over_before_its_arm_failed
         classifiers={"broken": broken, "one": always(1)},
         context=Feature("x", range=(0, 1)),
         costs={"broken": 0.1, "one": 0.2},
-        patience=Patience(max_waiting=1),
+        patience=Patience(max_pending=1),
     )
     for _ in range(5):
         assert [decision.label for decision in site.classify_many(items(3))] == [1, 1, 1]

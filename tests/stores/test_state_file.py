@@ -304,7 +304,7 @@ def test_a_missing_fact_is_found_out(part: str) -> None:
         Learner.from_state(state)
 
 
-@pytest.mark.parametrize("part", ["site", "cells", "rewards", "counts", "waiting", "waiting_contexts"])
+@pytest.mark.parametrize("part", ["site", "cells", "rewards", "counts", "pending", "pending_contexts"])
 def test_a_missing_or_misshapen_array_is_found_out(part: str) -> None:
     state = a_learner().state()
     with pytest.raises(StateError, match="damaged"):

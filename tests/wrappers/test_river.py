@@ -117,7 +117,7 @@ def test_a_vote_says_what_it_says_at_the_site() -> None:
     before = routing.site.state().facts
     assert [routing.predict_one(item) for item in items[300:]] == [item["age"] < 50 for item in items[300:]]
     assert routing.site.state().facts == before
-    assert routing.site.best_local(items[300:301]) == ["vote"]
+    assert routing.site.best_model(items[300:301]) == ["vote"]
 
 
 @pytest.mark.parametrize("seed", range(4))

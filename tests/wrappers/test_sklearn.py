@@ -133,6 +133,6 @@ def test_a_vote_says_what_it_says_at_the_site(training: float, as_frame: bool) -
     models = {str(rest): ErrsOnEveryThird(rest).fit(x, y) for rest in range(3)}
     vote = Vote()
     routing = RoutingClassifier({**models, "vote": vote}, training=training).fit(x, y)
-    assert set(routing.site_.best_local(routing._rows(x))) == {"vote"}
+    assert set(routing.site_.best_model(routing._rows(x))) == {"vote"}
     assert routing.score(x, y) == 1.0
     assert vote.facts() == Vote().facts()  # what was given is as it was

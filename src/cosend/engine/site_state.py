@@ -201,7 +201,7 @@ class SiteState:
             journal(self._started())
 
     def __repr__(self) -> str:
-        return f"<SiteState of {self.name!r}: {self.learner.arrivals:,} items, {self.learner.waiting_count:,} pending>"
+        return f"<SiteState of {self.name!r}: {self.learner.arrivals:,} items, {self.learner.pending_count:,} pending>"
 
     def _started(self) -> events.Started:
         learner, encoder = self.learner, self.encoder
@@ -469,7 +469,7 @@ class SiteState:
         """
         if len(ids) != len(labels):
             raise SettingError("labels", len(labels), f"as many as ids ({len(ids)})")
-        pending = self.learner.still_waiting(ids)
+        pending = self.learner.still_pending(ids)
         late: list[int] = []
         if len(pending) < len(ids) or (len(ids) > 1 and not isinstance(ids, range) and len(set(ids)) < len(ids)):
             answers = dict(zip(ids, labels, strict=True))
@@ -515,14 +515,14 @@ class SiteState:
         Returns for each id that was still pending what `choose` takes as `again`. Without ids it is only logged.
         """
         check_text("the arm that failed", arm)
-        pending = self.learner.still_waiting(ids)
+        pending = self.learner.still_pending(ids)
         arrivals = self._strike(pending)
         self.write(events.Failed(tuple(pending), arm, reason))
         return dict(zip(pending, arrivals, strict=True))
 
     def withdraw(self, ids: Sequence[int]) -> None:
         """Take back what no label will come for; ids that are no longer pending are passed over."""
-        pending = self.learner.still_waiting(ids)
+        pending = self.learner.still_pending(ids)
         self._strike(pending)
         self.write(events.Withdrawn(tuple(pending)) if pending else None)
 
@@ -847,7 +847,7 @@ class SiteState:
         for id_ in (*ids, *asked):
             self.unanswered.pop(id_, None)
         self._forget_opinions(name)
-        self.learner.withdraw_many(self.learner.still_waiting(asked))  # Ctrl-C may have ended this in the middle before
+        self.learner.withdraw_many(self.learner.still_pending(asked))  # Ctrl-C may have ended this in the middle before
         self.answering.forget(asked)
         self.votes.pop(name, None)
         forwards = self.forwards(name)

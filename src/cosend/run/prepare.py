@@ -465,7 +465,7 @@ def _beyond_simulation(network: NetworkFile, arrivals: Ints, items: Table) -> It
             yield f"{axis.feature!r} is a category"
     if network.patience != Patience():
         yield "labels are not awaited forever"
-    elif items.unlabelled + network.label_delay > Patience().max_waiting:
+    elif items.unlabelled + network.label_delay > Patience().max_pending:
         yield "more labels are missing than a site waits for"
     if network.strict_labels:
         yield "labels are strict"
