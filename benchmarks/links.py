@@ -18,8 +18,7 @@ from tests.links.worlds import Broker
 from cosend.algorithm.values import LabelledData
 from cosend.engine.needs import Call, Forward, Question, Reply
 from cosend.transport.answering import Limits
-from cosend.transport.codec import answered_bytes, call_bytes
-from cosend.transport.link import Announcement, Answered
+from cosend.transport.codec import Announcement, Answered, answered_bytes, call_bytes
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
 

@@ -39,8 +39,7 @@ from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
 from cosend.server.http_server import COLLECT_AFTER, SWITCH_S
 from cosend.transport.answering import Limits
-from cosend.transport.codec import answered_bytes, call_bytes
-from cosend.transport.link import Answered
+from cosend.transport.codec import Answered, answered_bytes, call_bytes
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
 

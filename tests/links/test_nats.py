@@ -20,7 +20,7 @@ from nats.micro import add_service
 
 from cosend.engine.needs import Forward, Reply
 from cosend.errors import SettingError
-from cosend.transport.link import KINDS, Answered
+from cosend.transport.codec import KINDS, Answered
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
 from tests.links.conformance import LinkConformance, failure, serving

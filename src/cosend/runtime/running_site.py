@@ -47,7 +47,8 @@ from cosend.runtime.site_store import COSTS, HASHES, LastRun, Recovered, Store, 
 from cosend.runtime.watchdog import STUCK_S, Pulse, Standstill
 from cosend.store.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
 from cosend.store.recovery import check_snapshot
-from cosend.transport.link import Announcement, Answered, Change, Context, Link
+from cosend.transport.codec import Announcement, Answered, Context
+from cosend.transport.link import Change, Link
 
 LOG: Final = logging.getLogger("cosend.runtime")
 TICK_S: Final = 0.02
