@@ -20,7 +20,7 @@ from tests.links.worlds import Broker
 
 from benchmarks.network import AXES, FREE, ITEM, as_in_the_service, other_process, rate, run
 from benchmarks.rows import Row, yes
-from cosend.models.placeholder import RunsElsewhere
+from cosend.models.adapters import RunsElsewhere
 from cosend.runtime.model_threads import Worker
 from cosend.runtime.remote_workers import worker_name
 from cosend.runtime.running_site import RunningSite

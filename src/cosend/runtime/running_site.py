@@ -28,8 +28,7 @@ from cosend.engine.needs import Call, Forward
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing
 from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
-from cosend.models.adapters import all_known_labels
-from cosend.models.placeholder import RunsElsewhere
+from cosend.models.adapters import RunsElsewhere, all_known_labels
 from cosend.models.vote import Vote
 from cosend.runtime.client_requests import Result
 from cosend.runtime.driver import Driver
