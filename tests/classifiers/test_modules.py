@@ -217,8 +217,3 @@ def test_a_trusted_pickle_finds_the_classes_of_a_module_beside_it(folder: Path) 
     (folder / "home.pkl").write_bytes(pickle.dumps(sys.modules["home_made"].Home()))
     del sys.modules["home_made"]
     assert load_model("home.pkl", folder, trusted=True).predict([ITEM]) == ["home"]
-
-
-def test_a_module_that_takes_the_folder_off_the_path_itself_is_no_problem(folder: Path) -> None:
-    (folder / "takes_off.py").write_text("import sys\nsys.path.pop(0)\n\ndef f(item):\n    return 1\n")
-    assert load_model("takes_off:f", folder).predict([ITEM]) == [1]

@@ -53,16 +53,6 @@ def test_always_gives_its_label_whatever_it_was_trained_on(label: Any) -> None:
     assert model.predict(rows[:0]).tolist() == []
 
 
-def test_random_draws_every_label_about_as_often_and_anew_every_time() -> None:
-    rows, _ = problem()
-    model = train("random", rows, np.array(["a", "b", "c", "c"] * 100), seed=5)
-    first, second = model.predict(rows), model.predict(rows)
-    shares = np.unique(first, return_counts=True)
-    assert shares[0].tolist() == ["a", "b", "c"]
-    assert abs(shares[1] / 400 - 1 / 3).max() < 0.1
-    assert first.tolist() != second.tolist()
-
-
 def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
     rows, labels = problem(rows=10)
     with pytest.raises(SettingError) as raised:
