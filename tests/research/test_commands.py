@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from research.__main__ import QUICK_BEYOND, QUICK_REGRET, app
+from research.__main__ import app
 from typer.testing import CliRunner, Result
 
 COMMANDS = ("paper", "beyond", "regret")
@@ -15,22 +15,6 @@ COMMANDS = ("paper", "beyond", "regret")
 
 def research(*arguments: str | Path, width: int = 200) -> Result:
     return CliRunner(env={"COLUMNS": str(width)}).invoke(app, [*map(str, arguments)])
-
-
-def test_quick_takes_little_unless_told_otherwise() -> None:
-    assert (QUICK_REGRET.seeds, QUICK_REGRET.items) == (2, 20_000)
-    assert (QUICK_BEYOND.seeds, QUICK_BEYOND.rows, QUICK_BEYOND.parts) == (1, 2_000, ("windows",))
-    for command in COMMANDS:
-        assert "--quick" in research(command, "--help").stdout
-
-
-@pytest.mark.compiled
-def test_a_quick_regret_has_its_table_and_names_one_seed_as_one(tmp_path: Path) -> None:
-    arguments = ["regret", "--quick", "--problem", "LINE", "--policy", "cos", "--seeds", "1", "--items", "1000"]
-    done = research(*arguments, "--out", tmp_path, width=160)
-    assert done.exit_code == 0, done.output
-    assert "1 seed" in done.stdout
-    assert "1 seeds" not in done.stdout
 
 
 def test_what_ctrl_c_ends_without_results_says_so_in_its_help(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -57,15 +41,6 @@ def test_a_folder_in_the_place_of_a_result_is_found_before_anything_is_played(
     assert "--out must be a folder that can be written to" in said.stderr
     assert f"{name} is a folder there" in said.stderr
     assert len(said.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize("command", [["paper"], ["beyond", "--part", "windows"]], ids=str)
-@pytest.mark.parametrize("data", ["a\0b", "nowhere", "."], ids=repr)
-def test_data_that_is_no_file_is_refused(command: list[str], data: str, tmp_path: Path) -> None:
-    said = research(*command, "--data", data, "--out", tmp_path)
-    assert said.exit_code == 2
-    assert "rror" in said.stderr
-    assert "Traceback" not in said.output
 
 
 @pytest.mark.parametrize(

@@ -45,18 +45,10 @@ def test_the_chosen_problems_and_policies_are_shown_and_written(tmp_path: Path) 
     assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in FILES[:2])
     found = json.loads((tmp_path / "results.json").read_text())
     assert {row["problem"] for row in found["rows"]} == {"pair", "apart"}
-    first, _, title, _, *lines = (tmp_path / "table.md").read_text().splitlines()
-    assert first.startswith("Least regret: ")
-    assert title.startswith("# Regret of the first site")
-    for line in lines[:4]:
-        assert line.count("|") == 10
-
-
-def test_one_policy_alone(tmp_path: Path) -> None:
-    result = regret("--problem", "line", "--policy", "CellKLUCB", "--items", "1000", "--seeds", "1", "--out", tmp_path)
-    assert result.exit_code == 0, result.output
-    assert {row["policy"] for row in json.loads((tmp_path / "results.json").read_text())["rows"]} == {"CellKLUCB"}
-    assert "Least regret" not in result.stdout
+    text = (tmp_path / "table.md").read_text()
+    assert text.startswith("# Regret\n\nLeast regret: ")
+    assert "## Regret of the first site" in text
+    assert sum(line.count("|") == 10 for line in text.splitlines()) > 4
 
 
 @pytest.mark.parametrize(
@@ -72,13 +64,6 @@ def test_unknown_names_are_refused_in_one_line(tmp_path: Path, arguments: list[s
     (line,) = result.stderr.strip().splitlines()
     assert all(word in line for word in ("error: ", *words))
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("arguments", [["--items", "10"], ["--seeds", "0"]])
-def test_numbers_outside_their_range_are_refused(tmp_path: Path, arguments: list[str]) -> None:
-    result = regret(*arguments, "--out", tmp_path / "out")
-    assert result.exit_code == 2
-    assert arguments[0] in result.stderr
 
 
 @pytest.mark.parametrize("done", [0, len(POLICIES) + 1])
