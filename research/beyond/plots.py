@@ -46,33 +46,6 @@ def main_window(rows: Sequence[Row]) -> Figure | None:
     return figure
 
 
-def late_labels(rows: Sequence[Row]) -> Figure | None:
-    """Draw the error over the delay of labels, a panel per context."""
-    found = [row for row in rows if (row["part"], row["scenario"]) == ("delays", "S1") and row["kind"] != "hindsight"]
-    if not found:
-        return None
-    contexts = list(dict.fromkeys(row["context"] for row in found if row["context"]))
-    delays = list(dict.fromkeys(row["setting"] for row in found))
-    looks = {policy: {**look(n), **THIN} for n, policy in enumerate(dict.fromkeys(row["policy"] for row in found))}
-    figure = new_figure(3 * len(contexts), 5)
-    panels = figure.subplots(1, len(contexts), sharey=True, squeeze=False)[0]
-    shown = {}
-    for axes, context in zip(panels, contexts, strict=True):
-        for policy, own_look in looks.items():
-            own = [row for row in found if row["policy"] == policy and row["context"] in (None, context)]
-            if own:
-                spots = [delays.index(row["setting"]) for row in own]
-                (shown[policy],) = axes.plot(spots, [max(LEAST, row["error"]) for row in own], **own_look)
-        axes.set_xticks(range(len(delays)), delays)
-        axes.set_title(context.replace("_", " "))
-        axes.set_xlabel("items until the label is known")
-    panels[0].set_ylabel("error (%, log scale)")
-    panels[0].set_yscale("log")
-    panels[0].yaxis.set_major_formatter("{x:g}")
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=7, fontsize=8)
-    return figure
-
-
 def drift(rows: Sequence[Row]) -> Figure | None:
     """Draw the running error with a change in the middle."""
     found = [row for row in rows if (row["part"], row["setting"]) == ("drift", "abrupt change")]
@@ -95,6 +68,5 @@ def drift(rows: Sequence[Row]) -> Figure | None:
 
 PLOTS: Final[Mapping[str, Callable[[Sequence[Row]], Any]]] = {
     "main_window": main_window,
-    "late_labels": late_labels,
     "drift": drift,
 }

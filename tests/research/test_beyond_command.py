@@ -55,7 +55,7 @@ def test_tables_and_plots_are_written_and_printed(written: Any) -> None:
     lines = [line for line in tables.splitlines() if line.startswith(("| drift |", "| liar |", "| learning |"))]
     assert len(lines) == len(results["rows"])
     assert (folder / "drift.png").read_bytes().startswith(b"\x89PNG")
-    assert not (folder / "late_labels.png").exists()
+    assert not (folder / "main_window.png").exists()
     for word in ("items until back", "owed", "peers get", "known in advance"):
         assert word in " ".join(printed.split())
         assert word in tables

@@ -29,7 +29,7 @@ def test_what_ctrl_c_ends_without_results_says_so_in_its_help(monkeypatch: pytes
 
 @pytest.mark.parametrize(
     ("command", "name"),
-    [(["regret"], "table.md"), (["beyond"], "results.json"), (["paper", "--data", "rows.csv"], "phase_shares.png")],
+    [(["regret"], "table.md"), (["beyond"], "results.json"), (["paper", "--data", "rows.csv"], "errors_over_time.png")],
     ids=str,
 )
 def test_a_folder_in_the_place_of_a_result_is_found_before_anything_is_played(
