@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from research.beyond import learning, liar
 from research.beyond.parts import described, items_to_recover
-from research.beyond.play import Method, measured, play_policy, policy_methods, simple_methods
-from research.beyond.problems import Problem, delays_of, every_nth, in_order, newest_known, with_delays
+from research.beyond.play import measured, play_policy, policy_methods
+from research.beyond.problems import Problem, delays_of, newest_known, with_delays
 from research.beyond.run import JOBS
 from research.beyond.settings import (
     AXES,
@@ -41,12 +41,6 @@ def a_problem(items: int = 2_000, seed: int = 0) -> Problem:
     return with_delays(Problem(labels, right, contexts, np.ones(items, np.int64)), np.ones(items, np.int64))
 
 
-def test_the_newest_known_label_is_the_one_before_if_labels_come_at_once() -> None:
-    labels = np.array([1, 0, 1, 1, 0])
-    for delay in (0, 1):
-        assert newest_known(labels, delays_of(delay, 5, 0)).tolist() == [0, 1, 0, 1, 1]
-
-
 def test_the_newest_known_label_is_as_old_as_the_delay() -> None:
     labels = np.array([1, 0, 1, 1, 0, 0])
     assert newest_known(labels, delays_of(3, 6, 0)).tolist() == [0, 0, 0, 1, 0, 1]
@@ -55,22 +49,6 @@ def test_the_newest_known_label_is_as_old_as_the_delay() -> None:
 def test_a_label_that_comes_later_than_a_newer_one_is_never_the_newest() -> None:
     labels = np.array([1, 0, 1, 1])
     assert newest_known(labels, np.array([3, 1, 9, 1])).tolist() == [0, 0, 0, 0]
-
-
-def test_another_order_takes_the_items_along_but_not_the_time() -> None:
-    problem = a_problem(100)
-    mixed = in_order(problem, np.arange(100)[::-1])
-    assert (mixed.labels == problem.labels[::-1]).all()
-    assert (mixed.right == problem.right[::-1]).all()
-    assert (mixed.contexts[:, 1] == problem.contexts[::-1, 1]).all()
-    assert (mixed.contexts[:, 2] == problem.contexts[:, 2]).all()
-    assert (mixed.contexts[1:, 0] == mixed.labels[:-1]).all()
-
-
-def test_every_nth_item_has_the_label_before_it_among_those_that_are_left() -> None:
-    thin = every_nth(a_problem(100), 4)
-    assert len(thin.labels) == 25
-    assert (thin.contexts[1:, 0] == thin.labels[:-1]).all()
 
 
 def test_a_vote_is_one_more_function_and_is_never_told_what_is_not_known() -> None:
@@ -90,28 +68,6 @@ def test_a_vote_is_one_more_function_and_is_never_told_what_is_not_known() -> No
     (method,) = [each for each in policy_methods() if each.votes]
     assert measured(lambda: [problem], method)["error"] < 20
     assert measured(lambda: [problem], method)["paid"] > 0
-
-
-def test_nothing_that_picks_functions_is_better_than_the_oracle_in_a_cell_of_its_own() -> None:
-    """The oracle knows the best function of every cell; with few items in a cell it is nearly always right."""
-    problem = a_problem()
-    for method in simple_methods():
-        numbers = measured(lambda: [problem], method)
-        assert numbers["decisions_per_second"] is None
-        if method.name == "best_fixed":
-            assert numbers["regret"] >= 0
-        if method.name == "per_cell_oracle":
-            assert numbers["regret"] == 0
-
-
-def test_error_and_regret_count_the_wrong_labels() -> None:
-    problem = a_problem(400)
-    picks = np.zeros(400, np.int64)
-    wrong = Method("wrong", "baseline", None, lambda problem, seed: problem.said(1 - problem.labels))
-    right = Method("right", "baseline", None, lambda problem, seed: problem.outcome(picks[: len(problem.labels)]))
-    assert measured(lambda: [problem, problem], wrong)["error"] == 100
-    assert measured(lambda: [problem, problem], wrong)["regret"] == 400
-    assert measured(lambda: [problem], right)["regret"] == 0
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from research.bounds import Setting
 
-from cosend.errors import SettingError
 from research import bounds
 
 settings_ = st.builds(
@@ -70,11 +68,3 @@ def test_theorem_2_is_theorem_1_with_one_more_dimension(setting: Setting, horizo
     )
     assert bounds.theorem_2(setting, horizon) == bounds.theorem_1(one_more, horizon)
     assert one_more.regret_exponent > setting.regret_exponent
-
-
-@pytest.mark.parametrize(
-    "options", [{"own": 0}, {"learners": 0}, {"alpha": 0.0}, {"lipschitz": -1.0}, {"cost_spread": 1.5}]
-)
-def test_settings_outside_their_range_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(SettingError, match=next(iter(options))):
-        Setting(**{"own": 1, **options})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-from http.client import IncompleteRead
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,17 +68,6 @@ def test_a_window_has_the_rows_and_codes_of_the_whole(kdd99_file: Path) -> None:
     assert (whole.labels[4_000:] == window.labels).all()
 
 
-def test_plain_and_packed_files_with_and_without_the_dot_are_the_same(tmp_path: Path) -> None:
-    plain = written(tmp_path / "plain", ROW, changed("label", "smurf"))
-    packed = tmp_path / "packed.gz"
-    packed.write_bytes(gzip.compress(plain.read_text().replace("\n", "\r\n").encode()))
-    for path in (plain, packed):
-        assert kdd99(path).labels.tolist() == [0, 1]
-        assert kdd99(path, labels="names").labels.tolist() == ["normal", "smurf"]
-    assert kdd99(plain).features["src_bytes"].dtype == np.int64
-    assert kdd99(plain).features["serror_rate"].dtype == np.float64
-
-
 @pytest.mark.parametrize(
     ("row", "line", "column", "sentence"),
     [
@@ -119,13 +106,3 @@ def test_without_a_file_the_copy_of_scikit_learn_is_used(monkeypatch: pytest.Mon
     assert kdd99(start=1, labels="names").labels.tolist() == ["smurf"]
     with pytest.raises(StreamError, match="the file has 2 rows"):
         kdd99(start=1, rows=2)
-
-
-@pytest.mark.parametrize("error", [OSError("no network"), IncompleteRead(b"")])
-def test_without_network_the_error_says_to_give_a_file(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def fail(**_: bool) -> None:
-        raise error
-
-    monkeypatch.setattr("sklearn.datasets.fetch_kddcup99", fail)
-    with pytest.raises(StreamError, match=r"cannot be fetched .* give a file"):
-        kdd99()

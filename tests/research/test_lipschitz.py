@@ -31,23 +31,6 @@ def test_accuracies_are_hoelder_with_the_given_constants(problem: LipschitzProbl
     assert differences.max() > 0.1  # they do differ
 
 
-@pytest.mark.parametrize("problem", KINDS, ids=repr)
-def test_functions_are_right_as_often_as_their_accuracy_says(problem: LipschitzProblem) -> None:
-    contexts, gains = problem.stream(20_000)
-    expected = problem.accuracies(contexts).mean(axis=0)
-    assert np.abs(gains.mean(axis=0) - expected).max() < 5 * 0.5 / np.sqrt(20_000)
-    assert set(np.unique(gains)) == {0, 1}
-
-
-def test_homogeneous_items_come_to_every_site_and_heterogeneous_to_one() -> None:
-    same, own = KINDS[0], KINDS[3]
-    assert same.items(3).tolist() == [[0, 0], [1, 1], [2, 2]]
-    assert own.items(3).tolist() == [[0, 1], [2, 3], [4, 5]]
-    contexts, _ = own.stream(3)
-    assert len(contexts) == 6
-    assert own.contexts_at(contexts, 1).tolist() == contexts[own.items(3)[:, 1]].tolist()
-
-
 def test_concentrated_contexts_stay_in_a_cube_of_their_stream() -> None:
     contexts, _ = APART.stream(500)
     assert APART.corners().shape == (3, 2)

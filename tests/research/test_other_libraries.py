@@ -152,13 +152,6 @@ def test_compiled_linucb_picks_what_the_library_picks(name: str, delay: int, sco
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_without_any_label_no_player_sticks_to_one_function(name: str) -> None:
-    values, contexts = noisy(200)
-    picked = play(name, values, contexts, delays=np.full(200, 200))
-    assert set(picked.tolist()) == {0, 1, 2, 3}
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_a_missing_library_is_named_with_what_installs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("vowpalwabbit", "river.bandit", "mabwiser.mab"):
         monkeypatch.setitem(sys.modules, module, None)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from research.bounds import Setting, index_bound, index_exponent, zooming_exponent
+from research.bounds import Setting, index_bound, zooming_exponent
 from research.lipschitz import LipschitzProblem
 from research.regret import report
-from research.regret.parts import PARTS, arms_behind, cells_of, split, suboptimal_items
-from research.regret.run import Run, drawn, log_log_slope, measured, over_seeds, runs
+from research.regret.parts import PARTS, arms_behind, split, suboptimal_items
+from research.regret.run import Run, drawn, measured, over_seeds, runs
 from research.regret.settings import POLICIES, PROBLEMS, Settings, theorem_applies
 
 from cosend import simulate
@@ -23,7 +23,6 @@ from cosend.algorithm.policies import Zooming
 
 pytestmark = pytest.mark.compiled
 
-ROW_KEYS = {"policy", "problem", "horizon", "seeds", "regret", "slope", "slope_ci", "bound", "exponent"}
 BY_NAME = {policy.name: policy for policy in POLICIES}
 PROBLEM = {problem.name: problem for problem in PROBLEMS}
 
@@ -54,16 +53,6 @@ def test_every_single_run_is_below_its_bound(short: list[Run]) -> None:
 
 
 @pytest.mark.claims
-def test_rows_have_the_agreed_keys_one_for_every_policy_problem_and_horizon(found: Any) -> None:
-    assert all(set(row) == ROW_KEYS for row in found["rows"])
-    names = [(row["policy"], row["problem"], row["horizon"]) for row in found["rows"]]
-    assert len(set(names)) == len(names) == len(POLICIES) * len(PROBLEMS) * 4
-    for row in found["rows"]:
-        assert row["seeds"] == 2
-        assert row["slope_ci"][0] <= row["slope"] <= row["slope_ci"][1]
-
-
-@pytest.mark.claims
 def test_the_parts_add_up_to_the_regret(short: list[Run]) -> None:
     for run in short:
         assert set(run.parts) == set(PARTS)
@@ -80,27 +69,6 @@ def test_only_training_teaches_peers_that_see_other_items(found: Any) -> None:
     assert details["CellKLUCB"]["verdict"] == "unproven"
     assert details["CellKLUCB"]["below_bound"] is None
     assert details["CellKLUCB"]["bound_curve"] is None
-
-
-def regrets(*rows: tuple[str, str, int, float]) -> dict[str, Any]:
-    names = ("problem", "policy", "horizon", "regret")
-    made = [dict(zip(names, row, strict=True)) for row in rows]
-    return {"rows": made, "details": [], "problems": dict.fromkeys(row[0] for row in rows)}
-
-
-def test_in_short_policies_are_compared_at_the_longest_horizon_that_they_share() -> None:
-    found = regrets(
-        ("line", "CoS", 500, 9.0), ("line", "CoS", 1_000, 10.0), ("line", "Zooming", 500, 8.0),
-        ("pair", "CoS", 500, 5.0), ("pair", "Zooming", 500, 4.0), ("pair", "Zooming", 1_000, 20.0),
-        ("many", "CoS", 500, 1.0), ("many", "Zooming", 500, 2.0),
-    )  # fmt: skip
-    assert report.in_short(found) == "Least regret: Zooming on 2 problems, CoS on 1 problem."
-    found = regrets(
-        ("line", "CoS", 500, 9.0), ("line", "Zooming", 500, 8.0),
-        ("pair", "CoS", 500, 5.0), ("pair", "Zooming", 100, 4.0),
-    )  # fmt: skip
-    apart = "On 1 problem, no horizon is common to all policies."
-    assert report.in_short(found) == f"Least regret: Zooming on 1 problem. {apart}"
 
 
 @pytest.mark.claims
@@ -131,11 +99,6 @@ def test_arms_behind_agree_with_a_fine_grid(site: int) -> None:
             assert behind[cell] == pytest.approx(exact, abs=2 * 1.5 / slices / fine)
 
 
-def test_cells_are_those_of_the_core() -> None:
-    points = np.vstack([np.random.default_rng(3).random((200, 3)), np.ones((1, 3)), np.zeros((1, 3))])
-    assert cells_of(points, 7).tolist() == keys_of(points, 7).tolist()
-
-
 def test_the_split_by_hand() -> None:
     """Every item is assigned by its phase, and if exploited, by a comparison written out for its cell and step."""
     named = PROBLEM["apart"]
@@ -155,18 +118,6 @@ def test_the_split_by_hand() -> None:
         assert marked[slot] == (behind[keys[slot], trace.arms[slot, 0]] > threshold)
 
 
-def test_an_arm_that_is_far_behind_is_suboptimal_late_and_not_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The threshold falls as t^theta: with accuracies far apart an arm crosses it within the run."""
-    problem = LipschitzProblem(functions=(2,), lipschitz=0.0)
-    monkeypatch.setattr(LipschitzProblem, "peaks", lambda _: (np.zeros((2, 1)), np.array([0.95, 0.05])))
-    contexts, gains = problem.stream(30_000)
-    trace = simulate(problem.learners(BY_NAME["CellKLUCB"].make(problem, 30_000)), contexts, gains)
-    trace.arms[:, 0] = 1
-    marked = suboptimal_items(problem, contexts, trace, 0)
-    first = math.floor((6 / 0.9) ** 4) + 1
-    assert marked.tolist() == [step >= first for step in range(1, 30_001)]
-
-
 # Bounds and slopes
 
 
@@ -179,15 +130,6 @@ def test_index_bound_by_hand() -> None:
         + 10 * (2 * 5 + 2 + math.e * (log_t**3 / 3 + log_t)) * 1.5
     )
     assert index_bound(Setting(own=2, learners=4, cost_spread=0.5), 1_000) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("alpha", "dimensions"), [(1.0, 1), (0.5, 1), (1.0, 2), (0.5, 3)])
-def test_index_bound_grows_with_its_exponent_and_slower_than_theorem_1(alpha: float, dimensions: int) -> None:
-    setting = Setting(own=2, alpha=alpha, dimensions=dimensions)
-    horizons = [10**k for k in range(60, 71)]
-    slope = log_log_slope([float(t) for t in horizons], [index_bound(setting, t) for t in horizons], 0.5)
-    assert slope == pytest.approx(index_exponent(setting), abs=0.01)
-    assert index_exponent(setting) < setting.regret_exponent
 
 
 def test_the_interval_is_students() -> None:
@@ -222,17 +164,6 @@ def test_the_order_of_zooming_is_that_of_its_split_rate(dimensions: int, rate: f
     assert zooming_exponent(setting, "uniform") == pytest.approx((dimensions + rate - 1) / (dimensions + rate))
     assert zooming_exponent(setting, "concentrated") == pytest.approx(2 / 3)
     assert Zooming().split_rate(dimensions) == pytest.approx(rate)
-
-
-@pytest.mark.claims
-def test_what_is_not_proven_is_a_dash_in_the_table_and_null_in_the_results(found: Any) -> None:
-    _, heading, lines = report.table(found)
-    for line in lines:
-        cells = dict(zip(heading, line, strict=True))
-        proven = cells["policy"] in ("CoS", "CellKLUCB")
-        assert (cells["bound"] == "-") == (not proven or cells["verdict"] == "unproven")
-        assert (cells["exp."] == "-") == (cells["verdict"] == "unproven")
-    assert all((row["bound"] is None) for row in found["rows"] if row["policy"] in ("ZoomingKLUCB", "Zooming"))
 
 
 @pytest.mark.claims
