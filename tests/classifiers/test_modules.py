@@ -111,12 +111,6 @@ def test_a_class_makes_a_model_and_installed_modules_are_found_too(folder: Path)
     assert load_model("models:Mine", folder, features=["age"]).predict([ITEM]) == ["mine"]
 
 
-def test_a_builtin_that_does_not_say_what_it_takes_is_a_function_of_the_item_or_a_class(folder: Path) -> None:
-    assert load_model("builtins:max", folder).predict([[3, 5], [4, 2]]) == [5, 4]
-    with pytest.raises(ModelError, match=r"^model 'builtins:dict': it holds \{\}"):
-        load_model("builtins:dict", folder)
-
-
 @pytest.mark.parametrize("name", ["bayes", "online"])
 def test_a_model_that_learns_is_taught_for_one_classifier_only(folder: Path, name: str) -> None:
     one, other = (load_model(f"models:{name}", folder) for _ in range(2))
