@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.rows import Row, yes
-from cosend import AskPeer, Context, CoS, Learner, MixedViews, Site, simulate
+from cosend import CoS, Learner, MixedViews, Site, simulate
 from cosend.algorithm.policies import Policy
-from cosend.algorithm.values import ScoreLocal
+from cosend.algorithm.values import AskPeer, ScoreLocal
+from cosend.axes import Feature
 
 ARMS = ("a", "b", "c", "d", "e")
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -88,7 +89,7 @@ def said(label: int, _: Any) -> int:
 def routed(items: int, size: int, score_local: ScoreLocal | None = "used") -> float:
     """Return seconds for deciding and learning one item at a site, in batches, beside models that cost nothing."""
     models = {f"always {n}": partial(said, n) for n in range(len(ARMS))}
-    site = Site("bench", classifiers=models, context=Context("x", range=(0, 1)), score_local=score_local)
+    site = Site("bench", classifiers=models, context=Feature("x", range=(0, 1)), score_local=score_local)
     rows = [{"x": x} for x in np.random.default_rng(0).random(items).tolist()]
 
     def work() -> None:

@@ -28,8 +28,9 @@ import uvloop
 from tests.links.worlds import Broker
 
 from benchmarks.rows import Row, show, yes
-from cosend import Context, Patience, ZoomingKLUCB
+from cosend import Patience, ZoomingKLUCB
 from cosend.algorithm.values import LabelledData
+from cosend.axes import Feature
 from cosend.engine.needs import Call, Question, Reply
 from cosend.runtime.client_requests import Decided
 from cosend.runtime.label_intake import Given
@@ -45,7 +46,7 @@ PLACES = {"memory": Path("/dev/shm"), "disk": Path("out")}  # noqa: S108 - whoev
 ROUNDS = 5
 ROUND_S = 1.0
 FREE = Limits(in_flight=10**6, per_second=1e9)
-AXES = [Context("age", range=(0, 100)), Context("pulse", range=(0, 200))]
+AXES = [Feature("age", range=(0, 100)), Feature("pulse", range=(0, 200))]
 ITEM = {"age": 61, "pulse": 72.5, "kind": "tcp", "bytes": 1_234}
 
 
@@ -96,7 +97,7 @@ def node_of(name: str, peer: str, folder: Path, url: str, shared: bool) -> Runni
         classifiers={f"model-{name}": Quick()},
         axes=AXES,
         policy=ZoomingKLUCB(share_labels="always" if shared else "training"),
-        patience=Patience(max_waiting=50_000),
+        patience=Patience(max_pending=50_000),
         peers={peer: (0.0, 1)},
         deadline_s=20.0,
     )

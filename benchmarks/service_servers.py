@@ -22,7 +22,9 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
-from cosend import Context, Policy, ZoomingKLUCB
+from cosend import ZoomingKLUCB
+from cosend.algorithm.policies import Policy
+from cosend.axes import Feature
 from cosend.models.adapters import as_classifier
 from cosend.pages.dashboard import Dashboard
 from cosend.runtime import running_site as running
@@ -133,7 +135,7 @@ def said(label: str, _: Any) -> str:
 def a_setup(keep_s: float = 7 * DAY_S, policy: Policy | None = QUICK) -> Setup:
     """Return a site with one context and three models that cost nothing to run; it runs the one that it uses."""
     models = {arm: as_classifier(partial(said, arm)) for arm in ARMS}
-    return Setup(name="bench", classifiers=models, axes=(Context("age", range=(0, 100)),), keep_s=keep_s, policy=policy)
+    return Setup(name="bench", classifiers=models, axes=(Feature("age", range=(0, 100)),), keep_s=keep_s, policy=policy)
 
 
 def serve_echo(app: FastAPI, port: int) -> None:

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 
-from cosend import Context, Site
+from cosend import Site, axes
 
 TOPICS = {"greeting": 0.98, "billing": 0.90, "legal": 0.40}  # how often the cheap model is right
 draw = random.Random(1)
@@ -22,7 +22,7 @@ def expensive(question):
 site = Site(
     "helpdesk",
     classifiers={"cheap": cheap, "expensive": expensive},
-    context=Context.category("topic"),  # a cell for every topic, new ones as they come
+    context=axes.Category("topic"),  # a cell for every topic, new ones as they come
     costs={"expensive": 0.2},  # a call is worth it if it is right 20 percentage points more often
 )
 

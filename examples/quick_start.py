@@ -2,10 +2,10 @@
 
 from random import Random
 
-from cosend import Context, Site
+from cosend import Site, axes
 
 rules = {"young": lambda patient: patient["pressure"] > 125, "old": lambda patient: patient["pressure"] > 150}
-clinic = Site("clinic", classifiers=rules, context=Context("age", range=(0, 100)))
+clinic = Site("clinic", classifiers=rules, context=axes.Feature("age", range=(0, 100)))
 draw = Random(1)
 for _ in range(2_000):
     patient = {"age": draw.uniform(0, 100), "pressure": draw.gauss(135, 20)}

@@ -2,7 +2,7 @@
 
 from river import datasets, evaluate, linear_model, metrics, multiclass, naive_bayes, preprocessing, tree
 
-from cosend import Context
+from cosend import axes
 from cosend.river import RoutingClassifier
 
 
@@ -14,7 +14,7 @@ def models():
     }
 
 
-routing = RoutingClassifier(models(), context=Context("intensity-mean"))  # how bright this part of a picture is
+routing = RoutingClassifier(models(), context=axes.Feature("intensity-mean"))  # how bright this part of a picture is
 for name, model in {**models(), "routing": routing}.items():
     accuracy = evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
     print(f"{name}: {accuracy}")

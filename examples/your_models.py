@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from cosend import Context, Site
+from cosend import Site, axes
 from cosend.streams.clinics import clinics
 
 # A CSV file; put your own in its place. Here: patients, the first 3,000 of them at the clinics that know them.
@@ -32,7 +32,7 @@ models = {
     "forest": RandomForestClassifier(random_state=0).fit(past[signs], past.diagnosis),
 }
 # A cost is a share of a right label: the forest has to be right 0.1 more often before it is worth asking.
-site = Site("clinic", classifiers=models, context=Context("age", range=(0, 100)), costs={"forest": 0.1})
+site = Site("clinic", classifiers=models, context=axes.Feature("age", range=(0, 100)), costs={"forest": 0.1})
 
 late = deque()
 truths = future.diagnosis.tolist()

@@ -9,19 +9,9 @@ from typing import Any
 
 import pytest
 
-from cosend import (
-    AskPeer,
-    CellKLUCB,
-    Choice,
-    CoS,
-    LabelledData,
-    Learner,
-    MixedViews,
-    Patience,
-    Zooming,
-    ZoomingKLUCB,
-)
+from cosend import CellKLUCB, CoS, Learner, MixedViews, Patience, Zooming, ZoomingKLUCB
 from cosend.algorithm.policies import Policy
+from cosend.algorithm.values import AskPeer, Choice, LabelledData
 
 POLICIES: dict[str, Policy] = {
     "CoS": CoS(slices=2, exploration_exponent=0.1),

@@ -7,19 +7,9 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cosend import (
-    CellKLUCB,
-    Context,
-    CoS,
-    MixedViews,
-    Network,
-    Patience,
-    Site,
-    Zooming,
-    ZoomingKLUCB,
-)
+from cosend import CellKLUCB, CoS, MixedViews, Network, Patience, Site, Zooming, ZoomingKLUCB
 from cosend.algorithm.policies import Policy
-from cosend.axes import Axis
+from cosend.axes import Axis, Category, Feature, PreviousLabel, Time
 from cosend.engine.needs import Decision
 
 Item = dict[str, Any]
@@ -60,11 +50,11 @@ def some_policy(draw: random.Random) -> Policy:
 def some_axes(draw: random.Random) -> list[Axis]:
     """Draw one to three axes: scaled, ranked, by category, by the newest label or by time."""
     axes: list[Axis] = [
-        Context("x", range=(0, 1)),
-        Context("y", window=8),
-        Context.category("kind"),
-        Context.previous_label(0, 1),
-        Context.time(50),
+        Feature("x", range=(0, 1)),
+        Feature("y", window=8),
+        Category("kind"),
+        PreviousLabel(0, 1),
+        Time(50),
     ]
     return draw.sample(axes, draw.randint(1, 3))
 
@@ -73,7 +63,7 @@ def some_patience(draw: random.Random) -> Patience:
     """Draw how long a site waits; half of them wait for ever."""
     overdue: Any = draw.choice(["drop", 0.5])
     return draw.choice(
-        [Patience(), Patience(), Patience(wait_limit=6, overdue=overdue), Patience(max_waiting=5, overdue=overdue)]
+        [Patience(), Patience(), Patience(wait_limit=6, overdue=overdue), Patience(max_pending=5, overdue=overdue)]
     )
 
 
@@ -115,7 +105,7 @@ def classified(site: Site, items: Sequence[Item], batched: bool) -> list[Decisio
 
 def learnt(site: Site, labels: Sequence[tuple[int, int]], batched: bool) -> int:
     """Let a site learn labels for those ids that still wait, all at once or one by one; returns how many came late."""
-    wanted = [(ticket, truth) for ticket, truth in labels if site.waits(ticket)]
+    wanted = [(ticket, truth) for ticket, truth in labels if site.is_pending(ticket)]
     if batched:
         site.learn_many([ticket for ticket, _ in wanted], [truth for _, truth in wanted])
     else:

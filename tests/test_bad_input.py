@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, Learner, Network, Patience, Site
+from cosend import CoS, Learner, Network, Patience, Site
 from cosend.algorithm.values import AskPeer, LabelledData
+from cosend.axes import AllFeatures, Feature
 from cosend.errors import (
     ArmError,
     ContextError,
@@ -234,7 +235,7 @@ WHOLE = "whole number of at least 1"
 NEW_COS: Any = CoS
 NEW_PATIENCE: Any = Patience
 NEW_LEARNER: Any = Learner
-NEW_CONTEXT: Any = Context
+NEW_CONTEXT: Any = Feature
 BUILD: dict[str, tuple[Callable[[], object], type[CosendError], list[str]]] = {
     "a name that is no text": (lambda: NEW_LEARNER(7, own={"a": 0}), SettingError, ["name", "text", "7"]),
     "an empty name": (lambda: Learner("", own={"a": 0}), SettingError, ["name", "text", "''"]),
@@ -279,7 +280,7 @@ BUILD: dict[str, tuple[Callable[[], object], type[CosendError], list[str]]] = {
     "time, keep": (lambda: CoS(time_dimension=True, doubling="keep"), SettingError, ["time_dimension", "horizon"]),
     "time, slices": (lambda: CoS(time_dimension=True, slices=3), SettingError, ["time_dimension", "horizon"]),
     "wait_limit 0": (lambda: Patience(wait_limit=0), SettingError, ["wait_limit", WHOLE, "0"]),
-    "max_waiting 0": (lambda: Patience(max_waiting=0), SettingError, ["max_waiting", WHOLE, "0"]),
+    "max_pending 0": (lambda: Patience(max_pending=0), SettingError, ["max_pending", WHOLE, "0"]),
     "overdue text": (lambda: NEW_PATIENCE(overdue="x"), SettingError, ["overdue", "'drop'", "'x'"]),
     "overdue 2": (lambda: Patience(overdue=2), RewardError, ["overdue", UNIT, "2"]),
     "overdue nan": (lambda: Patience(overdue=NAN), RewardError, ["overdue", UNIT, "nan"]),
@@ -297,7 +298,7 @@ def test_a_setting_that_is_not_allowed_is_refused_when_the_object_is_built(case:
 def a_network() -> Network:
     """Two sites with one decision each that waits."""
     sites = [
-        Site(name, classifiers={"x": lambda item: item["x"]}, context=Context("x", range=(0, 1))) for name in ("a", "b")
+        Site(name, classifiers={"x": lambda item: item["x"]}, context=Feature("x", range=(0, 1))) for name in ("a", "b")
     ]
     network = Network(sites, call_cost=0.1)
     for site in sites:
@@ -334,7 +335,7 @@ SITES: dict[str, tuple[Call, type[CosendError], list[str]]] = {
     "remove a stranger": (lambda n: n.sites["a"].remove("c"), ArmError, ["no arm 'c'", "x, b"]),
     "remove the last": (lambda n: n.sites["a"].remove("x"), ArmError, ["'x' is the last classifier", "'a'"]),
     "two of one name": (
-        lambda n: n.add(Site("a", classifiers={"x": len}, context=Context("x", range=(0, 1)))),
+        lambda n: n.add(Site("a", classifiers={"x": len}, context=Feature("x", range=(0, 1)))),
         NetworkError,
         ["two sites have the name 'a'", "differ"],
     ),
@@ -344,9 +345,9 @@ SITES: dict[str, tuple[Call, type[CosendError], list[str]]] = {
         ["the policy of site 'c'", "MixedViews", "need a context"],
     ),
     "features twice": (
-        lambda n: n.add(Site("c", classifiers={"x": len}, context=[Context.features(), Context.features()])),
+        lambda n: n.add(Site("c", classifiers={"x": len}, context=[AllFeatures(), AllFeatures()])),
         SettingError,
-        ["Context.features() of site 'c'", "once"],
+        ["AllFeatures() of site 'c'", "once"],
     ),
     "remove a strange site": (lambda n: n.remove("c"), NetworkError, ["no site 'c'", "a, b"]),
     "a strange stream": (lambda n: n.run({"c": []}), NetworkError, ["'c'", "not a site"]),

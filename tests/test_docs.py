@@ -17,7 +17,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import cosend
-from cosend import Context, Patience, Site
+from cosend import Patience, Site
+from cosend.axes import Feature
 from cosend.cli.main import app
 from cosend.config.network_file import NetworkFile
 from cosend.config.sections import AxisSection, BrokerSection, ModelSection, SiteSection
@@ -148,8 +149,8 @@ def test_the_first_code_runs_and_its_label_comes_late(capsys: pytest.CaptureFixt
     exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - that is what this test is for
     site, decision = names["site"], names["decision"]
     assert capsys.readouterr().out == f"{decision.label} by {decision.arm}\n"
-    assert not site.waits(decision)
-    assert site.learner.waiting_count == 100  # those that came meanwhile
+    assert not site.is_pending(decision)
+    assert site.learner.pending_count == 100  # those that came meanwhile
 
 
 def test_the_first_code_of_the_quick_start_is_the_first_example() -> None:
@@ -209,7 +210,7 @@ def test_policies_that_are_recommended_for_propensities_know_them() -> None:
     for name in named:
         policy = getattr(cosend, name)(horizon=300)
         models: dict[str, Any] = {"yes": lambda _: True, "no": lambda _: False}
-        site = Site("edge", classifiers=models, context=Context("x", range=(0, 1)), policy=policy)
+        site = Site("edge", classifiers=models, context=Feature("x", range=(0, 1)), policy=policy)
         known = []
         for number in range(300):
             decision = site.classify({"x": number / 300})

@@ -99,7 +99,7 @@ def test_your_data(tmp_path: Path) -> None:
     }
     assert rewards["ZoomingKLUCB"] > rewards["best local"] + 0.05  # models that know different people
     assert (tmp_path / "out" / "run" / "report.html").is_file()
-    assert "clinic: 6,000 items, 0 labels awaited" in seen
+    assert "clinic: 6,000 items, 0 labels pending" in seen
 
 
 @pytest.mark.claims

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, Network, Site
+from cosend import Network, Site
+from cosend.axes import Feature, PreviousLabel
 from cosend.client import Client
 from cosend.errors import SettingError, UnknownDecision
 from tests.cli.serving import cosend, write_network
@@ -30,7 +31,7 @@ MISSING: dict[str, Any] = {
     "NumPy's NaT": np.datetime64("NaT"),
     "NA": pd.NA,
 }
-AGE = Context("age", range=(0, 100))
+AGE = Feature("age", range=(0, 100))
 
 
 def a_site(**options: Any) -> Site:
@@ -43,13 +44,13 @@ def test_a_site_goes_on_waiting_and_says_how_many(kind: str, reward: Any) -> Non
     site = a_site() if reward is None else a_site(reward=reward)
     one, *many = site.classify_many([{"age": 10 * n} for n in range(4)])
     site.learn(one, MISSING[kind])
-    assert site.waits(one)
+    assert site.is_pending(one)
     assert site.learn_many(many, [True, MISSING[kind], False], [0.5, 0.25, None]) == 1
-    assert [site.waits(each) for each in many] == [False, True, False]
+    assert [site.is_pending(each) for each in many] == [False, True, False]
     assert site.learn_many([one, many[1]], pd.Series([MISSING[kind]] * 2, dtype=object)) == 2
     assert sum(arm.labels for arm in site.summary().arms) == 2
     assert site.learn_many([one, many[1]], [True, False]) == 0
-    assert site.summary().waiting == 0
+    assert site.summary().pending == 0
     with pytest.raises(UnknownDecision):
         site.learn(99, MISSING[kind])
     with pytest.raises(SettingError, match="costs"):
@@ -57,10 +58,10 @@ def test_a_site_goes_on_waiting_and_says_how_many(kind: str, reward: Any) -> Non
 
 
 def test_other_axes_and_strict_labels_do_not_mind() -> None:
-    axes: list[Any] = [AGE, Context.previous_label("no", "yes")]
+    axes: list[Any] = [AGE, PreviousLabel("no", "yes")]
     site = Site("here", classifiers={"yes": lambda _: "yes"}, context=axes, strict_labels=True)
     site.learn(site.classify({"age": 1}), None)
-    assert site.summary().waiting == 1
+    assert site.summary().pending == 1
 
 
 @pytest.mark.parametrize("kind", MISSING)
@@ -69,7 +70,7 @@ def test_a_stream_may_lack_truths(kind: str) -> None:
     rows = [({"age": n}, True if n % 2 else MISSING[kind]) for n in range(20)]
     assert len([*network.run({"here": rows})]) == 20
     summary = network.sites["here"].summary()
-    assert (summary.waiting, sum(arm.labels for arm in summary.arms)) == (10, 10)
+    assert (summary.pending, sum(arm.labels for arm in summary.arms)) == (10, 10)
 
 
 def post(url: str, body: Any) -> Any:
@@ -94,7 +95,7 @@ def test_a_service_goes_on_waiting_and_says_of_which(tmp_path: Path) -> None:
         assert client.learn(made[0], None) == "missing"
         heard = client.learn_many(made[2:], [*MISSING.values()])
         assert heard.missing == made[2:]
-        assert client.decision(made[0]).waiting
+        assert client.decision(made[0]).pending
         assert client.learn(made[0], "well") == "learnt"
         told = client.summary().labels
         assert (told.learnt, told.missing, told.unknown, told.duplicate) == (2, 8, 1, 1)
@@ -117,7 +118,7 @@ def test_wrappers_leave_out_what_has_no_label(kind: str) -> None:
     rows, labels = [[n / 100] for n in range(200)], [int(n >= 100) for n in range(200)]
     some = [MISSING[kind] if n % 10 == 0 else label for n, label in enumerate(labels)]
     full = [n for n in range(200) if n % 10]
-    axis = Context("x0", range=(0, 2))
+    axis = Feature("x0", range=(0, 2))
     for given in (rows, np.array(rows), pd.DataFrame(rows, columns=["x0"])):
         y = pd.Series(some, dtype=object)
         known = [given[n] for n in full] if isinstance(given, list) else given[np.isin(np.arange(200), full)]
@@ -126,6 +127,6 @@ def test_wrappers_leave_out_what_has_no_label(kind: str) -> None:
         assert (fitted.missing_, expected.missing_) == (20, 0)
         assert fitted.site_.summary() == expected.site_.summary()
         assert fitted.partial_fit(given, y).missing_ == 20
-    river = online.RoutingClassifier({"zero": lambda _: 0, "one": lambda _: 1}, context=Context("x", range=(0, 1)))
+    river = online.RoutingClassifier({"zero": lambda _: 0, "one": lambda _: 1}, context=Feature("x", range=(0, 1)))
     river.learn_one({"x": 0.5}, MISSING[kind])
     assert river.site.summary().items == 0

@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from cosend import Context, CoS, LabelledData, Site
-from cosend.axes import Axis
+from cosend import CoS, Site
+from cosend.algorithm.values import LabelledData
+from cosend.axes import Axis, Feature
 from cosend.engine.needs import Call, Forward, Reply
 from cosend.errors import NetworkError, NoAnswer
 from cosend.models.adapters import as_classifier
@@ -19,7 +20,7 @@ from cosend.transport.codec import Announcement, Answered
 from cosend.transport.in_process import Hub
 
 PEERS = [f"peer{n}" for n in range(6)]
-AXES: list[Axis] = [Context("x", range=(0, 1))]
+AXES: list[Axis] = [Feature("x", range=(0, 1))]
 ITEM = {"x": 0.5}
 POLICY = CoS(slices=1, order="train_first")
 Scene = tuple[str | None, int]  # the arm that has labelled the item at last, and how many peers have failed before

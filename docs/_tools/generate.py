@@ -13,7 +13,7 @@ from msgspec.structs import fields
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cosend import Context
+from cosend.axes import Feature
 from cosend.cli.main import app
 from cosend.engine.events import VERSION, Event
 from cosend.models.adapters import as_classifier
@@ -48,7 +48,7 @@ def openapi_document() -> Schema:
     setup = Setup(
         name="north",
         classifiers={"young": as_classifier(lambda visit: "ill")},
-        axes=[Context("age", range=(0, 100))],
+        axes=[Feature("age", range=(0, 100))],
     )
     with tempfile.TemporaryDirectory() as folder:
         service = Service(RunningSite(setup, Path(folder)), Tokens({"a-token-of-an-admin": frozenset(["admin"])}))

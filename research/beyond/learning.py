@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from cosend.algorithm.policies import BasePolicy, Policy
-from cosend.axes import Context
+from cosend.axes import Feature
 from cosend.errors import CosendError, install
 from cosend.network import Network
 from cosend.site import Site
@@ -114,7 +114,7 @@ def network(policy: NamedPolicy, options: dict[str, Any], context: str, items: i
         Site(
             name,
             classifiers={model: build() for model, build in models.items()},
-            context=None if context == EVERY_FEATURE else Context(CONTEXT, scale="log"),
+            context=None if context == EVERY_FEATURE else Feature(CONTEXT, scale="log"),
             policy=settings,
             score_local=policy.score_local,
             seed=seed,

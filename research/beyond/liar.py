@@ -19,7 +19,7 @@ from cosend.algorithm.cos import exploration_quota, exponent_for
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.policies import CoS
 from cosend.algorithm.values import Cell, LabelledData
-from cosend.axes import Context
+from cosend.axes import Feature
 from cosend.engine.needs import Call, Forward, Peer, Reply
 from cosend.network import Network
 from cosend.site import Site
@@ -133,7 +133,7 @@ def network_of_sites(problem: Problem, policy: NamedPolicy, seed: int) -> Networ
             classifiers={
                 f"{name}.{n + 1}": partial(_look_up, said, place * PEER_FUNCTIONS + n) for n in range(PEER_FUNCTIONS)
             },
-            context=Context(CONTEXT, range=(0, 1)),
+            context=Feature(CONTEXT, range=(0, 1)),
             policy=policy.build(len(said), 1),
             score_local=policy.score_local,
             seed=seed,

@@ -1,15 +1,15 @@
 """From an item to its context: one number in [0, 1] for each axis, or the value of a category.
 
-    Context("age")                              a feature, by its rank among the last 1,000 values
-    Context("duration", scale="log")            a feature, scaled
-    Context.category("service")                 a feature with a cell of its own for every value
-    Context.previous_label("normal", "attack")  the newest label that is known
-    Context.time(20_000)                        how far the stream has come
-    Context.time_of_day("timestamp")            0 is midnight, 0.5 noon
-    Context.function(lambda item: ...)          anything else
-    Context.features()                          every feature; their axes come when enough items have, behind the others
+    Feature("age")                       a feature, by its rank among the last 1,000 values
+    Feature("duration", scale="log")     a feature, scaled
+    Category("service")                  a feature with a cell of its own for every value
+    PreviousLabel("normal", "attack")    the newest label that is known
+    Time(20_000)                         how far the stream has come
+    TimeOfDay("timestamp")               0 is midnight, 0.5 noon
+    FromFunction(lambda item: ...)       anything else
+    AllFeatures()                        every feature; their axes come when enough items have, behind the others
 
-Several contexts are several axes. An axis works in two steps. `read` takes a column off the items of a batch: it may
+An axis works in two steps. `read` takes a column off the items of a batch: it may
 run code of the user and may refuse an item, and it changes nothing. `place` turns the column into places on the axis:
 it may use what the site remembers, and never refuses.
 """
@@ -40,6 +40,7 @@ MANY: Final = 16  # values that an array scales faster than a list
 NUMBERS: Final = frozenset({int, float})
 TEXT: Final = frozenset((str,))
 Item = Mapping[str, Any]
+AN_AXIS: Final = "an axis such as axes.Feature('age'), or a list of at least one"
 EVERY_FEATURE: Final = "every feature"
 NO_FEATURES: Final[Item] = {}
 
@@ -105,7 +106,7 @@ class _Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Context(_Axis):
+class Feature(_Axis):
     """A feature of the item as an axis.
 
     scale    "linear" over `range`; "log" for counts and sizes, over `range` or up to a thousand million; "rank" among
@@ -113,9 +114,9 @@ class Context(_Axis):
              else "rank"
     outside  what to do with a value outside `range`: refuse the item, or "clip" it to the nearest end
 
-    >>> Context("age", range=(0, 100)).read([{"age": 25}])
+    >>> Feature("age", range=(0, 100)).read([{"age": 25}])
     [0.25]
-    >>> Context("age", range=(0, 100), outside="clip").read([{"age": 120}])
+    >>> Feature("age", range=(0, 100), outside="clip").read([{"age": 120}])
     [1.0]
     """
 
@@ -177,41 +178,6 @@ class Context(_Axis):
         width = high - low
         return [part if (part := (value - low) / width) < 1.0 else 1.0 for value in values]
 
-    @staticmethod
-    def category(feature: str) -> Category:
-        """Return a feature as an axis that has a cell for each of its values; new values get one when they come."""
-        return Category(feature)
-
-    @staticmethod
-    def previous_label(*classes: Any) -> PreviousLabel:
-        """Return the newest known true label as an axis; name all classes, in the order they shall lie on it."""
-        return PreviousLabel(classes)
-
-    @staticmethod
-    def time(horizon: int) -> Time:
-        """Return the share of `horizon` items that have come as an axis."""
-        return Time(horizon)
-
-    @staticmethod
-    def time_of_day(feature: str) -> TimeOfDay:
-        """Return the time of day of a feature that holds seconds since 1970 or a `datetime` as an axis.
-
-        Seconds, NumPy's `datetime64` and a `datetime` with a time zone give the time of day in UTC; a `datetime`
-        without one is taken as it is.
-        """
-        return TimeOfDay(feature)
-
-    @staticmethod
-    def features(*, without: Sequence[str] = ()) -> AllFeatures:
-        """Return every feature of an item, but for some, as axes; a site without a context has that."""
-        check_names("the features that are left out", without)
-        return AllFeatures(tuple(without))
-
-    @staticmethod
-    def function(function: Callable[[Any], float], name: str = "function") -> FromFunction:
-        """Return a function from an item to a number in [0, 1] as an axis."""
-        return FromFunction(function, name)
-
 
 @dataclass(frozen=True, slots=True)
 class Category(_Axis):
@@ -238,19 +204,23 @@ class Category(_Axis):
         return values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class PreviousLabel(_Axis):
-    """The true label of the newest item whose label is known; the first class before there is one."""
+    """The true label of the newest item whose label is known; the first class before there is one.
+
+    Name all classes, in the order in which they shall lie on the axis.
+    """
 
     classes: tuple[Any, ...]
 
-    def __post_init__(self) -> None:
+    def __init__(self, *classes: Any) -> None:
         try:
-            different = len(set(self.classes))
+            different = len(set(classes))
         except TypeError:  # a list, or an array
-            raise SettingError("classes", self.classes, "two or more different labels that can be hashed") from None
-        if different < 2 or different != len(self.classes):
-            raise SettingError("classes", self.classes, "two or more different labels")
+            raise SettingError("classes", classes, "two or more different labels that can be hashed") from None
+        if different < 2 or different != len(classes):
+            raise SettingError("classes", classes, "two or more different labels")
+        object.__setattr__(self, "classes", classes)  # settings are frozen
 
     def read(self, items: Sequence[Any]) -> Floats:
         """Return a blank for every item: what counts is what the site remembers."""
@@ -296,7 +266,11 @@ class Time(_Axis):
 
 @dataclass(frozen=True, slots=True)
 class TimeOfDay(_Axis):
-    """The time of day that a feature tells, in UTC unless it is a `datetime` without a time zone."""
+    """The time of day of a feature that holds seconds since 1970 or a `datetime`.
+
+    Seconds, NumPy's `datetime64` and a `datetime` with a time zone give the time of day in UTC; a `datetime` without
+    one is taken as it is.
+    """
 
     feature: str
 
@@ -342,11 +316,13 @@ class FromFunction(_Axis):
 class AllFeatures:
     """Every feature of an item as an axis, but for some; the axes come when the features are known well enough."""
 
-    without: tuple[str, ...] = ()
+    without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        check_names("the features that are left out", self.without)
         for name in self.without:
             check_text("a feature that is left out", name)
+        object.__setattr__(self, "without", tuple(self.without))  # settings are frozen
 
     @property
     def description(self) -> str:
@@ -449,12 +425,12 @@ def as_axes(site: str, context: Any) -> tuple[Axis, ...]:
     axes = tuple(context) if isinstance(context, list | tuple) else (context,)
     for axis in axes:
         if not isinstance(axis, Axis):
-            raise SettingError(f"the context of site {site!r}", axis, "a Context, or a list of them")
+            raise SettingError(f"the context of site {site!r}", axis, AN_AXIS)
     if not axes:
-        raise SettingError(f"the context of site {site!r}", context, "a Context, or a list of at least one")
+        raise SettingError(f"the context of site {site!r}", context, AN_AXIS)
     last = [axis for axis in axes if isinstance(axis, AllFeatures)]
     if len(last) > 1:
-        raise SettingError(f"Context.features() of site {site!r}", context, "given once")
+        raise SettingError(f"AllFeatures() of site {site!r}", context, "given once")
     return (*(axis for axis in axes if not isinstance(axis, AllFeatures)), *last)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosend.axes import LOG_RANGE, Axis, Context, FromFunction, PreviousLabel, Time, TimeOfDay, plain_name
+from cosend.axes import LOG_RANGE, Axis, Feature, FromFunction, PreviousLabel, Time, TimeOfDay, plain_name
 from cosend.engine.features import FeatureAxis
 from cosend.text import round_numbers, short_text
 
@@ -37,7 +37,7 @@ def ticks_of(axis: AnyAxis, values: Callable[[], Sequence[float] | Any]) -> Tick
     if isinstance(axis, PreviousLabel):
         last = len(axis.classes) - 1
         return [(n / last, short_text(each)) for n, each in enumerate(axis.classes)]
-    if not isinstance(axis, Context):
+    if not isinstance(axis, Feature):
         return [(place, f"{place:g}") for place in QUARTERS]
     if axis.scale == "rank":  # where a rank lies among all values is the nearest there is to a unit
         quarters = np.quantile(np.asarray(values(), np.float64), QUARTERS)
@@ -60,7 +60,7 @@ def value_at(axis: AnyAxis, place: Any) -> str:
         return f"{place * axis.horizon:,.0f}"
     if isinstance(axis, TimeOfDay):
         return f"{int(24 * place)}:{int(1_440 * place) % 60:02}"
-    if not isinstance(axis, Context):
+    if not isinstance(axis, Feature):
         return short_text(float(place))
     if axis.scale == "rank":
         return f"above {100 * place:.0f} % of the last {axis.window:,}"

@@ -40,8 +40,8 @@ class Network:
 
     Several threads may use it and its sites: they take turns.
 
-    >>> from cosend import Context, Network, Site
-    >>> age = Context("age", range=(0, 100))
+    >>> from cosend import Network, Site, axes
+    >>> age = axes.Feature("age", range=(0, 100))
     >>> wrong = Site("north", classifiers={"zero": lambda visit: 0}, context=age)
     >>> right = Site("south", classifiers={"one": lambda visit: 1}, context=age)
     >>> network = Network([wrong, right], call_cost=0.05)
@@ -76,7 +76,7 @@ class Network:
     @one_at_a_time
     def summary(self) -> SmallTable:
         """Return a table of what its sites have done since they were built or loaded."""
-        heading = ("site", "classifiers", "items", "sent to peers", "labels awaited", "mean reward")
+        heading = ("site", "classifiers", "items", "sent to peers", "labels pending", "mean reward")
         return SmallTable("network", heading, [_site_row(site) for site in self.sites.values()])
 
     @one_at_a_time
@@ -175,7 +175,7 @@ def _site_row(site: Site) -> list[str]:
         str(len(arms.own)),
         f"{learner.arrivals:,}",
         f"{100 * sent / decisions:.0f} %" if decisions else "",
-        f"{learner.waiting_count:,}",
+        f"{learner.pending_count:,}",
         "" if reward is None else f"{reward:.3f}",
     ]
 
@@ -207,7 +207,7 @@ def _run(sites: Mapping[str, Site], streams: dict[str, Iterator[Any]], label_del
 
 def _deliver(sites: Mapping[str, Site], turn: Turn) -> None:
     site = None if is_missing(turn.truth) else sites.get(turn.site)
-    if site is not None and site.waits(turn.decision.id):  # else the site has left, or the decision has expired
+    if site is not None and site.is_pending(turn.decision.id):  # else the site has left, or the decision has expired
         with suppress(SettledDecision):  # another thread may have removed the arm just now
             site.learn(turn.decision.id, turn.truth)
 

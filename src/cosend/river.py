@@ -2,7 +2,7 @@
 
     from cosend.river import RoutingClassifier
 
-    routing = RoutingClassifier({"tree": tree, "bayes": bayes}, context=Context("age"), costs={"tree": 0.05})
+    routing = RoutingClassifier({"tree": tree, "bayes": bayes}, context=Feature("age"), costs={"tree": 0.05})
     evaluate.progressive_val_score(dataset, routing, metrics.Accuracy())
 
 A thin layer over `Site`, which is there as `site`.
@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from cosend.algorithm.policies import Policy
-from cosend.axes import Axis, Context
+from cosend.axes import Axis, FromFunction
 from cosend.checks import is_missing
 from cosend.errors import CosendError, install
 from cosend.site import Site
@@ -37,9 +37,9 @@ class RoutingClassifier(base.Classifier):
     learns_from  which labels a model that learns gets: of "all" items, or of those that it was "used" for
     seed         all randomness follows from it
 
-    >>> from cosend import Context
+    >>> from cosend import axes
     >>> models = {"zero": lambda item: 0, "one": lambda item: 1}
-    >>> routing = RoutingClassifier(models, context=Context("x", range=(0, 1)))
+    >>> routing = RoutingClassifier(models, context=axes.Feature("x", range=(0, 1)))
     >>> for n in range(100):
     ...     routing.learn_one({"x": n / 100}, int(n >= 50))
     >>> routing.predict_one({"x": 0.1}), routing.predict_one({"x": 0.9})
@@ -78,7 +78,7 @@ class RoutingClassifier(base.Classifier):
 
     def predict_one(self, x: dict[base.typing.FeatureName, Any], **kwargs: Any) -> base.typing.ClfTarget | None:
         """Return the label of the model that is the best one so far around this item."""
-        (arm,) = self.site.best_local([x])
+        (arm,) = self.site.best_model([x])
         (label,) = self.site.predict(arm, [x])
         return label  # type: ignore[no-any-return]  # whatever the model says
 
@@ -97,7 +97,7 @@ class RoutingClassifier(base.Classifier):
         """Give river's checks something to work with, whatever features their items have."""
         bayes, trees = import_module("river.naive_bayes"), import_module("river.tree")
         models = {"bayes": bayes.GaussianNB(), "tree": trees.HoeffdingTreeClassifier()}
-        yield {"classifiers": models, "context": Context.function(_how_full, "how full")}
+        yield {"classifiers": models, "context": FromFunction(_how_full, "how full")}
 
 
 def _how_full(item: Mapping[Any, Any]) -> float:

@@ -79,7 +79,7 @@ class Site:
 
     classifiers    name -> scikit-learn or river model, or a function from item to label
     context        none: every feature of the items is looked at; or one axis or several, for example
-                   `Context("duration", scale="log")`, and `Context.features()` for every feature too
+                   `Feature("duration", scale="log")`, and `AllFeatures()` for every feature too
     policy         how it decides; `MixedViews(max_cells=200_000)` unless given
     costs          name -> cost of using a local model in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
@@ -149,7 +149,7 @@ class Site:
     def __repr__(self) -> str:
         learner = self.learner
         arms = f"{counted(len(learner.arms.own), 'classifier')}, {counted(len(self.peers), 'peer')}"
-        waiting = f"{counted(learner.waiting_count, 'label')} awaited"
+        waiting = f"{counted(learner.pending_count, 'label')} pending"
         return f"<Site {self.name!r}: {arms}, {counted(learner.arrivals, 'item')}, {waiting}>"
 
     def _repr_html_(self) -> str:
@@ -362,7 +362,7 @@ class Site:
         return self.learner.registry.may_overflow(items, self.learner.arrivals)
 
     @one_at_a_time
-    def waits(self, decision: int | Decision) -> bool:
+    def is_pending(self, decision: int | Decision) -> bool:
         """Tell whether a decision waits for its label."""
         return (decision.id if isinstance(decision, Decision) else decision) in self.learner.registry
 
@@ -421,7 +421,7 @@ class Site:
         self.engine.state.resume(arm)
 
     @one_at_a_time
-    def resting(self) -> dict[str, str]:
+    def backing_off(self) -> dict[str, str]:
         """Return the arms that are backing off, and why each failed the last time."""
         return self.engine.breakers.reasons(self.engine.now)
 
@@ -472,9 +472,9 @@ class Site:
         return self.engine.state.encoder.axis_names
 
     @one_at_a_time
-    def trust(self) -> dict[str, View]:
+    def weights(self) -> dict[str, View]:
         """Return by name the parts of the context, and how much weight each has."""
-        return trusted_views(self.learner.views(), self.axis_names)
+        return weighted_views(self.learner.views(), self.axis_names)
 
     @one_at_a_time
     def explain(self, item: Any) -> list[tuple[str, Explanation]]:
@@ -483,17 +483,17 @@ class Site:
         return [(name_of_view(each.view, self.axis_names), each) for each in self.learner.explain(point)]
 
     @one_at_a_time
-    def best_local(self, items: Sequence[Any]) -> list[str]:
+    def best_model(self, items: Sequence[Any]) -> list[str]:
         """Return for every item the local model that has done best so far around its context.
 
         Nothing is decided, explored or remembered: the same items get the same answer in any order.
 
-        >>> from cosend import Context, Site
+        >>> from cosend import Site, axes
         >>> models = {"zero": lambda item: 0, "one": lambda item: 1}
-        >>> site = Site("here", classifiers=models, context=Context("x", range=(0, 1)))
+        >>> site = Site("here", classifiers=models, context=axes.Feature("x", range=(0, 1)))
         >>> for _ in range(10):
         ...     site.learn(site.classify({"x": 0.5}), 1)
-        >>> site.best_local([{"x": 0.5}])
+        >>> site.best_model([{"x": 0.5}])
         ['one']
         """
         points = self.engine.state.encoder.look(items, self.learner.arrivals)
@@ -522,16 +522,16 @@ class Site:
     def summary(self) -> Summary:
         """Return how its arms have done since it was built or loaded: a table to print, or to show in a notebook.
 
-        >>> from cosend import Context, Site
-        >>> site = Site("here", classifiers={"one": lambda item: 1}, context=Context("x", range=(0, 1)))
+        >>> from cosend import Site, axes
+        >>> site = Site("here", classifiers={"one": lambda item: 1}, context=axes.Feature("x", range=(0, 1)))
         >>> site.learn(site.classify({"x": 0.5}), 1)
         >>> print(site.summary())
-        here: 1 item, 0 labels awaited
+        here: 1 item, 0 labels pending
         arm   kind  cost  decisions  share  labels  mean reward  state
         one  local     0          1  100 %       1        1.000
         """
         learner, counts = self.learner, self.engine.counts
-        states = dict.fromkeys(self.resting(), "resting") | dict.fromkeys(learner.arms.paused, "paused")
+        states = dict.fromkeys(self.backing_off(), "backing off") | dict.fromkeys(learner.arms.paused, "paused")
         arms = [
             ArmSummary(
                 arm,
@@ -545,7 +545,7 @@ class Site:
             for kind, of_kind in (("local", learner.arms.own), ("peer", learner.arms.peers))
             for arm, cost in of_kind.items()
         ]
-        return Summary(self.name, learner.arrivals, learner.waiting_count, arms)
+        return Summary(self.name, learner.arrivals, learner.pending_count, arms)
 
     # What outlives the process
 
@@ -691,7 +691,7 @@ class ArmSummary(NamedTuple):
     decisions: int
     labels: int
     mean_reward: float | None  # net of its cost; None before the first label
-    state: str  # "" if it can be used, else "paused" or "resting"
+    state: str  # "" if it can be used, else "paused" or "backing off"
 
 
 class Summary(NamedTuple):
@@ -699,13 +699,13 @@ class Summary(NamedTuple):
 
     site: str
     items: int
-    waiting: int
+    pending: int
     arms: Sequence[ArmSummary]
 
     def table(self) -> SmallTable:
         """Return it as a table."""
         decisions = sum(arm.decisions for arm in self.arms)
-        title = f"{self.site}: {counted(self.items, 'item')}, {counted(self.waiting, 'label')} awaited"
+        title = f"{self.site}: {counted(self.items, 'item')}, {counted(self.pending, 'label')} pending"
         heading = ("arm", "kind", "cost", "decisions", "share", "labels", "mean reward", "state")
         return SmallTable(title, heading, [_arm_row(arm, decisions) for arm in self.arms])
 
@@ -723,13 +723,13 @@ def _arm_row(arm: ArmSummary, decisions: int) -> list[str]:
     return [arm.name, arm.kind, *numbers, arm.state]
 
 
-def trusted_views(views: Sequence[View], axes: Sequence[str]) -> dict[str, View]:
+def weighted_views(views: Sequence[View], axes: Sequence[str]) -> dict[str, View]:
     """Return views by name; those of the same axes are one, and the view that adds up is part of all that it adds."""
-    trusted: dict[str, View] = {}
+    found: dict[str, View] = {}
     for view in _shared_out(views):
         name = name_of_view(view, axes)
-        trusted[name] = _joined(trusted[name], view) if name in trusted else view
-    return trusted
+        found[name] = _joined(found[name], view) if name in found else view
+    return found
 
 
 def _shared_out(views: Sequence[View]) -> Sequence[View]:
@@ -739,7 +739,7 @@ def _shared_out(views: Sequence[View]) -> Sequence[View]:
         return views
     shared = [view._replace(share=view.share + summed * view.added) for view in views if not view.is_sum]
     heaviest = max(view.share for view in shared)
-    return [view._replace(trusted=view.share == heaviest) for view in shared]
+    return [view._replace(is_heaviest=view.share == heaviest) for view in shared]
 
 
 def name_of_view(view: View, axes: Sequence[str]) -> str:
@@ -755,4 +755,4 @@ def _joined(one: View, other: View) -> View:
     """Return two views of the same axes as one, with the fineness of the heavier."""
     heavier = max(one, other, key=lambda view: view.share)
     share, added = one.share + other.share, one.added + other.added
-    return heavier._replace(share=share, added=added, trusted=one.trusted or other.trusted)
+    return heavier._replace(share=share, added=added, is_heaviest=one.is_heaviest or other.is_heaviest)

@@ -2,7 +2,7 @@
 
     from cosend.sklearn import RoutingClassifier
 
-    routing = RoutingClassifier({"tree": tree, "logit": logit}, context=Context("age"), costs={"logit": 0.05})
+    routing = RoutingClassifier({"tree": tree, "logit": logit}, context=Feature("age"), costs={"logit": 0.05})
     routing.fit(X, y).predict(X)
 
 A thin layer over `Site`, which is there as `site_`. Rows of an array are items with the features x0, x1, ...
@@ -47,11 +47,11 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
                  which of them to use. 0 takes the models as they are: they have been fitted
     seed         all randomness follows from it
 
-    >>> from cosend import Context
+    >>> from cosend import axes
     >>> from sklearn.dummy import DummyClassifier
     >>> models = {str(n): DummyClassifier(strategy="constant", constant=n) for n in (0, 1)}
     >>> X, y = [[n / 100] for n in range(200)], [int(n >= 100) for n in range(200)]
-    >>> routing = RoutingClassifier(models, context=Context("x0", range=(0, 2))).fit(X, y)
+    >>> routing = RoutingClassifier(models, context=axes.Feature("x0", range=(0, 2))).fit(X, y)
     >>> routing.predict([[0.2], [1.8]])
     array([0, 1])
 
@@ -122,7 +122,7 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
         validation.check_is_fitted(self, "site_")
         X = validation.validate_data(self, X, reset=False, skip_check_array=_is_frame(X))
         rows = self._rows(X)
-        arms = np.array(self.site_.best_local(rows))
+        arms = np.array(self.site_.best_model(rows))
         labels = np.empty(len(arms), self.classes_.dtype)
         for arm in np.unique(arms).tolist():
             mine = arms == arm

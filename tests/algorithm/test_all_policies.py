@@ -9,22 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import (
-    AskPeer,
-    CellKLUCB,
-    Choice,
-    CoS,
-    LabelledData,
-    Learner,
-    Patience,
-    ZoomingKLUCB,
-    read_state,
-    write_state,
-)
+from cosend import CellKLUCB, CoS, Learner, Patience, ZoomingKLUCB
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.state import State
+from cosend.algorithm.values import AskPeer, Choice, LabelledData
 from cosend.errors import ContextError, StateError
+from cosend.store.state_file import read_state, write_state
 from tests.policies import POLICIES, choose, everything, new_learner, told_of
 
 named = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
@@ -63,7 +54,7 @@ def step(learners: list[Learner], draw: random.Random, late: float = 0.75) -> No
 
 
 @named
-@pytest.mark.parametrize("patience", [None, Patience(wait_limit=6, max_waiting=9, overdue=0.5)], ids=["", "limits"])
+@pytest.mark.parametrize("patience", [None, Patience(wait_limit=6, max_pending=9, overdue=0.5)], ids=["", "limits"])
 def test_in_batches_is_as_one_by_one(policy: Policy, patience: Patience | None) -> None:
     draw = random.Random(5)
     single, batched = new_learner(policy, patience), new_learner(policy, patience)
@@ -114,7 +105,7 @@ def test_saved_and_restored_goes_on_as_if_it_had_never_stopped(policy: Policy, t
     steady, copied, filed = (new_learner(policy, Patience(wait_limit=9)) for _ in range(3))
     for n in range(110):
         if n % 30 == 20:
-            assert steady.waiting_count > 0
+            assert steady.pending_count > 0
             copied = Learner.from_state(copied.state())
             write_state(filed.state(), tmp_path / "here.npz")
             filed = Learner.from_state(read_state(tmp_path / "here.npz"))
@@ -206,7 +197,7 @@ def test_every_view_has_seen_every_item_of_its_phase(policy: Policy) -> None:
     elif not (policy.doubles and policy.keeps):  # cells that were carried over count in each part
         assert set(arrivals.tolist()) == {since}
     assert sum(view.share for view in learner.views()) == pytest.approx(1.0)
-    assert sum(view.trusted for view in learner.views()) == 1
+    assert sum(view.is_heaviest for view in learner.views()) == 1
 
 
 @named
@@ -282,9 +273,9 @@ DAMAGE: dict[str, list[tuple[str, Any, Any]]] = {
     "a cube of no level": [("cells", (0, col.CELL_LEVEL), 51), ("cells", (0, col.CELL_LEVEL), -99)],
     "rewards that are no numbers": [("rewards", (0, 0, col.REWARD_SUM), value) for value in (np.nan, np.inf)],
     "fewer rewards than none": [("rewards", (0, 0, col.REWARD_COUNT), -1.0)],
-    "a context that waits outside": [("waiting_contexts", (0, 1), value) for value in (np.nan, 2.0, -0.5)],
+    "a context that waits outside": [("pending_contexts", (0, 1), value) for value in (np.nan, 2.0, -0.5)],
     "less than nothing waits": [("counts", (0, 0, each), -1) for each in (col.PENDING, col.TRAINING_PENDING)],
-    "an arm that waits outside": [("waiting", (0, 2), 4), ("waiting", (0, 2), -1)],
+    "an arm that waits outside": [("pending", (0, 2), 4), ("pending", (0, 2), -1)],
 }
 
 
@@ -294,7 +285,7 @@ def whole() -> State:
     learner, draw = new_learner(ZoomingKLUCB(alpha=0.5)), random.Random(11)
     for _ in range(60):
         step([learner], draw)
-    assert learner.waiting_count > 0
+    assert learner.pending_count > 0
     return learner.state()
 
 
@@ -316,7 +307,7 @@ def test_answers_that_do_not_wait_are_refused(answering: int) -> None:
         Learner.from_state(damaged(learner.state(), "cells", (0, col.CELL_ANSWERING), answering))
 
 
-@pytest.mark.parametrize("array", ["site", "cells", "rewards", "counts", "views", "waiting", "waiting_contexts"])
+@pytest.mark.parametrize("array", ["site", "cells", "rewards", "counts", "views", "pending", "pending_contexts"])
 def test_an_array_of_another_shape_or_kind_is_refused(array: str, whole: State) -> None:
     given = whole.arrays[array]
     for changed in (given[:-1], given[..., :-1], given[..., :1], given[None], given.ravel()[:0], given.astype("U9")):

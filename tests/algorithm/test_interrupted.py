@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from cosend import CoS, LabelledData, Learner, MixedViews, Patience, ZoomingKLUCB
+from cosend import CoS, Learner, MixedViews, Patience, ZoomingKLUCB
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import Policy
+from cosend.algorithm.values import LabelledData
 from tests.policies import everything
 
 pytestmark = pytest.mark.compiled  # a compiled call is what nothing can interrupt
@@ -57,7 +58,7 @@ def at_every_line(prepare: Callable[[], Learner], work: Callable[[Learner], obje
         again = Learner.from_state(learner.state())
         assert again.registry.ids() == learner.registry.ids()
         waiting = learner.ledger.counts[..., [col.PENDING, col.TRAINING_PENDING]].sum()
-        assert waiting == learner.waiting_count
+        assert waiting == learner.pending_count
         learner.withdraw_many(learner.registry.ids())
         assert not learner.ledger.counts[..., [col.PENDING, col.TRAINING_PENDING]].any()
         learner.choose(0.5)
@@ -65,7 +66,7 @@ def at_every_line(prepare: Callable[[], Learner], work: Callable[[Learner], obje
 
 
 def prepared() -> Learner:
-    learner = Learner("here", own={"a": 0.0, "b": 0.0}, policy=CoS(slices=3), patience=Patience(max_waiting=9))
+    learner = Learner("here", own={"a": 0.0, "b": 0.0}, policy=CoS(slices=3), patience=Patience(max_pending=9))
     learner.choose_many([0.1, 0.5, 0.9])
     return learner
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import AskPeer, Choice, CoS, LabelledData, Learner, Patience, Phase, Zooming, simulate
+from cosend import CoS, Learner, Patience, Zooming, simulate
 from cosend.algorithm import api
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import how_to_decide
 from cosend.algorithm.readout import look_at
 from cosend.algorithm.state import State
+from cosend.algorithm.values import AskPeer, Choice, LabelledData, Phase
 from cosend.errors import (
     ArmError,
     ContextError,
@@ -112,7 +113,7 @@ def test_no_contexts_are_no_choices_whatever_was_told() -> None:
     assert not learner._asked.any()
 
 
-@pytest.mark.parametrize("patience", [Patience(), Patience(wait_limit=5), Patience(max_waiting=1)], ids=str)
+@pytest.mark.parametrize("patience", [Patience(), Patience(wait_limit=5), Patience(max_pending=1)], ids=str)
 def test_none_told_is_nothing_told(patience: Patience) -> None:
     one, other = (alone(patience=patience) for _ in range(2))
     nothing: Any = None
@@ -125,7 +126,7 @@ def test_asking_changes_nothing_but_the_cached_count() -> None:
     learner = Learner("here", own={"a": 0.0}, peers={"there": 0.0}, policy=CoS(slices=1, order="train_first"))
     ask = learner.choose(0.5)
     assert ask == AskPeer("there", (0.5,))
-    assert learner.arrivals == learner.waiting_count == 0
+    assert learner.arrivals == learner.pending_count == 0
     assert learner.choose(0.5) == ask
     assert pick_told(learner, LabelledData(0, 0)).phase is Phase.TRAIN
     assert learner.cells()[0].estimates["there"].training_count == 1
@@ -240,7 +241,7 @@ def test_overdue_decisions_are_dropped_or_get_the_default_reward() -> None:
             pick(learner)
         assert learner.take_overdue() == [1]
         assert learner.take_overdue() == []
-        assert learner.waiting_count == 3
+        assert learner.pending_count == 3
     assert sum(e.reward_count for e in dropping.cells()[1].estimates.values()) == 0
     assert sum(e.reward_count for e in rewarding.cells()[1].estimates.values()) == 1
 
@@ -284,7 +285,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
             CoS(**options)
     for options, name in (
         ({"wait_limit": 0}, "wait_limit"),
-        ({"max_waiting": 0}, "max_waiting"),
+        ({"max_pending": 0}, "max_pending"),
         ({"overdue": "x"}, "overdue"),
     ):
         with pytest.raises(SettingError, match=name):
@@ -349,7 +350,7 @@ def test_a_label_counts_for_every_classifier_that_it_scores() -> None:
     known = learner.cells()[choice.cell].estimates
     assert (known[choice.arm].reward_count, known[other].reward_count) == (1, 1)
     assert known[other].mean_reward == 0.5 - learner.arms.cost(other)
-    assert (known[other].waiting_count, known["far"].reward_count) == (0, 0)
+    assert (known[other].pending_count, known["far"].reward_count) == (0, 0)
 
 
 def test_scores_that_make_no_sense_change_nothing() -> None:
@@ -413,14 +414,14 @@ def test_combinations_of_codes_have_trees_of_their_own() -> None:
 
 
 def test_small_questions_about_a_learner() -> None:
-    learner = alone(patience=Patience(wait_limit=5, max_waiting=8))
+    learner = alone(patience=Patience(wait_limit=5, max_pending=8))
     assert how_to_decide(None, None)[1] == how_to_decide(None, "all")[1] == "all"
-    assert learner.still_waiting([]) == []
+    assert learner.still_pending([]) == []
     assert not learner.registry.may_overflow(5, 0)
     assert learner.registry.may_overflow(6, 0)
     with learner.memory.left_out([0]):
         assert pick(learner).arm == "b"
-    assert learner.still_waiting([1]) == [1]
+    assert learner.still_pending([1]) == [1]
     assert learner.registry.may_overflow(6, 1)
     assert [learner.registry.may_overflow(count, 3) for count in (3, 4, 8)] == [False, True, True]
     with pytest.raises(ContextError, match="must be a sequence of contexts"):

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Answer, AskPeer, CellKLUCB, Choice, LabelledData, Learner, MixedViews, Patience, simulate
+from cosend import CellKLUCB, Learner, MixedViews, Patience, simulate
 from cosend.algorithm import layout as col
 from cosend.algorithm.mixture import SUM_VIEW, adds_up, chance_of, scratch_of
 from cosend.algorithm.mixture_views import plans_for
 from cosend.algorithm.readout import look_at
 from cosend.algorithm.state import State
+from cosend.algorithm.values import Answer, AskPeer, Choice, LabelledData
 from cosend.errors import ContextError, SettingError, StateError
 from tests.policies import choose, everything, new_learner
 
@@ -111,7 +112,7 @@ def test_less_weight_is_spread_where_it_is_luck_whether_an_arm_is_right() -> Non
 
 
 def test_a_state_comes_back_and_what_was_decided_can_be_entered_again() -> None:
-    learner = mixed(patience=Patience(max_waiting=5, overdue=0.5))
+    learner = mixed(patience=Patience(max_pending=5, overdue=0.5))
     taught(learner, 60)
     open_ = [choose(learner, (0.1 * n, 0.5, 0.5)) for n in range(7)]
     learner.answer((0.5, 0.5, 0.5), caller="there", request=1, training=False, labelled=True)
@@ -142,10 +143,10 @@ def test_a_state_comes_back_and_what_was_decided_can_be_entered_again() -> None:
         ("views", (0, col.VIEW_WEIGHT), 2.0),
         ("views", (0, col.VIEW_MEMORY), 0.5),
         ("cells", (0, col.CELL_KEY), 10**6),
-        ("waiting_contexts", (0, 0), 1),
-        ("waiting_contexts", (0, 0), 10**6),
-        ("waiting_contexts", (0, -1), np.inf),
-        ("waiting_contexts", (0, -1), NOTHING),
+        ("pending_contexts", (0, 0), 1),
+        ("pending_contexts", (0, 0), 10**6),
+        ("pending_contexts", (0, -1), np.inf),
+        ("pending_contexts", (0, -1), NOTHING),
     ],
 )
 def test_a_damaged_state_is_refused(name: str, place: tuple[int, ...], value: float) -> None:

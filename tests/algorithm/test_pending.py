@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import AskPeer, CellKLUCB, Choice, CoS, Learner, Patience, ZoomingKLUCB, simulate
+from cosend import CellKLUCB, CoS, Learner, Patience, ZoomingKLUCB, simulate
 from cosend.algorithm import layout as col
 from cosend.algorithm.pending import (
     add_pending,
@@ -21,6 +21,7 @@ from cosend.algorithm.pending import (
     not_among,
     remove_pending,
 )
+from cosend.algorithm.values import AskPeer, Choice
 from cosend.errors import ArmError, SettingError, SettledDecision, UnknownDecision
 
 
@@ -47,7 +48,7 @@ def test_ids_are_found_again_in_whatever_order_they_leave() -> None:
                     learner.withdraw(ticket)
                 else:
                     learner.learn(ticket, 1.0)
-        assert learner.waiting_count == len(waiting)
+        assert learner.pending_count == len(waiting)
     assert learner.registry.ids() == sorted(waiting)
     assert all(ticket in learner.registry for ticket in waiting)
     learner.withdraw_many(list(waiting))
@@ -60,7 +61,7 @@ def test_any_number_may_become_overdue_at_once() -> None:
     learner.choose(0.5)
     flags = [(True, True)] * 200
     learner.answer_many([0.5] * 200, caller="there", requests=range(200), flags=flags)
-    assert learner.waiting_count == 201
+    assert learner.pending_count == 201
     learner.choose(0.5)
     learner.choose(0.5)
     assert learner.registry.ids() == [202, 203]
@@ -69,7 +70,7 @@ def test_any_number_may_become_overdue_at_once() -> None:
 
 
 def test_a_wait_that_overflows_drops_the_oldest_in_a_batch_as_one_by_one() -> None:
-    one, many = (a_learner(patience=Patience(max_waiting=3, overdue=0.5)) for _ in range(2))
+    one, many = (a_learner(patience=Patience(max_pending=3, overdue=0.5)) for _ in range(2))
     contexts = [n / 100 for n in range(100)]
     single = [choice(one.choose(context)) for context in contexts]
     assert many.choose_many(contexts).choices == single
@@ -118,7 +119,7 @@ def test_what_is_no_id_of_a_decision_that_waits_is_refused(bad: Any) -> None:
         with pytest.raises(UnknownDecision, match="ids run from 1 to 1"):
             call()
     assert bad not in learner.registry or bad is True
-    assert learner.waiting_count == 1
+    assert learner.pending_count == 1
     with pytest.raises(SettledDecision, match="decision 1 of site 'here'"):
         learner.learn_many([1, 1], [1.0, 1.0])
 
@@ -129,7 +130,7 @@ def test_ids_that_follow_each_other_are_looked_up_as_any_others() -> None:
     learner.withdraw(2)
     for ids in (range(1, 6), range(3, 6), range(5, 0, -2), range(1, 8)):
         assert learner.find(ids) == learner.find([*ids])
-        assert [*learner.still_waiting(ids)] == learner.still_waiting([*ids]) == [n for n in ids if n in {1, 3, 4, 5}]
+        assert [*learner.still_pending(ids)] == learner.still_pending([*ids]) == [n for n in ids if n in {1, 3, 4, 5}]
     with pytest.raises(UnknownDecision, match="0"):
         learner.find(range(3))
 
@@ -242,7 +243,7 @@ def test_room_that_was_made_ahead_is_used_and_nothing_is_lost(monkeypatch: pytes
     assert grew > 2
     assert filling > grew
     assert ahead.registry.entries() == plain.registry.entries()
-    assert not a_learner(patience=Patience(max_waiting=2)).registry.is_filling_up
+    assert not a_learner(patience=Patience(max_pending=2)).registry.is_filling_up
 
 
 def test_ids_that_wait_among_others() -> None:
@@ -296,7 +297,7 @@ def test_answers_for_peers_that_wait_make_no_burst() -> None:
     assert ledger.counts[0, :, col.PENDING].sum() == ledger.cells[0, col.CELL_ANSWERING] == 58
     learner.remove("a")
     left = learner.ledger
-    assert left.counts[0, :, col.PENDING].sum() == left.cells[0, col.CELL_ANSWERING] == learner.waiting_count < 58
+    assert left.counts[0, :, col.PENDING].sum() == left.cells[0, col.CELL_ANSWERING] == learner.pending_count < 58
 
 
 # Very many pending decisions
@@ -308,7 +309,7 @@ MANY = 300_000
 def with_waiting(count: int) -> Learner:
     learner = Learner("edge", own={"one": 0.0, "two": 0.0})
     learner.choose_many([0.5] * count)
-    assert learner.waiting_count == count
+    assert learner.pending_count == count
     return learner
 
 
@@ -326,8 +327,8 @@ def seconds_to_add_a_peer(learner: Learner) -> float:
 def test_a_peer_joins_as_fast_whatever_waits() -> None:
     few, many = with_waiting(100), with_waiting(MANY)
     assert seconds_to_add_a_peer(many) < 20 * seconds_to_add_a_peer(few)
-    assert many.waiting_count == MANY
+    assert many.pending_count == MANY
     many.learn(1, 1.0)
     many.remove("peer 3")
     many.learn(MANY, 1.0)
-    assert many.waiting_count == MANY - 2
+    assert many.pending_count == MANY - 2

@@ -63,7 +63,7 @@ def test_counts_equal_the_number_of_rewards(contexts: list[tuple[float, float]],
     draw = random.Random(seed)
     learner = new_learner(CoS(horizon=50, exploration_exponent=policy.exploration_exponent, order=policy.order))
     choices = [choose(learner, context) for context in contexts]
-    assert learner.waiting_count == len(contexts)
+    assert learner.pending_count == len(contexts)
     draw.shuffle(choices)
     for choice in choices:
         learner.learn(choice.id, float(draw.random() < 0.5))
@@ -71,7 +71,7 @@ def test_counts_equal_the_number_of_rewards(contexts: list[tuple[float, float]],
     rewards = learner.ledger.rewards[:rows, :, col.REWARD_COUNT].sum()
     trainings = learner.ledger.counts[:rows, :, col.MY_TRAINING].sum()
     assert rewards + trainings == len(contexts)
-    assert learner.waiting_count == 0
+    assert learner.pending_count == 0
     assert not learner.ledger.counts[:rows, :, [col.PENDING, col.TRAINING_PENDING]].any()
     assert sum(cell.labelled.arrivals for cell in learner.cells().values()) == len(contexts)
 

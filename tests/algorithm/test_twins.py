@@ -224,7 +224,7 @@ def test_the_mean_of_a_child_is_the_quotient_of_what_it_inherited() -> None:
 
 def test_a_cube_splits_before_the_oldest_decision_expires() -> None:
     """The default reward would bring the second arm within the width of the cube, but it comes after the question."""
-    chosen = {"alpha": 2.0, "lipschitz": 1.0, "inherit": 0.0, "max_waiting": 1, "default_reward": 0.5}
+    chosen = {"alpha": 2.0, "lipschitz": 1.0, "inherit": 0.0, "max_pending": 1, "default_reward": 0.5}
     network = lockstep.build(random.Random(0), [2], 1, {**chosen, "split_after": 0.2}, policy="ZoomingKLUCB")
     set_costs(network, 0.6, 0.0)
     slices = []

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from cosend import Context
+from cosend.axes import Category, Feature
 from cosend.errors import NoAnswer
 from cosend.models.adapters import as_classifier
 from cosend.runtime.label_intake import Given
@@ -43,7 +43,7 @@ def a_setup(**options: Any) -> Setup:
         "fails": as_classifier(fails_for_some),
         "learns": Counts(),
     }
-    axes = [Context("age", range=(0, 100)), Context.category("ward")]
+    axes = [Feature("age", range=(0, 100)), Category("ward")]
     return Setup(**{"name": "north", "classifiers": models, "axes": axes, "costs": {"fails": 0.1}, **options})
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cosend import Context
+from cosend.axes import AllFeatures
 from cosend.cli.main import app
 from cosend.engine.events import Labelled
 from cosend.errors import NoAnswer
@@ -273,7 +273,7 @@ def a_folder_without_context(folder: Path, classifiers: dict[str, Any], items: i
     """Let a site that was told nothing of a context decide for some items, and learn all labels but the last."""
 
     async def main() -> None:
-        node = RunningSite(Setup(name="north", classifiers=classifiers, axes=[Context.features()], seed=7), folder)
+        node = RunningSite(Setup(name="north", classifiers=classifiers, axes=[AllFeatures()], seed=7), folder)
         await node.start()
         made = await node.classify([{"age": n, "ward": "A"} for n in range(items)])
         told = [each.id for each in made[:-1] if isinstance(each, Decided)]

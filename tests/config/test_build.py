@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, ZoomingKLUCB
+from cosend import CoS, ZoomingKLUCB
+from cosend.axes import PreviousLabel
 from cosend.config.build import Built, needed_stream, read_stream
 from cosend.config.network_file import NetworkFile, load
 from cosend.errors import ClassifierError, NetworkFileError, SettingError, StreamError
@@ -242,7 +243,7 @@ def test_a_site_is_made_as_the_file_says(tmp_path: Path) -> None:
     assert site.learner.patience == built.network.patience
     assert (site.learner.seed, site.engine.retries, site.engine.learns_from) == (5, 1, "all")
     assert site.learner.arms.own == {"c0": 0.5}
-    assert built.axes == [Context.previous_label(0, 1)]
+    assert built.axes == [PreviousLabel(0, 1)]
     assert built.peers("north") == {}
     assert len(log) == 1
     assert built.site("north", policy=ZoomingKLUCB()).learner.policy == ZoomingKLUCB()

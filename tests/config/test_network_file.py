@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cosend import Context, MixedViews, Patience, Site, ZoomingKLUCB
+from cosend import MixedViews, Patience, Site, ZoomingKLUCB
 from cosend.algorithm.policies import POLICIES, CoS
+from cosend.axes import Feature
 from cosend.cli.main import app
 from cosend.config.network_file import NetworkFile, built_in, load, parse, with_stream
 from cosend.errors import NetworkFileError, SettingError
@@ -29,7 +30,7 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "a key of an axis": (AXIS, "+hiden = true", "context.1.hiden: ", ["did you mean 'hidden'?"]),
     "a key of a site": (NORTH, "+prot = 1", f"{SITE_1}.prot: ", ["did you mean 'port'?", "learns_from"]),
     "a key of a classifier": (YOUNG, "+trustd = true", f"{FIRST}.trustd: ", ["did you mean 'trusted'?"]),
-    "a key of patience": (TOP, "+patience = {max_age = 3}", "patience.max_age: ", ["wait_limit, max_waiting, overdue"]),
+    "a key of patience": (TOP, "+patience = {max_age = 3}", "patience.max_age: ", ["wait_limit, max_pending, overdue"]),
     "labels that are one": (TOP, "+labels = [1]", "labels: ", ["at least 2"]),
     "labels that are equal": (TOP, "+labels = [1, 1.0]", "labels: ", ["different"]),
     "a label that is none": (
@@ -119,7 +120,7 @@ def test_without_a_table_the_policy_is_that_of_a_site() -> None:
     assert plain.build_policy(300) is None
     for score_local in (None, "used", "all"):
         setting = plain.sites[0].model_copy(update={"score_local": score_local})
-        site = Site("s", classifiers={"a": str}, context=Context("x"), score_local=score_local)
+        site = Site("s", classifiers={"a": str}, context=Feature("x"), score_local=score_local)
         assert plain.policy_of(setting, None) == (site.learner.policy, site.score_local)
         assert site.learner.policy == (ZoomingKLUCB() if score_local == "used" else MixedViews(max_cells=200_000))
     assert plain.policy_of(plain.sites[0], CoS()) == (CoS(), "used")
@@ -132,12 +133,12 @@ def test_a_policy_of_equal_cells_guesses_its_horizon_where_there_is_no_stream() 
 
 
 def test_options_stand_for_what_a_site_is_given() -> None:
-    text = "+retries = 0\nstrict_labels = true\npatience = {wait_limit = 9, max_waiting = 7, overdue = 0.25}"
+    text = "+retries = 0\nstrict_labels = true\npatience = {wait_limit = 9, max_pending = 7, overdue = 0.25}"
     found = network(
         (TOP, text), (NORTH, '+call_cost = 0.5\nhost = "127.0.0.1"\nlearns_from = "used"\nscore_local = "all"')
     )
     assert (found.retries, found.strict_labels) == (0, True)
-    assert found.patience == Patience(wait_limit=9, max_waiting=7, overdue=0.25)
+    assert found.patience == Patience(wait_limit=9, max_pending=7, overdue=0.25)
     assert found.call_costs() == {"north": 0.5, "south": 0.05}
     assert (found.sites[0].learns_from, found.sites[1].learns_from) == ("used", "all")
     assert (found.sites[0].score_local, found.sites[1].score_local) == ("all", None)
@@ -409,7 +410,7 @@ def test_every_policy_and_option_stands_in_the_documentation() -> None:
 def test_a_feature_is_scaled_as_that_of_a_site_is(given: str, meant: str) -> None:
     found = parse(replaced('kind = "previous_label"', f'feature = "count"\n{given}'), "test.toml")
     axis = found.context[0].build([], 1)
-    assert isinstance(axis, Context)
+    assert isinstance(axis, Feature)
     assert axis.scale == meant
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import cosend
-from cosend import Context, Site
+from cosend import Site
+from cosend.axes import Feature
 from cosend.client import Client
 from cosend.errors import (
     ClassifierError,
@@ -82,7 +83,7 @@ class Driver(Protocol):
         """Return how many rewards of an arm are known."""
         ...
 
-    def resting(self) -> set[str]:
+    def backing_off(self) -> set[str]:
         """Return the arms that are backing off."""
         ...
 
@@ -151,7 +152,7 @@ class InLibrary(Counting):
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(Path())
-        axis = Context("age", range=(0, 100))
+        axis = Feature("age", range=(0, 100))
         votes = {name: cosend.Vote(over=list(over) or None) for name, over in spec.votes.items()}
         given: dict[str, Any] = {"score_local": spec.score_local, "learns_from": spec.learns_from}
         policy = None if spec.policy is None else getattr(cosend, spec.policy)()
@@ -197,8 +198,8 @@ class InLibrary(Counting):
     def labels_of(self, arm: str) -> int:
         return next(each.labels for each in self.site.summary().arms if each.name == arm)
 
-    def resting(self) -> set[str]:
-        return {*self.site.resting()}
+    def backing_off(self) -> set[str]:
+        return {*self.site.backing_off()}
 
     def pending(self) -> int:
         return len(self.site.pending())
@@ -211,7 +212,7 @@ class InLibrary(Counting):
 
     def wait_for_back_off(self) -> None:
         for _ in range(64):
-            if self.site.resting():
+            if self.site.backing_off():
                 self.classify({"age": 50})
 
 
@@ -249,11 +250,11 @@ class InService(Counting):
     def labels_of(self, arm: str) -> int:
         return next(each.labels for each in self.client.arms() if each.name == arm)
 
-    def resting(self) -> set[str]:
+    def backing_off(self) -> set[str]:
         return {each.name for each in self.client.arms() if each.breaker != "closed"}
 
     def pending(self) -> int:
-        return self.client.summary().waiting
+        return self.client.summary().pending
 
     def pause(self, arm: str, *, resume: bool = False) -> None:
         self.client.change_arm(arm, paused=not resume)

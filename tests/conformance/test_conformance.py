@@ -114,7 +114,7 @@ class Conformance:
         costs = {**dict.fromkeys(silent, cost), "home": cost}
         driver = make(models={**silent, "home": "says('well')"}, costs=costs, retries=0)
         assert told(answers(driver, 5)) == [("home", "well")] * 5
-        assert driver.resting() == set()
+        assert driver.backing_off() == set()
         assert [driver.labels_of(name) > 0 for name in [*silent, "home"]] == [False, False, False, True]
 
     def test_where_no_model_has_an_answer_the_label_is_awaited_and_scores_nobody(self, make: Make) -> None:
@@ -186,7 +186,7 @@ class Conformance:
         driver = make(models={"dead": "fails()", "home": "says('well')"}, costs={"dead": 0.1, "home": 0.5})
         assert {each.arm for each in answers(driver, 60)} == {"home"}
         assert driver.calls_of("dead") <= 12
-        assert driver.resting() == {"dead"}
+        assert driver.backing_off() == {"dead"}
 
     def test_a_peer_that_keeps_failing_backs_off_and_costs_no_item(self, make: Make) -> None:
         driver = make(
@@ -194,13 +194,13 @@ class Conformance:
         )
         assert {each.arm for each in answers(driver, 40)} == {"home"}
         assert 1 <= driver.calls_of("model0") <= 12
-        assert driver.resting() == {"dead0"}
+        assert driver.backing_off() == {"dead0"}
 
     def test_a_failure_alone_may_be_the_fault_of_the_item(self, make: Make) -> None:
         driver = make(models={"moody": "fails('odd')", "home": "says('well')"}, costs={"moody": 0.1, "home": 0.9})
         answers(driver, 5, truth="ill")
         assert told(driver.classify({**ITEM, "odd": True})) == [("home", "well")]
-        assert driver.resting() == set()
+        assert driver.backing_off() == set()
         assert told(driver.classify(ITEM)) == [("moody", "ill")]
 
     def test_an_arm_that_works_again_is_used_with_what_was_known_of_it(self, make: Make) -> None:
@@ -213,7 +213,7 @@ class Conformance:
         set_down(False)
         driver.wait_for_back_off()
         assert told(answers(driver, 1)) == [("moody", "well")]
-        assert driver.resting() == set()
+        assert driver.backing_off() == set()
         assert driver.labels_of("moody") >= known > 0
 
     def test_what_backs_off_is_tried_where_nothing_else_is_left(self, make: Make) -> None:

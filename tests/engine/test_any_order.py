@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from cosend import Context, Network, Patience, Site
+from cosend import Network, Patience, Site
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis
+from cosend.axes import Axis, Category, Feature, PreviousLabel, Time
 from cosend.engine.events import Event
 from tests.engine.world import (
     CALM,
@@ -30,20 +30,20 @@ from tests.policies import POLICIES, mostly_claims
 RUNS = 30  # for each of the policies
 FEW_RUNS = 6
 CONTEXTS: list[list[Axis]] = [
-    [Context("x", range=(0, 1)), Context("y", range=(0, 100))],
-    [Context("y", window=8), Context("x", range=(0, 1))],
-    [Context.category("kind"), Context("x", range=(0, 1))],
-    [Context.previous_label(0, 1), Context("y")],
-    [Context("x", range=(0, 1)), Context.category("kind")],
-    [Context.time(100), Context.previous_label(0, 1)],
+    [Feature("x", range=(0, 1)), Feature("y", range=(0, 100))],
+    [Feature("y", window=8), Feature("x", range=(0, 1))],
+    [Category("kind"), Feature("x", range=(0, 1))],
+    [PreviousLabel(0, 1), Feature("y")],
+    [Feature("x", range=(0, 1)), Category("kind")],
+    [Time(100), PreviousLabel(0, 1)],
 ]
 PATIENCE = [
     None,
     Patience(),
     Patience(wait_limit=5),
-    Patience(max_waiting=1),
-    Patience(max_waiting=7, overdue=0.5),
-    Patience(wait_limit=3, max_waiting=12, overdue=0.0),
+    Patience(max_pending=1),
+    Patience(max_pending=7, overdue=0.5),
+    Patience(wait_limit=3, max_pending=12, overdue=0.0),
 ]
 SCORE_LOCAL: list[ScoreLocal] = ["used", "all"]
 EVERYTHING = [  # what must have happened to every policy, for the runs to be a proof of anything

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, CoS, LabelledData, MixedViews, ZoomingKLUCB, fold, verify
+from cosend import CoS, MixedViews, ZoomingKLUCB, fold, verify
 from cosend.algorithm.policies import Policy
-from cosend.axes import read_columns
+from cosend.algorithm.values import LabelledData
+from cosend.axes import Feature, read_columns
 from cosend.engine import engine as rules
 from cosend.engine.breaker import IN_SECONDS
 from cosend.engine.engine import LATE, NO_TIME, Batch, Engine
@@ -31,7 +32,7 @@ from cosend.engine.site_state import SiteState
 from cosend.errors import ContextError, LabelError, RewardError
 from tests.engine.world import whole
 
-UNIT = Context("x", range=(0, 1))
+UNIT = Feature("x", range=(0, 1))
 ITEM = {"x": 0.5}
 FREE = {"fast": 0.0, "slow": 0.0}
 
@@ -403,7 +404,7 @@ def test_that_a_question_has_ended_is_remembered_for_a_while(monkeypatch: pytest
 
 
 def test_questions_that_cannot_be_understood_are_refused_and_the_others_answered() -> None:
-    other = Context("y", range=(0, 1))
+    other = Feature("y", range=(0, 1))
     driven = Driven({"only": 0.1}, policy=ZoomingKLUCB(), score_local="used", context=other)
     items = [{"y": 0.1}, {"x": 1}, {"y": 0.9}, {"y": 7}]
     questions = [Question(n, item, (0.5,), False, True) for n, item in enumerate(items, 1)]

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
-from cosend import Context, Patience, fold, verify
-from cosend.axes import Axis
+from cosend import Patience, fold, verify
+from cosend.axes import Axis, Feature
 from cosend.engine import events
 from cosend.engine.events import DEEPEST, KINDS, decode, encode
 from cosend.engine.site_state import SiteState
@@ -78,7 +78,7 @@ def test_every_event_has_a_tag_of_its_own() -> None:
 @pytest.mark.parametrize("axes", [AXES, RANKED], ids=["category", "rank"])
 @pytest.mark.parametrize("policy", mostly_claims(POLICIES))
 def test_a_log_that_was_bytes_folds_to_the_same_state_byte_for_byte(policy: str, axes: list[Axis]) -> None:
-    sites, logs = played(POLICIES[policy], axes, items=40, patience=Patience(wait_limit=40, max_waiting=9, overdue=0.5))
+    sites, logs = played(POLICIES[policy], axes, items=40, patience=Patience(wait_limit=40, max_pending=9, overdue=0.5))
     for site, log in zip(sites, logs, strict=True):
         again = [decode(encode(event)) for event in log]
         assert repr(again) == repr(log)
@@ -197,7 +197,7 @@ def test_an_event_cut_anywhere_is_refused() -> None:
 def lines(batch: int, batches: int) -> list[events.Event]:
     """Return the events of items with two axes and text labels, all of which are answered and labelled."""
     draw, log = random.Random(1), list[events.Event]()
-    axes: list[Axis] = [Context("x", range=(0, 1)), Context("y", range=(0, 1))]
+    axes: list[Axis] = [Feature("x", range=(0, 1)), Feature("y", range=(0, 1))]
     state = SiteState("north", local={"young": 0.0, "old": 0.1}, axes=axes, journal=log.append)
     for _ in range(batches):
         step = state.choose(state.encode([[draw.random() for _ in range(batch)] for _ in axes]))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context
 from cosend.algorithm.state import Json, State
+from cosend.axes import Feature
 from cosend.engine import snapshot
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing, state_of
@@ -19,7 +19,7 @@ POINT = np.array([[0.5]])
 
 
 def new_state() -> SiteState:
-    return SiteState("lab", local={"a": 0.0, "b": 0.0}, axes=[Context("x", range=(0, 1))])
+    return SiteState("lab", local={"a": 0.0, "b": 0.0}, axes=[Feature("x", range=(0, 1))])
 
 
 def choose(state: SiteState, count: int, *, answered: bool = True) -> list[int]:

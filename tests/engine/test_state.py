@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, LabelledData, Network, Patience, Site, ZoomingKLUCB
+from cosend import CoS, Network, Patience, Site, ZoomingKLUCB
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import Policy
-from cosend.axes import Axis
+from cosend.algorithm.values import LabelledData
+from cosend.axes import Axis, Category, Feature
 from cosend.engine.events import Asked, Chosen, Event
 from cosend.engine.fold import fold, verify
 from cosend.engine.site_state import Answering, SiteState
@@ -28,7 +29,7 @@ from cosend.errors import (
 from tests.engine.world import restored, whole
 from tests.site.test_site import TRAINING_FIRST, always, assert_nothing_open, high, items
 
-UNIT = Context("x", range=(0, 1))
+UNIT = Feature("x", range=(0, 1))
 Log = list[Event]
 
 
@@ -78,7 +79,7 @@ def two_in_flight(patience: Patience | None = None) -> tuple[SiteState, list[int
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=str)
 def test_where_only_one_may_wait_the_first_expires_whichever_is_answered_first(order: tuple[int, int]) -> None:
-    state, ids, _ = two_in_flight(Patience(max_waiting=1))
+    state, ids, _ = two_in_flight(Patience(max_pending=1))
     left = [id_ for n in order for id_ in state.complete([ids[n]], [1])]
     assert left == [ids[0]]
     assert list(state.pending()) == state.learner.registry.ids() == [ids[1]]
@@ -217,7 +218,7 @@ def test_a_peer_that_leaves_and_comes_back_gets_no_reply_from_its_former_life() 
 
 def test_answers_of_one_call_that_expire_at_once_leave_only_the_last() -> None:
     log: Log = []
-    state = new_state(log, CoS(slices=1), patience=Patience(max_waiting=1))
+    state = new_state(log, CoS(slices=1), patience=Patience(max_pending=1))
     own = state.choose(point(), without=["hq"]).first
     ids = serve(state, *range(1, 200))
     assert list(state.pending()) == [ids[-1]]
@@ -254,7 +255,7 @@ REFUSED: dict[str, tuple[Callable[[SiteState], object], type[CosendError], str]]
 def test_nonsense_is_refused_and_changes_nothing(case: str) -> None:
     call, error, sentence = REFUSED[case]
     log: Log = []
-    axes = [UNIT, Context("y", range=(0, 1))]
+    axes = [UNIT, Feature("y", range=(0, 1))]
     state = SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=axes, journal=log.append)
     state.choose(TWO)
     before, written = whole(state), len(log)
@@ -285,7 +286,7 @@ def test_a_point_outside_its_axis_is_refused_and_changes_nothing(x: float, count
 
 def test_a_category_that_equals_nothing_is_refused_and_changes_nothing() -> None:
     log: Log = []
-    state = new_state(log, axis=Context.category("kind"))
+    state = new_state(log, axis=Category("kind"))
     nothing = float("nan")
     assert_unchanged(state, log, lambda: serve(state, 1, x=nothing), ContextError)
     assert_unchanged(state, log, lambda: serve(state, 1, training=False, x=nothing), ContextError)
@@ -367,7 +368,7 @@ def test_whenever_the_journal_stops_only_what_is_folded_from_it_continues(
 ) -> None:
     kinds = set()
     complete: Log = []
-    ranked: Any = {"axis": Context("x", window=4), "score_local": "all"}
+    ranked: Any = {"axis": Feature("x", window=4), "score_local": "all"}
     play(new_state(complete, **ranked))
     for at in range(2, len(complete)):
         journal = Stops(at, error, written=written)

@@ -10,20 +10,8 @@ from typing import Any
 
 import pytest
 
-from cosend import (
-    CellKLUCB,
-    Context,
-    CoS,
-    Decision,
-    MixedViews,
-    Network,
-    Patience,
-    Site,
-    Vote,
-    Zooming,
-    ZoomingKLUCB,
-    verify,
-)
+from cosend import CellKLUCB, CoS, Decision, MixedViews, Network, Patience, Site, Vote, Zooming, ZoomingKLUCB, verify
+from cosend.axes import Category, Feature
 from cosend.errors import DecisionError
 from tests.fence.recordings import Recordings
 
@@ -31,8 +19,8 @@ pytestmark = pytest.mark.compiled
 
 ITEMS = 2_000
 PART = 250  # items of which there is one digest
-AGE = [Context("age", range=(0, 100))]
-BOTH = [*AGE, Context.category("kind")]
+AGE = [Feature("age", range=(0, 100))]
+BOTH = [*AGE, Category("kind")]
 LATE = 12  # labels that are pending
 
 SITES: dict[str, dict[str, Any]] = {
@@ -46,7 +34,7 @@ SITES: dict[str, dict[str, Any]] = {
     "CoS, labels shared": {"context": AGE, "policy": CoS(exploration_exponent=0.1, share_labels="always")},
     "CellKLUCB": {"context": BOTH, "policy": CellKLUCB(slices=3)},
     "CellKLUCB, all are scored": {"context": AGE, "policy": CellKLUCB(slices=3), "score_local": "all"},
-    "Zooming": {"context": AGE, "policy": Zooming(), "patience": Patience(max_waiting=10)},
+    "Zooming": {"context": AGE, "policy": Zooming(), "patience": Patience(max_pending=10)},
     "ZoomingKLUCB": {"context": AGE, "policy": ZoomingKLUCB()},
     "ZoomingKLUCB, all are scored": {"context": BOTH, "policy": ZoomingKLUCB(), "score_local": "all"},
 }
@@ -137,7 +125,7 @@ class Play:
             ready = [(decision, truth)]
             if self.draw.random() < 0.3:
                 more = [entry for entry in self.pending[-4:] if entry[0] is site]
-                ready += [(each, label) for _, each, label in more if site.waits(each)]
+                ready += [(each, label) for _, each, label in more if site.is_pending(each)]
                 self.pending = [entry for entry in self.pending if entry not in more]
             costs = [0.3] * len(ready) if self.draw.random() < 0.1 else None
             try:

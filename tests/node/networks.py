@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cosend import Context, Network, Site
-from cosend.axes import Axis
+from cosend import Network, Site
+from cosend.axes import Axis, Category, Feature
 from cosend.models.adapters import as_classifier
 from cosend.runtime.client_requests import id_number
 from cosend.runtime.label_intake import Given
@@ -18,7 +18,7 @@ from cosend.transport.in_process import Hub
 from cosend.transport.link import Link
 from tests.node.sites import decided, until
 
-AXES: list[Axis] = [Context("age", range=(0, 100)), Context.category("kind")]
+AXES: list[Axis] = [Feature("age", range=(0, 100)), Category("kind")]
 COST = 0.05
 SITES = {
     "north": {"young": lambda item: _says(item, 30, below=True), "half": lambda item: _says(item, 50, below=True)},

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cosend import Context, ZoomingKLUCB
+from cosend import ZoomingKLUCB
 from cosend.algorithm.values import LabelledData
-from cosend.axes import Axis
+from cosend.axes import Axis, Feature
 from cosend.engine.needs import Call, Question, Reply
 from cosend.models.adapters import as_classifier
 from cosend.runtime.label_intake import Given
@@ -20,7 +20,7 @@ from cosend.transport.codec import Announcement, Answered
 from cosend.transport.in_process import Hub
 from tests.node.sites import decided
 
-AXES: list[Axis] = [Context("age", range=(0, 100))]
+AXES: list[Axis] = [Feature("age", range=(0, 100))]
 CONTEXT = tuple(axis.description for axis in AXES)
 
 
@@ -122,4 +122,4 @@ async def play(node: RunningSite, ages: range, *, label: bool = True) -> list[st
 
 
 def nothing_waits(*nodes: RunningSite) -> bool:
-    return not any(node.state.learner.waiting_count or node.state.outbox for node in nodes)
+    return not any(node.state.learner.pending_count or node.state.outbox for node in nodes)

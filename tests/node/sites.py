@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cosend import Context
-from cosend.axes import Axis
+from cosend.axes import Axis, Feature
 from cosend.engine.events import Event
 from cosend.engine.fold import fold
 from cosend.engine.site_state import SiteState
@@ -51,7 +50,7 @@ def setup_of(models: dict[str, Any] | None = None, **options: Any) -> Setup:
     """Return a site of models, two functions unless given."""
     models = {"young": young, "old": old} if models is None else models
     classifiers = {name: as_classifier(model) for name, model in models.items()}
-    return Setup(name="north", classifiers=classifiers, axes=[Context("age", range=(0, 100))], **options)
+    return Setup(name="north", classifiers=classifiers, axes=[Feature("age", range=(0, 100))], **options)
 
 
 async def started(setup: Setup, folder: Path) -> RunningSite:

@@ -110,7 +110,7 @@ async def test_a_disk_that_fails_while_others_wait_tells_them_all(tmp_path: Path
             assert isinstance(each, Unavailable)
         assert not node.is_ready
         await until(lambda: node.is_ready)
-        assert (node.state.learner.waiting_count, node.running.in_flight) == (0, 0)
+        assert (node.state.learner.pending_count, node.running.in_flight) == (0, 0)
         assert len(await node.classify([ITEM], ["1"])) == 1
 
 

@@ -53,7 +53,7 @@ async def test_every_text_is_an_id_of_its_own(tmp_path: Path) -> None:
         assert (await node.label([Given(name, "well") for name in ODD])).duplicate == ODD
     async with running(setup_of(), tmp_path) as node:
         assert await decided(node, *[ITEM] * len(ODD), names=ODD) == first
-        assert (node.state.learner.waiting_count, node.counts.rebuilt) == (1, 0)
+        assert (node.state.learner.pending_count, node.counts.rebuilt) == (1, 0)
 
 
 async def test_the_ids_of_the_site_are_no_ids_for_clients(tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ async def test_what_was_not_acknowledged_when_the_site_was_killed_is_asked_for_a
     with pytest.raises(Unavailable):
         await asked
     async with running(setup, tmp_path) as node:
-        assert node.state.learner.waiting_count == 0  # it was taken back
+        assert node.state.learner.pending_count == 0  # it was taken back
         assert (await one(node, "one")).id == "one"
-        assert node.state.learner.waiting_count == 1
+        assert node.state.learner.pending_count == 1
 
 
 async def test_many_ids_that_are_asked_for_again_read_each_event_once(

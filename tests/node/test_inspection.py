@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cosend import CellKLUCB, MixedViews, Policy, ZoomingKLUCB
+from cosend import CellKLUCB, MixedViews, ZoomingKLUCB
+from cosend.algorithm.policies import Policy
 from cosend.runtime.inspection import Inspection
 from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite

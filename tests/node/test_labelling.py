@@ -74,7 +74,7 @@ async def test_a_site_that_stops_at_that_moment_says_so_and_learns_nothing(tmp_p
         node.running.close("it is stopping")
         with pytest.raises(Unavailable):
             await coming
-        assert node.state.learner.waiting_count == 1
+        assert node.state.learner.pending_count == 1
 
 
 async def test_a_client_cannot_label_an_answer_to_a_peer(tmp_path: Path) -> None:

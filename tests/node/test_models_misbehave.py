@@ -161,7 +161,7 @@ async def test_an_item_that_no_arm_can_label_says_why_and_may_be_asked_for_again
             (found,) = await node.classify([{"age": 3.0}], ["mine"])
             assert isinstance(found, NoAnswer)
             assert set(found.reasons) == {"one", "two"}
-        assert (node.running.in_flight, node.state.learner.waiting_count) == (0, 0)
+        assert (node.running.in_flight, node.state.learner.pending_count) == (0, 0)
 
 
 def test_an_error_can_be_logged_whatever_it_says() -> None:

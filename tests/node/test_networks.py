@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cosend.axes import Axis, Context
+from cosend.axes import AllFeatures, Axis, Category, Feature
 from cosend.engine.fold import verify
 from cosend.runtime.inspection import Inspection
 from cosend.runtime.label_intake import Given
@@ -36,7 +36,7 @@ async def test_one_at_a_time_they_decide_as_the_network_in_one_process(policy: s
 
 
 def without_context(name: str, **options: Any) -> Setup:
-    return replace(setup_of(name, **options), axes=[Context.features()])
+    return replace(setup_of(name, **options), axes=[AllFeatures()])
 
 
 async def busy(node: RunningSite, rows: list[dict[str, Any]], size: int) -> None:
@@ -74,10 +74,10 @@ async def test_running_sites_that_describe_items_differently_ask_each_other(tmp_
     """One looks at every feature, the others at one each: all of them learn from calls."""
     hub = Hub()
     axes: dict[str, list[Axis]] = {
-        "north": [Context.features()],
-        "east": [Context("age", range=(0, 100))],
-        "south": [Context.category("kind"), Context.features()],
-        "west": [Context("age", range=(0, 200))],
+        "north": [AllFeatures()],
+        "east": [Feature("age", range=(0, 100))],
+        "south": [Category("kind"), AllFeatures()],
+        "west": [Feature("age", range=(0, 200))],
     }
 
     nodes = {

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, Patience
+from cosend import CoS, Patience
+from cosend.axes import Feature
 from cosend.engine.needs import Call, Question, Reply
 from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
@@ -82,12 +83,12 @@ async def test_a_caller_that_is_killed_while_it_waits_leaves_nobody_waiting(tmp_
 
     async with two(tmp_path, hub, south=slow, deadline_s=5.0) as (north, south):
         asked = asyncio.ensure_future(north.classify([{"age": age} for age in range(30)]))
-        await until(lambda: south.state.learner.waiting_count)
+        await until(lambda: south.state.learner.pending_count)
         await hub.links["north"].kill()
         await crash(north)
         asked.cancel()
         back = await again(north, hub)
-        await until(lambda: not south.state.learner.waiting_count)
+        await until(lambda: not south.state.learner.pending_count)
         await until(lambda: not back.state.outbox)
         await check_folds(south)
         await back.stop(0.5)
@@ -96,13 +97,13 @@ async def test_a_caller_that_is_killed_while_it_waits_leaves_nobody_waiting(tmp_
 async def test_a_peer_that_describes_items_in_another_way_is_asked_and_says_what_it_lacks(tmp_path: Path) -> None:
     hub = Hub()
     async with two(tmp_path, hub) as (north, _):
-        heavier = site("east", right, axes=[Context("weight", range=(0, 300))], discover=True)
+        heavier = site("east", right, axes=[Feature("weight", range=(0, 300))], discover=True)
         east = RunningSite(heavier, tmp_path / "east", link=hub.link("east"))
         await east.start()
         assert "north" in east.state.learner.arms.peers
         assert east.peers.refused == {}
         assert "east" in north.peers.refused  # which discovers nobody
-        link, axes = hub.links["north"], ("Context(feature='age')",)
+        link, axes = hub.links["north"], ("Feature(feature='age')",)
         heavy = Question(1, {"age": 5, "weight": 60}, (0.05,), False, True)
         light = Question(2, {"age": 5}, (0.05,), False, True)
         assert (await link.call("east", Call("east", "north", [heavy], axes), 1.0)).replies == [Reply("ill")]
@@ -136,7 +137,7 @@ async def test_a_liar_is_only_a_bad_arm(tmp_path: Path) -> None:
 async def test_many_in_flight_with_everything_going_wrong(tmp_path: Path) -> None:
     draw, loses = random.Random(5), True
     policy = CoS(slices=2, exploration_exponent=0.2, share_labels="always")
-    async with running(tmp_path, policy, deadline_s=0.2, patience=Patience(max_waiting=200)) as nodes:
+    async with running(tmp_path, policy, deadline_s=0.2, patience=Patience(max_pending=200)) as nodes:
         hub: Hub = nodes["north"].link._hub  # type: ignore[union-attr]
         hub.loses = lambda _: loses and draw.random() < 0.2
 

@@ -52,7 +52,7 @@ async def test_a_peer_that_is_removed_from_the_file_is_told_what_it_waits_for_if
         await north.stop(0.2)
         hub.loses = lambda _: False
         north = await again(north, hub, replace(north.setup, peers={"west": (0.0, 1)}))
-        await until(lambda: not south.state.learner.waiting_count)
+        await until(lambda: not south.state.learner.pending_count)
         assert south.counts.taught["north"] == sum(each.arm == "south" for each in made[:10]) > 0
         await check_folds(north)
         await north.stop(0.2)
@@ -64,7 +64,7 @@ async def test_a_caller_whose_store_was_deleted_starts_from_nothing_and_no_label
         await play(north, range(20), label=False)
         late = [Forward("south", "north", request, None, withdrawn=True) for request in (22, 24)]
         await hub.links["north"].post("south", late, 1.0)  # nothing comes of what it never heard about
-        assert south.state.learner.waiting_count
+        assert south.state.learner.pending_count
         await hub.links["north"].kill()
         await crash(north)
         shutil.rmtree(north.folder)

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, Patience, Vote, ZoomingKLUCB
+from cosend import Patience, Vote, ZoomingKLUCB
 from cosend.algorithm import pending as registry
+from cosend.axes import Feature
 from cosend.engine import snapshot
 from cosend.engine.fold import fold
 from cosend.errors import StateError, Unavailable
@@ -127,7 +128,7 @@ async def test_stop_waits_for_what_is_on_its_way_and_refuses_what_comes(tmp_path
     await stopped
     async with running(setup, tmp_path) as node:
         assert await node.classify([{"age": 9.0}], ["one"]) == [decided]
-        assert node.state.learner.waiting_count == 1
+        assert node.state.learner.pending_count == 1
 
 
 async def test_what_stop_cannot_wait_for_is_refused_and_taken_back(tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ async def test_what_stop_cannot_wait_for_is_refused_and_taken_back(tmp_path: Pat
     with pytest.raises(Unavailable, match="stopping"):
         await asked
     async with running(setup, tmp_path) as node:
-        assert node.state.learner.waiting_count == 0
+        assert node.state.learner.pending_count == 0
 
 
 async def test_classifiers_and_costs_follow_the_file_and_an_operator_s_cost_stays(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ async def test_classifiers_and_costs_follow_the_file_and_an_operator_s_cost_stay
 async def test_what_cannot_be_changed_under_what_was_learnt_is_refused(tmp_path: Path) -> None:
     async with running(setup_of(), tmp_path) as node:
         await busy(node, 3)
-    other_context = replace(setup_of(), axes=[Context("age", range=(0, 120))])
+    other_context = replace(setup_of(), axes=[Feature("age", range=(0, 120))])
     named = setup_of(policy=ZoomingKLUCB()), setup_of(score_local="used")
     for changed in (setup_of(seed=5), setup_of(patience=Patience(wait_limit=7)), other_context, *named):
         before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -221,7 +222,7 @@ async def test_the_last_snapshot_takes_the_time_it_needs_unless_somebody_hurries
 # Snapshots while a site decides and learns
 
 
-MOST_WAITING = 90
+MOST_PENDING = 90
 
 
 async def go_on(node: RunningSite, seed: int) -> None:
@@ -246,7 +247,7 @@ async def test_a_snapshot_is_the_state_of_one_moment(tmp_path: Path, monkeypatch
     monkeypatch.setattr("cosend.runtime.running_site.TICK_S", 0.001)
     kept = dict[int, Any]()
     models = {"young": young, "old": old, "learns": Majority(), "dear": old, "vote": Vote()}
-    setup = setup_of(models, costs={"dear": 0.05}, patience=Patience(max_waiting=MOST_WAITING))
+    setup = setup_of(models, costs={"dear": 0.05}, patience=Patience(max_pending=MOST_PENDING))
     node = await started(setup, tmp_path)
     clients = [asyncio.create_task(go_on(node, seed)) for seed in range(2)]
     while not all(client.done() for client in clients):
@@ -254,7 +255,7 @@ async def test_a_snapshot_is_the_state_of_one_moment(tmp_path: Path, monkeypatch
         for file in tmp_path.glob("state-*.npz"):
             kept[int(file.stem.removeprefix("state-"))] = read_state(file)
     await asyncio.gather(*clients)
-    assert node.state.learner.waiting_count > MOST_WAITING // 2
+    assert node.state.learner.pending_count > MOST_PENDING // 2
     happened = events_of(node)
     for position, state in kept.items():
         expected, found = fold(happened[:position]), fold(happened[:1])

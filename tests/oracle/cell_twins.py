@@ -79,7 +79,7 @@ class IndexTwin(Twin):
 
     def _burst(self, cell: TwinCell, arm: str) -> float:
         """Return how many rewards of an arm count as one while items of its cell wait for theirs."""
-        waiting = sum(each.waiting_count - each.answering_count for each in cell.arms.values())
+        waiting = sum(each.pending_count - each.answering_count for each in cell.arms.values())
         share = min(1.0, waiting / max(1.0, cell.arms[arm].reward_count))
         return math.sqrt(1 + waiting * share * share)
 

@@ -27,7 +27,7 @@ from tests.oracle.cell_twins import (
 from tests.oracle.mixed_twin import MixedTwin
 from tests.oracle.twin import Context, Twin, TwinArm, TwinCell, TwinSettings, net_mean
 
-MAIN_ONLY = {"wait_limit", "max_waiting", "default_reward"}
+MAIN_ONLY = {"wait_limit", "max_pending", "default_reward"}
 TWINS: dict[str, tuple[type[Twin], type[TwinSettings]]] = {
     "CoS": (Twin, TwinSettings),
     "CellKLUCB": (IndexTwin, IndexTwinSettings),
@@ -105,7 +105,7 @@ def build(
         peers = {peer: draw.choice([0.0, 0.05, 0.5]) for peer in names if peer != name}
         patience = Patience(
             wait_limit=limits.get("wait_limit"),
-            max_waiting=limits.get("max_waiting", 1_000_000),
+            max_pending=limits.get("max_pending", 1_000_000),
             overdue="drop" if limits.get("default_reward") is None else limits["default_reward"],
         )
         told: dict[str, Any] = {"own": own, "peers": peers, "dimensions": dimensions, "categories": categories}
@@ -481,7 +481,7 @@ def twin_numbers(arm: TwinArm) -> list[float]:
     return [
         arm.reward_sum,
         arm.reward_count,
-        arm.waiting_count,
+        arm.pending_count,
         arm.training_count,
         arm.my_training_count,
         arm.training_waiting_count,

@@ -129,7 +129,7 @@ class MixedTwin(Twin):
         phase = self._phase(arm, rows, forecasts)
         for cell in self._cells_of(rows):
             cell.arrivals += 0 if again else 1
-            cell.arms[arm].waiting_count += 1
+            cell.arms[arm].pending_count += 1
         id = self._wait("own", arm, rows, forecasts)
         self.end_choice()
         self._limit_waiting()
@@ -180,7 +180,7 @@ class MixedTwin(Twin):
         waited, kept = self._waiting.pop(id), self._kept.pop(id)
         if waited.kind == "own":
             for cell in self._cells_of(kept.rows):
-                cell.arms[waited.arm].waiting_count -= 1
+                cell.arms[waited.arm].pending_count -= 1
 
     def remove(self, arm: str) -> None:
         group = self._group_of(arm)
@@ -297,7 +297,7 @@ class MixedTwin(Twin):
         for number, key in enumerate(rows):
             if key is not None:
                 known = self.rows[number][key].arms[arm]
-                n += self.weights[number] * (known.reward_count + known.waiting_count)
+                n += self.weights[number] * (known.reward_count + known.pending_count)
         return n
 
     def _seen(self, rows: list[Key | None]) -> float:
@@ -390,7 +390,7 @@ class MixedTwin(Twin):
         if waited.kind == "answer":
             cell.taught += 1
         else:
-            cell.arms[waited.arm].waiting_count -= 1
+            cell.arms[waited.arm].pending_count -= 1
         for name, gain in ((waited.arm, reward), *scored.items()):
             arm = cell.arms[name]
             arm.reward_sum = memory * arm.reward_sum + gain

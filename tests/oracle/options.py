@@ -70,7 +70,7 @@ def _any(draw: st.DrawFn) -> dict[str, Any]:
         "share_labels": draw(st.sampled_from(["training", "always"])),
         "max_cells": draw(st.sampled_from([None, None, 1, 5, 30])),
         "wait_limit": draw(st.sampled_from([None, None, 1, 3, 20])),
-        "max_waiting": draw(st.sampled_from([1_000_000, 2, 10])),
+        "max_pending": draw(st.sampled_from([1_000_000, 2, 10])),
         "default_reward": draw(st.sampled_from([None, 0.0, 0.5])),
     }
 

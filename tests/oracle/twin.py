@@ -43,7 +43,7 @@ class TwinSettings:
     lipschitz: float = 1.0
     contexts: str = "uniform"
     wait_limit: int | None = None
-    max_waiting: int = 1_000_000
+    max_pending: int = 1_000_000
     default_reward: float | None = None
     scores: bool = False  # labels say of every own function that costs nothing whether it was right
     share: float = 0.035  # this and the next three: MixedViews
@@ -78,7 +78,7 @@ class TwinArm:
 
     reward_count: float = 0
     reward_sum: float = 0.0
-    waiting_count: int = 0
+    pending_count: int = 0
     answering_count: int = 0  # of these, answers to peers
     training_count: int = 0
     my_training_count: int = 0
@@ -111,7 +111,7 @@ class Waiting:
 
 
 def count_of(arm: TwinArm) -> float:
-    return arm.reward_count + arm.waiting_count
+    return arm.reward_count + arm.pending_count
 
 
 def mean_of(arm: TwinArm) -> float:
@@ -327,7 +327,7 @@ class Twin:
             self.overdue(id)
 
     def too_many_ids(self) -> list[int]:
-        return [min(self._waiting)] if len(self._waiting) > self._settings.max_waiting else []
+        return [min(self._waiting)] if len(self._waiting) > self._settings.max_pending else []
 
     def _is_in_its_cell(self, waited: Waiting) -> bool:
         return waited.era == self._era and waited.cell == self._find(waited.point)
@@ -336,7 +336,7 @@ class Twin:
         if waited.kind == "training":
             cell.arms[waited.arm].training_waiting_count += change
         else:
-            cell.arms[waited.arm].waiting_count += change
+            cell.arms[waited.arm].pending_count += change
             cell.arms[waited.arm].answering_count += change if waited.kind == "answer" else 0
 
     def _is_wanted(self, waited: Waiting) -> bool:
@@ -411,7 +411,7 @@ class Twin:
             if source in old_cells:
                 cell = self._cells[self._cell_of(point, self._slices)] = deepcopy(old_cells[source])
                 for arm in cell.arms.values():
-                    arm.waiting_count = arm.answering_count = arm.training_waiting_count = 0
+                    arm.pending_count = arm.answering_count = arm.training_waiting_count = 0
 
     # The choice among the arms (SPEC 2; exactness: Arms that are left out)
 

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from cosend import Context
+from cosend.axes import AllFeatures, Feature
 from cosend.axis_format import name_of
 from cosend.pages.dashboard import Board, Page
 from cosend.pages.site_view import SiteView
@@ -35,7 +35,7 @@ async def teach(site: RunningSite, count: int) -> None:
 async def test_a_page_gets_everything_at_once_then_what_has_changed_and_of_a_slow_reader_nothing_waits(
     tmp_path: Path,
 ) -> None:
-    axes = [Context("age", range=(0, 100)), Context("age", range=(0, 200))]
+    axes = [Feature("age", range=(0, 100)), Feature("age", range=(0, 200))]
     async with running(replace(setup_of(score_local="all"), axes=axes), tmp_path) as site:
         await teach(site, 20)
         board, first, slow, other = board_of(site), Page((0,)), Page((0,)), Page((1,))
@@ -83,7 +83,7 @@ async def test_nothing_is_looked_at_while_no_page_is_open_and_streams_end_with_t
 
 async def test_features_become_axes_when_they_are_known(tmp_path: Path) -> None:
     """A site without a context looks at every feature; before it has seen enough items there is nothing to draw."""
-    setup = replace(setup_of(score_local="all"), axes=[Context.features()])
+    setup = replace(setup_of(score_local="all"), axes=[AllFeatures()])
     async with running(setup, tmp_path) as site:
         board, page = board_of(site), Page()
         assert board.view.axes() == []
@@ -100,7 +100,7 @@ async def test_features_become_axes_when_they_are_known(tmp_path: Path) -> None:
 
 
 async def test_the_menu_of_axes_shows_what_was_chosen(tmp_path: Path) -> None:
-    setup = replace(setup_of(), axes=[Context("age", range=(0, 100)), Context("<pulse>", range=(0, 200))])
+    setup = replace(setup_of(), axes=[Feature("age", range=(0, 100)), Feature("<pulse>", range=(0, 200))])
     async with running(setup, tmp_path) as site:
         for axes, chosen in (("1", "1"), ("", "0,1"), ("7,9", "0,1"), ("\0", "0,1")):
             board = board_of(site)

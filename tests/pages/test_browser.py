@@ -76,7 +76,7 @@ def test_numbers_are_those_of_the_api(page: Watched, network: tuple[Up, Served])
     assert page.value("recent_error") == percent(summary["recent_error"])
     assert page.value("recent_reward") == f"{summary['recent_reward']:.3f}"
     assert page.value("learnt") == f"{summary['labels']['learnt']:,}"
-    assert page.value("waiting") == "0"
+    assert page.value("pending") == "0"
     for arm in arms:
         row = page.row(arm["name"])
         assert row["state"] == "● in use"

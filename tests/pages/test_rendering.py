@@ -99,10 +99,10 @@ def test_names_and_labels_from_outside_are_escaped() -> None:
 
 
 def decided(**facts: Any) -> dict[str, Any]:
-    known = {"mean_reward": 0.9, "reward_count": 1_200, "waiting_count": 3, "training_count": 0}
+    known = {"mean_reward": 0.9, "reward_count": 1_200, "pending_count": 3, "training_count": 0}
     given: dict[str, Any] = {
         "id": "17", "number": 17, "arm": "young", "phase": "exploit", "label": "ill", "cost": 0.05, "truth": None,
-        "propensity": 1.0, "answered_by": None, "label_of_arm": "ill", "labelled": False, "waiting": True,
+        "propensity": 1.0, "answered_by": None, "label_of_arm": "ill", "labelled": False, "pending": True,
         "cell_now": {"arrivals": 2_000, "arms": {"young": known}},
     }  # fmt: skip
     return {**given, **facts}

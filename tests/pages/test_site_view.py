@@ -10,7 +10,7 @@ from cosend.pages.site_view import (
     Flow,
     Means,
     TrafficWindow,
-    best_local,
+    best_model,
     curve_of,
     estimated_local,
     recent_gain,
@@ -34,10 +34,10 @@ def test_a_curve_has_the_means_of_stretches_with_labels() -> None:
 
 
 def test_the_best_local_model_has_enough_labels() -> None:
-    assert best_local([]) is None
+    assert best_model([]) is None
     few = [stretch(1, 1.0, young=(49.0, 49), old=(20.0, 60))]
-    assert best_local(few) == "old"
-    assert best_local([*few, stretch(1, 1.0, young=(1.0, 1))]) == "young"
+    assert best_model(few) == "old"
+    assert best_model([*few, stretch(1, 1.0, young=(1.0, 1))]) == "young"
 
 
 def test_of_late_is_the_last_thousand_labels_or_so() -> None:

@@ -13,7 +13,7 @@ from tests.processes.server import truth_of
 
 Facts = dict[str, Any]
 LONGEST_S = 120.0  # until a server is back
-MOST_WAITING = 60  # decisions whose label a client still owes
+MOST_PENDING = 60  # decisions whose label a client still owes
 
 
 def item_of(n: int) -> Facts:
@@ -42,7 +42,7 @@ class Client:
             with httpx.Client(base_url=self.url, timeout=20.0) as http:
                 while not self.ended.is_set():
                     self._ask(http)
-                    if len(self._owed) > self.draw.randrange(MOST_WAITING):
+                    if len(self._owed) > self.draw.randrange(MOST_PENDING):
                         self._tell(http)
         except Exception as error:  # the test must hear of it
             self.wrong.append(repr(error))

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cosend import Context, Patience
-from cosend.axes import Axis
+from cosend import Patience
+from cosend.axes import Axis, Category, Feature
 from cosend.engine import events
 from cosend.engine.events import decode, encode
 from cosend.engine.fold import fold
@@ -31,7 +31,7 @@ from tests.node.sites import everything
 LONGEST_LIFE_S = 0.15
 SLOWEST_START_S = 60
 SNAPSHOT_EVERY, PRUNE_EVERY = 7, 21  # cycles
-AXES: list[Axis] = [Context("x", range=(0, 1)), Context.category("kind")]
+AXES: list[Axis] = [Feature("x", range=(0, 1)), Category("kind")]
 
 Acknowledge = Callable[[int, list[bytes]], object]
 

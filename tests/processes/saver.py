@@ -14,7 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from cosend import Context, CoS, Network, Site
+from cosend import CoS, Network, Site
+from cosend.axes import Feature
 from cosend.errors import StateError
 
 LONGEST_LIFE_S = 0.03
@@ -23,7 +24,7 @@ FRESH_EVERY = 10  # kills, so that first saves are killed too
 
 def two_sites() -> Network:
     sites = [
-        Site(name, classifiers={f"{name} says 1": lambda _: 1}, context=Context("x"), policy=CoS(slices=4), seed=1)
+        Site(name, classifiers={f"{name} says 1": lambda _: 1}, context=Feature("x"), policy=CoS(slices=4), seed=1)
         for name in ("a", "b")
     ]
     return Network(sites)

@@ -16,7 +16,8 @@ from typing import Any
 
 from river import linear_model, preprocessing
 
-from cosend import Context, Patience
+from cosend import Patience
+from cosend.axes import Category, Feature
 from cosend.engine.snapshot import state_of
 from cosend.models.adapters import SeesOnly, as_classifier
 from cosend.runtime import running_site as running
@@ -76,7 +77,7 @@ def setup_of(kind: str) -> Setup:
     return Setup(
         name="lab",
         classifiers={name: as_classifier(model) for name, model in models.items()},
-        axes=[Context("x", range=(0, 1)), Context.category("kind")],
+        axes=[Feature("x", range=(0, 1)), Category("kind")],
         costs={"high": 0.05, "learns": 0.02},
         patience=Patience(wait_limit=100_000),
         limits_s={"hangs": LIMIT_S},

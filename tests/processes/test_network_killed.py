@@ -306,7 +306,7 @@ def survived(folder: Path, rounds: int) -> None:
         assert [wrong for client in clients for wrong in client.wrong] == []
         sites.wait_until_normal(NORMAL_S)
         until = time.monotonic() + NORMAL_S
-        while any(sites.facts(name, "/v1/summary")["waiting"] for name in SITES):
+        while any(sites.facts(name, "/v1/summary")["pending"] for name in SITES):
             assert time.monotonic() < until, [sites.facts(name, "/v1/summary") for name in SITES]
             time.sleep(0.05)
     found = check_logs(folder)

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cosend import Context
+from cosend.axes import Feature
 from cosend.models.adapters import as_classifier
 from cosend.pages.dashboard import Dashboard
 from cosend.runtime.running_site import RunningSite
@@ -33,7 +33,7 @@ def young(item: dict[str, Any]) -> str:
 
 def a_setup(**options: Any) -> Setup:
     models = {"young": as_classifier(young), "any": as_classifier(lambda item: "well")}
-    given: dict[str, Any] = {"name": "north", "classifiers": models, "axes": [Context("age", range=(0, 100))]}
+    given: dict[str, Any] = {"name": "north", "classifiers": models, "axes": [Feature("age", range=(0, 100))]}
     return Setup(**{**given, **options})
 
 

@@ -100,7 +100,7 @@ async def test_bodies_of_every_kind(tmp_path: Path) -> None:
                 check_problem(await client.post(path, content=body, headers=JSON), status)
         decided = sum(status == 200 for _, status in CLASSIFY.values())
         facts = await summary(client)
-        assert (facts["items"], facts["waiting"]) == (1 + decided, 1 + decided)  # what was refused has changed nothing
+        assert (facts["items"], facts["pending"]) == (1 + decided, 1 + decided)  # what was refused has changed nothing
 
 
 async def test_lengths_that_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,8 @@ import httpx
 import numpy as np
 import pytest
 
-from cosend import Context, Site, client
+from cosend import Site, client
+from cosend.axes import Feature
 from cosend.client import AsyncClient, Client, LabelReceipt
 from cosend.errors import CosendError, NoAnswer, ServiceError, SettingError, SomeUnanswered, Unreachable
 from cosend.models.adapters import as_classifier
@@ -315,7 +316,7 @@ def test_a_client_is_used_like_a_site(tmp_path: Path) -> None:
         site.learn_many([each.id for each in many[1]], ("well" for _ in AGES), [0.1] * len(AGES))
         return [one.label, *(each.label for some in many for each in some)]
 
-    here = talk(Site("north", classifiers={"young": young}, context=Context("age", range=(0, 100))))
+    here = talk(Site("north", classifiers={"young": young}, context=Feature("age", range=(0, 100))))
     with served(tmp_path, a_setup(classifiers={"young": as_classifier(young)})) as (url, _), Client(url) as site:
         assert talk(site) == here == ["ill", *(["well", "well", "ill", "ill"] * 2)]
         assert site.summary().labels.learnt == 2 + 2 * len(AGES)

@@ -12,7 +12,8 @@ import schemathesis
 from hypothesis import settings
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-from cosend import Context, CoS
+from cosend import CoS
+from cosend.axes import Category, Feature
 from cosend.models.adapters import as_classifier
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
@@ -37,7 +38,7 @@ def contract_site() -> Setup:
     return Setup(
         name="north",
         classifiers={name: as_classifier(model) for name, model in models.items()},
-        axes=[Context("age", range=(0, 100)), Context.category("kind")],
+        axes=[Feature("age", range=(0, 100)), Category("kind")],
         policy=CoS(slices=4),
     )
 

@@ -159,7 +159,7 @@ def test_snapshots_and_pruning_with_a_million_waiting_decisions_keep_nobody_wait
     with served(tmp_path, keep_s=16.0) as site:
         for start in range(0, 1_000_000, 10_000):
             site.decide([f"client-item-{n}" for n in range(start, start + 10_000)])
-        assert site.summary()["waiting"] == 1_000_000
+        assert site.summary()["pending"] == 1_000_000
         rounds = 0
 
         def a_snapshot_and_a_prune() -> None:
@@ -191,4 +191,4 @@ def test_one_event_dated_a_year_ahead_does_not_stop_pruning(tmp_path: Path) -> N
             site.decide([f"after-{n}"])
             n += 1
             time.sleep(0.1)
-        assert site.summary()["waiting"] == 20 + n
+        assert site.summary()["pending"] == 20 + n

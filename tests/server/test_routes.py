@@ -16,8 +16,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cosend import Context
-from cosend.axes import Axis, read_columns
+from cosend.axes import Axis, Category, Feature, TimeOfDay, read_columns
 from cosend.client import Client
 from cosend.errors import ArmError, ContextError, CosendError, DecisionError, NoAnswer, StateError, Unavailable
 from cosend.models.adapters import as_classifier
@@ -103,12 +102,12 @@ async def test_the_first_page_and_the_page_of_the_routes_need_nobody_else_s_serv
 
 
 AXES: dict[str, Axis] = {
-    "range": Context("x", range=(-1, 7)),
-    "range that clips": Context("x", range=(-1, 7), outside="clip"),
-    "counts": Context("x", scale="log"),
-    "ranks": Context("x"),
-    "time of day": Context.time_of_day("x"),
-    "category": Context.category("x"),
+    "range": Feature("x", range=(-1, 7)),
+    "range that clips": Feature("x", range=(-1, 7), outside="clip"),
+    "counts": Feature("x", scale="log"),
+    "ranks": Feature("x"),
+    "time of day": TimeOfDay("x"),
+    "category": Category("x"),
 }
 
 
@@ -156,7 +155,7 @@ async def test_metrics_count_decisions_labels_and_failures_by_kind(tmp_path: Pat
         assert sum(float(n) for name, n in found.items() if name.startswith("cosend_decisions_total")) == 12
         for arm, kind in (("broken", "error"), ("nonsense", "label"), ("slow", "time")):
             assert float(found[f'cosend_failures_total{{arm="{arm}",kind="{kind}"}}']) >= 1
-        assert float(found["cosend_waiting"]) == 0
+        assert float(found["cosend_pending"]) == 0
         assert 0 <= float(found["cosend_recent_error"]) <= 1
 
 
@@ -187,7 +186,7 @@ async def test_metrics_count_the_answers_for_peers(tmp_path: Path) -> None:
         setup = Setup(
             name=name,
             classifiers={f"{name}'s": as_classifier(model)},
-            axes=[Context("age", range=(0, 100))],
+            axes=[Feature("age", range=(0, 100))],
             peers={peer: (0.0, 1)},
             deadline_s=10.0,
         )

@@ -23,7 +23,7 @@ from tests.server.services import caller
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # labels that no arm can give are given here on purpose
 
-MOST_WAITING = 6  # decisions that may wait for their labels
+MOST_PENDING = 6  # decisions that may wait for their labels
 NAMES = st.sampled_from([None, None, "a", "b", "c d", "é", "a/b", "1", "7", "x\0y", "01", "d-x"])
 AGES = st.sampled_from([0, 12.5, 50, 80.25, 100])
 LABELS = st.sampled_from(["ill", "well", "odd", None, True, 3, 2.5])
@@ -57,7 +57,7 @@ class Model(RuleBasedStateMachine):
         setup = setup_of(
             {"young": young, "old": old, "learns": Majority()},
             policy=CoS(slices=2),
-            patience=Patience(max_waiting=MOST_WAITING),
+            patience=Patience(max_pending=MOST_PENDING),
             score_local=self.score_local,
         )
         self.node = RunningSite(setup, self.folder)
@@ -108,7 +108,7 @@ class Model(RuleBasedStateMachine):
         assert decision["arm"] not in self.paused or (decision["arm"] == self.observer and len(self.paused) == 3)
         assert decision["cost"] == self.costs[decision["arm"]]
         assert decision.get("answered_by") == self.observer
-        self.waiting = [*self.waiting, found][-MOST_WAITING:]
+        self.waiting = [*self.waiting, found][-MOST_PENDING:]
 
     @precondition(lambda self: self.decided)
     @rule(data=st.data())
@@ -179,12 +179,12 @@ class Model(RuleBasedStateMachine):
         told = self.decided[name]
         assert {key: found[key] for key in told} == told
         assert (found["labelled"], found["truth"]) == (name in self.labelled, self.labelled.get(name))
-        assert found["waiting"] == (name in self.waiting)
+        assert found["pending"] == (name in self.waiting)
 
     @invariant()
     def nothing_else_waits(self) -> None:
         assert self.node.is_ready
-        assert self.node.state.learner.waiting_count == len(self.waiting)
+        assert self.node.state.learner.pending_count == len(self.waiting)
         assert (self.node.running.in_flight, self.node.running.requests.by_name) == (0, {})
 
     @rule()

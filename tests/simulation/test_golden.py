@@ -14,23 +14,14 @@ from typing import Any
 
 import pytest
 
-from cosend import (
-    CellKLUCB,
-    Context,
-    CoS,
-    MixedViews,
-    Network,
-    Patience,
-    Policy,
-    Site,
-    Zooming,
-    ZoomingKLUCB,
-)
+from cosend import CellKLUCB, CoS, MixedViews, Network, Patience, Site, Zooming, ZoomingKLUCB
+from cosend.algorithm.policies import Policy
+from cosend.axes import Feature
 from cosend.errors import DecisionError
 
 pytestmark = pytest.mark.compiled
 
-PATIENCE = (Patience(), Patience(wait_limit=5), Patience(max_waiting=4, overdue=0.5))
+PATIENCE = (Patience(), Patience(wait_limit=5), Patience(max_pending=4, overdue=0.5))
 NETWORKS = 12
 LATE = 6  # labels that are awaited at any time, where they do not come at once
 GOLDEN: list[tuple[Policy, str, str]] = [
@@ -59,8 +50,8 @@ def function(site: int, number: int) -> Callable[[Any], int]:
 
 
 def sites(policy: Policy, seed: int, draw: random.Random) -> list[Site]:
-    second = Context("s", scale="log", range=(0, 1e6)) if seed % 2 else Context("s", scale="rank", window=9)
-    axes = [Context("x", range=(0, 1)), second][: 1 + (seed % 3 == 0)]
+    second = Feature("s", scale="log", range=(0, 1e6)) if seed % 2 else Feature("s", scale="rank", window=9)
+    axes = [Feature("x", range=(0, 1)), second][: 1 + (seed % 3 == 0)]
     return [
         Site(
             f"s{i}",

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, Decision, Network, Patience, Phase, Site
+from cosend import CoS, Decision, Network, Patience, Site
+from cosend.algorithm.values import Phase
+from cosend.axes import Feature, PreviousLabel, Time
 from cosend.errors import ArmError, LabelWarning, NetworkError, RewardError, SettingError, StateError
 from cosend.store.state_file import load_states, save_states
 
@@ -31,7 +33,7 @@ def low(item: Any) -> int:
 def a_site(name: str, **options: Any) -> Site:
     settings = {
         "classifiers": {"high": high, "low": low},
-        "context": Context("x", range=(0, 1)),
+        "context": Feature("x", range=(0, 1)),
         "policy": QUICK,
         **options,
     }
@@ -87,11 +89,11 @@ def test_two_sites_of_one_name_are_refused_and_stay_as_they_were() -> None:
 
 
 OTHER_CONTEXTS = [
-    Context("y", range=(0, 1)),
-    [Context("x", range=(0, 1)), Context("y", range=(0, 1))],
-    Context.time(5),
-    Context("x", scale="log"),
-    Context("x", range=(0, 5)),
+    Feature("y", range=(0, 1)),
+    [Feature("x", range=(0, 1)), Feature("y", range=(0, 1))],
+    Time(5),
+    Feature("x", scale="log"),
+    Feature("x", range=(0, 5)),
 ]
 
 
@@ -247,7 +249,7 @@ def test_run_refuses_what_it_cannot_play_at_once(given: Any, delay: Any, error: 
         a_network().run(given, label_delay=delay)
 
 
-CONTEXT = [Context.previous_label(0, 1), Context("x", scale="rank", window=20)]
+CONTEXT = [PreviousLabel(0, 1), Feature("x", scale="rank", window=20)]
 SETTINGS: list[dict[str, Any]] = [
     {"policy": QUICK},
     {"policy": CoS()},

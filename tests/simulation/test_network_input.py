@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, CoS, Network, Site
+from cosend import CoS, Network, Site
+from cosend.axes import Feature
 from cosend.errors import NetworkError, SettingError, StateError
 
 NEW_NETWORK: Any = Network
 
 
 def a_site(name: str, **options: Any) -> Site:
-    return Site(name, classifiers={"one": lambda _: 1}, context=Context("x", range=(0, 1)), **options)
+    return Site(name, classifiers={"one": lambda _: 1}, context=Feature("x", range=(0, 1)), **options)
 
 
 def a_network(**options: Any) -> Network:

@@ -13,23 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosend import (
-    Answer,
-    AskPeer,
-    Choice,
-    Context,
-    CoS,
-    LabelledData,
-    Learner,
-    MixedViews,
-    Network,
-    Patience,
-    Phase,
-    Site,
-    simulate,
-)
+from cosend import CoS, Learner, MixedViews, Network, Patience, Site, simulate
 from cosend.algorithm.policies import Policy
-from cosend.algorithm.values import ScoreLocal
+from cosend.algorithm.values import Answer, AskPeer, Choice, LabelledData, Phase, ScoreLocal
+from cosend.axes import FromFunction
 from cosend.errors import CosendError, NetworkError, SettingError
 from tests.policies import POLICIES, everything
 
@@ -188,8 +175,8 @@ def test_a_simulation_equals_a_network_of_sites(name: str, score_local: ScoreLoc
 
     def site(name: str, policy: Policy, first: int, size: int) -> Site:
         axes = [
-            Context.function(lambda item: contexts[item, 0], "first"),
-            Context.function(lambda item: contexts[item, 1], "second"),
+            FromFunction(lambda item: contexts[item, 0], "first"),
+            FromFunction(lambda item: contexts[item, 1], "second"),
         ]
         models = {f"{name}{j}": lambda item, column=first + j: int(gains[item, column]) for j in range(size)}
         costs = {f"{name}{j}": 0.1 * (j // 2) for j in range(size)}
@@ -356,9 +343,9 @@ def test_a_site_without_room_for_all_labels_is_refused(delay: int) -> None:
         return Learner("p", own={"a": 0.0}, policy=CoS(slices=1), patience=Patience(**options))
 
     contexts, gains = np.zeros((5, 1)), np.zeros((5, 1))
-    with pytest.raises(NetworkError, match="'p' has max_waiting 4, and 5 labels may be pending"):
-        simulate([learner(max_waiting=4)], contexts, gains, delay=delay)
-    for enough in (learner(max_waiting=5), learner()):
+    with pytest.raises(NetworkError, match="'p' has max_pending 4, and 5 labels may be pending"):
+        simulate([learner(max_pending=4)], contexts, gains, delay=delay)
+    for enough in (learner(max_pending=5), learner()):
         simulate([enough], contexts, gains, delay=delay)
         assert enough.arrivals == 5
 

@@ -15,7 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cosend import Context, CosendError, Decision, LabelledData, Learner, MixedViews, Network, Site
+from cosend import CosendError, Decision, Learner, MixedViews, Network, Site
+from cosend.algorithm.values import LabelledData
+from cosend.axes import Feature
 from cosend.engine.needs import Call, Forward, Question
 from cosend.errors import DecisionError
 
@@ -56,7 +58,7 @@ def all_at_once(work: Callable[[int], None]) -> list[str]:
 
 def a_site(name: str = "here", **options: Any) -> Site:
     models = {"yes": lambda item: True, "no": lambda item: False}
-    return Site(name, classifiers=models, context=Context("x", range=(0, 1)), **options)
+    return Site(name, classifiers=models, context=Feature("x", range=(0, 1)), **options)
 
 
 class Nobody:
@@ -85,7 +87,7 @@ def try_site(folder: Path) -> dict[str, Any]:
             many = site.classify_many([item] * 3)
             made.extend(each.id for each in [decision, *many])
             assert decision.id in site.pending()
-            assert site.waits(decision)
+            assert site.is_pending(decision)
             site.learn(decision, True)
             site.learn_many(many, [True] * 3)
             request = ROUNDS * me + n
@@ -94,7 +96,7 @@ def try_site(folder: Path) -> dict[str, Any]:
             site.teach(Forward("here", f"caller {me}", request, True))
             site.report((0.5,))
             site.report_of(item, (0.5,), ("x",))
-            site.summary(), site.trust(), site.resting(), site.may_drop(1), site.best_local([item]), site.state()
+            site.summary(), site.weights(), site.backing_off(), site.may_drop(1), site.best_model([item]), site.state()
             site.predict("yes", [item])
             site.pause("no")
             site.set_cost("no", 0.1)
@@ -213,7 +215,7 @@ def try_learner(_: Path) -> dict[str, Any]:
             learner.remove(f"peer {me}")
 
     errors = all_at_once(work)
-    waiting, items = real.waiting_count, real.arrivals
+    waiting, items = real.pending_count, real.arrivals
     late = (all_at_once(join) or all_at_once(lambda me: learner.add_axes(1))) if not errors else []
     return {"errors": errors + late, "made": len(made), "ids": len({*made}), "items": items, "waiting": waiting} | {
         "dimensions": real.dimensions,

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, Learner, Network, Site
+from cosend import Learner, Network, Site
+from cosend.axes import Feature
 from tests.site.at_once import THREADS, Nobody, a_site
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,7 @@ INSIDE = {
     "network": set(),
     "learner": {"arrivals", "check_answers", "check_different", "check_told", "decide", "enter", "enter_answers"}
     | {"enter_question", "enter_told", "find", "forget_notes", "from_state", "last_id", "ledger", "look_up"}
-    | {"no_label_wanted", "patience", "settle", "still_waiting", "unchanged", "waiting_count"},
+    | {"no_label_wanted", "patience", "settle", "still_pending", "unchanged", "pending_count"},
 }
 KINDS: dict[str, type] = {"site": Site, "network": Network, "learner": Learner}
 
@@ -51,7 +52,7 @@ def test_eight_threads_use_every_verb(kind: str, tmp_path: Path) -> None:
     if kind == "site":
         assert told["labels"] == told["made"]
     if kind == "learner":
-        assert told["waiting"] == 0
+        assert told["pending"] == 0
         assert told["dimensions"] == 1 + THREADS
 
 
@@ -76,7 +77,7 @@ def test_a_site_that_gets_peers_takes_those_along_who_wait_for_it() -> None:
 def test_a_model_may_ask_its_own_site() -> None:
     sites: list[Site] = []
     models = {"one": lambda _: sites[0].summary().items}
-    sites.append(Site("here", classifiers=models, context=Context("x", range=(0, 1))))
+    sites.append(Site("here", classifiers=models, context=Feature("x", range=(0, 1))))
     assert sites[0].classify({"x": 0.5}).label == 0  # it is asked before the item is entered
 
 

@@ -1,4 +1,4 @@
-"""`Site.best_local` names the best classifier so far around an item, and changes nothing."""
+"""`Site.best_model` names the best classifier so far around an item, and changes nothing."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from cosend import CellKLUCB, Context, CoS, MixedViews, Site, ZoomingKLUCB
+from cosend import CellKLUCB, CoS, MixedViews, Site, ZoomingKLUCB
 from cosend.algorithm.policies import Policy
-from cosend.axes import Axis
+from cosend.axes import Axis, Category, Feature, PreviousLabel, Time
 
 AXES: list[Axis] = [
-    Context("x", range=(0, 1)),
-    Context("x"),
-    Context.category("half"),
-    Context.time(60),
-    Context.previous_label("low", "high"),
+    Feature("x", range=(0, 1)),
+    Feature("x"),
+    Category("half"),
+    Time(60),
+    PreviousLabel("low", "high"),
 ]
 POLICIES: list[Policy] = [ZoomingKLUCB(), CoS(horizon=60, slices=2), CellKLUCB(horizon=60, slices=2), MixedViews()]
 
@@ -39,20 +39,20 @@ def taught(axis: Axis, policy: Policy) -> Site:
 def test_the_same_items_get_the_same_answer_in_any_order_and_leave_no_trace(axis: Axis, policy: Policy) -> None:
     site, items = taught(axis, policy), stream(20)
     before = site.state()
-    forwards, backwards = site.best_local(items), site.best_local(items[::-1])
+    forwards, backwards = site.best_model(items), site.best_model(items[::-1])
     assert forwards == backwards[::-1]
-    assert forwards == [arm for item in items for arm in site.best_local([item])]
+    assert forwards == [arm for item in items for arm in site.best_model([item])]
     after = site.state()
     assert before.facts == after.facts
     assert all(array.tobytes() == after.arrays[name].tobytes() for name, array in before.arrays.items())
 
 
 def test_it_is_the_classifier_that_was_right_there() -> None:
-    site = taught(Context.category("half"), CoS(horizon=60))
-    assert site.best_local([{"half": "low"}, {"half": "high"}]) == ["low", "high"]
+    site = taught(Category("half"), CoS(horizon=60))
+    assert site.best_model([{"half": "low"}, {"half": "high"}]) == ["low", "high"]
 
 
 def test_no_item_has_no_best() -> None:
-    assert taught(AXES[0], ZoomingKLUCB()).best_local([]) == []
-    site = Site("here", classifiers={"one": lambda _: 1}, context=Context.category("half"))
-    assert site.best_local([{"half": "never seen"}]) == ["one"]
+    assert taught(AXES[0], ZoomingKLUCB()).best_model([]) == []
+    site = Site("here", classifiers={"one": lambda _: 1}, context=Category("half"))
+    assert site.best_model([{"half": "never seen"}]) == ["one"]

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import Context, CoS, Site
-from cosend.axes import Axis, read_columns
+from cosend import CoS, Site
+from cosend.axes import Axis, Feature, FromFunction, PreviousLabel, Time, TimeOfDay, read_columns
 from cosend.engine.encoding import Encoder
 from cosend.errors import ContextError, CosendError, SettingError
 
-ANY_CONTEXT: Any = Context  # for settings that the types do not allow
+ANY_CONTEXT: Any = Feature  # for settings that the types do not allow
 
 
 def read(
@@ -36,30 +36,30 @@ def site_with(axis: Axis | Sequence[Axis], label: Any = 1) -> Site:
 
 @pytest.mark.parametrize(("value", "place"), [(0, 0.0), (1, 1.0), (0.25, 0.25), (True, 1.0)])
 def test_a_linear_feature_lies_in_0_to_1_unless_a_range_is_given(value: float, place: float) -> None:
-    assert read(Context("x", range=(0, 1)), {"x": value}) == (place,)
+    assert read(Feature("x", range=(0, 1)), {"x": value}) == (place,)
 
 
 @pytest.mark.parametrize(("value", "place"), [(-10, 0.0), (0, 0.25), (30, 1.0), (10.0, 0.5)])
 def test_a_range_stretches_a_linear_feature(value: float, place: float) -> None:
-    assert read(Context("x", range=(-10, 30)), {"x": value}) == (place,)
+    assert read(Feature("x", range=(-10, 30)), {"x": value}) == (place,)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.floats(0, 1))
 def test_a_value_within_its_range_lies_in_0_to_1(low: float, width: float, share: float) -> None:
     high = low + width
     value = min(high, low + share * width)
-    (place,) = read(Context("x", range=(low, high)), {"x": value})
+    (place,) = read(Feature("x", range=(low, high)), {"x": value})
     assert 0.0 <= place <= 1.0
     assert place == pytest.approx((value - low) / (high - low))
 
 
 @pytest.mark.parametrize("value", [0, 1, 9, 999.5, 1e9])
 def test_log_scale_is_log1p_up_to_a_thousand_million(value: float) -> None:
-    assert read(Context("x", scale="log"), {"x": value}) == (math.log1p(value) / math.log1p(1e9),)
+    assert read(Feature("x", scale="log"), {"x": value}) == (math.log1p(value) / math.log1p(1e9),)
 
 
 def test_log_scale_takes_a_range() -> None:
-    axis = Context("x", scale="log", range=(1, 7))
+    axis = Feature("x", scale="log", range=(1, 7))
     assert read(axis, {"x": 1}) == (0.0,)
     assert read(axis, {"x": 3})[0] == pytest.approx(0.5)
     assert read(axis, {"x": 7}) == (1.0,)
@@ -68,20 +68,20 @@ def test_log_scale_takes_a_range() -> None:
 @pytest.mark.parametrize(
     ("axis", "value", "place"),
     [
-        (Context("x", range=(0, 1), outside="clip"), -3, 0.0),
-        (Context("x", range=(0, 1), outside="clip"), 1.5, 1.0),
-        (Context("x", range=(2, 4), outside="clip"), 3, 0.5),
-        (Context("x", scale="log", outside="clip"), -1, 0.0),
-        (Context("x", scale="log", outside="clip"), 1e12, 1.0),
+        (Feature("x", range=(0, 1), outside="clip"), -3, 0.0),
+        (Feature("x", range=(0, 1), outside="clip"), 1.5, 1.0),
+        (Feature("x", range=(2, 4), outside="clip"), 3, 0.5),
+        (Feature("x", scale="log", outside="clip"), -1, 0.0),
+        (Feature("x", scale="log", outside="clip"), 1e12, 1.0),
     ],
 )
-def test_clip_moves_a_value_to_the_nearest_end(axis: Context, value: float, place: float) -> None:
+def test_clip_moves_a_value_to_the_nearest_end(axis: Feature, value: float, place: float) -> None:
     assert read(axis, {"x": value}) == (place,)
 
 
 @given(st.lists(st.integers(-5, 5), max_size=40), st.integers(1, 10))
 def test_rank_is_the_share_of_recent_values_below_with_equal_ones_half(values: list[int], window: int) -> None:
-    axis = Context("x", scale="rank", window=window)
+    axis = Feature("x", scale="rank", window=window)
     encoder = Encoder([axis])
     for n, value in enumerate(values):
         recent = sorted(values[max(0, n - window) : n])
@@ -90,26 +90,26 @@ def test_rank_is_the_share_of_recent_values_below_with_equal_ones_half(values: l
 
 
 def test_two_rank_axes_of_one_feature_keep_their_own_windows() -> None:
-    axes = [Context("x", scale="rank", window=1), Context("x", scale="rank", window=10)]
+    axes = [Feature("x", scale="rank", window=1), Feature("x", scale="rank", window=10)]
     encoder = Encoder(axes)
     places = [read(axes, {"x": value}, encoder) for value in (1, 2, 3, 2.5)]
     assert places == [(0.5, 0.5), (1.0, 1.0), (1.0, 1.0), (0.0, pytest.approx(2 / 3))]
 
 
 def test_previous_label_is_the_first_class_before_any_label_is_known() -> None:
-    assert read(Context.previous_label("normal", "attack"), {}) == (0.0,)
+    assert read(PreviousLabel("normal", "attack"), {}) == (0.0,)
 
 
 @pytest.mark.parametrize(("label", "place"), [("low", 0.0), ("middle", 0.5), ("high", 1.0)])
 def test_previous_label_lies_where_its_class_is_named(label: str, place: float) -> None:
-    axis = Context.previous_label("low", "middle", "high")
+    axis = PreviousLabel("low", "middle", "high")
     encoder = Encoder([axis])
     encoder.remember_label([3], [label])
     assert read(axis, {}, encoder) == (place,)
 
 
 def test_previous_label_is_that_of_the_newest_item_however_late_the_others_come() -> None:
-    site = site_with(Context.previous_label("a", "b", "c"), label="a")
+    site = site_with(PreviousLabel("a", "b", "c"), label="a")
     first, second, third = site.classify_many([{}, {}, {}])
     site.learn(second.id, "b")
     assert site.classify({}).context == (0.5,)
@@ -120,7 +120,7 @@ def test_previous_label_is_that_of_the_newest_item_however_late_the_others_come(
 
 
 def test_a_label_that_is_no_class_of_the_context_is_refused_and_changes_nothing() -> None:
-    site = site_with(Context.previous_label("a", "b"))
+    site = site_with(PreviousLabel("a", "b"))
     decision = site.classify({})
     before = str(site.state())
     with pytest.raises(ContextError, match=r"'z' is not one of the classes .*'a', 'b'"):
@@ -129,7 +129,7 @@ def test_a_label_that_is_no_class_of_the_context_is_refused_and_changes_nothing(
 
 
 def test_time_is_the_share_of_the_horizon_and_stays_at_1_after_its_end() -> None:
-    assert [read(Context.time(4), {}, arrivals=n) for n in (0, 1, 3, 4, 9)] == [(0.25,), (0.5,), (1.0,), (1.0,), (1.0,)]
+    assert [read(Time(4), {}, arrivals=n) for n in (0, 1, 3, 4, 9)] == [(0.25,), (0.5,), (1.0,), (1.0,), (1.0,)]
 
 
 @pytest.mark.parametrize(
@@ -147,38 +147,38 @@ def test_time_is_the_share_of_the_horizon_and_stays_at_1_after_its_end() -> None
     ],
 )
 def test_time_of_day_is_read_from_seconds_and_from_datetimes(moment: object, place: float) -> None:
-    assert read(Context.time_of_day("at"), {"at": moment}) == (place,)
+    assert read(TimeOfDay("at"), {"at": moment}) == (place,)
 
 
 @given(st.datetimes())
 def test_a_datetime_and_its_seconds_since_1970_give_the_same_time_of_day(moment: datetime) -> None:
     moment = moment.replace(tzinfo=UTC)
-    axis = Context.time_of_day("at")
+    axis = TimeOfDay("at")
     (clock,), (seconds,) = read(axis, {"at": moment}), read(axis, {"at": moment.timestamp()})
     assert min(abs(clock - seconds), 1 - abs(clock - seconds)) < 1e-9
     assert 0.0 <= clock <= 1.0
 
 
 def test_a_function_gives_the_axis() -> None:
-    assert read(Context.function(len, "length"), [1]) == (1.0,)
-    assert Context.function(len, "length").name == "length"
+    assert read(FromFunction(len, "length"), [1]) == (1.0,)
+    assert FromFunction(len, "length").name == "length"
 
 
 def test_several_contexts_are_several_axes_in_their_order() -> None:
     axes: list[Axis] = [
-        Context("x", range=(0, 1)),
-        Context("y", scale="log", range=(0, 1)),
-        Context("z", scale="rank"),
-        Context.time(10),
-        Context.previous_label(0, 1),
-        Context.function(lambda item: 1 - item["x"]),
+        Feature("x", range=(0, 1)),
+        Feature("y", scale="log", range=(0, 1)),
+        Feature("z", scale="rank"),
+        Time(10),
+        PreviousLabel(0, 1),
+        FromFunction(lambda item: 1 - item["x"]),
     ]
     assert read(axes, {"x": 0.25, "y": 1, "z": 99}, arrivals=4) == (0.25, 1.0, 0.5, 0.5, 0.0, 0.75)
     assert site_with(axes).classify({"x": 0.25, "y": 1, "z": 99}).context == (0.25, 1.0, 0.5, 0.1, 0.0, 0.75)
 
 
 def test_items_of_a_batch_are_read_as_if_one_by_one() -> None:
-    axes: list[Axis] = [Context("x", scale="rank", window=3), Context.time(8)]
+    axes: list[Axis] = [Feature("x", scale="rank", window=3), Time(8)]
     items = [{"x": value} for value in (3, 1, 2, 2, 5, 0)]
     encoder = Encoder(axes)
     one_by_one = [read(axes, item, encoder, n) for n, item in enumerate(items)]
@@ -186,28 +186,28 @@ def test_items_of_a_batch_are_read_as_if_one_by_one() -> None:
 
 
 BAD_ITEMS: list[tuple[Axis, Any, list[str]]] = [
-    (Context("x", range=(0, 1)), {"x": math.nan}, ["'x'", "finite number", "nan"]),
-    (Context("x", range=(0, 1)), {"x": math.inf}, ["'x'", "finite number", "inf"]),
-    (Context("x", range=(0, 1), outside="clip"), {"x": -math.inf}, ["'x'", "finite number", "-inf"]),
-    (Context("x", range=(0, 1), outside="clip"), {"x": math.nan}, ["'x'", "finite number", "nan"]),
-    (Context("x", scale="rank"), {"x": math.nan}, ["'x'", "finite number", "nan"]),
-    (Context("x", range=(0, 1)), {"x": "0.5"}, ["'x'", "finite number", "'0.5'"]),
-    (Context("x", range=(0, 1)), {"x": None}, ["'x'", "finite number", "None"]),
-    (Context("x", range=(0, 1)), {"x": 10**400}, ["'x'", "finite number"]),
-    (Context("x", range=(0, 1)), {"y": 1, "z": 2}, ["no feature 'x'", "'y', 'z'"]),
-    (Context("x", range=(0, 1)), [0.5], ["no feature 'x'", "[0.5]"]),
-    (Context("x", range=(0, 1)), {"x": 1.5}, ["'x'", "[0, 1]", "1.5", "clip"]),
-    (Context("x", range=(0, 1)), {"x": 1.0000000001}, ["'x'", "[0, 1]", "1.0000000001"]),
-    (Context("x", range=(2, 4)), {"x": 1}, ["'x'", "[2, 4]", "1"]),
-    (Context("x", scale="log"), {"x": -1}, ["'x'", "[0, 1e+09]", "-1"]),
-    (Context.time_of_day("at"), {}, ["no feature 'at'"]),
-    (Context.time_of_day("at"), {"at": "noon"}, ["'at'", "finite number", "'noon'"]),
-    (Context.time_of_day("at"), {"at": math.nan}, ["'at'", "finite number", "nan"]),
-    (Context.time_of_day("at"), {"at": importlib.import_module("pandas").NaT}, ["'at'", "NaT"]),
-    (Context.function(lambda _: 1.2, "mine"), {}, ["'mine'", "[0, 1]", "1.2"]),
-    (Context.function(lambda _: math.nan, "mine"), {}, ["'mine'", "[0, 1]", "nan"]),
-    (Context.function(lambda item: item["x"], "mine"), {"x": "a"}, ["'mine'", "[0, 1]", "'a'"]),
-    (Context.function(lambda item: item["x"], "mine"), {"y": 1}, ["'mine'", "KeyError", "'x'"]),
+    (Feature("x", range=(0, 1)), {"x": math.nan}, ["'x'", "finite number", "nan"]),
+    (Feature("x", range=(0, 1)), {"x": math.inf}, ["'x'", "finite number", "inf"]),
+    (Feature("x", range=(0, 1), outside="clip"), {"x": -math.inf}, ["'x'", "finite number", "-inf"]),
+    (Feature("x", range=(0, 1), outside="clip"), {"x": math.nan}, ["'x'", "finite number", "nan"]),
+    (Feature("x", scale="rank"), {"x": math.nan}, ["'x'", "finite number", "nan"]),
+    (Feature("x", range=(0, 1)), {"x": "0.5"}, ["'x'", "finite number", "'0.5'"]),
+    (Feature("x", range=(0, 1)), {"x": None}, ["'x'", "finite number", "None"]),
+    (Feature("x", range=(0, 1)), {"x": 10**400}, ["'x'", "finite number"]),
+    (Feature("x", range=(0, 1)), {"y": 1, "z": 2}, ["no feature 'x'", "'y', 'z'"]),
+    (Feature("x", range=(0, 1)), [0.5], ["no feature 'x'", "[0.5]"]),
+    (Feature("x", range=(0, 1)), {"x": 1.5}, ["'x'", "[0, 1]", "1.5", "clip"]),
+    (Feature("x", range=(0, 1)), {"x": 1.0000000001}, ["'x'", "[0, 1]", "1.0000000001"]),
+    (Feature("x", range=(2, 4)), {"x": 1}, ["'x'", "[2, 4]", "1"]),
+    (Feature("x", scale="log"), {"x": -1}, ["'x'", "[0, 1e+09]", "-1"]),
+    (TimeOfDay("at"), {}, ["no feature 'at'"]),
+    (TimeOfDay("at"), {"at": "noon"}, ["'at'", "finite number", "'noon'"]),
+    (TimeOfDay("at"), {"at": math.nan}, ["'at'", "finite number", "nan"]),
+    (TimeOfDay("at"), {"at": importlib.import_module("pandas").NaT}, ["'at'", "NaT"]),
+    (FromFunction(lambda _: 1.2, "mine"), {}, ["'mine'", "[0, 1]", "1.2"]),
+    (FromFunction(lambda _: math.nan, "mine"), {}, ["'mine'", "[0, 1]", "nan"]),
+    (FromFunction(lambda item: item["x"], "mine"), {"x": "a"}, ["'mine'", "[0, 1]", "'a'"]),
+    (FromFunction(lambda item: item["x"], "mine"), {"y": 1}, ["'mine'", "KeyError", "'x'"]),
 ]
 
 
@@ -218,7 +218,7 @@ def test_an_item_whose_context_cannot_be_computed_is_refused_and_changes_nothing
     axis: Axis, item: Any, fragments: list[str]
 ) -> None:
     """The other axis is a rank: its window must not remember an item that was refused."""
-    site = site_with([Context.function(lambda _: 0.5), axis] if isinstance(item, list) else [RANK, axis])
+    site = site_with([FromFunction(lambda _: 0.5), axis] if isinstance(item, list) else [RANK, axis])
     if isinstance(item, dict):
         item = {"r": 7, **item}
     before = str(site.state())
@@ -228,13 +228,13 @@ def test_an_item_whose_context_cannot_be_computed_is_refused_and_changes_nothing
     assert str(site.state()) == before
 
 
-RANK = Context("r", scale="rank")
+RANK = Feature("r", scale="rank")
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("bad", [{"r": 1, "x": 2}, {"r": math.nan, "x": 0}, {"x": 0}, {"r": 1}, "text"])
 def test_a_refused_item_in_a_batch_leaves_the_site_as_it_was(bad: Any, place: int) -> None:
-    site = site_with([RANK, Context("x", range=(0, 1)), Context.previous_label("a", "b")])
+    site = site_with([RANK, Feature("x", range=(0, 1)), PreviousLabel("a", "b")])
     good = [{"r": 5, "x": 0.5}, {"r": 3, "x": 0.1}]
     site.classify_many(good)
     before = str(site.state())
@@ -247,20 +247,20 @@ def test_a_refused_item_in_a_batch_leaves_the_site_as_it_was(bad: Any, place: in
 BAD_SETTINGS: list[tuple[Callable[[], object], list[str]]] = [
     (lambda: ANY_CONTEXT("x", scale="cubic"), ["scale", "'linear', 'log', 'rank'", "'cubic'"]),
     (lambda: ANY_CONTEXT("x", outside="wrap"), ["outside", "'error', 'clip'", "'wrap'"]),
-    (lambda: Context("x", window=0), ["window", "at least 1", "0"]),
+    (lambda: Feature("x", window=0), ["window", "at least 1", "0"]),
     (lambda: ANY_CONTEXT("x", window=2.5), ["window", "whole number", "2.5"]),
-    (lambda: Context("x", range=(1, 1)), ["range", "low < high", "(1, 1)"]),
-    (lambda: Context("x", range=(2, 1)), ["range", "low < high", "(2, 1)"]),
-    (lambda: Context("x", range=(0, math.inf)), ["range", "low < high", "inf"]),
-    (lambda: Context("x", range=(math.nan, 1)), ["range", "low < high", "nan"]),
-    (lambda: Context("x", scale="log", range=(-1, 1)), ["range", "low >= 0", "(-1, 1)"]),
+    (lambda: Feature("x", range=(1, 1)), ["range", "low < high", "(1, 1)"]),
+    (lambda: Feature("x", range=(2, 1)), ["range", "low < high", "(2, 1)"]),
+    (lambda: Feature("x", range=(0, math.inf)), ["range", "low < high", "inf"]),
+    (lambda: Feature("x", range=(math.nan, 1)), ["range", "low < high", "nan"]),
+    (lambda: Feature("x", scale="log", range=(-1, 1)), ["range", "low >= 0", "(-1, 1)"]),
     (lambda: ANY_CONTEXT("x", range=("0", "1")), ["range", "low < high"]),
     (lambda: ANY_CONTEXT("x", range=5), ["range", "low < high", "5"]),
     (lambda: ANY_CONTEXT("x", range=(1, 2, 3)), ["range", "low < high", "(1, 2, 3)"]),
-    (lambda: Context.previous_label(), ["classes", "two or more"]),
-    (lambda: Context.previous_label("a"), ["classes", "two or more", "'a'"]),
-    (lambda: Context.previous_label("a", "b", "a"), ["classes", "different"]),
-    (lambda: Context.time(0), ["horizon", "at least 1", "0"]),
+    (lambda: PreviousLabel(), ["classes", "two or more"]),
+    (lambda: PreviousLabel("a"), ["classes", "two or more", "'a'"]),
+    (lambda: PreviousLabel("a", "b", "a"), ["classes", "different"]),
+    (lambda: Time(0), ["horizon", "at least 1", "0"]),
     (lambda: ANY_CONTEXT.time(1.5), ["horizon", "whole number", "1.5"]),
 ]
 
@@ -274,7 +274,7 @@ def test_a_setting_that_is_not_allowed_is_refused_when_the_axis_is_built(
     assert all(fragment in str(caught.value) for fragment in fragments), str(caught.value)
 
 
-@pytest.mark.parametrize("context", ["x", [], ["x"], [Context("x", range=(0, 1)), 3], 5], ids=repr)
+@pytest.mark.parametrize("context", ["x", [], ["x"], [Feature("x", range=(0, 1)), 3], 5], ids=repr)
 def test_a_site_refuses_a_context_that_is_no_axis(context: Any) -> None:
     with pytest.raises(CosendError, match=r"context|dimensions"):
         site_with(context)

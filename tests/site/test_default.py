@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, CoS, MixedViews, Network, Site, ZoomingKLUCB
+from cosend import CoS, MixedViews, Network, Site, ZoomingKLUCB
 from cosend.algorithm.policies import DEFAULT_CELLS, how_to_decide
-from cosend.axes import Axis
+from cosend.axes import AllFeatures, Axis, Category, Feature
 from cosend.engine import events
 from cosend.engine.fold import fold, verify
 from tests.site.test_fold import everything
 
 AXES: dict[str, list[Axis] | None] = {
-    "context": [Context("x", range=(0, 1)), Context.category("kind")],
+    "context": [Feature("x", range=(0, 1)), Category("kind")],
     "features": None,
-    "both": [Context("x", range=(0, 1)), Context.features()],
+    "both": [Feature("x", range=(0, 1)), AllFeatures()],
 }
 ITEMS = 160  # so many that features get axes
 MIXED = MixedViews(max_cells=DEFAULT_CELLS)

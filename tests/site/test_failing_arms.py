@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, CoS, LabelledData, Network, Patience, Phase, Site, ZoomingKLUCB
+from cosend import CoS, Network, Patience, Site, ZoomingKLUCB
 from cosend.algorithm.policies import Policy
+from cosend.algorithm.values import LabelledData, Phase
+from cosend.axes import Feature
 from cosend.engine.needs import Call, Forward, Question, Reply
 from cosend.errors import NetworkError, NoAnswer, SomeUnanswered
 from tests.site.test_site import (
@@ -25,7 +27,7 @@ from tests.site.test_site import (
     until,
 )
 
-UNIT = Context("x", range=(0, 1))
+UNIT = Feature("x", range=(0, 1))
 
 
 class Line:
@@ -229,7 +231,7 @@ def test_what_became_overdue_before_a_failure_is_not_open_any_more() -> None:
 def test_peers_that_cannot_read_an_item_fail_with_the_reason_and_nothing_leaks() -> None:
     log: list[Any] = []
     lab = Site("lab", classifiers={"one": always(1)}, context=UNIT, policy=TRAINING_FIRST, journal=log.append)
-    both = [UNIT, Context("y", range=(0, 1))]
+    both = [UNIT, Feature("y", range=(0, 1))]
     flat = Site("flat", classifiers={"high": high}, context=both, policy=ZoomingKLUCB())
     lab.add_peer("flat", flat)
     assert lab.classify({"x": 0.5}).arm == "one"

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cosend import Context, CoS, Network, Patience, Policy, Site, fold, verify
+from cosend import CoS, Network, Patience, Site, fold, verify
+from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis
+from cosend.axes import Axis, Category, Feature, PreviousLabel
 from cosend.engine import events
 from cosend.engine.needs import Forward
 from cosend.engine.site_state import SiteState
@@ -22,8 +23,8 @@ from tests.policies import POLICIES
 from tests.site.test_failing_arms import Line
 from tests.site.test_site import always, high
 
-AXES: list[Axis] = [Context("x", range=(0, 1)), Context.category("kind")]
-RANKED: list[Axis] = [Context("x", window=7), Context.previous_label(0, 1)]
+AXES: list[Axis] = [Feature("x", range=(0, 1)), Category("kind")]
+RANKED: list[Axis] = [Feature("x", window=7), PreviousLabel(0, 1)]
 Log = list[events.Event]
 LABELLED = (True, True)  # a question that trains, and whose label follows
 
@@ -65,7 +66,7 @@ def played(policy: Policy, axes: list[Axis], items: int = 60, **options: Any) ->
         draw.shuffle(waiting)
         while len(waiting) > 4:
             decision, item = waiting.pop()
-            if lab.waits(decision.id):
+            if lab.is_pending(decision.id):
                 lab.learn(decision, high(item), cost=draw.choice([None, 0.3]))
     return sites, logs
 
@@ -95,7 +96,7 @@ def test_they_do_so_without_the_compiler(policy: str) -> None:
 
 
 def assert_folds(policy: Policy, axes: list[Axis], score_local: ScoreLocal) -> None:
-    patience = Patience(wait_limit=40, max_waiting=9, overdue=0.5)
+    patience = Patience(wait_limit=40, max_pending=9, overdue=0.5)
     sites, logs = played(policy, axes, patience=patience, score_local=score_local)
     for site, log in zip(sites, logs, strict=True):
         assert everything(fold(log)) == everything(site.engine.state)
@@ -146,7 +147,7 @@ def test_verify_says_where_the_rules_would_decide_otherwise_and_goes_on_from_wha
 
 def a_state(log: Log | None = None, **options: Any) -> SiteState:
     journal = None if log is None else log.append
-    return SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=[Context("x", range=(0, 1))], journal=journal, **options)
+    return SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=[Feature("x", range=(0, 1))], journal=journal, **options)
 
 
 def test_a_log_that_is_none_is_refused_with_the_event_that_is_wrong() -> None:
@@ -180,7 +181,7 @@ def test_a_log_that_is_none_is_refused_with_the_event_that_is_wrong() -> None:
         with pytest.raises(StateError, match=sentence):
             fold(bad)
     with pytest.raises(StateError, match="the log has the axes"):
-        fold(log, axes=[Context("y", range=(0, 1))])
+        fold(log, axes=[Feature("y", range=(0, 1))])
 
 
 def test_a_log_with_a_hole_is_refused_and_so_is_what_is_no_log() -> None:
@@ -205,7 +206,7 @@ def test_a_change_that_was_not_written_is_the_last_until_the_journal_is_folded()
             raise KeyboardInterrupt
         log.append(event)
 
-    state = SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=[Context("x", range=(0, 1))], journal=write)
+    state = SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=[Feature("x", range=(0, 1))], journal=write)
     first = state.choose(state.encode([[0.5]]))
     stops[0] = True
     with pytest.raises(KeyboardInterrupt):
@@ -264,7 +265,7 @@ def test_a_request_that_is_answered_twice_waits_for_one_label_and_a_label_twice_
 
 
 def test_what_waits_is_withdrawn_at_the_peer_that_was_promised_its_label() -> None:
-    state = SiteState("lab", local={"a": 0.0}, axes=[Context("x", range=(0, 1))])
+    state = SiteState("lab", local={"a": 0.0}, axes=[Feature("x", range=(0, 1))])
     state.add_peer("hq", 0.0)
     ids = [state.choose(state.encode([[0.5]]), without=["a"]).first for _ in range(3)]
     assert {entry.arm for entry in state.pending().values()} == {"hq"}

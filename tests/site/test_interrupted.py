@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, Network, Site
+from cosend import Network, Site
+from cosend.axes import Feature
 from tests.algorithm.test_interrupted import interrupted
 
 pytestmark = pytest.mark.compiled  # a compiled call is what nothing can interrupt
 
-AGE = Context("age", range=(0, 100))
+AGE = Feature("age", range=(0, 100))
 
 
 def high(item: Any) -> bool:

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import Context, CoS, Network, Site, ZoomingKLUCB
+from cosend import CoS, Network, Site, ZoomingKLUCB
 from cosend.algorithm.cells import MOST_CODES
-from cosend.axes import MANY, Axis, read_columns
+from cosend.axes import MANY, Axis, Category, Feature, FromFunction, Time, TimeOfDay, read_columns
 from cosend.engine.encoding import Codes, Encoder
 from cosend.errors import ContextError, SettingError
 
 pandas: Any = importlib.import_module("pandas")
 AXES: list[Axis] = [
-    Context("size", scale="log", range=(0, 1e6)),
-    Context("age", range=(0, 100), outside="clip"),
-    Context("age", window=5),
-    Context.category("kind"),
-    Context.time(50),
-    Context.time_of_day("at"),
-    Context.function(lambda item: item["size"] / 1e6),
+    Feature("size", scale="log", range=(0, 1e6)),
+    Feature("age", range=(0, 100), outside="clip"),
+    Feature("age", window=5),
+    Category("kind"),
+    Time(50),
+    TimeOfDay("at"),
+    FromFunction(lambda item: item["size"] / 1e6),
 ]
 
 
@@ -58,7 +58,7 @@ def test_a_batch_is_read_to_the_same_bits_as_its_items_one_by_one() -> None:
 )
 def test_many_numbers_are_scaled_to_the_same_bits_as_each_alone(ends: tuple[float, float], shares: list[float]) -> None:
     low, high = ends
-    axis = Context("age", range=ends)
+    axis = Feature("age", range=ends)
     values: list[float] = [min(high, max(low, low + share * (high - low))) for share in shares]
     if low <= 3 <= high:
         values[0] = 3  # a whole number among the others
@@ -70,7 +70,7 @@ def test_many_numbers_are_scaled_to_the_same_bits_as_each_alone(ends: tuple[floa
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 10**400, "5", None, 101, -0.5])
 @pytest.mark.parametrize("place", [0, 7, MANY])
 def test_what_is_wrong_with_one_of_many_numbers_is_said_as_of_one_alone(bad: Any, place: int) -> None:
-    axis, items = Context("age", range=(0, 100)), [{"age": n} for n in range(MANY + 1)]
+    axis, items = Feature("age", range=(0, 100)), [{"age": n} for n in range(MANY + 1)]
     items[place]["age"] = bad
     with pytest.raises(ContextError) as alone:
         axis.read([items[place]])
@@ -82,7 +82,7 @@ def test_what_is_wrong_with_one_of_many_numbers_is_said_as_of_one_alone(bad: Any
 def test_other_kinds_of_numbers_are_read_among_many() -> None:
     items: list[Any] = [{"age": n} for n in range(MANY)]
     items[3]["age"], items[1]["age"] = np.float64(3), True
-    assert [*Context("age", range=(0, 100)).read(items)] == [n / 100 for n in range(MANY)]
+    assert [*Feature("age", range=(0, 100)).read(items)] == [n / 100 for n in range(MANY)]
 
 
 def counting(site: str, called: list[Any]) -> Site:
@@ -90,14 +90,14 @@ def counting(site: str, called: list[Any]) -> Site:
         called.append(item)
         return 0.5
 
-    axis = Context.function(half)
+    axis = FromFunction(half)
     return Site(site, classifiers={"one": lambda _: 1}, context=axis, policy=CoS(slices=1, order="train_first"))
 
 
 @pytest.mark.parametrize("values", [[10**400, -(10**400)], [10**400], [1e308, 1e308, math.inf]])
 def test_numbers_that_no_float_can_hold_are_found_in_a_batch_as_alone(values: list[Any]) -> None:
     with pytest.raises(ContextError, match="must be a finite number"):
-        read_columns([Context("age", range=(0, 1e300), outside="clip")], [{"age": value} for value in values])
+        read_columns([Feature("age", range=(0, 1e300), outside="clip")], [{"age": value} for value in values])
 
 
 def test_a_context_function_of_the_user_is_called_once_for_an_item() -> None:
@@ -111,7 +111,7 @@ def test_a_context_function_of_the_user_is_called_once_for_an_item() -> None:
 
 def a_site() -> Site:
     models = {"old": lambda item: int(item["age"] > 50), "never": lambda _: 0}
-    return Site("lab", classifiers=models, context=[Context("age", range=(0, 100)), Context.category("kind")])
+    return Site("lab", classifiers=models, context=[Feature("age", range=(0, 100)), Category("kind")])
 
 
 def test_a_data_frame_and_an_array_with_names_are_items_too() -> None:
@@ -157,7 +157,7 @@ def test_a_data_frame_of_polars_is_items_too() -> None:
 
 @pytest.mark.parametrize("unit", ["ns", "us", "s", "m", "h"])
 def test_the_time_of_day_of_numpy_s_moments_is_read_in_their_own_unit(unit: str) -> None:
-    axis = Context.time_of_day("at")
+    axis = TimeOfDay("at")
     moment = np.datetime64("1999-12-31T06:00").astype(f"datetime64[{unit}]")
     assert list(axis.read([{"at": moment}])) == [0.25]
     assert list(axis.read([{"at": np.datetime64("1969-07-20", "D")}])) == [0.0]
@@ -166,17 +166,17 @@ def test_the_time_of_day_of_numpy_s_moments_is_read_in_their_own_unit(unit: str)
 
 
 def test_a_feature_without_a_range_is_ranked_and_linear_without_one_says_what_to_give() -> None:
-    site = Site("lab", classifiers={"one": lambda _: 1}, context=Context("age"))
+    site = Site("lab", classifiers={"one": lambda _: 1}, context=Feature("age"))
     assert [site.classify({"age": age}).context for age in (40, 70, 10)] == [(0.5,), (1.0,), (0.0,)]
     with pytest.raises(SettingError, match=r"range must be \(low, high\); if that is not known, use scale='rank'"):
-        Context("age", scale="linear")
+        Feature("age", scale="linear")
     with pytest.raises(SettingError, match="range must be"):
-        Context("age", outside="clip")
+        Feature("age", outside="clip")
 
 
 def test_a_log_range_whose_ends_have_one_logarithm_is_refused() -> None:
     with pytest.raises(SettingError, match="low < high, low >= 0 and different logarithms"):
-        Context("x", scale="log", range=(1e16, 1e16 + 2))
+        Feature("x", scale="log", range=(1e16, 1e16 + 2))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_every_value_of_a_category_has_cells_of_its_own() -> None:
     """What is right depends on the category and on nothing else: each value is learnt apart."""
     right = {"http": "a", "smtp": "b", "ftp": "c"}
     models = {name: (lambda _, name=name: name) for name in right.values()}
-    site = Site("lab", classifiers=models, context=Context.category("kind"), policy=ZoomingKLUCB())
+    site = Site("lab", classifiers=models, context=Category("kind"), policy=ZoomingKLUCB())
     draw = random.Random(1)
     for _ in range(300):
         kind = draw.choice(list(right))
@@ -207,7 +207,7 @@ def test_every_value_of_a_category_has_cells_of_its_own() -> None:
 
 def test_sites_understand_each_other_s_categories_whatever_came_first_at_each() -> None:
     """At one site the code of "a" is 0, at the other 1: a call carries the value and not the code."""
-    axes: list[Axis] = [Context.category("kind"), Context("x", range=(0, 1))]
+    axes: list[Axis] = [Category("kind"), Feature("x", range=(0, 1))]
     lab = Site("lab", classifiers={"poor": lambda _: None}, context=axes)
     two = {"a": lambda _: "a", "b": lambda _: "b"}
     hq = Site("hq", classifiers=two, context=axes, policy=ZoomingKLUCB())  # which would not ask lab first

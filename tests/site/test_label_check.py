@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, Network, SeesOnly, Site
+from cosend import Network, SeesOnly, Site
+from cosend.axes import Feature
 from cosend.engine import events
 from cosend.engine.scoring import LabelCheck, LabelKinds
 from cosend.errors import LabelError, LabelWarning, SettingError, StateError
 
-UNIT = Context("x", range=(0, 1))
+UNIT = Feature("x", range=(0, 1))
 
 
 def a_site(**options: Any) -> Site:
@@ -130,7 +131,7 @@ def test_which_kinds_arms_have_given_is_known_after_a_restart(tmp_path: Path) ->
 
 def test_nothing_is_a_label_where_an_arm_has_said_nothing(tmp_path: Path) -> None:
     models = {"some": lambda item: "ill" if item["x"] < 0.5 else None}
-    sites = [Site("lab", classifiers=models, context=Context("x", range=(0, 1)), strict_labels=True) for _ in range(2)]
+    sites = [Site("lab", classifiers=models, context=Feature("x", range=(0, 1)), strict_labels=True) for _ in range(2)]
     made = [sites[0].classify({"x": x}) for x in (0.2, 0.7)]
     sites[0].save(tmp_path / "state")
     sites[1].load(tmp_path / "state")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cosend import CellKLUCB, Context, CoS, Network, Site, fold
+from cosend import CellKLUCB, CoS, Network, Site, fold
+from cosend.axes import Feature
 from cosend.engine.snapshot import state_of
 from cosend.errors import ClassifierError, SettingError
 
@@ -36,7 +37,7 @@ def site_of(name: str, learns_from: Any, log: list[Any] | None = None, **models:
     return Site(
         name,
         classifiers=models or {f"{name}_a": Pupil(), f"{name}_b": Pupil(), f"{name}_c": zero},
-        context=Context("x", range=(0, 1)),
+        context=Feature("x", range=(0, 1)),
         policy=CellKLUCB(slices=2),
         learns_from=learns_from,
         journal=None if log is None else log.append,
@@ -125,13 +126,13 @@ def test_a_model_that_fails_to_learn_keeps_no_other_from_learning() -> None:
     with pytest.raises(ClassifierError, match="'stubborn' failed to learn: ValueError: no"):
         site.learn(decision, 1)
     assert taught(site)["pupil"] == [(0.2, 1)]
-    assert not site.waits(decision)
+    assert not site.is_pending(decision)
 
 
 @pytest.mark.parametrize("value", ["some", None, True, ["all"]])
 def test_anything_else_is_refused(value: Any) -> None:
     with pytest.raises(SettingError, match="learns_from must be one of 'used', 'all'"):
-        Site("s", classifiers={"c": zero}, context=Context("x"), policy=CoS(), learns_from=value)
+        Site("s", classifiers={"c": zero}, context=Feature("x"), policy=CoS(), learns_from=value)
 
 
 def test_unless_told_otherwise_a_model_that_is_never_used_learns_all_the_same() -> None:

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from cosend import CellKLUCB, Context, CoS, LabelledData, Learner, Policy, Site, Zooming, ZoomingKLUCB, fold
+from cosend import CellKLUCB, CoS, Learner, Site, Zooming, ZoomingKLUCB, fold
+from cosend.algorithm.policies import Policy
+from cosend.algorithm.values import LabelledData
+from cosend.axes import TimeOfDay
 from cosend.engine import events
 from cosend.engine.needs import Call, Forward, Question, Reply
 from cosend.errors import NetworkError, SettingError, StateError
@@ -63,12 +66,12 @@ def test_what_is_no_peer_is_refused_at_once() -> None:
 
 def test_a_site_says_which_arms_it_leaves_alone_and_why() -> None:
     lab, _, _ = wired(ZoomingKLUCB(), NetworkError("the line is cut"))
-    assert lab.resting() == {}
+    assert lab.backing_off() == {}
     for item in items(30):
         lab.learn(lab.classify(item), high(item))
-    assert lab.resting() == {"hq": "NetworkError: the line is cut"}
+    assert lab.backing_off() == {"hq": "NetworkError: the line is cut"}
     lab.remove("hq")
-    assert lab.resting() == {}
+    assert lab.backing_off() == {}
 
 
 def test_a_restart_while_a_peer_is_down_changes_no_decision() -> None:
@@ -96,7 +99,7 @@ def test_a_site_recovers_from_its_journal_and_refuses_to_load_beside_it(tmp_path
     again, _, _ = wired(ZoomingKLUCB())
     again.recover(log, journal=log.append)
     again.learn_many(made[30:], [1] * 10)
-    assert fold(log).learner.waiting_count == 0
+    assert fold(log).learner.pending_count == 0
     with pytest.raises(StateError, match="'lab' has a journal, so it cannot go on from a saved state"):
         again.load(tmp_path / "lab.npz")
     other = Site("lab", classifiers={"another": always(1)}, context=UNIT)
@@ -119,7 +122,7 @@ def test_many_categories_and_doubling_end_in_coarser_cells_and_not_in_an_error()
 
 def test_moments_in_an_array_with_names_keep_their_unit() -> None:
     numpy = pytest.importorskip("numpy")
-    site = Site("lab", classifiers={"one": always(1)}, context=Context.time_of_day("t"))
+    site = Site("lab", classifiers={"one": always(1)}, context=TimeOfDay("t"))
     for unit in ("ns", "s", "m"):
         rows = numpy.array([("2020-01-01T06:00",)], dtype=[("t", f"datetime64[{unit}]")])
         assert site.classify_many(rows)[0].context == (0.25,)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import AskPeer, Choice, Context, CoS, LabelledData, Learner, MixedViews, Site, ZoomingKLUCB, simulate
-from cosend.axes import Axis
+from cosend import CoS, Learner, MixedViews, Site, ZoomingKLUCB, simulate
+from cosend.algorithm.values import AskPeer, Choice, LabelledData
+from cosend.axes import AllFeatures, Axis, Category, Feature, FromFunction, PreviousLabel, Time, TimeOfDay
 from cosend.errors import ArmError, ContextError, RewardError, SettingError
 from tests.site.test_fold import everything
 
@@ -17,7 +18,7 @@ from tests.site.test_fold import everything
 def site_of(**options: Any) -> Site:
     """Return a site whose two classifiers are right on one side of x each, whatever y is."""
     models = {"low": lambda item: item["x"] < 0.5, "high": lambda item: item["x"] >= 0.5}
-    axes: list[Axis] = [Context("x", range=(0, 1)), Context("y", range=(0, 1)), Context.category("kind")]
+    axes: list[Axis] = [Feature("x", range=(0, 1)), Feature("y", range=(0, 1)), Category("kind")]
     chosen: dict[str, Any] = {"policy": MixedViews(), "score_local": "all"}
     return Site("lab", classifiers=models, context=axes, **{**chosen, **options})
 
@@ -37,44 +38,44 @@ def played(site: Site, items: int) -> float:
 def test_it_finds_the_feature_that_matters_and_says_so() -> None:
     site = site_of()
     assert played(site, 400) > 0.9
-    trusted = site.trust()
+    trusted = site.weights()
     assert sum(view.share for view in trusted.values()) == pytest.approx(1.0)
     x, y, kind = site.axis_names
     assert set(trusted) >= {"none", "who was right last", x, y, kind, f"{x} + {y}", f"{x} + {y} + {kind}"}
     assert sum(view.share for name, view in trusted.items() if x in name) > 0.8
-    assert next(name for name, view in trusted.items() if view.trusted).count(x) == 1
+    assert next(name for name, view in trusted.items() if view.is_heaviest).count(x) == 1
 
 
 def test_axes_have_the_names_of_their_features_where_these_tell_them_apart() -> None:
     def names(*axes: Axis) -> tuple[str, ...]:
         return Site("s", classifiers={"one": lambda _: 1}, context=[*axes]).axis_names
 
-    unit, clock = Context("x", range=(0, 1)), Context.time_of_day("clock")
-    assert names(unit, Context.category("kind"), clock) == ("x", "kind", "clock")
-    assert names(Context.previous_label(0, 1), Context.time(9)) == ("previous label", "time")
-    assert names(Context.function(len, "size")) == ("function 'size'",)
-    assert names(unit, clock, Context("x")) == (unit.description, "clock", Context("x").description)
-    assert names(unit, Context.features()) == ("x",)
-    site = Site("s", classifiers={"one": lambda _: 1}, context=[unit, Context.category("kind")])
-    assert {"x", "kind", "x + kind"} <= site.trust().keys()
-    watching = Site("s", classifiers={"one": lambda _: 1}, context=[unit, Context.features()])
+    unit, clock = Feature("x", range=(0, 1)), TimeOfDay("clock")
+    assert names(unit, Category("kind"), clock) == ("x", "kind", "clock")
+    assert names(PreviousLabel(0, 1), Time(9)) == ("previous label", "time")
+    assert names(FromFunction(len, "size")) == ("function 'size'",)
+    assert names(unit, clock, Feature("x")) == (unit.description, "clock", Feature("x").description)
+    assert names(unit, AllFeatures()) == ("x",)
+    site = Site("s", classifiers={"one": lambda _: 1}, context=[unit, Category("kind")])
+    assert {"x", "kind", "x + kind"} <= site.weights().keys()
+    watching = Site("s", classifiers={"one": lambda _: 1}, context=[unit, AllFeatures()])
     watching.classify_many([{"x": n / 200} for n in range(200)])
     assert watching.axis_names == (unit.description, "x")
 
 
 def test_what_adds_up_is_trusted_for_what_it_adds() -> None:
-    """`explain` shows the sum as a view; `trust` gives its weight to the features whose cells make a difference."""
+    """`explain` shows the sum as a view; `weights` gives its weight to the features whose cells make a difference."""
     site = site_of(policy=MixedViews())
     x, added = site.axis_names[0], "all added up"
-    assert added in site.trust()  # before the first label nothing makes a difference
+    assert added in site.weights()  # before the first label nothing makes a difference
     assert played(site, 400) > 0.9
-    trusted, views = site.trust(), site.learner.views()
+    trusted, views = site.weights(), site.learner.views()
     assert added not in trusted
     assert sum(view.share for view in trusted.values()) == pytest.approx(1.0)
     assert sum(view.added for view in views) == pytest.approx(1.0)
     assert sum(view.added for view in views if 0 in view.axes) > 0.8
     assert sum(view.share for name, view in trusted.items() if x in name) > 0.8
-    assert next(name for name, view in trusted.items() if view.trusted).count(x) == 1
+    assert next(name for name, view in trusted.items() if view.is_heaviest).count(x) == 1
     (explained,) = [each for name, each in site.explain({"x": 0.1, "y": 0.5, "kind": "a"}) if name == added]
     assert explained.view.is_sum
     assert explained.forecasts["low"] > 0.8 > 0.2 > explained.forecasts["high"]
@@ -178,8 +179,8 @@ def test_views_stop_where_their_cells_could_not_be_told_apart() -> None:
 
 
 def test_a_policy_that_mixes_nothing_goes_by_all_axes_and_the_time_if_that_is_one() -> None:
-    models, axis = {"one": lambda item: 1}, Context("hour", range=(0, 24))
-    (name, view), *rest = Site("lab", classifiers=models, context=axis, policy=ZoomingKLUCB()).trust().items()
-    assert ("hour" in name, view.trusted, view.share, rest) == (True, True, 1.0, [])
-    (name,) = Site("lab", classifiers=models, context=axis, policy=CoS(horizon=9, time_dimension=True)).trust()
+    models, axis = {"one": lambda item: 1}, Feature("hour", range=(0, 24))
+    (name, view), *rest = Site("lab", classifiers=models, context=axis, policy=ZoomingKLUCB()).weights().items()
+    assert ("hour" in name, view.is_heaviest, view.share, rest) == (True, True, 1.0, [])
+    (name,) = Site("lab", classifiers=models, context=axis, policy=CoS(horizon=9, time_dimension=True)).weights()
     assert name.endswith(" + time")

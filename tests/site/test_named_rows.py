@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, Network, SeesOnly, Site
+from cosend import Network, SeesOnly, Site
+from cosend.axes import AllFeatures, Category, Feature
 from cosend.errors import ContextError, FeatureWarning
 
 pd: Any = import_module("pandas")
@@ -73,7 +74,7 @@ def routed(items: Any, rows: list[dict[str, Any]], context: Any, how: str = "one
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("context", [None, Context("age", range=(0, 100)), [Context("age"), Context.category("ward")]])
+@pytest.mark.parametrize("context", [None, Feature("age", range=(0, 100)), [Feature("age"), Category("ward")]])
 def test_a_row_with_names_is_seen_as_a_mapping_is(kind: str, context: Any) -> None:
     rows = visits(300 if context is None else 60)
     expected = routed(rows, rows, context)
@@ -103,12 +104,12 @@ def test_models_get_rows_as_they_need_them(kind: str) -> None:
     for name in ("sklearn", "river"):
         said = []
         for items in (with_size, _with_size(kind, rows)):
-            site = Site("here", classifiers={name: models[name]}, context=Context("age", range=(0, 100)))
+            site = Site("here", classifiers={name: models[name]}, context=Feature("age", range=(0, 100)))
             said.append([site.classify(item).label for item in items])
         assert said[0] == said[1]
         assert {*said[0]} == {True, False}
     (item,) = KINDS[kind](rows[:1])
-    Site("here", classifiers={"own": own}, context=Context("age", range=(0, 100))).classify(item)
+    Site("here", classifiers={"own": own}, context=Feature("age", range=(0, 100))).classify(item)
     assert type(seen[-1]) is type(item)
 
 
@@ -141,7 +142,7 @@ NAMELESS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", NAMELESS)
 def test_what_has_no_names_is_an_error_that_says_what_to_do(kind: str) -> None:
-    site = Site("here", classifiers={"yes": lambda _: True}, context=Context("age", range=(0, 100)))
+    site = Site("here", classifiers={"yes": lambda _: True}, context=Feature("age", range=(0, 100)))
     with pytest.raises(ContextError, match=r"no feature 'age'; it has no names .* give a mapping, a row of pandas"):
         site.classify(NAMELESS[kind])
     with pytest.raises(ContextError, match="no names"):
@@ -161,12 +162,10 @@ def test_where_every_feature_is_looked_at_it_is_said_once(kind: str) -> None:
         warnings.simplefilter("error")
         site.classify(NAMELESS[kind])
     with pytest.warns(FeatureWarning):
-        Site("there", classifiers={"yes": lambda _: True}, context=Context.features(without=["x"])).classify(
-            NAMELESS[kind]
-        )
+        Site("there", classifiers={"yes": lambda _: True}, context=AllFeatures(without=["x"])).classify(NAMELESS[kind])
 
 
-@pytest.mark.parametrize("context", [None, Context("age", range=(0, 100))])
+@pytest.mark.parametrize("context", [None, Feature("age", range=(0, 100))])
 def test_many_items_at_once_are_for_classify_many(context: Any) -> None:
     site = Site("here", classifiers={"yes": lambda _: True}, context=context)
     rows = visits(3)

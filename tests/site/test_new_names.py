@@ -41,7 +41,7 @@ def routed(make: Make, count: int) -> tuple[Site, float]:
 def test_new_names_get_no_axes() -> None:
     few, _ = routed(plain(Random(1)), 300)
     many, _ = routed(with_new_names(Random(1)), 300)
-    assert {*many.trust()} == {*few.trust()}
+    assert {*many.weights()} == {*few.weights()}
     assert len(many.classify(with_new_names(Random(1))(300)).context) == 2
 
 
@@ -56,7 +56,7 @@ def test_new_names_slow_nobody_down_for_good() -> None:
 def test_a_name_that_some_items_have_still_gets_an_axis() -> None:
     draw = Random(1)
     site, _ = routed(lambda n: {"v": draw.random(), **({"rare": n} if n % 20 == 0 else {})}, 200)
-    assert "rare" in site.trust()
+    assert "rare" in site.weights()
 
 
 def test_a_service_takes_them_too(tmp_path: Path) -> None:
@@ -66,5 +66,5 @@ def test_a_service_takes_them_too(tmp_path: Path) -> None:
     with served(tmp_path, setup) as (url, _), Client(url) as client:
         for n in range(0, 400, 100):
             client.classify_many([{**make(k), "age": k % 100} for k in range(n, n + 100)])
-        names = {name for view in client.summary().trusted for name in view.split(" + ")}
+        names = {name for view in client.summary().weights for name in view.split(" + ")}
     assert not {name for name in names if name[1:].isdigit()}

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from cosend import Context, CoS, Learner, MixedViews, Network, Site, Vote, ZoomingKLUCB, simulate
+from cosend import CoS, Learner, MixedViews, Network, Site, Vote, ZoomingKLUCB, simulate
+from cosend.axes import AllFeatures, Category, Feature, PreviousLabel, Time
 from cosend.engine import events
 from cosend.engine.events import decode, encode
 from cosend.engine.fold import fold, verify
@@ -73,7 +74,7 @@ def test_a_site_without_a_context_finds_out_which_features_matter() -> None:
         here.learn(decision, truth(item))
     assert wrong < 10
     assert here.axis_names == ("age", "kind", "weight", "coin", "ward", "new")
-    trusted = here.trust()
+    trusted = here.weights()
     assert sum(view.share for name, view in trusted.items() if "kind" in name) > 0.75
     by_name = dict(here.explain({"kind": "a"}))
     added = by_name.pop("all added up")
@@ -108,7 +109,7 @@ def test_batches_are_as_one_by_one_and_logs_lead_to_the_same_state(size: int, tm
 
 
 def test_a_log_and_a_state_must_fit() -> None:
-    given = site(context=Context("weight", range=(0, 300), outside="clip"))
+    given = site(context=Feature("weight", range=(0, 300), outside="clip"))
     log = list[events.Event]()
     site(journal=log.append).classify_many(items(140))
     start = next(event for event in log if isinstance(event, events.Started))
@@ -211,24 +212,24 @@ def test_a_second_replay_with_features_is_refused_and_changes_nothing(count: int
 
 
 def test_given_axes_and_every_feature_go_together() -> None:
-    axes = [Context.features(without=["id"]), Context.previous_label(False, True), Context("weight")]
+    axes = [AllFeatures(without=["id"]), PreviousLabel(False, True), Feature("weight")]
     here = site(context=axes, policy=MixedViews(), score_local="all", journal=(log := list[events.Event]()).append)
     for item in items(300):
         here.learn(here.classify(item), truth(item))
     assert here.axis_names[2:] == ("age", "kind", "weight", "coin", "ward", "new")
     assert here.learner.dimensions == 8
     assert everything(fold(log)) == everything(here.engine.state)
-    assert any("previous" in name.lower() and "kind" in name for name in here.trust())
+    assert any("previous" in name.lower() and "kind" in name for name in here.weights())
 
 
 def test_sites_that_describe_items_differently_work_together() -> None:
     """The one that is called takes the axes that it knows by name, and reads the others off the item."""
-    weight = Context("weight", range=(0, 300), outside="clip")
+    weight = Feature("weight", range=(0, 300), outside="clip")
     logs: dict[str, list[events.Event]] = {name: [] for name in MODELS}
     contexts: dict[str, Any] = {
         "north": None,
-        "south": [weight, Context.category("kind"), Context("weight")],
-        "west": [Context.previous_label(False, True), Context.time(400), weight],
+        "south": [weight, Category("kind"), Feature("weight")],
+        "west": [PreviousLabel(False, True), Time(400), weight],
     }
     policies: dict[str, Any] = {"north": None, "south": MixedViews(), "west": CoS(slices=2, exploration_exponent=0.1)}
     sites = [site(n, context=contexts[n], policy=policies[n], journal=logs[n].append) for n in MODELS]
@@ -243,7 +244,7 @@ def test_sites_that_describe_items_differently_work_together() -> None:
 
 def test_a_site_that_only_answers_learns_of_features_from_calls() -> None:
     here, asks = site("south", journal=(log := list[events.Event]()).append), ZoomingKLUCB(share_labels="always")
-    caller = site("west", context=Context("weight", range=(0, 300), outside="clip"), policy=asks)
+    caller = site("west", context=Feature("weight", range=(0, 300), outside="clip"), policy=asks)
     caller.add_peer("south", here)
     caller.pause("never")
     caller.pause("weights")
@@ -273,4 +274,4 @@ def test_a_policy_that_needs_a_context_says_so() -> None:
     with pytest.raises(SettingError, match="added to MixedViews"):
         Learner("a", own={"x": 0.0}).add_axes(1)
     with pytest.raises(SettingError, match="given once"):
-        site(context=[Context.features(), Context.features()])
+        site(context=[AllFeatures(), AllFeatures()])

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, CoS, Patience, ZoomingKLUCB, fold
+from cosend import CoS, Patience, ZoomingKLUCB, fold
 from cosend.algorithm.state import State
-from cosend.axes import Axis
+from cosend.axes import Axis, Feature
 from cosend.engine import events
 from cosend.engine.events import encode
 from cosend.engine.site_state import SiteState
@@ -22,7 +22,7 @@ from cosend.store.state_file import read_state, write_state
 from tests.policies import POLICIES, mostly_claims
 from tests.site.test_fold import AXES, RANKED, everything, played
 
-PATIENCE = Patience(wait_limit=40, max_waiting=9, overdue=0.5)
+PATIENCE = Patience(wait_limit=40, max_pending=9, overdue=0.5)
 
 
 def log_of(folder: Path, happened: list[events.Event], site: str = "lab") -> EventLog:
@@ -194,7 +194,7 @@ def test_fold_continues_from_a_state_and_writes_nothing_twice(happened: list[eve
 
 def test_a_commit_that_fails_is_gone_and_the_state_is_folded_from_the_log(tmp_path: Path) -> None:
     """The driver's part in small: memory is ahead of the log, so it is thrown away and the log is folded."""
-    axes: list[Axis] = [Context("x", range=(0, 1))]
+    axes: list[Axis] = [Feature("x", range=(0, 1))]
     draw, cycle = random.Random(2), list[events.Event]()
     state = SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=axes, policy=ZoomingKLUCB(), journal=cycle.append)
     unfit: Any = {1, 2}

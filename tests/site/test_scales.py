@@ -6,19 +6,18 @@ from typing import Any
 
 import pytest
 
-from cosend import Context
-from cosend.axes import Axis
+from cosend.axes import Axis, Category, Feature, FromFunction, PreviousLabel, Time, TimeOfDay
 from cosend.axis_format import name_of, ticks_of, value_at
 
 AXES: list[tuple[Axis, str, dict[Any, str]]] = [
-    (Context("blood_pressure", range=(50, 250)), "blood pressure", {0.0: "50", 0.5: "150", 1.0: "250"}),
-    (Context("bytes", scale="log", range=(0, 999)), "bytes", {0.0: "0", 1.0: "999"}),
-    (Context("age", window=200), "age", {0.25: "above 25 % of the last 200"}),
-    (Context.category("service"), "service", {"http": "http", 7: "7", True: "True"}),
-    (Context.previous_label("normal", "attack"), "previous label", {0.0: "normal", 1.0: "attack"}),
-    (Context.time(20_000), "time", {0.5: "10,000"}),
-    (Context.time_of_day("at"), "at", {0.75: "18:00", 0.6: "14:24"}),
-    (Context.function(len, "length"), "length", {0.125: "0.125"}),
+    (Feature("blood_pressure", range=(50, 250)), "blood pressure", {0.0: "50", 0.5: "150", 1.0: "250"}),
+    (Feature("bytes", scale="log", range=(0, 999)), "bytes", {0.0: "0", 1.0: "999"}),
+    (Feature("age", window=200), "age", {0.25: "above 25 % of the last 200"}),
+    (Category("service"), "service", {"http": "http", 7: "7", True: "True"}),
+    (PreviousLabel("normal", "attack"), "previous label", {0.0: "normal", 1.0: "attack"}),
+    (Time(20_000), "time", {0.5: "10,000"}),
+    (TimeOfDay("at"), "at", {0.75: "18:00", 0.6: "14:24"}),
+    (FromFunction(len, "length"), "length", {0.125: "0.125"}),
 ]
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cosend import CellKLUCB, Context, Network, Site, fold
+from cosend import CellKLUCB, Network, Site, fold
+from cosend.axes import Feature
 from cosend.engine import events
 from cosend.engine.scoring import right_or_wrong
 from cosend.errors import RewardError
@@ -33,7 +34,7 @@ def site_of(name: str = "lab", log: list[Any] | None = None, **options: Any) -> 
     models = {f"{name}-{label}": Counted(label) for label in ("no", "yes", "dear")}
     chosen: dict[str, Any] = {"policy": CellKLUCB(slices=1), "costs": {f"{name}-dear": 0.3}, "score_local": "all"}
     journal = None if log is None else log.append
-    context = Context("x", range=(0, 1))
+    context = Feature("x", range=(0, 1))
     return Site(name, classifiers=models, context=context, journal=journal, **{**chosen, **options}), models
 
 
@@ -105,7 +106,7 @@ def test_a_reward_that_fails_for_another_classifier_changes_nothing() -> None:
     decision = site.classify({"x": 0.5})
     with pytest.raises(RewardError, match="'lab-yes'" if decision.arm == "lab-no" else "decision 1"):
         site.learn(decision, "no")
-    assert site.waits(decision)
+    assert site.is_pending(decision)
 
 
 def test_labels_may_be_of_any_kind() -> None:

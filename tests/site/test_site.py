@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import Context, CoS, Decision, Network, Patience, Phase, Site, ZoomingKLUCB
+from cosend import CoS, Decision, Network, Patience, Site, ZoomingKLUCB
 from cosend.algorithm import layout as col
+from cosend.algorithm.values import Phase
+from cosend.axes import Feature, PreviousLabel, Time
 from cosend.errors import (
     RewardError,
     SettingError,
@@ -46,7 +48,7 @@ def broken(_: Any) -> Any:
 
 def pair(lab: dict[str, Any] | None = None, hq: dict[str, Any] | None = None, **options: Any) -> tuple[Site, Site]:
     """Two sites that are peers: lab with two classifiers, hq with two others, unless given."""
-    settings = {"context": Context("x", range=(0, 1)), "policy": ONE_CELL, **options}
+    settings = {"context": Feature("x", range=(0, 1)), "policy": ONE_CELL, **options}
     first = Site("lab", classifiers=lab or {"one": always(1), "zero": always(0)}, **settings)
     second = Site("hq", classifiers=hq or {"high": high, "none": always(2)}, **settings)
     Network([first, second], call_cost=0.05)
@@ -62,8 +64,8 @@ def everything(*sites: Site) -> str:
     """Return the whole state as text, whatever the order in which things were entered."""
     states = [site.state() for site in sites]
     for state in states:
-        order = np.argsort(state.arrays["waiting"][:, 0])
-        state.arrays["waiting"] = state.arrays["waiting"][order]
+        order = np.argsort(state.arrays["pending"][:, 0])
+        state.arrays["pending"] = state.arrays["pending"][order]
     return json.dumps(
         [[state.facts, {name: array.tolist() for name, array in state.arrays.items()}] for state in states],
         sort_keys=True,
@@ -76,7 +78,7 @@ def assert_nothing_leaks(*sites: Site) -> None:
         assert all(entry.answered for entry in site.pending().values())
         assert set(site.learner.registry.notes) <= set(site.pending())
         cells = site.learner.cells().values()
-        waiting = sum(known.waiting_count for cell in cells for known in cell.estimates.values())
+        waiting = sum(known.pending_count for cell in cells for known in cell.estimates.values())
         trained = site.learner.ledger.counts[..., col.TRAINING_PENDING].sum()
         epoch, start = site.learner.ledger.site[[col.EPOCH, col.EPOCH_START]].tolist()
         # A new epoch forgets that those of earlier ones wait.
@@ -104,7 +106,7 @@ def test_two_sites_as_in_the_readme() -> None:
     attack = np.where(rows[:, 1] > 100, "attack", "normal")
     tree = trees.DecisionTreeClassifier(random_state=0).fit(rows, attack)
     logit = linear.LogisticRegression().fit(rows, attack)
-    axis, two = Context("duration", scale="log"), {"tree": tree, "off": always("off")}
+    axis, two = Feature("duration", scale="log"), {"tree": tree, "off": always("off")}
     lab = Site("lab", classifiers=two, context=axis, policy=ZoomingKLUCB())
     hq = Site("hq", classifiers={"logit": logit}, context=axis, policy=CoS(horizon=20_000))
     Network([lab, hq], call_cost=0.05)
@@ -258,7 +260,7 @@ def test_the_id_of_an_answer_to_a_peer_is_refused_and_changes_nothing() -> None:
 
 def test_realised_costs_are_learnt_in_place_of_the_known_cost() -> None:
     site = Site(
-        "lab", classifiers={"one": always(1)}, costs={"one": 0.25}, context=Context("x", range=(0, 1)), policy=ONE_CELL
+        "lab", classifiers={"one": always(1)}, costs={"one": 0.25}, context=Feature("x", range=(0, 1)), policy=ONE_CELL
     )
     first, second = site.classify_many(items(2))
     site.learn(first.id, 1, cost=0.75)
@@ -274,7 +276,7 @@ def test_a_reward_function_makes_real_valued_labels_learnable() -> None:
     site = Site(
         "lab",
         classifiers=models,
-        context=Context("x", range=(0, 1)),
+        context=Feature("x", range=(0, 1)),
         policy=ONE_CELL,
         reward=lambda label, truth: max(0.0, 1 - abs(label - truth) / 10),
     )
@@ -305,14 +307,14 @@ POLICIES = [
     CoS(horizon=50, time_dimension=True),
     CoS(slices=2, share_labels="always", exploration_exponent=0.05),
 ]
-PATIENCE = [None, Patience(wait_limit=3), Patience(max_waiting=4, overdue=0.5)]
+PATIENCE = [None, Patience(wait_limit=3), Patience(max_pending=4, overdue=0.5)]
 
 
 @pytest.mark.parametrize("patience", PATIENCE)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_batches_are_the_same_as_one_by_one(policy: CoS, patience: Patience | None) -> None:
     """Classify many and learn many, at both sites in turn: the whole state of both sites is the same."""
-    axes = [Context("x", scale="rank", window=5), Context.previous_label(0, 1), Context.time(60)]
+    axes = [Feature("x", scale="rank", window=5), PreviousLabel(0, 1), Time(60)]
     many, single = (pair(policy=policy, patience=patience, context=axes) for _ in range(2))
     stream = iter(items(1000, seed=3))
     for turn in range(24):

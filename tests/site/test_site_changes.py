@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, CoS, Network, Patience, Phase, Site
+from cosend import CoS, Network, Patience, Site
+from cosend.algorithm.values import Phase
+from cosend.axes import Feature
 from cosend.errors import (
     ArmError,
     ClassifierError,
@@ -34,7 +36,7 @@ river_bayes: Any = importlib.import_module("river.naive_bayes")
 
 
 @pytest.mark.parametrize("overdue", ["drop", 0.0, 0.5])
-@pytest.mark.parametrize("limits", [{"wait_limit": 1}, {"wait_limit": 7}, {"max_waiting": 1}, {"max_waiting": 5}])
+@pytest.mark.parametrize("limits", [{"wait_limit": 1}, {"wait_limit": 7}, {"max_pending": 1}, {"max_pending": 5}])
 def test_what_waits_stays_within_the_limits_and_never_leaks(limits: dict[str, int], overdue: Any) -> None:
     """Both sites get items and only some labels come, late; what was dropped is refused."""
     lab, hq = pair(patience=Patience(overdue=overdue, **limits), policy=CoS(share_labels="always"))
@@ -53,13 +55,13 @@ def test_what_waits_stays_within_the_limits_and_never_leaks(limits: dict[str, in
                 with pytest.raises(SettledDecision):
                     late.learn(decision, 1)
         assert_nothing_leaks(lab, hq)
-        assert all(len(each.pending()) <= limits.get("max_waiting", 1000) for each in (lab, hq))
+        assert all(len(each.pending()) <= limits.get("max_pending", 1000) for each in (lab, hq))
     assert refused > 0
 
 
 def test_a_wait_limit_counts_arrivals() -> None:
     site = Site(
-        "lab", classifiers={"a": always(1)}, context=Context("x", range=(0, 1)), patience=Patience(wait_limit=2)
+        "lab", classifiers={"a": always(1)}, context=Feature("x", range=(0, 1)), patience=Patience(wait_limit=2)
     )
     first = site.classify({"x": 0})
     site.classify_many(items(2))
@@ -73,11 +75,11 @@ def test_an_overdue_decision_is_told_to_the_peer_that_waits_for_its_label() -> N
     lab = Site(
         "lab",
         classifiers={"one": always(1)},
-        context=Context("x", range=(0, 1)),
+        context=Feature("x", range=(0, 1)),
         policy=TRAINING_FIRST,
         patience=Patience(wait_limit=3),
     )
-    hq = Site("hq", classifiers={"high": high}, context=Context("x", range=(0, 1)))
+    hq = Site("hq", classifiers={"high": high}, context=Feature("x", range=(0, 1)))
     Network([lab, hq])
     for item in items(50):
         lab.classify(item)
@@ -121,7 +123,7 @@ def test_the_label_of_an_answer_by_a_classifier_that_has_left_is_ignored() -> No
 def test_a_peer_that_joins_and_leaves_while_labels_wait() -> None:
     lab, hq = pair()
     decision, _ = until(lab, Phase.TRAIN)
-    far = Site("far", classifiers={"high": high}, context=Context("x", range=(0, 1)))
+    far = Site("far", classifiers={"high": high}, context=Feature("x", range=(0, 1)))
     lab.add_peer("far", far, cost=0.1, functions=2)
     lab.learn(decision.id, 1)
     decision, _ = until(lab, Phase.TRAIN, "far")
@@ -187,7 +189,7 @@ BAD_SITES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"costs": {"a": 1.1}}, RewardError, r"cost must be a number in \[0, 1\], got 1.1 for arm 'a' of site 'lab'"),
     ({"context": []}, SettingError, "a list of at least one"),
     ({"seed": -1}, SettingError, "seed must be a whole number of at least 0, got -1"),
-    ({"policy": CoS(slices=2**20), "context": [Context("x", range=(0, 1))] * 5}, SettingError, "5 axes are too many"),
+    ({"policy": CoS(slices=2**20), "context": [Feature("x", range=(0, 1))] * 5}, SettingError, "5 axes are too many"),
 ]
 
 
@@ -195,7 +197,7 @@ BAD_SITES: list[tuple[dict[str, Any], type[Exception], str]] = [
 def test_a_site_that_cannot_work_is_refused_when_it_is_built(
     bad: dict[str, Any], error: type[Exception], sentence: str
 ) -> None:
-    good: dict[str, Any] = {"name": "lab", "classifiers": {"a": high}, "context": Context("x", range=(0, 1))}
+    good: dict[str, Any] = {"name": "lab", "classifiers": {"a": high}, "context": Feature("x", range=(0, 1))}
     with pytest.raises(error, match=sentence):
         Site(**{**good, **bad})
 
@@ -205,9 +207,9 @@ def test_an_item_is_counted_once_even_if_its_wait_was_over_before_its_arm_failed
     site = Site(
         "lab",
         classifiers={"broken": broken, "one": always(1)},
-        context=Context("x", range=(0, 1)),
+        context=Feature("x", range=(0, 1)),
         costs={"broken": 0.1, "one": 0.2},
-        patience=Patience(max_waiting=1),
+        patience=Patience(max_pending=1),
     )
     for _ in range(5):
         assert [decision.label for decision in site.classify_many(items(3))] == [1, 1, 1]

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, CoS, Network, Site, Vote
+from cosend import CoS, Network, Site, Vote
+from cosend.axes import AllFeatures, Feature, PreviousLabel
 from cosend.engine.needs import Call, Question
 from cosend.errors import ContextError, CosendError, NoAnswer, RewardError, SettingError
 
 TRAINING_FIRST = CoS(slices=1, exploration_exponent=0.05, order="train_first", share_labels="always")
-NEW_CONTEXT: Any = Context
+NEW_CONTEXT: Any = Feature
 NOT_A_NAME: Any = 7
 
 
 def a_site(name: str = "lab", **options: Any) -> Site:
-    settings: dict[str, Any] = {"classifiers": {"one": lambda _: 1}, "context": Context("x", range=(0, 1)), **options}
+    settings: dict[str, Any] = {"classifiers": {"one": lambda _: 1}, "context": Feature("x", range=(0, 1)), **options}
     return Site(name, **settings)
 
 
@@ -39,11 +40,11 @@ BUILD: dict[str, tuple[Callable[[], object], list[str]]] = {
     "feature of a time": (lambda: NEW_CONTEXT.time_of_day(5), ["feature", "text", "5"]),
     "function": (lambda: NEW_CONTEXT.function(5), ["function", "from an item", "5"]),
     "name of a function": (lambda: NEW_CONTEXT.function(len, 5), ["name", "text", "5"]),
-    "features left out": (lambda: Context.features(without="id"), ["left out", "a list of names", "'id'"]),
+    "features left out": (lambda: AllFeatures(without="id"), ["left out", "a list of names", "'id'"]),
     "no features left out": (lambda: NEW_CONTEXT.features(without=None), ["left out", "a list of names", "None"]),
     "a number left out": (lambda: NEW_CONTEXT.features(without=5), ["left out", "a list of names", "5"]),
     "a class": (lambda: a_site(classifiers={"v": Vote}), ["classifier", "a class", "Vote()"]),
-    "classes": (lambda: Context.previous_label([1], [2]), ["classes", "hashed", "[1]"]),
+    "classes": (lambda: PreviousLabel([1], [2]), ["classes", "hashed", "[1]"]),
 }
 
 
@@ -102,7 +103,7 @@ def test_a_site_refuses_bad_input_and_waits_for_what_it_waited_for(case: str) ->
 
 
 def test_a_label_that_cannot_be_compared_is_no_class_of_the_context() -> None:
-    site = a_site(context=Context.previous_label(0, 1))
+    site = a_site(context=PreviousLabel(0, 1))
     decision = site.classify({})
     with pytest.raises(ContextError, match="not one of the classes"):
         site.learn(decision.id, np.array([0, 1]))
@@ -170,7 +171,7 @@ def test_whatever_a_model_raises_is_told_in_a_line(error: Exception, said: str) 
     def raises(_: Any) -> str:
         raise error
 
-    site = Site("here", classifiers={"bad": raises}, context=Context("x", range=(0, 1)))
+    site = Site("here", classifiers={"bad": raises}, context=Feature("x", range=(0, 1)))
     with pytest.raises(NoAnswer) as told:
         site.classify({"x": 0.5})
     assert told.value.reasons["bad"].startswith(f"classifier 'bad' failed: {said}")

@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cosend import Context, Decision, Network, Site
+from cosend import Decision, Network, Site
+from cosend.axes import Feature
 
-AXIS = Context("x", range=(0, 1))
+AXIS = Feature("x", range=(0, 1))
 
 
 def site_of(name: str = "here", **options: Any) -> Site:
@@ -29,7 +30,7 @@ def test_a_summary_has_the_decisions_labels_and_rewards_of_every_arm() -> None:
         site.learn(decision, 1)
     used, labelled = Counter(each.arm for each in decisions), Counter(each.arm for each in decisions[:15])
     summary = site.summary()
-    assert (summary.site, summary.items, summary.waiting) == ("here", 20, 5)
+    assert (summary.site, summary.items, summary.pending) == ("here", 20, 5)
     assert [(arm.name, arm.kind, arm.cost, arm.decisions, arm.labels, arm.mean_reward) for arm in summary.arms] == [
         ("zero", "local", 0.0, used["zero"], labelled["zero"], 0.0),
         ("one", "local", 0.25, used["one"], labelled["one"], 0.75),
@@ -49,7 +50,7 @@ def test_a_summary_is_a_table_as_text_and_as_html() -> None:
     site.pause("a<b")
     expected = ["a<b", "local", "0", "1", "100 %", "1", "1.000", "paused"]
     title, heading, row = str(site.summary()).splitlines()
-    assert title == "here: 1 item, 0 labels awaited"
+    assert title == "here: 1 item, 0 labels pending"
     assert row.split("  ")[0] == "a<b"
     assert len(heading) == len(row)
     assert rows(site._repr_html_())[1] == expected
@@ -62,13 +63,13 @@ def test_an_item_that_no_arm_could_label_is_no_decision() -> None:
         with pytest.raises(Exception, match="bad"):
             site.classify({"x": 0.5})
     (arm,) = site.summary().arms
-    assert (arm.decisions, arm.state) == (0, "resting")
+    assert (arm.decisions, arm.state) == (0, "backing off")
 
 
 def test_one_is_said_in_the_singular() -> None:
     site = Site("here", classifiers={"one": lambda _: 1}, context=AXIS)
     site.classify({"x": 0.5})
-    assert repr(site) == "<Site 'here': 1 classifier, 0 peers, 1 item, 1 label awaited>"
+    assert repr(site) == "<Site 'here': 1 classifier, 0 peers, 1 item, 1 label pending>"
 
 
 def test_a_network_shows_how_much_its_sites_send() -> None:

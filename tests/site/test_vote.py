@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, MixedViews, Network, Site, Vote, ZoomingKLUCB
+from cosend import MixedViews, Network, Site, Vote, ZoomingKLUCB
 from cosend.algorithm.values import ScoreLocal
+from cosend.axes import Feature
 from cosend.errors import ArmError, StateError
 from cosend.models.vote import NEWEST
 
@@ -38,7 +39,7 @@ def rows(count: int, seed: int = 0) -> list[Row]:
 def site_of(name: str = "s", score_local: ScoreLocal = "all", **options: Any) -> Site:
     models = {"x": Counting("x"), "y": Counting("y"), "vote": Vote()}
     policy = MixedViews() if score_local == "all" else ZoomingKLUCB()
-    context = Context("x", range=(0, 1))
+    context = Feature("x", range=(0, 1))
     return Site(
         name, **{"classifiers": models, "context": context, "policy": policy, **options}, score_local=score_local
     )

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import CoS, Learner, Patience, read_state, write_state
+from cosend import CoS, Learner, Patience
 from cosend.algorithm.state import State
 from cosend.algorithm.values import AskPeer, Choice, LabelledData
 from cosend.errors import SettingError, StateError
+from cosend.store.state_file import read_state, write_state
 
 ROOT = Path(__file__).parents[2]
 POLICIES = {
@@ -303,7 +304,7 @@ def test_a_missing_fact_is_found_out(part: str) -> None:
         Learner.from_state(state)
 
 
-@pytest.mark.parametrize("part", ["site", "cells", "rewards", "counts", "waiting", "waiting_contexts"])
+@pytest.mark.parametrize("part", ["site", "cells", "rewards", "counts", "pending", "pending_contexts"])
 def test_a_missing_or_misshapen_array_is_found_out(part: str) -> None:
     state = a_learner().state()
     with pytest.raises(StateError, match="damaged"):

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from cosend import Context, Vote
+from cosend import Vote
+from cosend.axes import Feature
 from cosend.river import RoutingClassifier
 
 # Without types, because most of river has none.
@@ -34,7 +35,7 @@ def people(rows: int, seed: int = 0) -> Iterator[tuple[dict[Any, Any], str]]:
 
 def optimist_and_pessimist(**options: Any) -> RoutingClassifier:
     models = {"optimist": lambda person: "well", "pessimist": lambda person: "ill"}
-    return RoutingClassifier(models, context=Context("age", range=(0, 100)), **options)
+    return RoutingClassifier(models, context=Feature("age", range=(0, 100)), **options)
 
 
 def checked(*, long: bool) -> None:
@@ -80,7 +81,7 @@ def test_models_of_river_learn_from_every_label_or_from_those_that_they_were_use
     seen = {}
     for learns_from in ("all", "used"):
         models = {"bayes": naive_bayes.GaussianNB(), "most": dummy.PriorClassifier()}
-        routing = RoutingClassifier(models, context=Context("age"), learns_from=learns_from)
+        routing = RoutingClassifier(models, context=Feature("age"), learns_from=learns_from)
         for person, label in people(200):
             routing.learn_one(person, label)
         learnt = [classifier.model for classifier in routing.site.classifiers.values()]  # type: ignore[attr-defined]
@@ -116,7 +117,7 @@ def test_a_vote_says_what_it_says_at_the_site() -> None:
     before = routing.site.state().facts
     assert [routing.predict_one(item) for item in items[300:]] == [item["age"] < 50 for item in items[300:]]
     assert routing.site.state().facts == before
-    assert routing.site.best_local(items[300:301]) == ["vote"]
+    assert routing.site.best_model(items[300:301]) == ["vote"]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -135,6 +136,6 @@ def test_what_is_no_label_is_passed_over_by_a_vote() -> None:
 
 def test_a_real_stream_of_river() -> None:
     models = {"bayes": naive_bayes.GaussianNB(), "tree": tree.HoeffdingTreeClassifier()}
-    routing = RoutingClassifier(models, context=Context("age_of_domain"))
+    routing = RoutingClassifier(models, context=Feature("age_of_domain"))
     accuracy = evaluate.progressive_val_score(datasets.Phishing().take(500), routing, metrics.Accuracy())
     assert accuracy.get() > 0.7

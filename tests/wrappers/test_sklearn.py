@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Context, Vote
+from cosend import Vote
+from cosend.axes import Feature, FromFunction
 from cosend.sklearn import RoutingClassifier
 
 # Without types, because these libraries have none.
@@ -42,13 +43,13 @@ def people(rows: int, seed: int = 0) -> tuple[Any, np.ndarray[Any, Any]]:
 
 def optimist_and_pessimist(**options: Any) -> RoutingClassifier:
     models = {"optimist": always("well"), "pessimist": always("ill")}
-    return RoutingClassifier(models, context=Context("age", range=(0, 100)), **options)
+    return RoutingClassifier(models, context=Feature("age", range=(0, 100)), **options)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_it_passes_the_checks_of_scikit_learn() -> None:
     models = {"tree": DecisionTreeClassifier(max_depth=3, random_state=0), "logit": linear_model.LogisticRegression()}
-    routing = RoutingClassifier(models, context=Context.function(near_the_middle, "near the middle"))
+    routing = RoutingClassifier(models, context=FromFunction(near_the_middle, "near the middle"))
     done = estimator_checks.check_estimator(routing, expected_failed_checks=EXPECTED_TO_FAIL, on_fail="raise")
     assert sum(check["status"] == "passed" for check in done) > 40
 
@@ -69,7 +70,7 @@ def test_a_model_that_costs_too_much_is_not_used() -> None:
 def test_fitted_models_are_taken_as_they_are() -> None:
     x, y = people(400)
     models = {"young": linear_model.LogisticRegression().fit(x, y), "none": always("well").fit(x, y)}
-    routing = RoutingClassifier(models, context=Context("age"), training=0).fit(x, y)
+    routing = RoutingClassifier(models, context=Feature("age"), training=0).fit(x, y)
     assert routing.models_ == models
     assert routing.site_.learner.arrivals == 400
 
@@ -77,7 +78,7 @@ def test_fitted_models_are_taken_as_they_are() -> None:
 def test_half_of_the_rows_of_each_class_train_the_models() -> None:
     x = np.arange(10.0).reshape(-1, 1)
     y = np.array([0] * 7 + [1] * 2 + [2])
-    routing = RoutingClassifier({"tree": DecisionTreeClassifier()}, context=Context("x0")).fit(x, y)
+    routing = RoutingClassifier({"tree": DecisionTreeClassifier()}, context=Feature("x0")).fit(x, y)
     assert routing.models_["tree"].classes_.tolist() == [0, 1, 2]
     assert routing.site_.learner.arrivals == 10 - 4 - 1 - 1
 
@@ -85,7 +86,7 @@ def test_half_of_the_rows_of_each_class_train_the_models() -> None:
 def test_partial_fit_goes_on_with_the_routing_and_with_models_that_can_learn() -> None:
     x, y = people(300)
     models = {"sgd": linear_model.SGDClassifier(random_state=0), "tree": DecisionTreeClassifier()}
-    routing = RoutingClassifier(models, context=Context("age")).partial_fit(x, y, classes=["ill", "well"])
+    routing = RoutingClassifier(models, context=Feature("age")).partial_fit(x, y, classes=["ill", "well"])
     steps, arrivals = routing.models_["sgd"].t_, routing.site_.learner.arrivals
     routing.partial_fit(*people(100, seed=1))
     assert routing.models_["sgd"].t_ == steps + 100
@@ -132,6 +133,6 @@ def test_a_vote_says_what_it_says_at_the_site(training: float, as_frame: bool) -
     models = {str(rest): ErrsOnEveryThird(rest).fit(x, y) for rest in range(3)}
     vote = Vote()
     routing = RoutingClassifier({**models, "vote": vote}, training=training).fit(x, y)
-    assert set(routing.site_.best_local(routing._rows(x))) == {"vote"}
+    assert set(routing.site_.best_model(routing._rows(x))) == {"vote"}
     assert routing.score(x, y) == 1.0
     assert vote.facts() == Vote().facts()  # what was given is as it was

@@ -126,7 +126,7 @@ class Learner:
 
     def __repr__(self) -> str:
         arms = f"{len(self.arms.own)} own, {len(self.arms.peers)} peers"
-        return f"<Learner {self.name!r}: {arms}, {self.arrivals} items, {self.waiting_count} wait>"
+        return f"<Learner {self.name!r}: {arms}, {self.arrivals} items, {self.pending_count} wait>"
 
     @property
     def ledger(self) -> Ledger:
@@ -149,7 +149,7 @@ class Learner:
         return self.memory.ledger.site.item(col.LAST_ID)
 
     @property
-    def waiting_count(self) -> int:
+    def pending_count(self) -> int:
         """How many decisions and answers are pending."""
         return len(self.registry)
 
@@ -374,7 +374,7 @@ class Learner:
             raise self.no_label_wanted(next(id for id, (arm, *_) in zip(ids, found, strict=True) if arm < 0))
         return ids, found
 
-    def still_waiting(self, tickets: Sequence[int]) -> Sequence[int]:
+    def still_pending(self, tickets: Sequence[int]) -> Sequence[int]:
         """Return the ids that are still pending: some may have expired, or their arm may have left."""
         if len(tickets) == 1:
             return tickets if self._look_at(tickets[0])[0] >= 0 else []

@@ -217,7 +217,7 @@ class Memory:
             )
             and all(
                 first_bad_axis(context, int(ledger.site[col.CATEGORIES]), False) < 0
-                for context in arrays["waiting_contexts"]
+                for context in arrays["pending_contexts"]
             )
         )
 
@@ -268,7 +268,7 @@ class MixedMemory(Memory):
         return (
             mixture_views.fits_views(arrays["views"], ledger)
             and not arrays["cells"][:1, col.CELL_KEY].any()  # the first row is of all items
-            and mixture_views.fits_memos(arrays["waiting_contexts"], ledger, rows, len(self.arms.own))
+            and mixture_views.fits_memos(arrays["pending_contexts"], ledger, rows, len(self.arms.own))
         )
 
 

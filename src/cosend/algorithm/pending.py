@@ -40,11 +40,11 @@ class PendingTable(NamedTuple):
     counters: Ints  # [column]: `Ledger.site`, because every array that is passed takes time
 
 
-def new_table(counters: Ints, axes: int, wait_limit: int | None, max_waiting: int) -> PendingTable:
+def new_table(counters: Ints, axes: int, wait_limit: int | None, max_pending: int) -> PendingTable:
     """Return an empty table."""
     counters[col.PENDING_OLDEST] = 1
     counters[col.PENDING_LIMIT] = NO_LIMIT if wait_limit is None else min(wait_limit, NO_LIMIT)
-    counters[col.PENDING_MOST] = min(max_waiting, NO_LIMIT)
+    counters[col.PENDING_MOST] = min(max_pending, NO_LIMIT)
     return _empty_table(FIRST_CAPACITY, axes, counters)
 
 
@@ -178,26 +178,26 @@ class Patience:
     """How long, and for how many labels, a site waits.
 
     wait_limit   arrivals after which a decision expires, or None to wait for ever
-    max_waiting  how many may be pending at once; with one more the oldest expires
+    max_pending  how many may be pending at once; with one more the oldest expires
     overdue      "drop" an expired decision as if it had not been made, or the gain in [0, 1] that it gets instead
 
     >>> from cosend import Learner
     >>> learner = Learner("edge", own={"one": 0.0}, patience=Patience(wait_limit=2))
     >>> for _ in range(5):
     ...     choice = learner.choose(0.5)
-    >>> learner.waiting_count  # the last choice, and those of the two arrivals before it
+    >>> learner.pending_count  # the last choice, and those of the two arrivals before it
     3
     """
 
     wait_limit: int | None = None
-    max_waiting: int = 1_000_000
+    max_pending: int = 1_000_000
     overdue: Literal["drop"] | float = "drop"
 
     def __post_init__(self) -> None:
         make_plain(self)
         if self.wait_limit is not None:
             check_whole("wait_limit", self.wait_limit)
-        check_whole("max_waiting", self.max_waiting)
+        check_whole("max_pending", self.max_pending)
         if self.overdue != "drop":
             if isinstance(self.overdue, str):
                 raise SettingError("overdue", self.overdue, "'drop' or a gain in [0, 1]")
@@ -260,7 +260,7 @@ class Registry:
 
     def __init__(self, counters: Ints, patience: Patience, axes: int) -> None:
         self.patience = patience
-        self.table = new_table(counters, axes, patience.wait_limit, patience.max_waiting)
+        self.table = new_table(counters, axes, patience.wait_limit, patience.max_pending)
         self.notes: dict[int, Any] = {}
         self._expired: list[tuple[int, int, int]] = []
         self._room: Room | None = None
@@ -328,7 +328,7 @@ class Registry:
     def is_filling_up(self) -> bool:
         """Whether more room should be made now, in a table that is so large that this takes a while."""
         slots, room = len(self.table.entries), self._room
-        if slots < LARGE or 4 * len(self) <= slots or 2 * self.patience.max_waiting <= slots:
+        if slots < LARGE or 4 * len(self) <= slots or 2 * self.patience.max_pending <= slots:
             return False
         last = self.table.counters[col.LAST_ID]
         return room is None or room.of is not self.table.contexts or last - room.last > MOST_NEW
@@ -376,7 +376,7 @@ class Registry:
     def may_overflow(self, count: int, arrivals: int) -> bool:
         """Tell whether anything could expire during the next `count` arrivals."""
         limit = self.patience.wait_limit
-        if len(self) + count > self.patience.max_waiting:
+        if len(self) + count > self.patience.max_pending:
             return True
         if limit is None or not len(self):
             return limit is not None and count > limit

@@ -72,7 +72,7 @@ def _estimate(ledger: Ledger, row: int, arm: int, cost: float) -> Estimate:
     return Estimate(
         mean_reward=float(mean) - cost,
         reward_count=int(ledger.rewards[row, arm, col.REWARD_COUNT]),
-        waiting_count=counts[col.PENDING],
+        pending_count=counts[col.PENDING],
         training_count=counts[col.TRAINING],
     )
 
@@ -83,7 +83,7 @@ def compare_views(ledger: Ledger) -> list[View]:
         adds_up = ledger.views[SUM_VIEW, col.VIEW_KIND] == SUM
         parts = _parts_of_sum(ledger) if adds_up else np.zeros(len(ledger.views))
         return [_mixed_view(ledger, number)._replace(added=part) for number, part in enumerate(parts.tolist())]
-    return [View(axes=tuple(bits_of(int(ledger.views[0, col.VIEW_AXES]))), trusted=True, share=1.0)]
+    return [View(axes=tuple(bits_of(int(ledger.views[0, col.VIEW_AXES]))), is_heaviest=True, share=1.0)]
 
 
 def _parts_of_sum(ledger: Ledger) -> Floats:
@@ -103,7 +103,7 @@ def _mixed_view(ledger: Ledger, number: int) -> View:
     heaviest = bool(number == int(ledger.views[:, col.VIEW_WEIGHT].argmax()))
     return View(
         axes=tuple(bits_of(int(view[col.VIEW_AXES]))),
-        trusted=heaviest,
+        is_heaviest=heaviest,
         share=float(view[col.VIEW_WEIGHT]),
         slices=int(view[col.VIEW_SLICES]),
         memory=float(view[col.VIEW_MEMORY]),

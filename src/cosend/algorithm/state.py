@@ -50,12 +50,12 @@ class State(NamedTuple):
 
 def state_of(learner: Learner) -> State:
     """Return everything a learner needs to go on as if it had never stopped."""
-    state = state_but_waiting(learner)
-    state.arrays["waiting"], state.arrays["waiting_contexts"] = learner.registry.arrays()
+    state = state_but_pending(learner)
+    state.arrays["pending"], state.arrays["pending_contexts"] = learner.registry.arrays()
     return state
 
 
-def state_but_waiting(learner: Learner) -> State:
+def state_but_pending(learner: Learner) -> State:
     """Return all of a state but what is pending, which can be larger than all the rest."""
     ledger, arms = learner.ledger, learner.arms
     rows = int(ledger.site[col.ROWS])
@@ -130,15 +130,15 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
     ledger.rewards[:rows] = arrays["rewards"]
     ledger.counts[:rows] = arrays["counts"]
     reindex(ledger)
-    learner.registry.fill(arrays["waiting"], arrays["waiting_contexts"])
+    learner.registry.fill(arrays["pending"], arrays["pending_contexts"])
     learner.memory.use(ledger)
     return learner
 
 
 def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id: int) -> None:
     """Raise unless the arrays fit the learner and each other: compiled code does not check its indices."""
-    ledger, site, cells, waiting = learner.ledger, arrays["site"], arrays["cells"], arrays["waiting"]
-    contexts, rows = arrays["waiting_contexts"], len(cells)
+    ledger, site, cells, waiting = learner.ledger, arrays["site"], arrays["cells"], arrays["pending"]
+    contexts, rows = arrays["pending_contexts"], len(cells)
     sound = (
         all(arrays[name].dtype == getattr(ledger, name).dtype for name in LEDGER_ARRAYS)
         and site.shape == (col.SITE_COLUMNS,)

@@ -69,7 +69,7 @@ class Estimate(NamedTuple):
 
     mean_reward: float  # net of the arm's cost; minus the cost if no reward has come yet
     reward_count: int
-    waiting_count: int
+    pending_count: int
     training_count: int  # peers: labelled data it is believed to have here
 
 
@@ -77,7 +77,7 @@ class View(NamedTuple):
     """A part of the context, and how much weight it has at a site."""
 
     axes: tuple[int, ...]  # the numbers of its axes; one more than those of the context is time
-    trusted: bool  # it has the most weight
+    is_heaviest: bool  # it has the most weight
     share: float  # of the weight
     slices: int = 1  # of mixed views: cells per axis
     memory: float = 1.0  # the factor of its sums at every label

@@ -12,7 +12,7 @@ from cosend.errors import install
 if TYPE_CHECKING:
     from cosend.algorithm.policies import Policy
     from cosend.algorithm.values import ScoreLocal
-    from cosend.axes import Context
+    from cosend.axes import Feature
     from cosend.engine.events import Event
 
 FEW = 300  # items: enough for every step to happen
@@ -35,9 +35,10 @@ def warmup() -> None:
 
 def warm_up_sites() -> None:
     """Do what programs and services do: sites that decide and learn, and logs that are read back."""
-    from cosend import Context, MixedViews, ZoomingKLUCB, fold
+    from cosend import MixedViews, ZoomingKLUCB, fold
+    from cosend.axes import Feature
 
-    axis = Context("x", range=(0, 1))
+    axis = Feature("x", range=(0, 1))
     for policy, context in ((MixedViews(), axis), (MixedViews(), None), (ZoomingKLUCB(), axis)):
         fold(_log_of(policy, context))
 
@@ -55,7 +56,7 @@ def warm_up_runs() -> None:
     play_sites(prepared, prepared.policy)
 
 
-def _log_of(policy: Policy, context: Context | None) -> list[Event]:
+def _log_of(policy: Policy, context: Feature | None) -> list[Event]:
     """Return the events of a site that decides and learns."""
     from cosend import Site
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis, Context
+from cosend.axes import AllFeatures, Axis, Category, Feature, PreviousLabel, Time, TimeOfDay
 from cosend.checks import check_path
 from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
 from cosend.errors import CosendError, SettingError, StreamError, in_one_line, shown
@@ -244,18 +244,18 @@ class AxisSection(Section):
             if not labels:
                 allowed = "known where there is no stream: labels = [...] at the top of the file"
                 raise SettingError("the labels of the axis 'previous_label'", [], allowed)
-            return Context.previous_label(*labels)
+            return PreviousLabel(*labels)
         if self.kind == "time":
             if (self.horizon or horizon) is None:
                 raise SettingError("horizon", None, "the number of items that time runs over: there is no stream")
-            return Context.time(self.horizon or horizon or 1)
+            return Time(self.horizon or horizon or 1)
         if self.kind == "features":
-            return Context.features(without=hidden)
+            return AllFeatures(without=hidden)
         if self.kind == "time_of_day":
-            return Context.time_of_day(feature)
+            return TimeOfDay(feature)
         if self.kind == "category":
-            return Context.category(feature)
-        return Context(feature, scale=self.scale, range=self.range, outside=self.outside)
+            return Category(feature)
+        return Feature(feature, scale=self.scale, range=self.range, outside=self.outside)
 
 
 class ModelSection(Section):

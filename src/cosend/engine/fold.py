@@ -69,9 +69,9 @@ def fold(
 ) -> SiteState:
     """Return the state of a site that the events of its log lead to.
 
-    >>> from cosend import Context, Site
+    >>> from cosend import Site, axes
     >>> log = []
-    >>> site = Site("s", classifiers={"one": lambda _: 1}, context=Context("x", range=(0, 1)), journal=log.append)
+    >>> site = Site("s", classifiers={"one": lambda _: 1}, context=axes.Feature("x", range=(0, 1)), journal=log.append)
     >>> site.learn(site.classify({"x": 0.5}), 1)
     >>> [type(event).__name__ for event in log]
     ['Started', 'Chosen', 'Labelled']
@@ -104,9 +104,9 @@ def verify(
 ) -> list[Difference]:
     """Decide everything again that a log says was decided, and return where the rules would do something else now.
 
-    >>> from cosend import Context, Site
+    >>> from cosend import Site, axes
     >>> log = []
-    >>> site = Site("s", classifiers={"one": lambda _: 1}, context=Context("x", range=(0, 1)), journal=log.append)
+    >>> site = Site("s", classifiers={"one": lambda _: 1}, context=axes.Feature("x", range=(0, 1)), journal=log.append)
     >>> decision = site.classify({"x": 0.5})
     >>> verify(log)
     []

@@ -21,6 +21,7 @@ from itertools import islice, repeat
 from operator import ne
 from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 
 from cosend.algorithm.layout import TAUGHT, TRAIN, Floats
@@ -54,8 +55,11 @@ NO_OPINIONS: Final[Opinions] = {}
 NO_MODELS: Final[tuple[str, ...]] = ()
 
 
-class Note(NamedTuple):
-    """What is kept beside a pending id until its true label comes."""
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """What is kept beside a pending id until its true label comes.
+
+    A million of them may wait for months: the garbage collector need not look at any.
+    """
 
     label: Any  # the answer; None if nobody had one
     item: Any  # for models that learn; else None
@@ -172,7 +176,7 @@ class SiteState:
         self.name, self.encoder = name, Encoder(axes)
         policy, score_local = how_to_decide(policy, score_local, watches=watches(axes))
         if watches(axes) and isinstance(policy, Policy) and not policy.mixes:
-            allowed = "MixedViews where every feature is looked at; others need a context, without Context.features()"
+            allowed = "MixedViews where every feature is looked at; others need a context, without AllFeatures()"
             raise SettingError(f"the policy of site {name!r}", policy, allowed)
         self.learner = Learner(
             name,
@@ -197,7 +201,7 @@ class SiteState:
             journal(self._started())
 
     def __repr__(self) -> str:
-        return f"<SiteState of {self.name!r}: {self.learner.arrivals:,} items, {self.learner.waiting_count:,} pending>"
+        return f"<SiteState of {self.name!r}: {self.learner.arrivals:,} items, {self.learner.pending_count:,} pending>"
 
     def _started(self) -> events.Started:
         learner, encoder = self.learner, self.encoder
@@ -465,7 +469,7 @@ class SiteState:
         """
         if len(ids) != len(labels):
             raise SettingError("labels", len(labels), f"as many as ids ({len(ids)})")
-        pending = self.learner.still_waiting(ids)
+        pending = self.learner.still_pending(ids)
         late: list[int] = []
         if len(pending) < len(ids) or (len(ids) > 1 and not isinstance(ids, range) and len(set(ids)) < len(ids)):
             answers = dict(zip(ids, labels, strict=True))
@@ -476,7 +480,11 @@ class SiteState:
         notes, unanswered = self.learner.registry.notes, self.unanswered
         for id_, label in zip(ids, labels, strict=True):
             known = unanswered.pop(id_, None) if unanswered else None
-            notes[id_] = Note(label, *known[1:]) if known is not None else Note(label, None, NO_MODELS, (), None)
+            notes[id_] = (
+                msgspec.structs.replace(known, label=label)
+                if known is not None
+                else Note(label, None, NO_MODELS, (), None)
+            )
         self.kinds.remember(labels)
         self.write(events.Answered(tuple(ids), tuple(labels)) if self.journal is not None and len(ids) else None)
         return late
@@ -492,10 +500,10 @@ class SiteState:
             table = notes if id_ in notes else self.unanswered
             note = table[id_]
             if model not in note.models:
-                table[id_] = note._replace(models=(*note.models, model), said=(*note.said, label))
+                table[id_] = msgspec.structs.replace(note, models=(*note.models, model), said=(*note.said, label))
             elif note.said[note.models.index(model)] is None:
                 said = [label if name == model else each for name, each in zip(note.models, note.said, strict=True)]
-                table[id_] = note._replace(said=tuple(said))
+                table[id_] = msgspec.structs.replace(note, said=tuple(said))
         late_ids, said_late = zip(*known, strict=True)
         self.revised.update(late_ids)
         self.kinds.remember(said_late)
@@ -507,14 +515,14 @@ class SiteState:
         Returns for each id that was still pending what `choose` takes as `again`. Without ids it is only logged.
         """
         check_text("the arm that failed", arm)
-        pending = self.learner.still_waiting(ids)
+        pending = self.learner.still_pending(ids)
         arrivals = self._strike(pending)
         self.write(events.Failed(tuple(pending), arm, reason))
         return dict(zip(pending, arrivals, strict=True))
 
     def withdraw(self, ids: Sequence[int]) -> None:
         """Take back what no label will come for; ids that are no longer pending are passed over."""
-        pending = self.learner.still_waiting(ids)
+        pending = self.learner.still_pending(ids)
         self._strike(pending)
         self.write(events.Withdrawn(tuple(pending)) if pending else None)
 
@@ -839,7 +847,7 @@ class SiteState:
         for id_ in (*ids, *asked):
             self.unanswered.pop(id_, None)
         self._forget_opinions(name)
-        self.learner.withdraw_many(self.learner.still_waiting(asked))  # Ctrl-C may have ended this in the middle before
+        self.learner.withdraw_many(self.learner.still_pending(asked))  # Ctrl-C may have ended this in the middle before
         self.answering.forget(asked)
         self.votes.pop(name, None)
         forwards = self.forwards(name)
@@ -855,7 +863,7 @@ class SiteState:
                     self.revised.add(id_)
                     both = [each for each in zip(note.models, note.said, strict=True) if each[0] != name]
                     models, said = zip(*both, strict=True) if both else ((), ())
-                    table[id_] = note._replace(models=models, said=said)
+                    table[id_] = msgspec.structs.replace(note, models=models, said=said)
 
     def pause(self, name: str) -> None:
         """Keep an arm from being chosen until `resume`; what was learnt about it is kept."""

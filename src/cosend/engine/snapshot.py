@@ -15,7 +15,7 @@ from cosend.algorithm import layout as col
 from cosend.algorithm.layout import Ints
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import arrays_of, find_pending, ids_among, not_among
-from cosend.algorithm.state import Json, State, state_but_waiting
+from cosend.algorithm.state import Json, State, state_but_pending
 from cosend.engine.encoding import Codes, Encoder, RecentValues
 from cosend.engine.features import features_state, read_features
 from cosend.engine.scoring import LabelKinds
@@ -76,7 +76,8 @@ class _Notes:
         self._places: dict[tuple[str, ...], int] = {}
 
     def rows(self, notes: Iterable[tuple[int, Note]]) -> Iterator[list[Any]]:
-        for id_, (label, item, models, said, newest) in notes:
+        for id_, note in notes:
+            label, item, models, said, newest = note.label, note.item, note.models, note.said, note.newest
             for value in (label, item, newest, *said):
                 check_survives(self.site, value)
             if models not in self._places:
@@ -148,7 +149,7 @@ class Freezing:
         self._ids = np.concatenate([self._ids, *self._new])
         self._later: dict[int, tuple[Any, Any]] = {}
         self._look_up([*self._late, *site.revised])
-        self._state, self._facts = state_but_waiting(site.learner), _facts(site)
+        self._state, self._facts = state_but_pending(site.learner), _facts(site)
         return True
 
     def _look_up(self, ids: Iterable[int]) -> None:
@@ -169,7 +170,7 @@ class Freezing:
         """Return the state as plain data."""
         waiting, contexts = arrays_of(self._entries, self._contexts)
         ids, state, table = waiting[:, col.PENDING_ID], self._state, _Notes(self._site.name)
-        state.arrays["waiting"], state.arrays["waiting_contexts"] = waiting, contexts
+        state.arrays["pending"], state.arrays["pending_contexts"] = waiting, contexts
         answering = self._beside(ids, self._askers, 1)
         self._facts["answering"] = _in_pieces([id_, *asker] for id_, asker in answering)
         self._facts["notes"] = _in_pieces(table.rows(self._beside(ids, self._notes, 0)))

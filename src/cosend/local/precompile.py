@@ -10,7 +10,7 @@ from typing import Any
 import numba
 
 import cosend.compiled
-from cosend import Context
+from cosend.axes import Feature
 from cosend.models.adapters import as_classifier
 from cosend.runtime.site_setup import Setup
 
@@ -32,7 +32,7 @@ def is_compiled() -> bool:
 
 def compile_rules() -> None:
     """Compile the rules, so that all sites find them in the cache."""
-    Setup(name="a site", classifiers={"a model": as_classifier(len)}, axes=[Context("any", range=(0, 1))]).warm_up()
+    Setup(name="a site", classifiers={"a model": as_classifier(len)}, axes=[Feature("any", range=(0, 1))]).warm_up()
     left = marker()
     if left is not None:
         with suppress(OSError):  # then it is done once more, which is quick

@@ -159,7 +159,7 @@ class SiteView:
     def _local(self, arms: Sequence[Facts]) -> Local | None:
         """Return what always using the best local model would have earned recently, as far as labels tell."""
         stretches = self._site.counts.history.stretches
-        name = best_local(stretches)
+        name = best_model(stretches)
         if name is not None:
             reward = recent_gain(stretches, name)
             return None if reward is None else Local(name, reward, True)
@@ -222,7 +222,7 @@ def _decision(id: int, past: Past) -> Decision:
 # What labels have said
 
 
-def best_local(stretches: Sequence[Stretch]) -> str | None:
+def best_model(stretches: Sequence[Stretch]) -> str | None:
     """Return the model that gained most by labels that score all of them; None if there are not enough."""
     total = Stretch()
     for stretch in stretches:

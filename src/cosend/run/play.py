@@ -50,7 +50,7 @@ from cosend.simulation.boosting import MOST_FUNCTIONS, adaboost, sliding_window_
 from cosend.simulation.feature_axes import features_with_axes
 from cosend.simulation.loop import Trace
 from cosend.simulation.simulate import simulate
-from cosend.site import trusted_views
+from cosend.site import weighted_views
 from cosend.streams.table import Mask
 
 WINDOW: Final = 100  # of the sliding-window AdaBoost
@@ -265,7 +265,7 @@ def _simulated(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None) -
         features, given = prepared.features, [plain_name(axis) for axis in prepared.given]
         for site, learner in enumerate(learners):
             names = features_with_axes([features[item] for item in prepared.items_of(site).tolist()])
-            notes.append(trusted_note(learner.name, trusted_views(learner.views(), [*given, *names])))
+            notes.append(weights_note(learner.name, weighted_views(learner.views(), [*given, *names])))
     return Learnt(policy, learners, trace, right, notes)
 
 
@@ -316,7 +316,9 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
         network = Network(sites, call_cost=prepared.network.call_costs())
         learners = [site.learner for site in sites]
         trace, right = _run(prepared, network, learners, watch)
-    notes += [trusted_note(site.name, site.trust()) for site in sites if site.engine.state.encoder.features is not None]
+    notes += [
+        weights_note(site.name, site.weights()) for site in sites if site.engine.state.encoder.features is not None
+    ]
     return Learnt(policy, learners, trace, right, notes)
 
 
@@ -376,10 +378,10 @@ def _label_warnings(notes: list[str]) -> Iterator[None]:
             notes.append(str(each.message))
 
 
-def trusted_note(site: str, trust: Mapping[str, View]) -> str:
+def weights_note(site: str, trust: Mapping[str, View]) -> str:
     """Say which parts of the context a site trusts most."""
-    trusted = sorted(trust.items(), key=lambda each: -each[1].share)[:MOST_NAMED]
-    return f"what {site} goes by: " + ", ".join(f"{what} ({100 * view.share:.0f} %)" for what, view in trusted)
+    heaviest = sorted(trust.items(), key=lambda each: -each[1].share)[:MOST_NAMED]
+    return f"what {site} goes by: " + ", ".join(f"{what} ({100 * view.share:.0f} %)" for what, view in heaviest)
 
 
 def _how_it_was_played(prepared: Prepared) -> Iterator[str]:

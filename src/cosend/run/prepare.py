@@ -21,7 +21,7 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis, Context, PreviousLabel, read_columns
+from cosend.axes import Axis, PreviousLabel, Time, read_columns
 from cosend.config.build import Built, read_stream
 from cosend.config.network_file import SOURCE, NetworkFile
 from cosend.config.sections import AxisSection, SiteSection
@@ -407,7 +407,7 @@ def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress
     rows = [item for item, _ in table.rows()]
     predictions = predict_all(built, table, rows, classes, order, progress)
     given: list[Axis] = [axis for axis in built.axes if not watches([axis])]
-    axes = given or [Context.time(busiest(arrivals))]
+    axes = given or [Time(busiest(arrivals))]
     places, contexts = contexts_of(arrivals, rows[first:], items.truths(), axes, network.label_delay)
     prepared = Prepared(
         network=network,
@@ -465,7 +465,7 @@ def _beyond_simulation(network: NetworkFile, arrivals: Ints, items: Table) -> It
             yield f"{axis.feature!r} is a category"
     if network.patience != Patience():
         yield "labels are not awaited forever"
-    elif items.unlabelled + network.label_delay > Patience().max_waiting:
+    elif items.unlabelled + network.label_delay > Patience().max_pending:
         yield "more labels are missing than a site waits for"
     if network.strict_labels:
         yield "labels are strict"

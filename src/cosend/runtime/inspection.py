@@ -16,7 +16,7 @@ from cosend.algorithm.values import Cell
 from cosend.engine.events import Event, decode
 from cosend.errors import DecisionError
 from cosend.runtime.past_decisions import Past, recall, recall_all
-from cosend.site import trusted_views
+from cosend.site import weighted_views
 from cosend.store.log_index import LogIndex
 from cosend.version import VERSION
 
@@ -46,12 +46,12 @@ class Inspection:
             "answered_by": site.observer,
             "policy": learner.policy.facts(),
             "context": [axis.description for axis in site.setup.axes],
-            "trusted": self._trusted(),
+            "weights": self._weights(),
             "took_over": site.took_over,
             "up_s": time.time() - site.started_at,
             "items": learner.arrivals,
             "in_flight": site.running.in_flight,
-            "waiting": learner.waiting_count,
+            "pending": learner.pending_count,
             "decisions": sum(counts.decisions.values()),
             "labels": {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired", "missing")},
             "unanswered": counts.unanswered,
@@ -64,14 +64,14 @@ class Inspection:
             "oldest_event": site.store.log.oldest,
         }
 
-    def _trusted(self) -> dict[str, float]:
+    def _weights(self) -> dict[str, float]:
         """Return the parts of the context that carry the most weight, where several are mixed."""
         learner = self.site.state.learner
         if not learner.policy.mixes:
             return {}
         shares = {
             name: view.share
-            for name, view in trusted_views(learner.views(), self.site.state.encoder.axis_names).items()
+            for name, view in weighted_views(learner.views(), self.site.state.encoder.axis_names).items()
         }
         return {name: shares[name] for name in sorted(shares, key=lambda name: -shares[name])[:MOST_TRUSTED]}
 
@@ -142,7 +142,7 @@ class Inspection:
             "label_of_arm": past.label,
             "labelled": past.labelled,
             "truth": past.truth,
-            "waiting": number in site.state.learner.registry,
+            "pending": number in site.state.learner.registry,
             "cell_now": None if cell is None else _cell_facts(past.cell, cell),
         }
 
@@ -163,7 +163,7 @@ class Inspection:
         middle = len(own) // 2
         return {
             "decisions": len(own),
-            "for_peers": site.state.learner.waiting_count - len(own),
+            "for_peers": site.state.learner.pending_count - len(own),
             "oldest_s": self._age(int(own.min()), now) if len(own) else None,
             "middle_s": self._age(int(np.partition(own, middle)[middle]), now) if len(own) else None,
         }

@@ -201,7 +201,7 @@ class Labelling:
             return None
         if self.state.answering and any(map(self.state.answering.asker, ids)):
             return None
-        return ids if len(learner.still_waiting(ids)) == len(ids) else None
+        return ids if len(learner.still_pending(ids)) == len(ids) else None
 
     def _waiting(self, ids: Collection[int]) -> tuple[set[int], set[int]]:
         """Return those of the ids whose decision is made and pending, and those that are in flight.

@@ -15,7 +15,7 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import LabelledData, ScoreLocal
-from cosend.axes import Axis, Context
+from cosend.axes import Axis, Feature
 from cosend.engine.engine import LearnsFrom
 from cosend.engine.events import Event
 from cosend.engine.fold import fold
@@ -92,7 +92,7 @@ class Setup:
         _try_out(self.new_state(None))
         log: list[Event] = []
         two = {"a model": 0.0, "another": 0.0}
-        _try_out(SiteState("a site", local=two, axes=[Context("any", range=(0, 1))], journal=log.append))
+        _try_out(SiteState("a site", local=two, axes=[Feature("any", range=(0, 1))], journal=log.append))
         fold(log)
 
     def new_state(self, journal: Callable[[Any], object] | None) -> SiteState:

@@ -77,7 +77,7 @@ class _Counts(Collector):
         positions = {arm: POSITIONS[site.breakers.position(arm, site.engine.now)] for arm in learner.arms.names}
         yield _family(GaugeMetricFamily, "breaker", "0 closed, 1 half open, 2 open", ["arm"], positions)
         for name, about, value in (
-            ("waiting", "decisions that wait for their true label", learner.waiting_count),
+            ("pending", "decisions that wait for their true label", learner.pending_count),
             ("in_flight", "items that wait for a model or a peer", site.running.in_flight),
             ("events", "the position of the log", site.commits.position),
             ("recent_error", "error of about the last thousand labels", site.counts.error),

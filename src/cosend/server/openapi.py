@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from markupsafe import Markup, escape
 
-from cosend.axes import Axis, Category, Context, PreviousLabel, TimeOfDay
+from cosend.axes import Axis, Category, Feature, PreviousLabel, TimeOfDay
 from cosend.models.adapters import all_known_labels
 from cosend.runtime.site_setup import Setup
 from cosend.server import schema
@@ -110,9 +110,9 @@ def _axis_schema(axis: Axis) -> Json:
             return {"type": ["string", "boolean", "number"], "maxLength": schema.MAX_TEXT}
         case TimeOfDay():
             return {"type": NUMBER, "description": "seconds since 1970"}
-        case Context(range=(low, high), outside="error"):
+        case Feature(range=(low, high), outside="error"):
             return {"type": NUMBER, "minimum": low, "maximum": high}
-        case Context(scale="log", range=None, outside="error"):
+        case Feature(scale="log", range=None, outside="error"):
             return {"type": NUMBER, "minimum": 0, "maximum": 1e9}
     return {"type": NUMBER}
 

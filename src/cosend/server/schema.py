@@ -164,7 +164,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     mean_reward: float
     reward_count: int
-    waiting_count: int
+    pending_count: int
     training_count: int
 
 
@@ -196,7 +196,7 @@ class DecisionRecord(Decision, frozen=True, kw_only=True):
     label_of_arm: Annotated[Any, Meta(description="the arm's prediction; in mode observe it may differ from `label`")]
     labelled: bool
     truth: Any
-    waiting: Annotated[bool, Meta(description="whether the true label may still come")]
+    pending: Annotated[bool, Meta(description="whether the true label may still come")]
     cell_now: Cell | None
 
 
@@ -245,12 +245,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     answered_by: Annotated[str | None, Meta(description="the model that answers in mode observe")]
     policy: dict[str, Any]
     context: list[str]
-    trusted: Annotated[dict[str, float], Meta(description="the views with the largest weights, where views are mixed")]
+    weights: Annotated[dict[str, float], Meta(description="the views with the largest weights, where views are mixed")]
     took_over: Annotated[list[str], Meta(description="what has changed since the last run, or differs from the file")]
     up_s: float
     items: Annotated[int, Meta(description="items since the site was created")]
     in_flight: Annotated[int, Meta(description="items that wait for a model or a peer")]
-    waiting: Annotated[int, Meta(description="decisions that wait for their true label")]
+    pending: Annotated[int, Meta(description="decisions that wait for their true label")]
     decisions: Annotated[int, Meta(description="decisions since the process started")]
     labels: LabelCounts
     unanswered: Annotated[int, Meta(description="items that no arm could label")]

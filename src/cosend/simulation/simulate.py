@@ -158,15 +158,15 @@ def check_inputs(learners: Sequence[Learner], contexts: Floats, gains: Gains, it
 def _check_patience(learner: Learner, slots: int, pending: int) -> None:
     """Raise if labels could expire: a simulation has no patience."""
     patience = learner.patience
-    if learner.waiting_count or patience.wait_limit is not None:
+    if learner.pending_count or patience.wait_limit is not None:
         raise NetworkError(
             f"site {learner.name!r} waits for labels or has a wait limit, which a simulation does not support"
         )
     # The default limit matters only if that many labels are pending; a limit of the user must allow for the stream.
     most = min(slots, pending) if patience == Patience() else slots
-    if patience.max_waiting < most:
+    if patience.max_pending < most:
         raise NetworkError(
-            f"site {learner.name!r} has max_waiting {patience.max_waiting}, and {most} labels may be pending "
+            f"site {learner.name!r} has max_pending {patience.max_pending}, and {most} labels may be pending "
             f"in this simulation"
         )
 

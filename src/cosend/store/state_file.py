@@ -47,7 +47,8 @@ def write_state(state: State, path: str | os.PathLike[str]) -> None:
     """Write a state to a file, replacing what was there in one step.
 
     >>> import tempfile
-    >>> from cosend import Learner, read_state
+    >>> from cosend import Learner
+    >>> from cosend.store.state_file import read_state
     >>> learner = Learner("edge", own={"one": 0.0})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_state(learner.state(), f"{folder}/edge.npz")
