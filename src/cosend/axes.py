@@ -1,15 +1,15 @@
 """From an item to its context: one number in [0, 1] for each axis, or the value of a category.
 
-    Feature("age")                       a feature, by its rank among the last 1,000 values
-    Feature("duration", scale="log")     a feature, scaled
-    Category("service")                  a feature with a cell of its own for every value
-    PreviousLabel("normal", "attack")    the newest label that is known
-    Time(20_000)                         how far the stream has come
-    TimeOfDay("timestamp")               0 is midnight, 0.5 noon
-    FromFunction(lambda item: ...)       anything else
-    AllFeatures()                        every feature; their axes come when enough items have, behind the others
+    Context("age")                              a feature, by its rank among the last 1,000 values
+    Context("duration", scale="log")            a feature, scaled
+    Context.category("service")                 a feature with a cell of its own for every value
+    Context.previous_label("normal", "attack")  the newest label that is known
+    Context.time(20_000)                        how far the stream has come
+    Context.time_of_day("timestamp")            0 is midnight, 0.5 noon
+    Context.function(lambda item: ...)          anything else
+    Context.features()                          every feature; their axes come when enough items have, behind the others
 
-An axis works in two steps. `read` takes a column off the items of a batch: it may
+Several contexts are several axes. An axis works in two steps. `read` takes a column off the items of a batch: it may
 run code of the user and may refuse an item, and it changes nothing. `place` turns the column into places on the axis:
 it may use what the site remembers, and never refuses.
 """
@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -41,73 +41,49 @@ MANY: Final = 16  # values that an array scales faster than a list
 NUMBERS: Final = frozenset({int, float})
 TEXT: Final = frozenset((str,))
 Item = Mapping[str, Any]
-AN_AXIS: Final = "an axis such as axes.Feature('age'), or a list of at least one"
 EVERY_FEATURE: Final = "every feature"
 NO_FEATURES: Final[Item] = {}
 
 
-@runtime_checkable
-class Axis(Protocol):
-    """One axis of a context."""
-
-    @property
-    def description(self) -> str:
-        """What the axis is, with its settings: two of the same description place an item at the same point."""
-        ...
-
-    @property
-    def is_category(self) -> bool:
-        """Whether it has a cell for every value, in place of numbers in [0, 1]."""
-        ...
-
-    @property
-    def ranked(self) -> int:
-        """Among how many recent values its numbers are ranked; 0 if they are not."""
-        ...
-
-    def read(self, items: Sequence[Any]) -> Column:
-        """Return a value for every item, or raise."""
-        ...
-
-    def place(self, column: Column, newest_label: Any, arrivals: int) -> Column:
-        """Return where the values lie, for items that come after `arrivals` others; ranks and codes are not its job."""
-        ...
-
-    def check_labels(self, labels: Iterable[Any]) -> None:
-        """Raise if the axis could not place the next item after one of these true labels."""
-        ...
-
-
-class _Axis:
-    """What most axes have in common: the value is in [0, 1] as it is read, and any label will do."""
+class Axis:
+    """One axis of a context; on most, a value is in [0, 1] as it is read, and any label will do."""
 
     __slots__ = ()
 
     @property
     def description(self) -> str:
-        """The axis with its settings."""
+        """What it is, with its settings: two of the same description place an item at the same point."""
         return repr(self)
 
     @property
     def is_category(self) -> bool:
-        """Numbers."""
+        """Whether it has a cell for every value, in place of numbers in [0, 1]."""
         return False
 
     @property
     def ranked(self) -> int:
-        """Not ranked."""
+        """Among how many recent values its numbers are ranked; 0 if they are not."""
         return 0
 
+    @property
+    def watches(self) -> bool:
+        """Whether it stands for every feature: for axes that come later."""
+        return False
+
+    def read(self, items: Sequence[Any]) -> Column:
+        """Return a value for every item, or raise."""
+        raise NotImplementedError
+
     def place(self, column: Column, newest_label: Any, arrivals: int) -> Column:
-        """Return the values as they are."""
+        """Return where the values lie, for items that come after `arrivals` others; ranks and codes are not its job."""
         return column
 
     def check_labels(self, labels: Iterable[Any]) -> None:
-        """Accept any label."""
+        """Raise if the axis could not place the next item after one of these true labels."""
 
 
 @dataclass(frozen=True, slots=True)
-class Feature(_Axis):
+class Context(Axis):
     """A feature of the item as an axis.
 
     scale    "linear" over `range`; "log" for counts and sizes, over `range` or up to a thousand million; "rank" among
@@ -115,9 +91,9 @@ class Feature(_Axis):
              else "rank"
     outside  what to do with a value outside `range`: refuse the item, or "clip" it to the nearest end
 
-    >>> Feature("age", range=(0, 100)).read([{"age": 25}])
+    >>> Context("age", range=(0, 100)).read([{"age": 25}])
     [0.25]
-    >>> Feature("age", range=(0, 100), outside="clip").read([{"age": 120}])
+    >>> Context("age", range=(0, 100), outside="clip").read([{"age": 120}])
     [1.0]
     """
 
@@ -153,7 +129,6 @@ class Feature(_Axis):
 
     @property
     def ranked(self) -> int:
-        """Among how many recent values it is ranked."""
         return self.window if self.scale == "rank" else 0
 
     def read(self, items: Sequence[Any]) -> Column:
@@ -179,9 +154,44 @@ class Feature(_Axis):
         width = high - low
         return [part if (part := (value - low) / width) < 1.0 else 1.0 for value in values]
 
+    @staticmethod
+    def category(feature: str) -> Category:
+        """Return a feature as an axis that has a cell for each of its values; new values get one when they come."""
+        return Category(feature)
+
+    @staticmethod
+    def previous_label(*classes: Any) -> PreviousLabel:
+        """Return the newest known true label as an axis; name all classes, in the order they shall lie on it."""
+        return PreviousLabel(classes)
+
+    @staticmethod
+    def time(horizon: int) -> Time:
+        """Return the share of `horizon` items that have come as an axis."""
+        return Time(horizon)
+
+    @staticmethod
+    def time_of_day(feature: str) -> TimeOfDay:
+        """Return the time of day of a feature that holds seconds since 1970 or a `datetime` as an axis.
+
+        Seconds, NumPy's `datetime64` and a `datetime` with a time zone give the time of day in UTC; a `datetime`
+        without one is taken as it is.
+        """
+        return TimeOfDay(feature)
+
+    @staticmethod
+    def features(*, without: Sequence[str] = ()) -> AllFeatures:
+        """Return every feature of an item, but for some, as axes; a site without a context has that."""
+        check_names("the features that are left out", without)
+        return AllFeatures(tuple(without))
+
+    @staticmethod
+    def function(function: Callable[[Any], float], name: str = "function") -> FromFunction:
+        """Return a function from an item to a number in [0, 1] as an axis."""
+        return FromFunction(function, name)
+
 
 @dataclass(frozen=True, slots=True)
-class Category(_Axis):
+class Category(Axis):
     """A feature whose values have nothing between them: text, truth values, numbers that are names."""
 
     feature: str
@@ -191,11 +201,9 @@ class Category(_Axis):
 
     @property
     def is_category(self) -> bool:
-        """It has a cell for every value."""
         return True
 
     def read(self, items: Sequence[Any]) -> list[Any]:
-        """Return the value of every item."""
         values = [plain(value) for value in feature_column(items, self.feature)]
         for value in values:
             if not isinstance(value, str | int | float) or value != value:
@@ -205,23 +213,19 @@ class Category(_Axis):
         return values
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class PreviousLabel(_Axis):
-    """The true label of the newest item whose label is known; the first class before there is one.
-
-    Name all classes, in the order in which they shall lie on the axis.
-    """
+@dataclass(frozen=True, slots=True)
+class PreviousLabel(Axis):
+    """The true label of the newest item whose label is known; the first class before there is one."""
 
     classes: tuple[Any, ...]
 
-    def __init__(self, *classes: Any) -> None:
+    def __post_init__(self) -> None:
         try:
-            different = len(set(classes))
+            different = len(set(self.classes))
         except TypeError:  # a list, or an array
-            raise SettingError("classes", classes, "two or more different labels that can be hashed") from None
-        if different < 2 or different != len(classes):
-            raise SettingError("classes", classes, "two or more different labels")
-        object.__setattr__(self, "classes", classes)  # settings are frozen
+            raise SettingError("classes", self.classes, "two or more different labels that can be hashed") from None
+        if different < 2 or different != len(self.classes):
+            raise SettingError("classes", self.classes, "two or more different labels")
 
     def read(self, items: Sequence[Any]) -> Floats:
         """Return a blank for every item: what counts is what the site remembers."""
@@ -246,7 +250,7 @@ class PreviousLabel(_Axis):
 
 
 @dataclass(frozen=True, slots=True)
-class Time(_Axis):
+class Time(Axis):
     """How far the stream of a site has come."""
 
     horizon: int
@@ -266,12 +270,8 @@ class Time(_Axis):
 
 
 @dataclass(frozen=True, slots=True)
-class TimeOfDay(_Axis):
-    """The time of day of a feature that holds seconds since 1970 or a `datetime`.
-
-    Seconds, NumPy's `datetime64` and a `datetime` with a time zone give the time of day in UTC; a `datetime` without
-    one is taken as it is.
-    """
+class TimeOfDay(Axis):
+    """The time of day that a feature tells, in UTC unless it is a `datetime` without a time zone."""
 
     feature: str
 
@@ -284,7 +284,7 @@ class TimeOfDay(_Axis):
 
 
 @dataclass(frozen=True, slots=True)
-class FromFunction(_Axis):
+class FromFunction(Axis):
     """Whatever a function of the user says."""
 
     function: Callable[[Any], float]
@@ -296,7 +296,6 @@ class FromFunction(_Axis):
 
     @property
     def description(self) -> str:
-        """The name; two functions cannot be compared."""
         return f"function {self.name!r}"
 
     def read(self, items: Sequence[Any]) -> list[float]:
@@ -314,16 +313,14 @@ class FromFunction(_Axis):
 
 
 @dataclass(frozen=True, slots=True)
-class AllFeatures:
+class AllFeatures(Axis):
     """Every feature of an item as an axis, but for some; the axes come when the features are known well enough."""
 
-    without: Sequence[str] = ()
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_names("the features that are left out", self.without)
         for name in self.without:
             check_text("a feature that is left out", name)
-        object.__setattr__(self, "without", tuple(self.without))  # settings are frozen
 
     @property
     def description(self) -> str:
@@ -331,18 +328,7 @@ class AllFeatures:
         return f"{EVERY_FEATURE} but {', '.join(self.without)}" if self.without else EVERY_FEATURE
 
     @property
-    def is_category(self) -> bool:
-        """Its axes are numbers, even where features are not."""
-        return False
-
-    @property
-    def ranked(self) -> int:
-        """Not ranked."""
-        return 0
-
-    @property
     def watches(self) -> bool:
-        """It stands for axes that come later."""
         return True
 
     def read(self, items: Sequence[Any]) -> list[Item]:
@@ -356,13 +342,6 @@ class AllFeatures:
             row if row is NO_FEATURES else {name: value for name, value in row.items() if name not in self.without}
             for row in rows
         ]
-
-    def place(self, column: Any, newest_label: Any, arrivals: int) -> Any:
-        """Return the features as they are: the engine places them."""
-        return column
-
-    def check_labels(self, labels: Iterable[Any]) -> None:
-        """Accept any label."""
 
 
 def _as_dict(item: Any) -> Item:
@@ -393,15 +372,9 @@ def warn_of_no_names(site: str, items: Sequence[Any], rows: Sequence[Item]) -> b
     return False
 
 
-def watches(axes: Sequence[Any]) -> bool:
+def watches(axes: Sequence[Axis]) -> bool:
     """Tell whether the last of the axes stands for every feature."""
-    return bool(axes) and bool(getattr(axes[-1], "watches", False))
-
-
-def features_in(columns: Sequence[Any]) -> Sequence[Item]:
-    """Return what `AllFeatures` has read, which is the last of the axes."""
-    items: Sequence[Item] = columns[-1]
-    return items
+    return bool(axes) and axes[-1].watches
 
 
 def plain_name(axis: Axis) -> str:
@@ -426,16 +399,12 @@ def as_axes(site: str, context: Any) -> tuple[Axis, ...]:
     axes = tuple(context) if isinstance(context, list | tuple) else (context,)
     for axis in axes:
         if not isinstance(axis, Axis):
-            raise SettingError(
-                f"the context of site {site!r}", axis, "an axis such as axes.Feature('age'), or a list of them"
-            )
+            raise SettingError(f"the context of site {site!r}", axis, "a Context, or a list of them")
     if not axes:
-        raise SettingError(
-            f"the context of site {site!r}", context, "an axis such as axes.Feature('age'), or a list of at least one"
-        )
+        raise SettingError(f"the context of site {site!r}", context, "a Context, or a list of at least one")
     last = [axis for axis in axes if isinstance(axis, AllFeatures)]
     if len(last) > 1:
-        raise SettingError(f"AllFeatures() of site {site!r}", context, "given once")
+        raise SettingError(f"Context.features() of site {site!r}", context, "given once")
     return (*(axis for axis in axes if not isinstance(axis, AllFeatures)), *last)
 
 
