@@ -19,10 +19,9 @@ import numpy as np
 
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis
+from cosend.axes import Axis, watches
 from cosend.config.network_file import NO_STREAM, SOURCE, NetworkFile, wants_horizon
 from cosend.config.sections import AxisSection, ModelSection, SiteSection
-from cosend.engine.encoding import watches
 from cosend.engine.events import Journal
 from cosend.errors import (
     ClassifierError,

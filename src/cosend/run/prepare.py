@@ -21,11 +21,11 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis, PreviousLabel, Time, read_columns
+from cosend.axes import Axis, PreviousLabel, Time, read_columns, watches
 from cosend.config.build import Built, read_stream
 from cosend.config.network_file import SOURCE, NetworkFile
 from cosend.config.sections import AxisSection, SiteSection
-from cosend.engine.encoding import Encoder, watches
+from cosend.engine.encoding import Encoder
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
 from cosend.models.adapters import Classifier, Item, Label, predictions, teach
 from cosend.models.built_in import Coded
