@@ -19,8 +19,7 @@ import pytest
 from nats.aio.client import Client as NatsClient
 
 from cosend.pages.rendering import percent
-from cosend.transport.codec import NEWS, announcement_texts
-from cosend.transport.link import Announcement
+from cosend.transport.codec import NEWS, Announcement, announcement_texts
 from tests.cli.serving import Served, free_port, served
 from tests.cli.test_up import Up, up
 from tests.links.worlds import server_binary
