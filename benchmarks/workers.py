@@ -21,10 +21,9 @@ from benchmarks.network import AXES, FREE, ITEM, as_in_the_service, other_proces
 from benchmarks.rows import Row, show, yes
 from cosend.models.adapters import RunsElsewhere
 from cosend.runtime.model_threads import Worker
-from cosend.runtime.remote_workers import worker_name
+from cosend.runtime.remote_workers import Elsewhere, lend, worker_name
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
-from cosend.runtime.worker_process import lend
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
 
@@ -64,7 +63,8 @@ async def measured(url: str, folder: Path, workers: int, seconds: float) -> floa
     node = RunningSite(setup, folder, workers=link(url, "north"))
     await node.start()
     try:
-        while len(node.crew.of("slow")) < workers:
+        remote = node.workers["slow"]
+        while not isinstance(remote, Elsewhere) or len(remote.there()) < workers:
             await asyncio.sleep(0.05)
 
         async def ask() -> object:

@@ -79,7 +79,7 @@ class Axis(ABC):
         """Return where the values lie, for items that come after `arrivals` others; ranks and codes are not its job."""
         return column
 
-    def check_labels(self, labels: Iterable[Any]) -> None:
+    def check_labels(self, labels: Iterable[Any]) -> None:  # noqa: B027 - most axes take any label
         """Raise if the axis could not place the next item after one of these true labels."""
 
 

@@ -48,7 +48,7 @@ def worker(
 
 async def _lend_until_told(lent: Lent) -> None:
     """Lend models until the process is told to end."""
-    from cosend.runtime.worker_process import lend
+    from cosend.runtime.remote_workers import lend
 
     loop = asyncio.get_running_loop()
     lending = loop.create_task(lend(lent.workers, lent.links))
