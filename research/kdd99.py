@@ -103,55 +103,31 @@ def _columns(file: str, records: Iterable[tuple[int, list[str]]]) -> dict[str, C
     rest = iter(records)
     pieces: list[list[Column]] = []
     while piece := list(islice(rest, PIECE)):
-        pieces.append(_piece(file, piece))
+        for line, fields in piece:
+            if len(fields) != len(COLUMNS):
+                wrong = f"the row has {len(fields)} fields"
+                raise StreamError(wrong, f"{len(FEATURES)} features and a label are needed", file=file, line=line)
+        columns = zip(COLUMNS, zip(*(fields for _, fields in piece), strict=True), strict=True)
+        pieces.append([_array(file, piece[0][0], name, values) for name, values in columns])
     return {name: np.concatenate(parts) for name, *parts in zip(COLUMNS, *pieces, strict=True)}
 
 
-def _piece(file: str, records: Sequence[tuple[int, list[str]]]) -> list[Column]:
-    for line, fields in records:
-        if len(fields) != len(COLUMNS):
-            wrong = f"the row has {len(fields)} fields"
-            raise StreamError(wrong, f"{len(FEATURES)} features and a label are needed", file=file, line=line)
-    arrays = []
-    for name, values in zip(COLUMNS, zip(*(fields for _, fields in records), strict=True), strict=True):
-        try:
-            arrays.append(_array(name, values))
-        except (ValueError, OverflowError):
-            raise _blamed(file, name, [line for line, _ in records], values) from None
-    return arrays
-
-
-def _array(name: str, values: Sequence[str]) -> Column:
-    """Turn the fields of a column into an array; ValueError or OverflowError if one of them cannot be."""
+def _array(file: str, first: int, name: str, values: Sequence[str]) -> Column:
+    """Turn the fields of a column, from a line on, into an array."""
     if name in WORDS:
         words = [value.removesuffix(".") for value in values] if name == LABEL else values
-        if not set(words).issubset(WORDS[name]):
-            raise ValueError(name)
+        if not set(words) <= set(WORDS[name]):
+            unknown = next(word for word in words if word not in WORDS[name])
+            line = first + list(words).index(unknown)
+            known = f"known are {', '.join(WORDS[name])}"
+            raise StreamError(f"{shown(unknown)} is unknown", known, file=file, line=line, column=name)
         return np.array(words, np.str_)
-    if "_" in "".join(values):
-        raise ValueError(name)  # 1_000 is a number only to Python
-    if not name.endswith("_rate"):
-        return np.array(list(map(int, values)), np.int64)
-    rates = np.array(list(map(float, values)), np.float64)
-    if not np.isfinite(rates).all():
-        raise ValueError(name)
-    return rates
-
-
-def _usable(name: str, value: str) -> bool:
+    kind: type = np.float64 if name.endswith("_rate") else np.int64
     try:
-        _array(name, [value])
-    except (ValueError, OverflowError):
-        return False
-    return True
-
-
-def _blamed(file: str, name: str, lines: Sequence[int], values: Sequence[str]) -> StreamError:
-    """Return the error for the first field of a column that cannot be used."""
-    line, value = next(pair for pair in zip(lines, values, strict=True) if not _usable(name, pair[1]))
-    if name in WORDS:
-        wrong, allowed = f"{shown(value)} is unknown", f"known are {', '.join(WORDS[name])}"
-    else:
-        kind = "a finite number" if name.endswith("_rate") else "a whole number"
-        wrong, allowed = f"{shown(value)} is not {kind}", f"{kind} is needed"
-    return StreamError(wrong, allowed, file=file, line=line, column=name)
+        numbers: Column = np.array(values).astype(kind)
+        if np.isfinite(numbers).all():
+            return numbers
+        wrong = "a number is not finite"
+    except (ValueError, OverflowError) as error:
+        wrong = f"not a number ({error})"
+    raise StreamError(wrong, f"in one of the rows from line {first:,} on", file=file, line=first, column=name)

@@ -28,8 +28,7 @@ import numpy as np
 from cosend.algorithm.layout import Floats
 from cosend.checks import as_list, check_callable, check_kind, check_one_of, check_text, check_whole, is_number
 from cosend.errors import ContextError, FeatureWarning, SettingError, in_one_line, levels_to_the_user, listed, shown
-from cosend.models.adapters import check_names, plain
-from cosend.models.named_features import DICT, NAMED, is_table, named
+from cosend.models.adapters import DICT, NAMED, check_names, is_table, named, plain
 
 Scale = Literal["linear", "log", "rank"]
 Outside = Literal["error", "clip"]

@@ -13,9 +13,8 @@ from cosend.axes import PreviousLabel
 from cosend.config.build import Built, needed_stream, read_stream
 from cosend.config.network_file import NetworkFile, load
 from cosend.errors import ClassifierError, NetworkFileError, SettingError, StreamError
-from cosend.models.adapters import SeesAllBut, SeesOnly
-from cosend.models.coded import Coded, Said
-from cosend.models.placeholder import RunsElsewhere
+from cosend.models.adapters import RunsElsewhere, SeesAllBut, SeesOnly
+from cosend.models.built_in import Coded, Said
 from cosend.testing import ClassifierConformance
 from tests.classifiers import models
 from tests.classifiers.models import FEATURES, ITEMS, KINDS, SOME

@@ -16,8 +16,8 @@ from cosend.models.adapters import as_classifier
 from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
+from cosend.transport.codec import Announcement, Answered
 from cosend.transport.in_process import Hub
-from cosend.transport.link import Announcement, Answered
 from tests.node.sites import decided
 
 AXES: list[Axis] = [Feature("age", range=(0, 100))]

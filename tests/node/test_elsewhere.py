@@ -14,8 +14,7 @@ import pytest
 
 from cosend.engine.needs import Forward
 from cosend.errors import ClassifierError, LinkError, NoAnswer
-from cosend.models.adapters import as_classifier
-from cosend.models.placeholder import RunsElsewhere
+from cosend.models.adapters import RunsElsewhere, as_classifier
 from cosend.runtime.client_requests import Decided
 from cosend.runtime.model_threads import Worker
 from cosend.runtime.remote_workers import worker_name

@@ -14,8 +14,8 @@ from cosend import CoS
 from cosend.algorithm.values import LabelledData
 from cosend.engine.needs import Call, Forward, Question
 from cosend.models.adapters import as_classifier
+from cosend.transport.codec import Announcement
 from cosend.transport.in_process import Hub
-from cosend.transport.link import Announcement
 from tests.node.pairs import CONTEXT, Stub, again, announce, play, right, two, with_stubs
 from tests.node.sites import check_folds, decided, is_busy, rebuilt, until
 

@@ -34,11 +34,9 @@ from cosend.errors import (
     listed,
     shown,
 )
-from cosend.models.adapters import Classifier
-from cosend.models.built_in import Matrix, train
-from cosend.models.coded import Coded, Said
+from cosend.models.adapters import Classifier, RunsElsewhere
+from cosend.models.built_in import Coded, Matrix, Said, train
 from cosend.models.loading import load_model
-from cosend.models.placeholder import RunsElsewhere
 from cosend.models.vote import Vote
 from cosend.site import Site
 from cosend.streams.table import Table

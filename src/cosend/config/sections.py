@@ -17,8 +17,7 @@ from cosend.checks import check_path
 from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
 from cosend.errors import CosendError, SettingError, StreamError, in_one_line, shown
 from cosend.models.built_in import NAMES
-from cosend.models.loading import ALLOWED
-from cosend.models.model_files import PICKLES
+from cosend.models.loading import ALLOWED, PICKLES
 from cosend.site import wrong_voter
 from cosend.streams.clinics import clinics, turn_of
 from cosend.streams.read_files import read_table

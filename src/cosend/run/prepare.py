@@ -28,7 +28,7 @@ from cosend.config.sections import AxisSection, SiteSection
 from cosend.engine.encoding import Encoder, watches
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
 from cosend.models.adapters import Classifier, Item, Label, predictions, teach
-from cosend.models.coded import Coded
+from cosend.models.built_in import Coded
 from cosend.models.vote import NEWEST, Ballot, Vote, ballot_of, votes_among
 from cosend.simulation.simulate import NO_LABEL
 from cosend.streams.table import Mask, Table

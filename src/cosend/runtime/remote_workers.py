@@ -21,8 +21,7 @@ from cosend.engine.needs import QUESTION, Call, Failure, Reply, Rows, columns_of
 from cosend.errors import LinkError
 from cosend.models.adapters import Classifier
 from cosend.runtime.model_threads import Answers, Worker
-from cosend.transport.asking import end_tasks
-from cosend.transport.link import Change, Link
+from cosend.transport.link import Change, Link, end_tasks
 
 LOOK_S: Final = 0.1  # how often it is looked after workers that are silent, or a part of the shortest limit
 LOOKS: Final = 8  # in the time that a call may take

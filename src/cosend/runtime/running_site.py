@@ -28,8 +28,7 @@ from cosend.engine.needs import Call, Forward
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing
 from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
-from cosend.models.adapters import all_known_labels
-from cosend.models.placeholder import RunsElsewhere
+from cosend.models.adapters import RunsElsewhere, all_known_labels
 from cosend.models.vote import Vote
 from cosend.runtime.client_requests import Result
 from cosend.runtime.driver import Driver
@@ -47,7 +46,8 @@ from cosend.runtime.site_store import COSTS, HASHES, LastRun, Recovered, Store, 
 from cosend.runtime.watchdog import STUCK_S, Pulse, Standstill
 from cosend.store.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
 from cosend.store.recovery import check_snapshot
-from cosend.transport.link import Announcement, Answered, Change, Context, Link
+from cosend.transport.codec import Announcement, Answered, Context
+from cosend.transport.link import Change, Link
 
 LOG: Final = logging.getLogger("cosend.runtime")
 TICK_S: Final = 0.02

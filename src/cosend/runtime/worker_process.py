@@ -13,7 +13,8 @@ from cosend.engine.needs import Call, Failure, Forward, Reply, columns_of
 from cosend.errors import CosendError
 from cosend.runtime.driver import checked
 from cosend.runtime.model_threads import Answers, Worker
-from cosend.transport.link import Announcement, Answered, Context, Link
+from cosend.transport.codec import Announcement, Answered, Context
+from cosend.transport.link import Link
 
 LOG: Final = logging.getLogger("cosend.runtime")
 TICK_S: Final = 0.05
