@@ -14,8 +14,6 @@ from rich.table import Table
 
 from cosend.cli.shared import (
     STOPPED,
-    Command,
-    Group,
     check_installed,
     new_console,
     printable,
@@ -58,7 +56,7 @@ app = typer.Typer(
     name="research",
     help="Run the experiments of the paper, and those that go beyond it.",
     no_args_is_help=True,
-    cls=Group,
+    rich_markup_mode="markdown",
 )
 
 
@@ -89,7 +87,7 @@ def _seeds(default: int, meaning: str) -> Any:
     return typer.Option(min=1, help=meaning, show_default=str(default))
 
 
-@app.command("paper", cls=Command)
+@app.command("paper")
 def paper(
     data: Data = None,
     seeds: Annotated[int | None, _seeds(PaperSettings().seeds, "How many runs each number is averaged over.")] = None,
@@ -117,7 +115,7 @@ def paper(
     _end(console, paper_report.remarks(results), out, PAPER_FILES, finished=True)
 
 
-@app.command("beyond", cls=Command)
+@app.command("beyond")
 def beyond(
     data: Data = None,
     seeds: Annotated[
@@ -157,7 +155,7 @@ def beyond(
     _end(console, [beyond_report.CAPTION, *beyond_report.remarks(results)], out, files, finished=finished)
 
 
-@app.command("regret", cls=Command)
+@app.command("regret")
 def regret(
     out: Annotated[Path, typer.Option(help="Where results.json, table.md and the plots go.")] = Path("out/regret"),
     seeds: Annotated[int | None, _seeds(RegretSettings().seeds, "How many times each problem is drawn.")] = None,

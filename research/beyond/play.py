@@ -171,12 +171,3 @@ def simple_methods() -> list[Method]:
 def shifted(problem: Problem) -> Outcome:
     """Return what came of staying with a function as long as it is right."""
     return problem.outcome(win_stay_lose_shift(problem.right, problem.delays))
-
-
-def jobs_for(
-    part: str, setting: str, scenario: str, problems: Callable[[], Sequence[Problem]], methods: Sequence[Method]
-) -> Iterator[Job]:
-    """Yield a job for every method on the problems of a setting."""
-    for method in methods:
-        place = Place(part, setting, scenario, method.context, method.name, method.kind)
-        yield Job(place, partial(measured, problems, method))

@@ -23,10 +23,10 @@ from cosend.axes import (
     check_one,
     read_columns,
     warn_of_no_names,
+    watches,
 )
 from cosend.checks import any_missing, as_list, check_callable, check_kind, check_one_of, check_whole, is_missing
 from cosend.engine.breaker import IN_ITEMS, Breakers
-from cosend.engine.encoding import watches
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
 from cosend.engine.fold import fold
@@ -91,6 +91,9 @@ class Site:
                    is, else "all"
     learns_from    which labels a model that learns gets: "all" at this site, or those of items that it was "used" for
     journal        takes every event, for example `list.append`; `fold` makes the state of the site from them
+
+    A label is anything that can be hashed: text, a number, a tuple, an Enum. None and NaN are no answer; a model that
+    says anything else, a list or an array, has failed.
 
     Several threads may use it: they take turns, and so do those of all sites that have peers, because these call each
     other. A model is asked within such a turn.
@@ -538,9 +541,10 @@ class Site:
                 kind,
                 cost,
                 counts.decisions_of([arm]),
-                counts.scores[arm].labels if arm in counts.scores else 0,
+                counts.labels_of(arm),
                 counts.mean_reward([arm]),
                 states.get(arm, ""),
+                counts.labels_of(arm) + counts.opinions[arm],
             )
             for kind, of_kind in (("local", learner.arms.own), ("peer", learner.arms.peers))
             for arm, cost in of_kind.items()
@@ -689,9 +693,10 @@ class ArmSummary(NamedTuple):
     kind: str  # "local" or "peer"
     cost: float
     decisions: int
-    labels: int
-    mean_reward: float | None  # net of its cost; None before the first label
+    labels: int  # of its decisions
+    mean_reward: float | None  # of these, net of its cost; None before the first label
     state: str  # "" if it can be used, else "paused" or "backing off"
+    scored: int  # labels that have scored it: those of its decisions, and of others on which it had an opinion
 
 
 class Summary(NamedTuple):

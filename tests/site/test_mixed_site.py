@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 
-from cosend import CoS, Learner, MixedViews, Site, ZoomingKLUCB, simulate
-from cosend.algorithm.values import AskPeer, Choice, LabelledData
+from cosend import CoS, MixedViews, Site, ZoomingKLUCB
+from cosend.algorithm.values import AskPeer
 from cosend.axes import AllFeatures, Axis, Category, Feature, FromFunction, PreviousLabel, Time, TimeOfDay
-from cosend.errors import ArmError, ContextError, RewardError, SettingError
-from tests.site.test_fold import everything
+from cosend.errors import ContextError, SettingError
+from tests.engine.world import whole
 
 
 def site_of(**options: Any) -> Site:
@@ -33,17 +32,6 @@ def played(site: Site, items: int) -> float:
             site.learn(waiting, True)
         waiting = decision
     return right / items
-
-
-def test_it_finds_the_feature_that_matters_and_says_so() -> None:
-    site = site_of()
-    assert played(site, 400) > 0.9
-    trusted = site.weights()
-    assert sum(view.share for view in trusted.values()) == pytest.approx(1.0)
-    x, y, kind = site.axis_names
-    assert set(trusted) >= {"none", "who was right last", x, y, kind, f"{x} + {y}", f"{x} + {y} + {kind}"}
-    assert sum(view.share for name, view in trusted.items() if x in name) > 0.8
-    assert next(name for name, view in trusted.items() if view.is_heaviest).count(x) == 1
 
 
 def test_axes_have_the_names_of_their_features_where_these_tell_them_apart() -> None:
@@ -85,9 +73,9 @@ def test_what_adds_up_is_trusted_for_what_it_adds() -> None:
 def test_it_explains_an_item_and_changes_nothing() -> None:
     site = site_of()
     played(site, 300)
-    before = everything(site.engine.state)
+    before = whole(site.engine.state)
     explained = site.explain({"x": 0.1, "y": 0.5, "kind": "new"})
-    assert everything(site.engine.state) == before
+    assert whole(site.engine.state) == before
     shares = [each.view.share for _, each in explained]
     assert shares == sorted(shares, reverse=True)
     name, heaviest = explained[0]
@@ -112,70 +100,6 @@ def test_an_item_that_lacks_a_number_is_decided_by_the_other_views() -> None:
         site.learner.learn(choice.id, 1.0)
     with pytest.raises(ContextError):
         site_of(policy=ZoomingKLUCB()).learner.choose((nothing, 0.5, 0.0))
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"share": 0.0}, {"share": 1.0}, {"bonus": -1.0}, {"home_margin": 2.0}, {"max_cells": 0}, {"adds_up": 1}]
-)
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SettingError):
-        MixedViews(**wrong)
-
-
-def test_memory_is_bounded_by_max_cells() -> None:
-    site = site_of(policy=MixedViews(max_cells=30))
-    played(site, 300)
-    assert len(site.learner.cells()) == 30
-
-
-def learner_of(**options: Any) -> Learner:
-    given: dict[str, Any] = {"own": {"a": 0.0, "b": 0.0}, "peers": {"far": 0.1}, "policy": MixedViews(), **options}
-    return Learner("here", **given)
-
-
-def test_an_arm_that_is_left_out_is_not_chosen_and_nobody_is_asked_or_trained() -> None:
-    learner = learner_of()
-    choices = [learner.choose((0.5,), without=["a", "far"]) for _ in range(5)]
-    assert {choice.arm for choice in choices if isinstance(choice, Choice)} == {"b"}
-    told = learner.choose((0.5,), {"far": LabelledData(7, 7)})
-    assert isinstance(told, Choice)
-
-
-def test_a_label_scores_local_classifiers_beside_the_arm_and_no_other() -> None:
-    learner = learner_of(score_local="all")
-    choice = learner.choose((0.5,), without=["b", "far"])
-    assert isinstance(choice, Choice)
-    for name in ("a", "far"):
-        with pytest.raises(ArmError, match="beside its arm"):
-            learner.learn(choice.id, 1.0, others={name: 1.0})
-    with pytest.raises(RewardError, match="'b' for decision"):
-        learner.learn(choice.id, 1.0, others={"b": 1.5})
-    learner.learn(choice.id, 1.0, others={"b": 0.0})
-    cells = [cell for cell in learner.cells().values() if cell.estimates["b"].reward_count]
-    assert cells
-
-
-def test_a_replay_gives_what_one_by_one_gives() -> None:
-    draw = random.Random(1)
-    contexts = np.array([[draw.random()] for _ in range(40)])
-    right = np.array([[draw.random() < 0.7, draw.random() < 0.4] for _ in range(40)], np.float64)
-    learner, twin = (Learner("here", own={"a": 0.0, "b": 0.0}, policy=MixedViews()) for _ in range(2))
-    trace = simulate([learner], contexts, right)
-    arms = []
-    for context, gains in zip(contexts, right, strict=True):
-        choice = twin.choose(context)
-        assert isinstance(choice, Choice)
-        arms.append(twin.arms.number(choice.arm))
-        twin.learn(choice.id, float(gains[arms[-1]]))
-    assert trace.arms[:, 0].tolist() == arms
-
-
-def test_views_stop_where_their_cells_could_not_be_told_apart() -> None:
-    policy = MixedViews()
-    few, one = policy.views(9, 0b111111111), policy.views(1)
-    assert max(bits.bit_count() for bits in few) <= 9
-    assert set(one) == {0, 1}
-    assert policy.keeps
 
 
 def test_a_policy_that_mixes_nothing_goes_by_all_axes_and_the_time_if_that_is_one() -> None:

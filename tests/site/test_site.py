@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
 from collections.abc import Mapping
@@ -14,21 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import CoS, Decision, Network, Patience, Site, ZoomingKLUCB
+from cosend import CoS, Decision, Network, Patience, Site
 from cosend.algorithm import layout as col
 from cosend.algorithm.values import Phase
 from cosend.axes import Feature, PreviousLabel, Time
 from cosend.errors import (
     RewardError,
     SettingError,
-    SettledDecision,
     UnknownDecision,
 )
-
-trees: Any = importlib.import_module("sklearn.tree")
-linear: Any = importlib.import_module("sklearn.linear_model")
-river_dummy: Any = importlib.import_module("river.dummy")
-river_bayes: Any = importlib.import_module("river.naive_bayes")
 
 ONE_CELL = CoS(slices=1, exploration_exponent=0.05)
 TRAINING_FIRST = CoS(slices=1, exploration_exponent=0.05, order="train_first")
@@ -101,46 +94,6 @@ def until(site: Site, phase: Phase, arm: str | None = None, most: int = 300) -> 
     raise AssertionError(f"{site.name} never came to {phase} {arm}")
 
 
-def test_two_sites_as_in_the_readme() -> None:
-    rows = np.array([[d, b] for d in (1, 10, 100, 1000) for b in (10, 200, 3000)], float)
-    attack = np.where(rows[:, 1] > 100, "attack", "normal")
-    tree = trees.DecisionTreeClassifier(random_state=0).fit(rows, attack)
-    logit = linear.LogisticRegression().fit(rows, attack)
-    axis, two = Feature("duration", scale="log"), {"tree": tree, "off": always("off")}
-    lab = Site("lab", classifiers=two, context=axis, policy=ZoomingKLUCB())
-    hq = Site("hq", classifiers={"logit": logit}, context=axis, policy=CoS(horizon=20_000))
-    Network([lab, hq], call_cost=0.05)
-    decision = lab.classify({"duration": 12.0, "src_bytes": 181})
-    assert decision.label in ("attack", "normal", "off")
-    assert (decision.id, decision.phase, decision.propensity) == (1, Phase.EXPLORE, 0.5)
-    assert decision.arm in ("tree", "off")
-    lab.learn(decision.id, "attack")
-    right = 0
-    for n in range(400):
-        decision = lab.classify({"duration": 10.0 * (n % 50), "src_bytes": 500 if n % 2 else 20})
-        assert decision.arm in ("tree", "off", "hq")
-        right += decision.label == ("attack" if n % 2 else "normal")
-        lab.learn(decision.id, "attack" if n % 2 else "normal")
-    assert right > 200
-    assert lab.learner.arrivals == 401
-    assert_nothing_open(lab, hq)
-
-
-def test_all_phases_come_and_the_best_arm_wins_where_it_is_best() -> None:
-    """Lab is always right above 0.5 with `one`, below with `zero`; hq is right everywhere, but costs."""
-    lab, hq = pair(policy=CoS(slices=2, exploration_exponent=0.05))
-    phases: set[Phase] = set()
-    last: list[Decision] = []
-    for item in items(600):
-        last = [*last[-99:], lab.classify(item)]
-        phases.add(last[-1].phase)
-        lab.learn(last[-1].id, high(item))
-    assert phases == set(Phase)
-    exploited = {(decision.cell, decision.arm) for decision in last if decision.phase is Phase.EXPLOIT}
-    assert exploited == {(0, "zero"), (1, "one")}
-    assert_nothing_open(lab, hq)
-
-
 class Numbers(NamedTuple):
     """All counts of a site whose contexts share one cell."""
 
@@ -187,34 +140,6 @@ def test_who_learns_what(share_labels: Any) -> None:
     assert kinds == {(Phase.TRAIN, True), (Phase.EXPLOIT, True)} | explored
 
 
-def test_a_training_moves_the_mean_of_the_peer_s_function_and_not_of_the_peer() -> None:
-    lab, hq = pair(hq={"high": high}, policy=TRAINING_FIRST)
-    decision = lab.classify({"x": 0.9})
-    assert (decision.phase, decision.arm, decision.label) == (Phase.TRAIN, "hq", 1)
-    lab.learn(decision.id, 1)
-    assert hq.learner.cells()[0].estimates["high"].mean_reward == 1.0
-    known = lab.learner.cells()[0].estimates["hq"]
-    assert (known.mean_reward, known.reward_count, known.training_count) == (-0.05, 0, 1)
-
-
-def test_an_online_model_learns_the_items_it_was_taught_by_a_peer_and_no_others() -> None:
-    near, far = river_dummy.PriorClassifier(), river_dummy.PriorClassifier()
-    for model in (near, far):  # before the first label it has no answer
-        model.learn_one({}, 0)
-    lab, hq = pair(lab={"near": near}, hq={"far": far}, learns_from="used")
-    owed = {"near": 0, "far": 0}
-    for item in items(60):
-        decision = lab.classify(item)
-        if decision.arm == "near":
-            owed["near"] += 1
-        owed["far"] += decision.phase is Phase.TRAIN
-        lab.learn(decision.id, high(item))
-    taught = {name: sum(model.counts.values()) - 1 for name, model in (("near", near), ("far", far))}
-    assert taught == owed
-    assert owed["far"] > 0
-    assert_nothing_open(lab, hq)
-
-
 @given(st.permutations(range(12)), st.sampled_from([ONE_CELL, TRAINING_FIRST, CoS(doubling="keep"), CoS(slices=3)]))
 def test_the_order_of_late_labels_does_not_matter(order: list[int], policy: CoS) -> None:
     straight, mixed = pair(policy=policy), pair(policy=policy)
@@ -225,15 +150,6 @@ def test_the_order_of_late_labels_does_not_matter(order: list[int], policy: CoS)
             lab.learn(made[n].id, high(stream[n]))
     assert everything(*straight) == everything(*mixed)
     assert_nothing_open(*mixed)
-
-
-def test_the_same_id_twice_in_one_batch_changes_nothing() -> None:
-    lab, hq = pair()
-    made = lab.classify_many(items(3))
-    before = everything(lab, hq)
-    with pytest.raises(SettledDecision):
-        lab.learn_many([made[0].id, made[1].id, made[0].id], [1, 1, 1])
-    assert everything(lab, hq) == before
 
 
 @pytest.mark.parametrize("unknown", [0, -1, 99, "1", None, 1.5, [1]])
@@ -328,14 +244,6 @@ def test_batches_are_the_same_as_one_by_one(policy: CoS, patience: Patience | No
             single[turn % 2].learn(made[n].id, truths[n])
         assert everything(*many) == everything(*single)
         assert_nothing_leaks(*many)
-
-
-def test_an_empty_batch_changes_nothing() -> None:
-    lab, hq = pair()
-    before = everything(lab, hq)
-    assert lab.classify_many([]) == []
-    lab.learn_many([], [])
-    assert everything(lab, hq) == before
 
 
 def test_batches_of_unequal_length_are_refused_and_change_nothing() -> None:

@@ -38,24 +38,17 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedAxis:
+class RecordedAxis(Axis):
     """An axis as a log knows it: it cannot read items, but it stands where the axis stood."""
 
     description: str
     is_category: bool
     ranked: int
-    watches: bool = False
+    watches: bool
 
     def read(self, items: Sequence[Any]) -> Column:
         """Refuse: a log does not know how to read an item."""
         raise StateError(f"the axis {self.description} is known from a log only: give the site its axes to go on")
-
-    def place(self, column: Column, newest_label: Any, arrivals: int) -> Column:
-        """Return the values as they are."""
-        return column
-
-    def check_labels(self, labels: Iterable[Any]) -> None:
-        """Accept any label."""
 
 
 def fold(
