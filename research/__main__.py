@@ -12,8 +12,6 @@ from rich.console import Console
 
 from cosend.cli.shared import (
     STOPPED,
-    Command,
-    Group,
     check_installed,
     new_console,
     printable,
@@ -53,7 +51,7 @@ app = typer.Typer(
     name="research",
     help="Run the experiments of the paper, and those that go beyond it.",
     no_args_is_help=True,
-    cls=Group,
+    rich_markup_mode="markdown",
 )
 
 
@@ -73,7 +71,7 @@ def _seeds(default: int, meaning: str) -> Any:
     return typer.Option(min=1, help=meaning, show_default=str(default))
 
 
-@app.command("paper", cls=Command)
+@app.command("paper")
 def paper(
     data: Data = None,
     seeds: Annotated[int | None, _seeds(PaperSettings().seeds, "How many runs each number is averaged over.")] = None,
@@ -94,7 +92,7 @@ def paper(
         _play(out, paper_report, lambda progress: (paper_run.run(settings, progress), True))
 
 
-@app.command("beyond", cls=Command)
+@app.command("beyond")
 def beyond(
     data: Data = None,
     seeds: Annotated[
@@ -131,7 +129,7 @@ def beyond(
         _play(out, beyond_report, find)
 
 
-@app.command("regret", cls=Command)
+@app.command("regret")
 def regret(
     out: Annotated[Path, typer.Option(help="Where results.json, table.md and the plots go.")] = Path("out/regret"),
     seeds: Annotated[int | None, _seeds(RegretSettings().seeds, "How many times each problem is drawn.")] = None,

@@ -5,19 +5,21 @@ The file has no header; its columns and values are fixed here, so that a window 
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from http.client import HTTPException
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from cosend.checks import check_one_of, check_path
+from cosend.checks import check_one_of, check_path, check_whole
 from cosend.errors import StreamError, shown
-from cosend.streams.read_files import Window, numbered_lines
 from cosend.streams.table import Column, Table
 
 SERVICES: Final = (
@@ -50,6 +52,7 @@ COLUMNS: Final = (*FEATURES, LABEL)
 WORDS: Final = {**VOCABULARY, LABEL: (NORMAL, *ATTACKS)}
 
 FETCHED: Final = "fetch_kddcup99"  # stands for the file in errors
+Row = TypeVar("Row")
 PIECE: Final = 4096  # rows whose fields are held as text at a time: all of them would take a gigabyte
 
 
@@ -74,6 +77,58 @@ def kdd99(
         columns = _columns(os.fspath(path), ((line, text.rstrip("\r\n").split(",")) for line, text in lines))
     names = columns.pop(LABEL)
     return Table(columns, names if labels == "names" else (names != NORMAL).astype(np.int64), vocabulary=VOCABULARY)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The rows to read: `rows` of them, or all, from row `start` (from 0)."""
+
+    start: int = 0
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("start", self.start, 0)
+        if self.rows is not None:
+            check_whole("rows", self.rows)
+
+    def of(self, records: Iterable[Row], file: str | os.PathLike[str]) -> Iterator[Row]:
+        """Yield the rows of the window and stop right after it."""
+        count = 0
+        for count, record in enumerate(records, start=1):
+            if count > self.start:
+                yield record
+            if self.rows is not None and count == self.start + self.rows:
+                return
+        self.check(count, file)
+
+    def check(self, count: int, file: str | os.PathLike[str]) -> None:
+        """Raise unless a file with `count` rows holds the whole window."""
+        if not count:
+            raise StreamError("there are no data rows", "at least one is needed", file=file)
+        stop = self.start + (self.rows or 1)
+        if count < stop:
+            wrong = f"rows {self.start} to {stop - 1}, counted from 0, are not all there"
+            raise StreamError(wrong, f"the file has {count} rows", file=file)
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text file with their numbers, unpacked if its name ends in .gz, without a BOM."""
+    number = 0
+    try:
+        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                try:
+                    text = raw.decode()
+                except UnicodeDecodeError as error:
+                    wrong = f"byte {raw[error.start]:#04x} is not UTF-8"
+                    raise StreamError(wrong, "save the file as UTF-8", file=path, line=number) from None
+                yield number, text.removeprefix("\ufeff") if number == 1 else text
+    except FileNotFoundError:
+        raise StreamError("no such file", file=path) from None
+    except EOFError as error:
+        raise StreamError("the gzip file is cut off here", "fetch it again", file=path, line=number + 1) from error
+    except (OSError, zlib.error) as error:
+        raise StreamError(f"cannot be read ({error})", file=path, line=number + 1) from error
 
 
 def _fetched(window: Window) -> Iterator[tuple[int, list[str]]]:

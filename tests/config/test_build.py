@@ -13,11 +13,10 @@ from cosend.axes import PreviousLabel
 from cosend.config.build import Built, needed_stream, read_stream
 from cosend.config.network_file import NetworkFile, load
 from cosend.errors import ClassifierError, NetworkFileError, SettingError, StreamError
-from cosend.models.adapters import RunsElsewhere, SeesAllBut, SeesOnly
+from cosend.models.adapters import RunsElsewhere, SeesAllBut
 from cosend.models.built_in import Coded, Said
 from cosend.testing import ClassifierConformance
 from tests.classifiers import models
-from tests.classifiers.models import FEATURES, ITEMS, KINDS, SOME
 
 ROWS = 120
 HEAD = '[[context]]\nfeature = "age"\nrange = [0, 100]\n'
@@ -62,7 +61,7 @@ def built_of(folder: Path, *classifiers: str, **options: str) -> Built:
 
 def make_all(folder: Path, *classifiers: str, **options: str) -> None:
     built = built_of(folder, *classifiers, **options)
-    built.all_classifiers()
+    built.classifiers()
     built.site("north")
 
 
@@ -70,34 +69,6 @@ def mistakes_of(folder: Path, *classifiers: str, **options: str) -> list[str]:
     with pytest.raises(NetworkFileError) as raised:
         make_all(folder, *classifiers, **options)
     return raised.value.mistakes
-
-
-@pytest.mark.parametrize(
-    ("write", "model"),
-    [
-        (lambda folder: models.write_skops(folder, models.logistic()), 'model = "old.skops"'),
-        (lambda folder: models.write_skops(folder, models.tree()), 'model = "old.skops"\ntrusted = true'),
-        (lambda folder: models.write_joblib(folder, models.tree()), 'model = "old.joblib"\ntrusted = true'),
-        (lambda folder: models.write_pickle(folder, models.tree()), 'model = "old.pkl"\ntrusted = true'),
-        (models.iris_onnx, 'model = "old.onnx"'),
-    ],
-    ids=["skops", "skops of a tree", "joblib", "pickle", "onnx"],
-)
-def test_a_model_of_a_file_says_what_the_model_says(tmp_path: Path, write: Any, model: str) -> None:
-    write(tmp_path)
-    built = built_of(tmp_path, f"{model}\nfeatures = {FEATURES}\ncost = 0.25\nlimit_s = 3", stream="")
-    (classifier,) = built.classifiers("north").values()
-    assert isinstance(classifier, SeesOnly)
-    right = sum(a == b for a, b in zip(classifier.predict(ITEMS), KINDS, strict=True))
-    assert right > 140
-    assert (built.costs("north"), built.setting("north").classifiers[0].limit_s) == ({"c0": 0.25}, 3.0)
-
-
-def test_models_are_loaded_once_and_a_river_model_learns(tmp_path: Path) -> None:
-    built = built_of(tmp_path, 'model = "models:nb"', 'model = "models:young"', stream="")
-    once, again = built.classifiers("north"), built.classifiers("north")
-    assert once["c0"] is again["c0"] is built.all_classifiers()["c0"]
-    assert (once["c0"].learns, once["c1"].learns) == (True, False)
 
 
 def test_a_vote_combines_what_the_file_says_and_needs_somebody_to_combine(tmp_path: Path) -> None:
@@ -164,14 +135,6 @@ class TestCoded(ClassifierConformance):
         return [{"age": n, "sex": "f", "pressure": 110, "said": 1, "where": "north"} for n in range(0, 100, 9)]
 
 
-class TestSaid(ClassifierConformance):
-    def classifier(self) -> Any:
-        return Said(FEATURES[0])
-
-    def items(self) -> list[Any]:
-        return ITEMS[SOME]
-
-
 def test_own_rows_are_those_that_arrived_at_the_site(tmp_path: Path) -> None:
     """North has the rows that are no multiple of three: the tree is the one that was trained on these alone."""
     site = STREAM + 'site = "where"\n'
@@ -207,12 +170,6 @@ BAD: dict[str, tuple[list[str], str, str, list[tuple[str, str]]]] = {
     ),
     "training without a stream": (
         ['model = "tree"\ntrain = [0, 9]'], HEAD, "", [("sites.1.classifiers.1.model: 'tree': ", "--stream FILE")]
-    ),
-    "a previous label without labels": (
-        ['model = "models:young"'], '[[context]]\nkind = "previous_label"\n', "", [("context.1: ", "labels = [...]")]
-    ),
-    "time without an end": (
-        ['model = "models:young"'], '[[context]]\nkind = "time"\n', "", [("context.1: ", "horizon")]
     ),
     "time in a policy without an end": (
         ['model = "models:young"'], HEAD + '[policy]\nname = "ZoomingKLUCB"\ntime_dimension = true\n', "",
@@ -256,13 +213,11 @@ def test_a_site_is_made_as_the_file_says(tmp_path: Path) -> None:
     ("classifier", "head", "needed"),
     [
         ('model = "models:young"', HEAD, False),
-        ('model = "always"\nlabel = 1', HEAD, False),
         ('model = "tree"\ntrain = [0, 9]', HEAD, True),
         ('model = "models:young"', '[[context]]\nkind = "previous_label"\n', True),
         ('model = "models:young"', '[[context]]\nkind = "time"\n', True),
         ('model = "models:young"', '[[context]]\nkind = "time"\nhorizon = 9\n', False),
         ('model = "models:young"', HEAD + '[policy]\nname = "CoS"\n', True),
-        ('model = "models:young"', HEAD + '[policy]\nname = "CoS"\nhorizon = 9\n', False),
     ],
 )
 def test_the_stream_is_read_for_a_service_only_if_something_in_it_is_needed(
@@ -273,7 +228,12 @@ def test_the_stream_is_read_for_a_service_only_if_something_in_it_is_needed(
     assert (needed_stream(network, folder, "north") is not None) == needed
     if not needed:
         (folder / "visits.csv").unlink()
-        Built(network, folder, needed_stream(network, folder)).all_classifiers()
+        Built(network, folder, needed_stream(network, folder)).classifiers()
+
+
+def test_a_file_whose_rows_all_train_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StreamError, match="all of its 120 rows are for training"):
+        built_of(tmp_path, 'model = "models:young"', stream=STREAM.replace("60", "120"))
 
 
 def test_the_horizon_is_the_number_of_items_at_the_busiest_site(tmp_path: Path) -> None:
@@ -284,11 +244,6 @@ def test_the_horizon_is_the_number_of_items_at_the_busiest_site(tmp_path: Path) 
     rows = (tmp_path / "visits.csv").read_text()
     (tmp_path / "north.csv").write_text(rows.replace("south", "north"))
     assert built_of(tmp_path, 'model = "models:young"', head=head, stream=here).horizon == ROWS
-
-
-def test_a_file_whose_rows_all_train_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StreamError, match="all of its 120 rows are for training"):
-        built_of(tmp_path, 'model = "models:young"', stream=STREAM.replace("60", "120"))
 
 
 WORKERS = """
@@ -317,12 +272,9 @@ def test_models_that_workers_run_are_not_loaded_by_the_site_itself(tmp_path: Pat
     assert here["near"].predict([1]) == [1]
     with pytest.raises(NetworkFileError, match=r"sites\.1\.classifiers\.1\.model"):
         Built(network, folder).classifiers_for_workers("north", ["forest"])
-
-
-def test_a_model_that_learns_has_no_workers(tmp_path: Path) -> None:
     learns = "class Learns:\n def predict_one(self, item): return 1\n def learn_one(self, item, label): pass\n"
-    (tmp_path / "models.py").write_text(f"{learns}forest = near = Learns()\n")
-    (tmp_path / "network.toml").write_text(WORKERS)
+    (tmp_path / "more.py").write_text(f"{learns}forest = near = Learns()\n")
+    (tmp_path / "network.toml").write_text(WORKERS.replace("models:", "more:"))
     network, folder = load(tmp_path / "network.toml")
     with pytest.raises(NetworkFileError, match=r"sites\.1\.classifiers\.1\.workers: workers must be false for a model"):
-        Built(network, folder).all_classifiers()
+        Built(network, folder).classifiers()

@@ -1,4 +1,4 @@
-"""A network played compiled is the same network played item by item through real sites, decision by decision."""
+"""A network played compiled is the same network played through real sites, and what a run comes to adds up."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cosend import Network, Site
+from cosend.algorithm.layout import EXPLORE, TRAIN
 from cosend.cli.main import app
 from cosend.config.network_file import load
-from cosend.config.sections import ModelSection
-from cosend.errors import NetworkFileError
-from cosend.models.built_in import train
 from cosend.run.play import Outcome, play
 from cosend.run.prepare import Prepared, prepare
 from cosend.run.result import result
@@ -85,6 +81,9 @@ POLICIES = {
     "sharing": f'{TRAINING}\nmax_peer_functions = 2\nshare_labels = "always"',
     "random order": f'{PLAIN}\norder = "random"\nmax_peer_functions = 2',
     "time as an axis": f"{PLAIN}\ntime_dimension = true\nmax_peer_functions = 2",
+    "CoS, horizon unknown": 'name = "CoS"\nhorizon = "unknown"',
+    "Zooming": 'name = "Zooming"',
+    "ZoomingKLUCB": 'name = "ZoomingKLUCB"\nlipschitz = 5\ntime_dimension = true',
 }
 
 
@@ -110,146 +109,59 @@ def site_file(folder: Path) -> str:
     return 'kind = "file"\npath = "rows.csv"\nlabel = "verdict"\nsite = "where"\nitems = 300\ntraining = 600'
 
 
-class Coded:
-    """A model of the zoo that takes items as they arrive, and codes them as the models' training rows were coded."""
-
-    learns = False
-
-    def __init__(self, setting: ModelSection, prepared: Prepared) -> None:
-        table = prepared.training
-        self.vocabulary = prepared.items.vocabulary
-        self.features = setting.features or list(table.features)
-        rows = self.rows([item for item, _ in table.rows()])
-        part = slice(*(setting.train or (0, 1)))
-        self.model = train(setting.model, rows[part], table.labels[part], label=setting.label)
-
-    def rows(self, items: Sequence[Any]) -> Any:
-        return np.array([[self.code(name, item[name]) for name in self.features] for item in items], np.float64)
-
-    def code(self, name: str, value: Any) -> float:
-        return sorted(self.vocabulary[name]).index(value) if name in self.vocabulary else float(value)
-
-    def predict(self, items: Sequence[Any]) -> list[Any]:
-        labels: list[Any] = self.model.predict(self.rows(items)).tolist()
-        return labels
-
-    def learn(self, item: Any, label: Any) -> None:
-        raise AssertionError("a model that does not learn was taught")
+def check_same(prepared: Prepared) -> Outcome:
+    """Check that the compiled simulation and real sites decide the same, and come to the same; return what they did."""
+    assert prepared.one_by_one == []
+    compiled = play(prepared)
+    lived = play(prepared._replace(one_by_one=["a test wants it"]))
+    assert [*map(list, lived.first.arms)] == [*map(list, compiled.first.arms)]
+    played = [each for each in compiled.played if each.policy != "never send"]  # which is left out item by item
+    assert len(lived.played) == len(played)
+    for ours, theirs in zip(lived.played, played, strict=True):
+        assert (ours.policy, ours.site) == (theirs.policy, theirs.site)
+        for one, two in zip(ours[2:], theirs[2:], strict=True):
+            assert np.array_equal(np.asarray(one), np.asarray(two)), ours.policy
+    for ours_, theirs_ in zip(lived.first.learners, compiled.first.learners, strict=True):
+        assert ours_.cells() == theirs_.cells()
+    return compiled
 
 
-class Step(NamedTuple):
-    site: str
-    arm: str
-    phase: int
-    right: bool
-    context: tuple[float, ...]
-
-
-def item_by_item(prepared: Prepared) -> tuple[list[Step], Network]:
-    file = prepared.network
-    network = Network(
-        [
-            Site(
-                site.name,
-                classifiers={each.name: Coded(each, prepared) for each in site.classifiers},
-                costs={each.name: each.cost for each in site.classifiers},
-                context=prepared.axes,
-                policy=prepared.built.policy,
-                seed=file.seed,
-            )
-            for site in file.sites
-        ],
-        call_cost=file.call_cost,
-    )
-    rows = list(prepared.items.rows())
-    where = prepared.items.sites
-    streams = {
-        site.name: [row for n, row in enumerate(rows) if where is None or where[n] == site.name] for site in file.sites
-    }
-    steps = [
-        Step(site, made.arm, made.phase.value, made.label == truth, made.context)
-        for site, made, truth in network.run(streams, label_delay=file.label_delay)
-    ]
-    return steps, network
-
-
-def compiled_steps(prepared: Prepared, outcome: Outcome) -> list[Step]:
-    steps = []
-    for slot, places in enumerate(prepared.places.tolist()):
-        for site, place in enumerate(places):
-            if place >= 0:
-                learner, trace = outcome.first.learners[site], outcome.first.trace
-                arm, function = int(trace.arms[slot, site]), int(trace.functions[slot, site])
-                is_right, context = bool(prepared.right[place, function]), tuple(prepared.contexts[place].tolist())
-                steps.append(
-                    Step(learner.name, learner.arms.names[arm], int(trace.phases[slot, site]), is_right, context)
-                )
-    return steps
-
-
-def check_same(prepared: Prepared) -> list[Step]:
-    outcome = play(prepared)
-    expected, network = item_by_item(prepared)
-    steps = compiled_steps(prepared, outcome)
-    assert len(steps) == len(expected)
-    for n, (ours, theirs) in enumerate(zip(steps, expected, strict=True)):
-        assert ours == theirs, f"decision {n}"
-    for learner in outcome.first.learners:
-        assert learner.cells() == network.sites[learner.name].learner.cells()
-    return steps
-
-
-@pytest.mark.parametrize("delay", mostly_claims((0, 1, 5), (1,)))
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_compiled_equals_item_by_item(tmp_path: Path, context: str, delay: int) -> None:
-    steps = check_same(prepared_of(tmp_path, context=CONTEXTS[context], delay=delay))
-    assert len(steps) == 900
-    assert {step.phase for step in steps} >= {2, 3}
+def test_compiled_equals_real_sites(tmp_path: Path, context: str) -> None:
+    check_same(prepared_of(tmp_path, context=CONTEXTS[context], delay=3))
 
 
-@pytest.mark.parametrize("policy", mostly_claims(POLICIES, ("none", "sharing", "time as an axis")))
-def test_compiled_equals_item_by_item_under_every_policy(tmp_path: Path, policy: str) -> None:
-    steps = check_same(prepared_of(tmp_path, context=[PREVIOUS, LOG], policy=POLICIES[policy], delay=2))
-    assert "training" not in policy or any(step.phase == 1 for step in steps)
+@pytest.mark.parametrize("policy", mostly_claims(POLICIES, ("sharing", "time as an axis", "CoS, horizon unknown")))
+def test_compiled_equals_real_sites_under_every_policy(tmp_path: Path, policy: str) -> None:
+    outcome = check_same(prepared_of(tmp_path, context=[PREVIOUS, LOG], policy=POLICIES[policy], delay=2))
+    assert "training" not in policy or any((phases == TRAIN).any() for phases in outcome.first.phases)
 
 
-@pytest.mark.parametrize("delay", mostly_claims((0, 1, 5), (5,)))
-@pytest.mark.parametrize("context", ["previous_label", "two axes"])
-def test_compiled_equals_item_by_item_when_rows_say_where_they_arrive(tmp_path: Path, context: str, delay: int) -> None:
-    prepared = prepared_of(tmp_path, context=CONTEXTS[context], delay=delay, stream=site_file(tmp_path))
-    steps = check_same(prepared)
-    counts = [sum(step.site == name for step in steps) for name in ("north", "east", "south")]
+def test_compiled_equals_real_sites_when_rows_say_where_they_arrive(tmp_path: Path) -> None:
+    prepared = prepared_of(
+        tmp_path, context=CONTEXTS["two axes"], policy=POLICIES["sharing"], stream=site_file(tmp_path)
+    )
+    check_same(prepared)
+    counts = (prepared.arrivals >= 0).sum(axis=0).tolist()
     assert sum(counts) == 300
     assert counts[0] > counts[1] > counts[2] > 0
-
-
-def test_every_site_gets_every_row_unless_rows_say_where_they_arrive(tmp_path: Path) -> None:
-    assert prepared_of(tmp_path).arrivals.tolist() == [[n, n, n] for n in range(300)]
 
 
 def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(tmp_path: Path) -> None:
     prepared = prepared_of(tmp_path)
     outcome = play(prepared)
     shown = result(prepared, outcome)
-    policies = {
-        "CoS",
-        "CellKLUCB",
-        "ZoomingKLUCB",
-        "MixedViews",
-        "oracle per cell",
-        "best fixed",
-        "epsilon-greedy",
-        "LinUCB",
-        "uniform random",
-    }
-    policies |= {"AdaBoost", "SWA 100", "previous label", "commonest label", "best local", "never send"}
+    assert prepared.arrivals.tolist() == [[n, n, n] for n in range(300)]  # rows do not say where they arrive
+    own = {"CoS", "CellKLUCB", "ZoomingKLUCB", "MixedViews"}
+    policies = own | {"oracle per cell", "best fixed", "epsilon-greedy", "LinUCB", "uniform random", "AdaBoost"}
+    policies |= {"SWA 100", "previous label", "commonest label", "best local", "never send"}
     found = [(row["site"], row["policy"]) for row in shown["rows"]]
     assert sorted(found) == sorted((site, policy) for site in ("north", "east", "south") for policy in policies)
     best = {row["site"]: row["mean_reward"] for row in shown["rows"] if row["policy"] == "oracle per cell"}
     for row in shown["rows"]:
         assert row["mean_reward"] == pytest.approx(1 - row["error"] / 100 - row["cost"] / 300)
         assert row["regret"] == pytest.approx(300 * (best[row["site"]] - row["mean_reward"]), abs=1e-9)
-        assert (row["training"] is None) == (row["policy"] not in ("CoS", "CellKLUCB", "ZoomingKLUCB", "MixedViews"))
+        assert (row["training"] is None) == (row["policy"] not in own)
         if row["policy"] == "oracle per cell":
             assert row["regret"] == 0
         if row["policy"] == "best fixed":
@@ -259,13 +171,14 @@ def test_the_summary_has_a_row_for_every_site_and_policy_and_its_numbers_add_up(
 def test_the_row_of_cos_is_what_its_decisions_come_to(tmp_path: Path) -> None:
     prepared = prepared_of(tmp_path)
     outcome = play(prepared)
-    steps = [step for step in compiled_steps(prepared, outcome) if step.site == "north"]
     (row,) = [r for r in result(prepared, outcome)["rows"] if (r["site"], r["policy"]) == ("north", "CoS")]
+    names, right = outcome.first.learners[0].arms.names, outcome.first.right[0]
+    arms = [names[arm] for arm in outcome.first.arms[0].tolist()]
     costs = {"bayes": 0.05, "stump": 0.0, "east": 0.02, "south": 0.02}
-    assert row["error"] == pytest.approx(100 * np.mean([not step.right for step in steps]))
-    assert row["sent"] == pytest.approx(100 * np.mean([step.arm in ("east", "south") for step in steps]))
-    assert row["exploration"] == pytest.approx(100 * np.mean([step.phase == 2 for step in steps]))
-    assert row["cost"] == pytest.approx(sum(costs[step.arm] for step in steps))
+    assert row["error"] == pytest.approx(100 * (1 - np.mean(right)))
+    assert row["sent"] == pytest.approx(100 * np.mean([arm in ("east", "south") for arm in arms]))
+    assert row["exploration"] == pytest.approx(100 * np.mean(outcome.first.phases[0] == EXPLORE))
+    assert row["cost"] == pytest.approx(sum(costs[arm] for arm in arms))
 
 
 @pytest.mark.parametrize("own_rows", [False, True])
@@ -290,15 +203,6 @@ def test_flows_and_phases_sum_to_100_and_winners_are_those_of_the_learners(tmp_p
             assert means[best] == max(means)
             assert arrivals == cell.labelled.arrivals
     json.dumps(shown, allow_nan=False)
-
-
-def test_a_label_that_the_stream_does_not_have_is_refused_with_those_it_has(tmp_path: Path) -> None:
-    """Of another type than the stream's, it made all other classifiers wrong."""
-    stream = site_file(tmp_path)
-    rows = (tmp_path / "rows.csv").read_text()
-    (tmp_path / "rows.csv").write_text(rows.replace(",attack,", ",1,").replace(",normal,", ",0,"))
-    with pytest.raises(NetworkFileError, match=r"sites\.2\.classifiers\.1\.label: .*'attack'; they are 0, 1"):
-        prepared_of(tmp_path, stream=stream)
 
 
 def test_a_site_where_nothing_arrives_does_not_stop_the_others(tmp_path: Path) -> None:

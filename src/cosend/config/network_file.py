@@ -5,13 +5,13 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import partial
 from importlib.resources import files
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field, PlainValidator, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
@@ -32,9 +32,8 @@ from cosend.config.sections import (
     Tries,
     Unit,
     did_you_mean,
-    made_from,
     mistake_of,
-    wrong_key,
+    wrong_options,
 )
 from cosend.errors import NetworkFileError, SettingError, listed, shown
 
@@ -45,21 +44,27 @@ UNKNOWN: Final = "unknown"  # as the horizon: it is guessed, and the guess doubl
 BY_NAME: Final = {name.lower(): kind for name, kind in POLICIES.items()}  # names may be in any case
 
 
-def check_policy(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Raise unless the table names a policy and has options that it takes."""
+def wrong_policy(options: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with a table that names a policy, with its key."""
     known, name = ", ".join(POLICIES), options.get("name")
     kind = BY_NAME.get(name.lower()) if isinstance(name, str) else None
+    if "name" not in options:
+        return [f"name: a policy needs its name, one of {known}"]
     if kind is None:
-        wrong = f"must be one of {known}, got {shown(name)}{did_you_mean(name, list(POLICIES))}"
-        wrong = wrong if "name" in options else f"a policy needs its name, one of {known}"
-        raise ValidationError.from_exception_data("policy", [wrong_key("name", wrong, name)])
+        return [f"name: must be one of {known}, got {shown(name)}{did_you_mean(name, list(POLICIES))}"]
     has_horizon = "horizon" in signature(kind).parameters
-    each = {option: value for option, value in options.items() if option != "name"}
-    if has_horizon and each.get("horizon") == UNKNOWN:
-        del each["horizon"]
-    made_from(kind, each, {"horizon": 1} if has_horizon else {})
-    build_policy(options, 1)  # whether they go together
-    return options
+    guesses = has_horizon and options.get("horizon") == UNKNOWN
+    given = {key: value for key, value in options.items() if key != "name" and not (key == "horizon" and guesses)}
+    return list(wrong_options(kind, given, {"horizon": 1} if has_horizon else {}))
+
+
+def _patience(table: Any) -> Any:
+    if not isinstance(table, Mapping):
+        return table
+    wrong = list(wrong_options(Patience, table, {}))
+    if wrong:
+        raise PydanticCustomError("options", "{wrong}", {"wrong": "; ".join(wrong)})
+    return Patience(**table)
 
 
 def build_policy(options: Mapping[str, Any], horizon: int | None) -> Policy:
@@ -92,7 +97,7 @@ class NetworkFile(Section):
     labels: Annotated[list[Any], Field(min_length=2)] | None = None
     retries: Tries = 3
     strict_labels: Flag = False
-    patience: Annotated[Patience, PlainValidator(partial(made_from, Patience))] = Patience()
+    patience: Annotated[Patience, BeforeValidator(_patience)] = Patience()
     network: BrokerSection | None = None
     stream: StreamSection | None = None
     context: list[AxisSection] = Field(default_factory=list)
@@ -171,10 +176,10 @@ class NetworkFile(Section):
         if self.stream is not None:
             return found
         for n, axis in enumerate(self.context, start=1):
-            if axis.kind == "previous_label" and self.labels is None:
-                found.append(f"context.{n}.kind: without a stream, 'previous_label' needs labels = [...] at the top")
-            if axis.kind == "time" and axis.horizon is None:
-                found.append(f"context.{n}.horizon: without a stream, 'time' needs the number of items it runs over")
+            try:
+                axis.build(self.labels or [], None)
+            except SettingError as error:
+                found.append(f"context.{n}: {error}")
         found += [
             f"{key}.model: {each.model!r} is trained on rows of the stream: give a table [stream] or a fitted model"
             for key, _, each in models
@@ -221,16 +226,18 @@ class NetworkFile(Section):
     def _wrong_policy(self) -> Iterator[str]:
         """Yield what is wrong with the policy, or why it does not go with the axes."""
         categories = [n for n, axis in enumerate(self.given) if axis.kind == "category"]
+        wrong = [] if self.policy is None else wrong_policy(self.policy)
+        if wrong:
+            yield from (f"policy.{each}" for each in wrong)
+            return
         try:
-            policy = None if self.policy is None else build_policy(check_policy(self.policy), 1)
+            policy = self.build_policy(1)
             if self.watches and policy is not None and not policy.mixes:
                 name = type(policy).__name__
                 yield f"policy.name: {name} needs a context, [[context]]: only MixedViews can look at every feature"
                 return
             for each in {self.policy_of(site, policy)[0] for site in self.sites}:
                 Learner("site", own={"arm": 0.0}, policy=each, dimensions=len(self.given), categories=categories)
-        except ValidationError as error:
-            yield from (f"policy.{mistake_of(each, NetworkFile)}" for each in error.errors())
         except SettingError as error:
             yield f"policy: {error}"
 
@@ -294,14 +301,11 @@ def with_stream(network: NetworkFile, file: Path | None, label: str | None, site
     if file is None and (before is None or before.kind != "file"):
         option, given = ("--label", label) if label is not None else ("--site-column", site_column)
         raise SettingError(option, given, "given with --stream FILE: the network file has no stream of kind 'file'")
-    options: dict[str, Any] = {"kind": "file"}
+    options: dict[str, Any] = {"kind": "file", "training": network.training}
     if before is None:  # the rows that train models are the first ones
-        ends = [each.train[1] for _, _, each in network.classifiers() if each.train is not None]
-        options["training"] = max(ends, default=0)
+        options["training"] = max((each.train[1] for _, _, each in network.classifiers() if each.train), default=0)
     elif before.kind == "file":
         options = before.model_dump(exclude_none=True)
-    else:
-        options["training"] = before.training
     if file is not None:
         check_path("--stream", file)
         options |= {"path": file.absolute(), "items": None}

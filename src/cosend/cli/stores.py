@@ -1,4 +1,4 @@
-"""`cosend export`: the decisions of a site with their labels, or its events, as a file for other programs."""
+"""`cosend export` and `cosend verify`: what is in the folder of a site, as a file, and whether it is sound."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from cosend.cli.shared import extra, how_it_was_made, new_console, printable, say_errors, steps_bar
+from cosend.cli.shared import extra, how_it_was_made, new_console, printable, say_errors, watched
 from cosend.errors import SettingError, StateError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cosend.runtime.decision_export import Export
+    from cosend.runtime.store_check import Replayed
 
 LINES: Final = (".jsonl", ".ndjson")
 ALLOWED: Final = "a name that ends in .jsonl or .parquet, or - for standard output"
@@ -52,17 +55,16 @@ def export(
         with extra("service"):
             from cosend.runtime.decision_export import Export
             from cosend.store.event_log import LogReader
-        with LogReader(folder, may_run=True) as log, opened(to) as file, steps_bar(console) as progress:
-            task = progress.add_task("", total=1)
-
-            def watch(what: str, done: int, total: int) -> None:
-                progress.update(task, description=what, completed=done, total=total)
-
-            with Export(log, watch) as source:
-                count = write(source, file, parquet=to.suffix == ".parquet", events=events)
-                made = about(source)
+        with (
+            LogReader(folder, may_run=True) as log,
+            opened(to) as file,
+            watched(console) as watch,
+            Export(log, watch) as source,
+        ):
+            count = write(source, file, parquet=to.suffix == ".parquet", events=events)
+            made = about(source)
         if to.suffix in LINES:
-            with opened(about_file(to)) as file:
+            with opened(to.with_name(f"{to.name}.about.json")) as file:
                 file.write(json.dumps(made, indent=2).encode() + b"\n")
     for remark in source.remarks:
         console.print(f"note: {remark}", highlight=False, soft_wrap=True)
@@ -90,10 +92,6 @@ def about(source: Export) -> dict[str, Any]:
     return {**how_it_was_made(), **source.about()}
 
 
-def about_file(to: Path) -> Path:
-    return to.with_name(f"{to.name}.about.json")
-
-
 def check_target(to: Path, *, events: bool, force: bool) -> None:
     """Raise unless the file may be written, before anything is read."""
     if str(to) == "-":
@@ -113,7 +111,6 @@ def check_target(to: Path, *, events: bool, force: bool) -> None:
 
 @contextmanager
 def opened(to: Path) -> Iterator[IO[bytes]]:
-    """Open the file, which appears once it is complete, or standard output."""
     from cosend.store.atomic_file import replacing
 
     try:
@@ -130,3 +127,48 @@ def opened(to: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         why = error.strerror or str(error)
         raise StateError(f"{printable(to)}: cannot be written ({why})") from error
+
+
+def verify(
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of a site that has stopped: what `serve --store` was given.")
+    ],
+    most: Annotated[int, typer.Option(min=1, help="Show at most this many differences.")] = 10,
+) -> None:
+    """Check the store of a site: fold its whole event log, compare the states, and decide everything again.
+
+    Nothing in the folder is changed. The exit code is 0 if all is the same, 1 if something differs, and 2 if the folder
+    cannot be read.
+    """
+    console = new_console()
+    with say_errors():
+        with extra("service"):
+            from cosend.runtime.store_check import Replay
+            from cosend.store.event_log import LogReader
+        with LogReader(folder) as log, watched(new_console(stderr=True)) as watch:
+            found = Replay(log, watch).run(most)
+    show(console, found)
+    raise typer.Exit(0 if found.is_same else 1)
+
+
+def show(console: Console, found: Replayed) -> None:
+    from cosend.runtime.store_check import told
+    from cosend.text import counted
+
+    counts = (counted(found.events, "event"), counted(found.items, "item"), counted(found.labels, "label"))
+    facts = [*found.remarks, *found.checked, *(f"DIFFERENT: {sentence}" for sentence in found.wrong)]
+    lines = [f"site {found.site}: {', '.join(counts)}", *(f"- {fact}" for fact in facts)]
+    if found.differences:
+        lines.append(
+            f"- DIFFERENT: today's rules would decide differently, first in these {len(found.differences):,} events:"
+        )
+        lines += [f"  {told(difference)}" for difference in found.differences]
+    else:
+        lines.append("- every decision would be the same again")
+    folded, decided = (
+        f"{seconds:.1f} s ({found.replayed / max(seconds, 1e-9):,.0f} events/s)"
+        for seconds in (found.fold_s, found.decide_s)
+    )
+    lines += [f"folded in {folded}, decided again in {decided}", "the same" if found.is_same else "different"]
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True)
