@@ -6,19 +6,16 @@ The pages are real: each reads the events that a browser reads, and only draws n
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import socket
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from statistics import median
 from typing import NamedTuple
 from urllib.request import urlopen
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.rows import Row, yes
+from benchmarks.rows import Row, show, yes
 from benchmarks.service import Place
 from benchmarks.service_processes import Load, Server, put_under, server, start_load
 
@@ -32,20 +29,41 @@ LEAST = 0.95
 
 
 @contextmanager
-def open_pages(running: Server, count: int) -> Iterator[subprocess.Popen[str]]:
-    """Open pages of a site until the block ends."""
-    command = [sys.executable, "-m", "benchmarks.dashboard_pages", str(running.port), "--count", str(count)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as process:  # noqa: S603
-        assert process.stdout is not None  # noqa: S101 - for the type checker
-        if process.stdout.readline() != "open\n":
-            raise SystemExit("the pages could not be opened")
-        try:
-            yield process
-        finally:
-            process.communicate(timeout=20)
-    if process.returncode:
-        raise SystemExit("a page was closed")
+def open_pages(running: Server, count: int) -> Iterator[None]:
+    """Open pages of a site until the block ends; each reads what comes, in a thread of its own."""
+    with ExitStack() as stack:
+        pages = [stack.enter_context(_Page(running.port)) for _ in range(count)]
+        for page in pages:
+            if not page.has_shown.wait(60.0):
+                raise SystemExit("a page was closed before it showed anything")
+        yield
+        if not all(page.thread.is_alive() for page in pages):
+            raise SystemExit("a page was closed")
+
+
+class _Page:
+    """One page that is open."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), 60.0)
+        self.has_shown = threading.Event()
+        self.thread = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> _Page:
+        self.socket.sendall(b"GET /dashboard/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.thread.join(20.0)
+        self.socket.close()
+
+    def _read(self) -> None:
+        with suppress(OSError):
+            for line in self.socket.makefile("rb"):
+                if line.startswith(b"data: "):
+                    self.has_shown.set()
 
 
 class Ratio(NamedTuple):
@@ -108,14 +126,5 @@ def rows(rounds: int, seconds: float) -> list[Row]:
     return found
 
 
-def main() -> None:
-    console, table = Console(), Table("what", "measured", "goal", "reached", title="the dashboard")
-    with console.status("the dashboard"):
-        found = rows(ROUNDS, ROUND_S)
-    for row in found:
-        table.add_row(*row)
-    console.print(table)
-
-
 if __name__ == "__main__":
-    main()
+    show(rows(ROUNDS, ROUND_S), "the dashboard")

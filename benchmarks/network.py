@@ -25,11 +25,9 @@ from typing import Any, NamedTuple
 
 import nats
 import uvloop
-from rich.console import Console
-from rich.table import Table
 from tests.links.worlds import Broker
 
-from benchmarks.rows import Row, yes
+from benchmarks.rows import Row, show, yes
 from cosend import Patience, ZoomingKLUCB
 from cosend.algorithm.values import LabelledData
 from cosend.axes import Feature
@@ -40,8 +38,7 @@ from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
 from cosend.server.http_server import COLLECT_AFTER, SWITCH_S
 from cosend.transport.answering import Limits
-from cosend.transport.codec import answered_bytes, call_bytes
-from cosend.transport.link import Answered
+from cosend.transport.codec import Answered, answered_bytes, call_bytes
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
 
@@ -305,12 +302,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=ROUND_S, help="of each measurement")
     parser.add_argument("--folder", type=Path, help="where the sites keep their logs")
     given = parser.parse_args()
-    table = Table("what", "measured", "goal", "reached")
-    place: Path | None = given.folder
     both = given.rounds, given.seconds
-    for each in rows(*both) if place is None else measured(*both, place):
-        table.add_row(*each)
-    Console().print(table)
+    show(rows(*both) if given.folder is None else measured(*both, given.folder), "sites over NATS")
 
 
 if __name__ == "__main__":

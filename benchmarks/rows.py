@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
 
 
 class Row(NamedTuple):
@@ -16,3 +20,11 @@ class Row(NamedTuple):
 
 def yes(reached: bool) -> str:
     return "yes" if reached else "NO"
+
+
+def show(rows: Iterable[Row], title: str) -> None:
+    """Print rows as a table."""
+    table = Table("what", "measured", "goal", "reached", title=title)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

@@ -7,7 +7,6 @@ should do twice as much, and what is missing is what it costs to share.
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -19,13 +18,12 @@ from typing import Any
 from tests.links.worlds import Broker
 
 from benchmarks.network import AXES, FREE, ITEM, as_in_the_service, other_process, rate, run
-from benchmarks.rows import Row, yes
-from cosend.models.placeholder import RunsElsewhere
+from benchmarks.rows import Row, show, yes
+from cosend.models.adapters import RunsElsewhere
 from cosend.runtime.model_threads import Worker
-from cosend.runtime.remote_workers import worker_name
+from cosend.runtime.remote_workers import Elsewhere, lend, worker_name
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
-from cosend.runtime.worker_process import lend
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
 
@@ -65,7 +63,8 @@ async def measured(url: str, folder: Path, workers: int, seconds: float) -> floa
     node = RunningSite(setup, folder, workers=link(url, "north"))
     await node.start()
     try:
-        while len(node.crew.of("slow")) < workers:
+        remote = node.workers["slow"]
+        while not isinstance(remote, Elsewhere) or len(remote.there()) < workers:
             await asyncio.sleep(0.05)
 
         async def ask() -> object:
@@ -97,11 +96,5 @@ def rows(rounds: int, seconds: float) -> list[Row]:
     return [Row("two workers, 1 ms an item", told, f">= {GOAL}", yes(more >= GOAL))]
 
 
-def main() -> None:
-    """Print the line."""
-    for row in rows(ROUNDS, ROUND_S):
-        sys.stdout.write(" | ".join(row) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    show(rows(ROUNDS, ROUND_S), "workers")

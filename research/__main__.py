@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from cosend.cli.shared import (
     STOPPED,
-    Command,
-    Group,
     check_installed,
     new_console,
     printable,
@@ -24,11 +20,11 @@ from cosend.cli.shared import (
     steps_bar,
 )
 from cosend.report.html_report import check_ready, writing
-from cosend.text import TableText
 from research.beyond import report as beyond_report
 from research.beyond import run as beyond_run
 from research.beyond.settings import PARTS
 from research.beyond.settings import Settings as BeyondSettings
+from research.output import print_sections
 from research.paper import report as paper_report
 from research.paper import run as paper_run
 from research.paper.settings import WINDOW_ROWS, WINDOW_START
@@ -40,25 +36,22 @@ from research.regret.settings import Settings as RegretSettings
 
 T = TypeVar("T")
 Progress = Callable[[str, float, float | None], None]  # what is being done, how much is done, of how much
+Find = Callable[[Progress], tuple[Any, bool]]  # to the results, and whether they are all there
 Data = Annotated[
     Path | None, typer.Option(help="The KDD Cup 99 file, .gz or plain; without it scikit-learn downloads it.")
 ]
 
-PLOTS: Final = ("matplotlib", "scipy")
 READING: Final = "reading the data"  # before the first step of an experiment
-PAPER_FILES: Final = ("results.json", "tables.md", "errors_over_time.png", "phase_shares.png", "error_per_baseline.png")
-REGRET_FILES: Final = ("results.json", "table.md", "regret.png", "parts.png")
 PROBLEM_NAMES: Final = tuple(problem.name for problem in PROBLEMS)
 POLICY_NAMES: Final = tuple(policy.name for policy in POLICIES)
 QUICK_BEYOND: Final = BeyondSettings(seeds=1, rows=2_000, parts=("windows",))
 QUICK_REGRET: Final = RegretSettings(seeds=2, items=20_000)
-TEXT_COLUMNS: Final = ("problem", "policy", "verdict", "where", "zooming", "against", "claim")  # the rest are numbers
 
 app = typer.Typer(
     name="research",
     help="Run the experiments of the paper, and those that go beyond it.",
     no_args_is_help=True,
-    cls=Group,
+    rich_markup_mode="markdown",
 )
 
 
@@ -74,22 +67,11 @@ def in_their_case(given: Iterable[str], known: Iterable[str]) -> tuple[str, ...]
     return tuple(written.get(name.lower(), name) for name in given)
 
 
-def print_tables(console: Console, tables: Iterable[TableText]) -> None:
-    """Print tables of text."""
-    for title, heading, lines in tables:
-        table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for n, text in enumerate(heading):
-            table.add_column(text, no_wrap=n == 0)
-        for line in lines:
-            table.add_row(*line)
-        console.print(table)
-
-
 def _seeds(default: int, meaning: str) -> Any:
     return typer.Option(min=1, help=meaning, show_default=str(default))
 
 
-@app.command("paper", cls=Command)
+@app.command("paper")
 def paper(
     data: Data = None,
     seeds: Annotated[int | None, _seeds(PaperSettings().seeds, "How many runs each number is averaged over.")] = None,
@@ -102,22 +84,15 @@ def paper(
 
     Needs the extras models and reports. Its tables need every row: Ctrl-C ends it, and nothing is written.
     """
-    console = new_console()
     with say_errors():
         check_installed("sklearn", "matplotlib")
         settings = PaperSettings(
             data=data, seeds=seeds or (1 if quick else PaperSettings().seeds), start=start, rows=rows
         )
-        check_ready(out, PAPER_FILES, "--out")
-        with _progress(console) as progress:
-            results, curves = paper_run.run(settings, progress)
-        with writing(out, "--out"):
-            paper_report.write(results, curves, out)
-    print_tables(console, paper_report.console_tables(results))
-    _end(console, paper_report.remarks(results), out, PAPER_FILES, finished=True)
+        _play(out, paper_report, lambda progress: (paper_run.run(settings, progress), True))
 
 
-@app.command("beyond", cls=Command)
+@app.command("beyond")
 def beyond(
     data: Data = None,
     seeds: Annotated[
@@ -140,24 +115,21 @@ def beyond(
 
     Needs the extras models and reports; some parts need field too.
     """
-    console = new_console()
+
+    def find(progress: Progress) -> tuple[Any, bool]:
+        found: list[beyond_run.Row] = []
+        finished = _collect(beyond_run.rows(settings, lambda what, total: progress(what, len(found), total)), found)
+        return beyond_run.results(settings, found), finished
+
     with say_errors():
         check_installed("sklearn", "matplotlib")
         few = QUICK_BEYOND if quick else BeyondSettings()
         parts = in_their_case(part, PARTS) if part else few.parts
         settings = BeyondSettings(data=data, seeds=seeds or few.seeds, rows=rows or few.rows, parts=parts)
-        check_ready(out, ("results.json", "tables.md"), "--out")
-        found: list[beyond_run.Row] = []
-        with _progress(console) as progress:
-            finished = _collect(beyond_run.rows(settings, lambda what, total: progress(what, len(found), total)), found)
-        results = beyond_run.results(settings, found)
-        with writing(out, "--out"):
-            files = beyond_report.write(results, out)
-    print_tables(console, beyond_report.console_tables(results))
-    _end(console, [beyond_report.CAPTION, *beyond_report.remarks(results)], out, files, finished=finished)
+        _play(out, beyond_report, find)
 
 
-@app.command("regret", cls=Command)
+@app.command("regret")
 def regret(
     out: Annotated[Path, typer.Option(help="Where results.json, table.md and the plots go.")] = Path("out/regret"),
     seeds: Annotated[int | None, _seeds(RegretSettings().seeds, "How many times each problem is drawn.")] = None,
@@ -182,9 +154,16 @@ def regret(
     ] = False,
 ) -> None:
     """Measure the regret of every policy and compare its growth with the theorems. Needs the extra reports."""
-    console = new_console()
+
+    def find(progress: Progress) -> tuple[Any, bool]:
+        total, done = regret_run.decisions_of(settings), list[regret_run.Run]()
+        finished = _collect(regret_run.runs(settings, lambda what, made: progress(what, made, total)), done)
+        if not done:
+            raise KeyboardInterrupt  # stopped before there was anything to show
+        return regret_report.results(done), finished
+
     with say_errors():
-        check_installed(*PLOTS)
+        check_installed("matplotlib", "scipy")
         few = QUICK_REGRET if quick else RegretSettings()
         settings = RegretSettings(
             seeds=seeds or few.seeds,
@@ -192,19 +171,23 @@ def regret(
             policies=in_their_case(policy or (), POLICY_NAMES),
             items=items or few.items,
         )
-        check_ready(out, REGRET_FILES, "--out")
-        total, done = regret_run.decisions_of(settings), list[regret_run.Run]()
-        with _progress(console) as progress:
-            finished = _collect(
-                regret_run.runs(settings, lambda what, decisions: progress(what, decisions, total)), done
-            )
-        if not done:
-            raise KeyboardInterrupt  # stopped before there was anything to show
-        results = regret_report.results(done)
-        with writing(out, "--out"):
-            regret_report.write(results, out)
-    _show_regret(results, console)
-    _end(console, [], out, REGRET_FILES, finished=finished)
+        _play(out, regret_report, find)
+
+
+def _play(out: Path, report: Any, find: Find) -> None:
+    """Do an experiment, write what came of it, and print it with where everything is."""
+    console = new_console()
+    check_ready(out, report.FILES, "--out")
+    with _progress(console) as progress:
+        results, finished = find(progress)
+    with writing(out, "--out"):
+        files = report.write(results, out)
+    print_sections(console, report.console_sections(results), report.remarks(results))
+    if not finished:
+        console.print("stopped: these are the results so far")
+    console.print(f"written to {printable(out)}: {', '.join(files)}")
+    if not finished:
+        raise typer.Exit(STOPPED)
 
 
 @contextmanager
@@ -223,32 +206,6 @@ def _collect(results: Iterable[T], found: list[T]) -> bool:
     except KeyboardInterrupt:
         return False
     return True
-
-
-def _end(console: Console, remarks: Iterable[str], out: Path, files: Iterable[str], *, finished: bool) -> None:
-    """Say what is worth saying, and where everything is."""
-    for remark in remarks:
-        console.print(f"- {remark}", highlight=False)
-    if not finished:
-        console.print("stopped: these are the results so far")
-    console.print(f"written to {printable(out)}: {', '.join(files)}")
-    if not finished:
-        raise typer.Exit(STOPPED)
-
-
-def _show_regret(results: dict[str, Any], console: Console) -> None:
-    """Print the tables, each with what its columns mean, and the conclusion last, where it is seen."""
-    for (title, heading, lines), remarks in regret_report.sections(results):
-        table = Table(title=title, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # nothing else fits into 80 columns
-        for name in heading:
-            table.add_column(name, justify="left" if name in TEXT_COLUMNS else "right", no_wrap=True)
-        for line in lines:
-            table.add_row(*line)
-        console.print(table)
-        for remark in remarks:
-            console.print(f"- {remark}", highlight=False)
-    if regret_report.in_short(results):
-        console.print(f"\n{regret_report.in_short(results)}", highlight=False)
 
 
 if __name__ == "__main__":

@@ -5,19 +5,21 @@ The file has no header; its columns and values are fixed here, so that a window 
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from http.client import HTTPException
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from cosend.checks import check_one_of, check_path
+from cosend.checks import check_one_of, check_path, check_whole
 from cosend.errors import StreamError, shown
-from cosend.streams.read_files import Window, numbered_lines
 from cosend.streams.table import Column, Table
 
 SERVICES: Final = (
@@ -50,6 +52,7 @@ COLUMNS: Final = (*FEATURES, LABEL)
 WORDS: Final = {**VOCABULARY, LABEL: (NORMAL, *ATTACKS)}
 
 FETCHED: Final = "fetch_kddcup99"  # stands for the file in errors
+Row = TypeVar("Row")
 PIECE: Final = 4096  # rows whose fields are held as text at a time: all of them would take a gigabyte
 
 
@@ -74,6 +77,58 @@ def kdd99(
         columns = _columns(os.fspath(path), ((line, text.rstrip("\r\n").split(",")) for line, text in lines))
     names = columns.pop(LABEL)
     return Table(columns, names if labels == "names" else (names != NORMAL).astype(np.int64), vocabulary=VOCABULARY)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The rows to read: `rows` of them, or all, from row `start` (from 0)."""
+
+    start: int = 0
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("start", self.start, 0)
+        if self.rows is not None:
+            check_whole("rows", self.rows)
+
+    def of(self, records: Iterable[Row], file: str | os.PathLike[str]) -> Iterator[Row]:
+        """Yield the rows of the window and stop right after it."""
+        count = 0
+        for count, record in enumerate(records, start=1):
+            if count > self.start:
+                yield record
+            if self.rows is not None and count == self.start + self.rows:
+                return
+        self.check(count, file)
+
+    def check(self, count: int, file: str | os.PathLike[str]) -> None:
+        """Raise unless a file with `count` rows holds the whole window."""
+        if not count:
+            raise StreamError("there are no data rows", "at least one is needed", file=file)
+        stop = self.start + (self.rows or 1)
+        if count < stop:
+            wrong = f"rows {self.start} to {stop - 1}, counted from 0, are not all there"
+            raise StreamError(wrong, f"the file has {count} rows", file=file)
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text file with their numbers, unpacked if its name ends in .gz, without a BOM."""
+    number = 0
+    try:
+        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                try:
+                    text = raw.decode()
+                except UnicodeDecodeError as error:
+                    wrong = f"byte {raw[error.start]:#04x} is not UTF-8"
+                    raise StreamError(wrong, "save the file as UTF-8", file=path, line=number) from None
+                yield number, text.removeprefix("\ufeff") if number == 1 else text
+    except FileNotFoundError:
+        raise StreamError("no such file", file=path) from None
+    except EOFError as error:
+        raise StreamError("the gzip file is cut off here", "fetch it again", file=path, line=number + 1) from error
+    except (OSError, zlib.error) as error:
+        raise StreamError(f"cannot be read ({error})", file=path, line=number + 1) from error
 
 
 def _fetched(window: Window) -> Iterator[tuple[int, list[str]]]:
@@ -103,55 +158,31 @@ def _columns(file: str, records: Iterable[tuple[int, list[str]]]) -> dict[str, C
     rest = iter(records)
     pieces: list[list[Column]] = []
     while piece := list(islice(rest, PIECE)):
-        pieces.append(_piece(file, piece))
+        for line, fields in piece:
+            if len(fields) != len(COLUMNS):
+                wrong = f"the row has {len(fields)} fields"
+                raise StreamError(wrong, f"{len(FEATURES)} features and a label are needed", file=file, line=line)
+        columns = zip(COLUMNS, zip(*(fields for _, fields in piece), strict=True), strict=True)
+        pieces.append([_array(file, piece[0][0], name, values) for name, values in columns])
     return {name: np.concatenate(parts) for name, *parts in zip(COLUMNS, *pieces, strict=True)}
 
 
-def _piece(file: str, records: Sequence[tuple[int, list[str]]]) -> list[Column]:
-    for line, fields in records:
-        if len(fields) != len(COLUMNS):
-            wrong = f"the row has {len(fields)} fields"
-            raise StreamError(wrong, f"{len(FEATURES)} features and a label are needed", file=file, line=line)
-    arrays = []
-    for name, values in zip(COLUMNS, zip(*(fields for _, fields in records), strict=True), strict=True):
-        try:
-            arrays.append(_array(name, values))
-        except (ValueError, OverflowError):
-            raise _blamed(file, name, [line for line, _ in records], values) from None
-    return arrays
-
-
-def _array(name: str, values: Sequence[str]) -> Column:
-    """Turn the fields of a column into an array; ValueError or OverflowError if one of them cannot be."""
+def _array(file: str, first: int, name: str, values: Sequence[str]) -> Column:
+    """Turn the fields of a column, from a line on, into an array."""
     if name in WORDS:
         words = [value.removesuffix(".") for value in values] if name == LABEL else values
-        if not set(words).issubset(WORDS[name]):
-            raise ValueError(name)
+        if not set(words) <= set(WORDS[name]):
+            unknown = next(word for word in words if word not in WORDS[name])
+            line = first + list(words).index(unknown)
+            known = f"known are {', '.join(WORDS[name])}"
+            raise StreamError(f"{shown(unknown)} is unknown", known, file=file, line=line, column=name)
         return np.array(words, np.str_)
-    if "_" in "".join(values):
-        raise ValueError(name)  # 1_000 is a number only to Python
-    if not name.endswith("_rate"):
-        return np.array(list(map(int, values)), np.int64)
-    rates = np.array(list(map(float, values)), np.float64)
-    if not np.isfinite(rates).all():
-        raise ValueError(name)
-    return rates
-
-
-def _usable(name: str, value: str) -> bool:
+    kind: type = np.float64 if name.endswith("_rate") else np.int64
     try:
-        _array(name, [value])
-    except (ValueError, OverflowError):
-        return False
-    return True
-
-
-def _blamed(file: str, name: str, lines: Sequence[int], values: Sequence[str]) -> StreamError:
-    """Return the error for the first field of a column that cannot be used."""
-    line, value = next(pair for pair in zip(lines, values, strict=True) if not _usable(name, pair[1]))
-    if name in WORDS:
-        wrong, allowed = f"{shown(value)} is unknown", f"known are {', '.join(WORDS[name])}"
-    else:
-        kind = "a finite number" if name.endswith("_rate") else "a whole number"
-        wrong, allowed = f"{shown(value)} is not {kind}", f"{kind} is needed"
-    return StreamError(wrong, allowed, file=file, line=line, column=name)
+        numbers: Column = np.array(values).astype(kind)
+        if np.isfinite(numbers).all():
+            return numbers
+        wrong = "a number is not finite"
+    except (ValueError, OverflowError) as error:
+        wrong = f"not a number ({error})"
+    raise StreamError(wrong, f"in one of the rows from line {first:,} on", file=file, line=first, column=name)

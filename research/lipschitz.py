@@ -24,7 +24,6 @@ from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import ScoreLocal
 from cosend.checks import check_between, check_one_of, check_unit, check_whole
 from cosend.simulation.loop import Trace
-from research.benchmark import arm_values, peer_value
 from research.bounds import Setting
 
 Contexts = Literal["uniform", "concentrated"]
@@ -157,10 +156,13 @@ class LipschitzProblem:
         return contexts[site % self.streams :: self.streams]
 
     def arm_values(self, accuracies: Floats, site: int = 0) -> Floats:
-        """Return what every arm of a site is worth, accuracy minus cost, from [item, function] to [item, arm]."""
+        """Return what every arm of a site is worth, accuracy minus cost, from [item, function] to [item, arm].
+
+        A peer is worth the accuracy of the function that it would pick itself.
+        """
         by_site = np.split(accuracies, np.cumsum(self.functions)[:-1], axis=1)
-        peers = [peer_value(part, [0.0] * part.shape[1]) for k, part in enumerate(by_site) if k != site]
-        return arm_values(by_site[site], [0.0] * self.functions[site], peers, [self.call_cost] * len(peers))
+        peers = [part.max(axis=1, keepdims=True) - self.call_cost for k, part in enumerate(by_site) if k != site]
+        return np.hstack([by_site[site], *peers])
 
     def losses(self, contexts: Floats, trace: Trace, site: int = 0) -> Floats:
         """Return by how much every item of a site fell short of the benchmark, in true accuracies minus costs."""

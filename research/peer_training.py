@@ -12,9 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from cosend.algorithm.policies import CellKLUCB, Policy, ZoomingKLUCB
 from research.lipschitz import LipschitzProblem
-from research.regret.run import Run, drawn, measured
+from research.regret.run import Run, Slope, drawn, log_log_slope, measured, over_seeds
 from research.regret.settings import HORIZON_PARTS, POLICIES, PROBLEMS, NamedPolicy
-from research.regret.slopes import Slope, log_log_slope, over_seeds
 from research.regret.zooming import log_ratio
 
 OPTIONS: Final[dict[str, dict[str, Any]]] = {

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from cosend.cli.main import app
 from tests.server.services import served
-from tests.test_docs import DOCS, PAGES, ROOT, blocks, is_done_as_a_whole, name_of
+from tests.test_docs import DOCS, PAGES, blocks, is_done_as_a_whole, name_of
 
 # What is not run here, and why.
 NOT_RUN = {
@@ -56,12 +56,6 @@ model = "models:young"
 """
 
 
-def commands(page: Path) -> list[str]:
-    """Return the commands of a page that are not a part of a guide that is done as a whole."""
-    lines = [line.partition("#")[0].strip() for text in blocks(page, "sh") for line in text.splitlines()]
-    return [line for line in lines if line]
-
-
 def pieces(page: Path) -> list[tuple[str, str]]:
     """Return network files and commands, ("toml", text) or ("sh", line), in the order of the page."""
     found: list[tuple[str, str]] = []
@@ -77,7 +71,7 @@ def to_do(page: Path) -> list[tuple[str, str]]:
 
 
 def needs_data(page: Path) -> bool:
-    return any(DATA in line for line in commands(page))
+    return any(DATA in text for _, text in pieces(page))
 
 
 @pytest.fixture(scope="module")
@@ -151,18 +145,6 @@ def test_commands_on_the_data_of_the_paper(
     monkeypatch.chdir(tmp_path)
     Path(DATA).symlink_to(kdd99_file)
     assert all("error" in seen for seen in done_by_a_reader(page, " --quick"))
-
-
-def test_what_guides_done_as_a_whole_do_not_run_has_a_reason_and_every_reason_is_needed() -> None:
-    whole = {line for page in PAGES if is_done_as_a_whole(page) for line in commands(page)}
-    assert whole - NOT_RUN.keys() == set()
-    assert NOT_RUN.keys() - {line for page in PAGES for line in commands(page)} == set()
-
-
-def test_every_file_that_a_reason_names_exists() -> None:
-    named = {path for reason in NOT_RUN.values() for path in re.findall(r"tests/[\w/]+\.py", reason)}
-    assert named
-    assert {path for path in named if not (ROOT / path).is_file()} == set()
 
 
 def test_the_client_of_the_reference_talks_to_a_service(tmp_path: Path) -> None:

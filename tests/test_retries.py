@@ -16,8 +16,8 @@ from cosend.errors import NetworkError, NoAnswer
 from cosend.models.adapters import as_classifier
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
+from cosend.transport.codec import Announcement, Answered
 from cosend.transport.in_process import Hub
-from cosend.transport.link import Announcement, Answered
 
 PEERS = [f"peer{n}" for n in range(6)]
 AXES: list[Axis] = [Feature("x", range=(0, 1))]

@@ -1,62 +1,20 @@
-"""The part in which the default of a site plays beside `ZoomingKLUCB`, both as they come, in all settings there are."""
+"""What came of the part in which the default of a site plays beside `ZoomingKLUCB`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from itertools import product
 from math import exp, inf, log
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from cosend.text import TableText
-from research.beyond.play import Job, jobs_for, policy_methods
-from research.beyond.problems import changed_window
-from research.beyond.settings import (
-    DELAYS,
-    LATE,
-    MAIN,
-    PEER_COSTS,
-    POLICIES,
-    SHARED,
-    TOGETHER,
-    WINDOWS,
-    Settings,
-    Window,
-)
-from research.paper.settings import SCENARIOS
+from research.beyond.parts import BESIDE, OURS
+from research.beyond.settings import TOGETHER
 
 Row = dict[str, Any]
 
-OURS, BESIDE = "MixedViews", "ZoomingKLUCB"
 CLEARLY: Final = 1.05  # times as much, and two standard errors more, is clearly worse
-
-
-class Setting(NamedTuple):
-    """Where both play."""
-
-    window: Window
-    delay: int | str
-    cost: float
-    contexts: tuple[str, ...]
-
-
-def every_setting() -> Iterator[Setting]:
-    """Yield all windows with all delays, the time alone with two of them; and two windows with calls that cost."""
-    for window, delay in product(WINDOWS, DELAYS):
-        yield Setting(window, delay, 0.0, tuple(each for each in SHARED if each != "time" or delay in (1, LATE)))
-    for window, cost, delay in product((MAIN, WINDOWS[-1]), PEER_COSTS, (1, LATE)):
-        yield Setting(window, delay, cost, SHARED)
-
-
-def default(settings: Settings) -> Iterator[Job]:
-    """Yield the rows of both in all settings."""
-    both = [policy for policy in POLICIES if policy.name in (OURS, BESIDE)]
-    for (window, delay, cost, contexts), scenario in product(every_setting(), SCENARIOS):
-        problems = partial(changed_window, settings, window.start, scenario, delay, cost)
-        setting = f"{window.name}, {delay} late, {cost:g} per call"
-        yield from jobs_for("default", setting, scenario, problems, policy_methods(both, contexts))
 
 
 class Pair(NamedTuple):

@@ -19,8 +19,7 @@ from cosend.algorithm.layout import Floats
 from research.beyond.play import Method, Play
 from research.beyond.problems import Outcome, Problem
 from research.beyond.settings import AXES, CONTEXTS, EVERY_FEATURE, SHARED, TOGETHER
-from research.compiled_linucb import COMPILED
-from research.other_libraries import FIELD, LOGGED, play
+from research.other_libraries import COMPILED, FIELD, LOGGED, play
 
 CONTEXT_FREE: Final = ("river_ucb", "mabwiser_ucb1")
 SLICES: Final = (4, 16)  # of a feature; our rule has them too

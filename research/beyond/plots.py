@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from research.beyond.changes import CURVE_STEP
+from research.beyond.parts import CURVE_STEP
 from research.beyond.run import Row
 from research.beyond.settings import MAIN
-from research.plots import DASHES, LINES, MARKERS
+from research.output import LINES, MARKERS, look, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRIFT_CONTEXT: Final = "src_bytes"
+THIN: Final = {"markersize": 4, "linewidth": 1.3}
 LEAST: Final = 0.01  # %: where a log scale begins
 
 
@@ -25,7 +26,7 @@ def main_window(rows: Sequence[Row]) -> Figure | None:
     scenarios = list(dict.fromkeys(row["scenario"] for row in found))
     policies = list(dict.fromkeys(row["policy"] for row in found))
     contexts = list(dict.fromkeys(row["context"] for row in found))
-    figure = _figure(11, 1.5 + 0.3 * len(policies))
+    figure = new_figure(11, 1.5 + 0.3 * len(policies))
     for place, scenario in enumerate(scenarios, start=1):
         axes = figure.add_subplot(1, len(scenarios), place)
         for n, context in enumerate(contexts):
@@ -45,44 +46,17 @@ def main_window(rows: Sequence[Row]) -> Figure | None:
     return figure
 
 
-def late_labels(rows: Sequence[Row]) -> Figure | None:
-    """Draw the error over the delay of labels, a panel per context."""
-    found = [row for row in rows if (row["part"], row["scenario"]) == ("delays", "S1") and row["kind"] != "hindsight"]
-    if not found:
-        return None
-    contexts = list(dict.fromkeys(row["context"] for row in found if row["context"]))
-    delays = list(dict.fromkeys(row["setting"] for row in found))
-    looks = {policy: _look(n) for n, policy in enumerate(dict.fromkeys(row["policy"] for row in found))}
-    figure = _figure(3 * len(contexts), 5)
-    panels = figure.subplots(1, len(contexts), sharey=True, squeeze=False)[0]
-    shown = {}
-    for axes, context in zip(panels, contexts, strict=True):
-        for policy, look in looks.items():
-            own = [row for row in found if row["policy"] == policy and row["context"] in (None, context)]
-            if own:
-                spots = [delays.index(row["setting"]) for row in own]
-                (shown[policy],) = axes.plot(spots, [max(LEAST, row["error"]) for row in own], **look)
-        axes.set_xticks(range(len(delays)), delays)
-        axes.set_title(context.replace("_", " "))
-        axes.set_xlabel("items until the label is known")
-    panels[0].set_ylabel("error (%, log scale)")
-    panels[0].set_yscale("log")
-    panels[0].yaxis.set_major_formatter("{x:g}")
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=7, fontsize=8)
-    return figure
-
-
 def drift(rows: Sequence[Row]) -> Figure | None:
     """Draw the running error with a change in the middle."""
     found = [row for row in rows if (row["part"], row["setting"]) == ("drift", "abrupt change")]
     curves = {row["policy"]: row["curve"] for row in found if row["context"] == DRIFT_CONTEXT}
     if not curves:
         return None
-    figure = _figure(9, 4)
+    figure = new_figure(9, 4)
     axes = figure.add_subplot()
     for n, (policy, curve) in enumerate(curves.items()):
         items = [CURVE_STEP * step for step in range(len(curve))]
-        axes.plot(items, curve, label=policy, **{**_look(n), "marker": ""})
+        axes.plot(items, curve, label=policy, **{**look(n), **THIN, "marker": ""})
     axes.axvline(CURVE_STEP * max(map(len, curves.values())) / 2, color="0.6", linewidth=1)
     axes.set_title(f"An abrupt change in the middle, context {DRIFT_CONTEXT}")
     axes.set_xlabel("items")
@@ -94,22 +68,5 @@ def drift(rows: Sequence[Row]) -> Figure | None:
 
 PLOTS: Final[Mapping[str, Callable[[Sequence[Row]], Any]]] = {
     "main_window": main_window,
-    "late_labels": late_labels,
     "drift": drift,
 }
-
-
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _look(n: int) -> dict[str, Any]:
-    return {
-        "color": LINES[n % len(LINES)],
-        "linestyle": DASHES[n % len(DASHES)],
-        "marker": MARKERS[n % len(MARKERS)],
-        "markersize": 4,
-        "linewidth": 1.3,
-    }

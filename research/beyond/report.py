@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from cosend.text import TableText, markdown_table, short_number
+from cosend.text import TableText, short_number
 from research.beyond import default, plots
 from research.beyond.liar import ABSENT, LIES
 from research.beyond.run import Row
 from research.beyond.settings import BACK_WITHIN, CONTEXTS, EVERY_FEATURE, MAIN, RUNNING_ITEMS, STILL
-from research.plots import png
+from research.output import Section, as_markdown
+from research.output import write as write_all
 
 Results = dict[str, Any]
 
-
+FILES: Final = ("results.json", "tables.md")  # and plots
 COSTS: Final = "costs"
 # Parts with a row per policy and a column per context.
 ERROR_TABLES: Final = ("windows", "delays", "late", "no-context", COSTS, "unseen")
@@ -32,32 +32,19 @@ CAPTION: Final = (
 
 def write(results: Results, folder: Path) -> list[str]:
     """Write results.json, tables.md and the plots for which there is something; returns the names of the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    (folder / "tables.md").write_text(markdown(results))
-    drawn = {name: plot(results["rows"]) for name, plot in plots.PLOTS.items()}
-    for name, figure in drawn.items():
-        if figure is not None:
-            (folder / f"{name}.png").write_bytes(png(figure))
-    return ["results.json", "tables.md", *(f"{name}.png" for name, figure in drawn.items() if figure is not None)]
+    tables = [table for table in (_windows(results), everything(results), *_special(results)) if table[2]]
+    text = as_markdown("Beyond the paper", CAPTION, [(table, ()) for table in tables], remarks(results))
+    drawn = {f"{name}.png": lambda found, plot=plot: plot(found["rows"]) for name, plot in plots.PLOTS.items()}
+    return write_all(folder, results, {"tables.md": text}, drawn)
 
 
-def markdown(results: Results) -> str:
-    """Return all tables and remarks as Markdown."""
-    lines = ["# Beyond the paper", "", CAPTION]
-    for title, heading, rows in [_windows(results), everything(results), *_special(results)]:
-        if rows:
-            lines += ["", f"## {title}", "", *markdown_table(heading, rows)]
-    lines += ["", "## Remarks", "", *(f"- {remark}" for remark in remarks(results))]
-    return "\n".join(lines) + "\n"
-
-
-def console_tables(results: Results) -> list[TableText]:
+def console_sections(results: Results) -> list[Section]:
     """Return the tables that fit into 80 columns: errors by context, the least regret and speed of every policy."""
     found = [row for row in results["rows"] if row["part"] in ERROR_TABLES]
     sections = dict.fromkeys((row["part"], row["setting"], row["scenario"]) for row in found)
     tables = [_errors(found, *section) for section in sections]
-    return [table for table in (_windows(results), *tables, *_special(results)) if table[2]]
+    first, *others = [table for table in (_windows(results), *tables, *_special(results)) if table[2]]
+    return [(first, [CAPTION]), *((table, ()) for table in others)]
 
 
 def everything(results: Results) -> TableText:

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
-from research.beyond.changes import costs, delays, drift, late
-from research.beyond.default import default
-from research.beyond.features import no_context
 from research.beyond.learning import learning
 from research.beyond.liar import liar
+from research.beyond.parts import described, jobs_of
 from research.beyond.play import Job
-from research.beyond.settings import Settings
-from research.beyond.unseen import unseen
-from research.beyond.windows import described, windows
+from research.beyond.settings import PARTS, Settings
 
 Report = Callable[[str, int], None]  # what is being done, and how many rows there will be
 Row = dict[str, Any]
 
-JOBS: Final[dict[str, Callable[[Settings], Iterator[Job]]]] = {
-    "windows": windows,
-    "delays": delays,
-    "late": late,
-    "no-context": no_context,
-    "costs": costs,
-    "drift": drift,
-    "unseen": unseen,
-    "liar": liar,
-    "learning": learning,
-    "default": default,
-}
+APART: Final[dict[str, Callable[[Settings], Iterator[Job]]]] = {"liar": liar, "learning": learning}  # real networks
+JOBS: Final = {part: APART.get(part, partial(jobs_of, part)) for part in PARTS}
 
 
 def rows(settings: Settings, report: Report) -> Iterator[Row]:

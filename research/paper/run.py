@@ -25,6 +25,9 @@ from research.kdd99 import kdd99
 from research.paper import settings as fixed
 from research.paper.settings import Settings, paper
 
+CURVE_STEP: Final = 20  # items between two points of a curve
+DRAWN: Final = ("swa_100", "swa_1000", "persistence")  # beside CoS
+
 Report = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 
@@ -48,13 +51,6 @@ class Outputs(NamedTuple):
     window: Ints
 
 
-class Curves(NamedTuple):
-    """Cumulative errors over the window, for plots."""
-
-    cos: dict[tuple[str, str], Floats]  # (scenario, context)
-    baselines: dict[tuple[str, str], Floats]  # (scenario, name)
-
-
 class Experiment(NamedTuple):
     """Everything that the rows of the results are made from."""
 
@@ -62,7 +58,7 @@ class Experiment(NamedTuple):
     data: Data
     outputs: dict[str, list[Outputs]]  # by scenario and seed
     contexts: dict[str, Floats]
-    curves: Curves
+    curves: dict[str, dict[str, list[float]]]  # errors so far of what is drawn, by scenario and name
     report: Report
 
 
@@ -70,20 +66,20 @@ def silent(what: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
-def run(settings: Settings, report: Report = silent) -> tuple[dict[str, Any], Curves]:
-    """Run everything and return the results in the shape of results.json, and curves for plots."""
+def run(settings: Settings, report: Report = silent) -> dict[str, Any]:
+    """Run everything and return the results in the shape of results.json."""
     report("reading the data", 0, 1)
     data = load(settings)
     outputs = {name: function_outputs(data, name, settings.seeds) for name in fixed.SCENARIOS}
-    curves = Curves({}, {})
+    curves: dict[str, dict[str, list[float]]] = {name: {} for name in fixed.SCENARIOS}
     experiment = Experiment(settings, data, outputs, window_contexts(data), curves, report)
-    results = {
+    return {
         "window": {"start": settings.start, "rows": settings.rows, "attacks": 100 * float(data.labels.mean())},
         "rows": list(cos_rows(experiment)),
         "baselines": list(baseline_rows(experiment)),
         "functions": list(function_rows(experiment)),
+        "curves": curves,
     }
-    return results, curves
 
 
 def load(settings: Settings) -> Data:
@@ -145,7 +141,7 @@ def cos_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
             gained = gains[np.arange(data.rows), trace.functions[:, 0]]
             shares.append(_shares(gained, trace))
             if seed == 0 and (parameters, order, counts) == ("C1", "pseudocode", "reported"):
-                curves.cos[scenario, context] = np.cumsum(1.0 - gained)
+                curves[scenario][context] = np.cumsum(1.0 - gained)[::CURVE_STEP].tolist()
         error, training, exploration = np.mean(shares, axis=0).tolist()
         numbers = printed.get(scenario, {}).get(parameters, {}).get(context)
         yield {
@@ -214,8 +210,8 @@ def baseline_rows(experiment: Experiment) -> Iterator[dict[str, Any]]:
     for done, scenario in enumerate(fixed.SCENARIOS):
         report("baselines", done, len(fixed.SCENARIOS))
         for name, context, gained in _baselines(experiment, scenario):
-            if context is None:
-                curves.baselines[scenario, name] = np.cumsum(1.0 - gained)
+            if name in DRAWN:
+                curves[scenario][name] = np.cumsum(1.0 - gained)[::CURVE_STEP].tolist()
             yield {
                 "name": name,
                 "scenario": scenario,

@@ -13,8 +13,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from cosend.algorithm.cells import slices_for
-from cosend.algorithm.layout import EXPLOIT, EXPLORE, TRAIN, Floats, Ints
+from cosend.algorithm.cells import keys_of, slices_for
+from cosend.algorithm.layout import EXPLOIT, EXPLORE, TRAIN, Floats
 from cosend.simulation.loop import Trace
 from research.lipschitz import LipschitzProblem, parts_of
 
@@ -39,16 +39,9 @@ def suboptimal_items(problem: LipschitzProblem, contexts: Floats, trace: Trace, 
     found = np.zeros(horizon, np.bool_)
     for part in parts_of(horizon):
         steps = np.arange(part.start, part.stop) + 1.0
-        cells = cells_of(own_contexts[part], slices)
+        cells = keys_of(own_contexts[part], slices)
         found[part] = behind[cells, trace.arms[part, site]] > coarseness * steps ** (-setting.exploration_exponent / 2)
     return found
-
-
-def cells_of(contexts: Floats, slices: int) -> Ints:
-    """Return the number of the cell that holds each context."""
-    indices = np.minimum((contexts * slices).astype(np.int64), slices - 1)
-    cells: Ints = np.ravel_multi_index(tuple(indices.T), (slices,) * contexts.shape[1]).astype(np.int64)
-    return cells
 
 
 def arms_behind(problem: LipschitzProblem, slices: int, site: int) -> Floats:

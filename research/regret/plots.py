@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from research.plots import DASHES, FILLS, HATCHES, LINES, MARKERS, styled
+from research.output import FILLS, HATCHES, look, new_figure
 from research.regret.parts import PARTS
 
 if TYPE_CHECKING:
@@ -17,16 +17,14 @@ COLUMNS = 3
 LOOSE = "The bounds are loose: far above the regret, mostly above the items themselves. Compare slopes, not heights."
 
 
-@styled
 def regret_over_items(results: Mapping[str, Any]) -> Figure:
     """Return a log-log panel per problem: regret and bound of every policy, and where every item would be lost."""
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     problems = list(dict.fromkeys(each["problem"] for each in results["details"]))
     policies = list(dict.fromkeys(each["policy"] for each in results["details"]))
     rows = math.ceil(len(problems) / COLUMNS)
-    figure = Figure(figsize=(11, 1.3 + 2.9 * rows), layout="constrained")
+    figure = new_figure(11, 1.3 + 2.9 * rows)
     panels = list(figure.subplots(rows, min(COLUMNS, len(problems)), squeeze=False).flat)
     for panel, problem in zip(panels, problems, strict=False):
         for each in results["details"]:
@@ -38,55 +36,40 @@ def regret_over_items(results: Mapping[str, Any]) -> Figure:
         panel.set_visible(False)
     figure.supxlabel("items seen by the site (number, log scale)", fontsize=10)
     figure.supylabel("regret of the first site (rewards, log scale)", fontsize=10)
-    handles = [_legend(k, policy) for k, policy in enumerate(policies)]
+    handles = [Line2D([], [], label=policy, **look(k)) for k, policy in enumerate(policies)]
     handles += [Line2D([], [], color="0.3", linewidth=0.9, marker="|", label="bound of the same colour")]
     handles += [Line2D([], [], color="0.6", linewidth=1.2, linestyle=":", label="every item lost")]
-    look: dict[str, Any] = {"loc": "outside upper center", "frameon": False, "handlelength": 4, "title": LOOSE}
-    figure.legend(handles=handles, ncols=min(len(handles), 4), **look)  # more would leave the picture
+    place: dict[str, Any] = {"loc": "outside upper center", "frameon": False, "handlelength": 4, "title": LOOSE}
+    figure.legend(handles=handles, ncols=min(len(handles), 4), **place)  # more would leave the picture
     return figure
-
-
-def _legend(k: int, policy: str) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D(
-        [], [], color=LINES[k % len(LINES)], linestyle=DASHES[k % len(DASHES)], marker=_marker(k), label=policy
-    )
-
-
-def _marker(k: int) -> str:
-    return MARKERS[k % len(MARKERS)]
 
 
 def _draw(axes: Axes, each: Mapping[str, Any], k: int) -> None:
     """Draw the curve of the longest horizon, a marker at the end of every horizon, and the bound."""
-    items, colour = each["curve"]["item"], LINES[k % len(LINES)]
+    items, own = each["curve"]["item"], look(k)
     axes.plot(items, items, color="0.6", linewidth=1.2, linestyle=":")
     above = [value if value > 0 else math.nan for value in each["curve"]["regret"]]  # a log scale has no zero
-    axes.plot(items, above, color=colour, linestyle=DASHES[k % len(DASHES)], linewidth=1.8)
+    axes.plot(items, above, linewidth=1.8, **{**own, "marker": ""})
     ends: dict[int, list[float]] = {}
     for end in each["regrets"]:
         ends.setdefault(end["horizon"], []).append(end["regret"])
     means = [sum(values) / len(values) or math.nan for values in ends.values()]
-    axes.plot(list(ends), means, color=colour, linestyle="", marker=_marker(k), markersize=5)
+    axes.plot(list(ends), means, markersize=5, **{**own, "linestyle": ""})
     if each["bound_curve"] is not None:
-        axes.plot(items, each["bound_curve"], color=colour, linewidth=0.9, marker="|", markevery=6, markersize=6)
+        axes.plot(items, each["bound_curve"], color=own["color"], linewidth=0.9, marker="|", markevery=6, markersize=6)
 
 
-@styled
 def parts_of_regret(results: Mapping[str, Any]) -> Figure:
     """Return a stacked bar per problem and policy: regret per item by the part that it comes from."""
-    from matplotlib.figure import Figure
-
     details = results["details"]
-    figure = Figure(figsize=(9, 1.6 + 0.3 * len(details)), layout="constrained")
+    figure = new_figure(9, 1.6 + 0.3 * len(details))
     axes = figure.add_subplot()
     names = [f"{each['problem']}, {each['policy']}" for each in details]
     left = [0.0] * len(details)
     for k, part in enumerate(PARTS):
         widths = [each["parts"][part] / each["horizon"] for each in details]
-        look: dict[str, Any] = {"color": FILLS[k], "hatch": HATCHES[k], "edgecolor": "0.5", "linewidth": 0.4}
-        axes.barh(names, widths, left=left, label=part.replace("_", "-"), **look)
+        own: dict[str, Any] = {"color": FILLS[k], "hatch": HATCHES[k], "edgecolor": "0.5", "linewidth": 0.4}
+        axes.barh(names, widths, left=left, label=part.replace("_", "-"), **own)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.margins(x=0.03, y=0.01)
     axes.invert_yaxis()

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from cosend.text import counted
+from cosend.text import TableText, counted
 from research import bounds
-from research.plots import png
+from research.output import Section, as_markdown
+from research.output import write as write_all
 from research.regret import zooming
 from research.regret.parts import PARTS
 from research.regret.plots import parts_of_regret, regret_over_items
-from research.regret.run import Run
+from research.regret.run import Run, Slope, log_log_slope, over_seeds
 from research.regret.settings import MOSTLY, POLICIES, PROBLEMS, NamedPolicy, NamedProblem, theorem_applies
-from research.regret.slopes import Slope, log_log_slope, over_seeds
 
-TableText = tuple[str, list[str], list[list[str]]]  # title, heading, rows
+FILES: Final = ("results.json", "table.md", "regret.png", "parts.png")
 NONE: Final = "-"  # in the table: there is no such number
 
 VERDICTS: Final = {
@@ -52,26 +51,31 @@ def results(runs: Sequence[Run]) -> dict[str, Any]:
 
 def row(policy: NamedPolicy, problem: NamedProblem, own: Sequence[Run]) -> dict[str, Any]:
     """Return the row of a policy on a problem for one horizon; bound and exponent are None where there is none."""
-    horizon, setting = own[0].horizon, problem.problem.setting
-    slope = over_seeds([run.slope for run in own])
+    slope, bound = over_seeds([run.slope for run in own]), bound_for(policy, problem)
     applies = theorem_applies(policy, problem.problem)
     return {
         "policy": policy.name,
         "problem": problem.name,
-        "horizon": horizon,
+        "horizon": own[0].horizon,
         "seeds": len(own),
         "regret": float(np.mean([run.regret for run in own])),
         "slope": slope and slope.mean,
         "slope_ci": interval(slope),
-        "bound": policy.bound(setting, horizon) if applies and policy.bound else None,
+        "bound": bound and bound(own[0].horizon),
         "exponent": policy.exponent(problem.problem) if applies and policy.exponent else None,
     }
+
+
+def bound_for(policy: NamedPolicy, problem: NamedProblem) -> Callable[[int], float] | None:
+    """Return the bound that the theorem of a policy gives for a horizon, or None where no theorem applies."""
+    bound = policy.bound if theorem_applies(policy, problem.problem) else None
+    return bound and (lambda horizon: bound(problem.problem.setting, horizon))
 
 
 def detail(policy: NamedPolicy, problem: NamedProblem, runs: Sequence[Run]) -> dict[str, Any]:
     """Return what else is known of a policy on a problem, at the longest horizon that was run."""
     longest = [run for run in runs if run.horizon == max(run.horizon for run in runs)]
-    summary = row(policy, problem, longest)
+    summary, bound = row(policy, problem, longest), bound_for(policy, problem)
     over_horizons = slope_over_horizons(policy, runs)
     exploited = float(np.mean([run.exploited for run in longest]))
     return {
@@ -84,12 +88,12 @@ def detail(policy: NamedPolicy, problem: NamedProblem, runs: Sequence[Run]) -> d
         "slope_over_horizons_ci": interval(over_horizons),
         "log_power": policy.log_power,
         "regrets": [{"horizon": run.horizon, "seed": run.seed, "regret": run.regret} for run in runs],
-        "below_bound": below_bound(policy, problem, runs),
+        "below_bound": bound and all(run.regret <= bound(run.horizon) for run in runs),
         "parts": {part: float(np.mean([run.parts[part] for run in longest])) for part in PARTS},
         "part_bounds": part_bounds(problem, longest[0].horizon) if policy.name == "CoS" else None,
         "cells": float(np.mean([run.cells for run in longest])),
         "curve": {"item": longest[0].items, "regret": np.mean([run.curve for run in longest], axis=0).tolist()},
-        "bound_curve": bound_curve(policy, problem, longest[0].items),
+        "bound_curve": bound and [bound(item) for item in longest[0].items],
     }
 
 
@@ -120,14 +124,6 @@ def verdict(summary: dict[str, Any], exploited: float) -> str:
     return "below" if ends[1] < exponent else "above"
 
 
-def below_bound(policy: NamedPolicy, problem: NamedProblem, runs: Sequence[Run]) -> bool | None:
-    """Tell whether the regret of every single run is below the theorem's bound, or None where no theorem applies."""
-    bound = policy.bound
-    if bound is None or not theorem_applies(policy, problem.problem):
-        return None
-    return all(run.regret <= bound(problem.problem.setting, run.horizon) for run in runs)
-
-
 def part_bounds(problem: NamedProblem, horizon: int) -> dict[str, float]:
     """Return what the lemmas say about the parts; training and exploration share one."""
     setting = problem.problem.setting
@@ -136,14 +132,6 @@ def part_bounds(problem: NamedProblem, horizon: int) -> dict[str, float]:
         "suboptimal": bounds.suboptimal_bound(setting, horizon),
         "near_optimal": bounds.near_optimal_bound(setting, horizon),
     }
-
-
-def bound_curve(policy: NamedPolicy, problem: NamedProblem, items: Sequence[int]) -> list[float] | None:
-    """Return the theorem's bound for every horizon of a curve."""
-    bound = policy.bound
-    if bound is None or not theorem_applies(policy, problem.problem):
-        return None
-    return [bound(problem.problem.setting, item) for item in items]
 
 
 def table(found: dict[str, Any]) -> TableText:
@@ -189,7 +177,7 @@ def shown(slope: float | None, ends: list[float] | None) -> str:
     return f"{slope:.3f}" if ends is None else f"{slope:.3f}±{(ends[1] - ends[0]) / 2:.3f}".replace("±0.", "±.")
 
 
-def remarks(found: dict[str, Any]) -> list[str]:
+def on_columns(found: dict[str, Any]) -> list[str]:
     """Return what the columns mean and what has to be said about the numbers."""
     used = dict.fromkeys(each["verdict"] for each in found["details"])
     return [
@@ -246,29 +234,20 @@ def _least(found: dict[str, Any], problem: str) -> str | None:
     return min(horizons, key=lambda name: horizons[name][max(common)]) if common and len(horizons) > 1 else None
 
 
-def markdown(found: dict[str, Any]) -> str:
-    """Return what it comes to, the tables and the remarks as Markdown."""
-    short_answer = [in_short(found), ""] if in_short(found) else []
-    return "\n".join([*short_answer, *(line for part in sections(found) for line in _section(*part))])
-
-
-def sections(found: dict[str, Any]) -> list[tuple[TableText, list[str]]]:
+def console_sections(found: dict[str, Any]) -> list[Section]:
     """Return the tables with what has to be said about each: of all policies, and of zooming where it was compared."""
     compared = found["comparisons"]
-    parts = [(table(found), remarks(found))]
+    parts: list[Section] = [(table(found), on_columns(found))]
     return [*parts, (zooming.table(compared), zooming.remarks(compared))] if compared else parts
 
 
-def _section(text: TableText, said: Sequence[str]) -> list[str]:
-    title, heading, lines = text
-    grid = ["| " + " | ".join(cells) + " |" for cells in (heading, ["---"] * len(heading), *lines)]
-    return [f"# {title}", "", *grid, "", *(f"- {remark}" for remark in said), ""]
+def remarks(found: dict[str, Any]) -> list[str]:
+    """Return what it comes to."""
+    return [in_short(found)] if in_short(found) else []
 
 
-def write(found: dict[str, Any], folder: Path) -> None:
+def write(found: dict[str, Any], folder: Path) -> list[str]:
     """Write results.json, table.md and the plots into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps(found, indent=1) + "\n")
-    (folder / "table.md").write_text(markdown(found))
-    (folder / "regret.png").write_bytes(png(regret_over_items(found)))
-    (folder / "parts.png").write_bytes(png(parts_of_regret(found)))
+    text = as_markdown("Regret", in_short(found), console_sections(found))
+    plots = {"regret.png": regret_over_items, "parts.png": parts_of_regret}
+    return write_all(folder, found, {"table.md": text}, plots)

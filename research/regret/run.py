@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.algorithm.layout import EXPLOIT, Floats
+from cosend.run.result import half_interval
 from cosend.simulation.loop import Trace
 from cosend.simulation.simulate import simulate
 from research.lipschitz import LipschitzProblem
 from research.regret.parts import split
 from research.regret.settings import NamedPolicy, NamedProblem, Settings, horizons_of
-from research.regret.slopes import log_log_slope
 
 Watch = Callable[[str, int], None]  # what is being run, decisions made so far in all runs
 
@@ -129,3 +129,32 @@ def measured(
 def geometric(first: int, last: int, points: int) -> npt.NDArray[np.int64]:
     """Return whole numbers from first to last, evenly spaced in their logarithm."""
     return np.unique(np.geomspace(max(1, first), last, points).round().astype(np.int64))
+
+
+class Slope(NamedTuple):
+    """A mean slope over independent seeds with its 95 % interval; `low` and `high` are None for a single seed."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def log_log_slope(x: npt.ArrayLike, y: npt.ArrayLike, log_power: float = 0.0) -> float | None:
+    """Return the slope of ln(y / (ln x)^log_power) over ln x by least squares, or None where y is not above 0."""
+    values, log_x = np.asarray(y, np.float64), np.log(np.asarray(x, np.float64))
+    if not (values > 0).all():
+        return None
+    return float(np.polyfit(log_x, np.log(values) - log_power * np.log(log_x), 1)[0])
+
+
+def over_seeds(slopes: Sequence[float | None]) -> Slope | None:
+    """Return the mean of the seeds' slopes with Student's interval, or None if a seed has none.
+
+    The seeds are independent, the points of one run are not: only the spread between seeds says how sure a slope is.
+    """
+    known = [slope for slope in slopes if slope is not None]
+    if len(known) < max(1, len(slopes)):
+        return None
+    mean = float(np.mean(known))
+    half = half_interval(known)
+    return Slope(mean, None, None) if half is None else Slope(mean, mean - half, mean + half)

@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 from cosend.algorithm.policies import CellKLUCB, CoS, MixedViews, Policy, Zooming, ZoomingKLUCB
 from cosend.algorithm.values import ScoreLocal
 from cosend.checks import check_one_of, check_whole
-from research.bounds import Setting, theorem_1
+from research.bounds import Setting, index_bound, index_exponent, theorem_1, zooming_exponent
 from research.lipschitz import LipschitzProblem
-from research.regret.bounds import index_bound, index_exponent, zooming_exponent
 
 FEWEST_ITEMS: Final = 1_000  # below, a slope says nothing
 HORIZON_PARTS: Final = (8, 4, 2, 1)  # every policy is run for these parts of its longest horizon

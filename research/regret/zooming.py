@@ -11,9 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from research.regret.run import Run
+from research.regret.run import Run, Slope, over_seeds
 from research.regret.settings import MOSTLY, PROBLEMS, NamedProblem
-from research.regret.slopes import Slope, over_seeds
 
 PAIRS: Final = (("Zooming", "CoS"), ("ZoomingLate", "CoS"), ("ZoomingKLUCB", "CellKLUCB"))  # with cubes, with cells
 WORST: Final = {"uniform": 1.3, "concentrated": 1.0}  # the ratio of regrets below which the claim holds

@@ -18,18 +18,18 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
 from cosend.algorithm.layout import Floats
 from cosend.checks import as_list, check_callable, check_kind, check_one_of, check_text, check_whole, is_number
 from cosend.errors import ContextError, FeatureWarning, SettingError, in_one_line, levels_to_the_user, listed, shown
-from cosend.models.adapters import check_names, plain
-from cosend.models.named_features import DICT, NAMED, is_table, named
+from cosend.models.adapters import DICT, NAMED, check_names, is_table, named, plain
 
 Scale = Literal["linear", "log", "rank"]
 Outside = Literal["error", "clip"]
@@ -46,68 +46,45 @@ EVERY_FEATURE: Final = "every feature"
 NO_FEATURES: Final[Item] = {}
 
 
-@runtime_checkable
-class Axis(Protocol):
-    """One axis of a context."""
-
-    @property
-    def description(self) -> str:
-        """What the axis is, with its settings: two of the same description place an item at the same point."""
-        ...
-
-    @property
-    def is_category(self) -> bool:
-        """Whether it has a cell for every value, in place of numbers in [0, 1]."""
-        ...
-
-    @property
-    def ranked(self) -> int:
-        """Among how many recent values its numbers are ranked; 0 if they are not."""
-        ...
-
-    def read(self, items: Sequence[Any]) -> Column:
-        """Return a value for every item, or raise."""
-        ...
-
-    def place(self, column: Column, newest_label: Any, arrivals: int) -> Column:
-        """Return where the values lie, for items that come after `arrivals` others; ranks and codes are not its job."""
-        ...
-
-    def check_labels(self, labels: Iterable[Any]) -> None:
-        """Raise if the axis could not place the next item after one of these true labels."""
-        ...
-
-
-class _Axis:
-    """What most axes have in common: the value is in [0, 1] as it is read, and any label will do."""
+class Axis(ABC):
+    """One axis of a context; on most, a value is in [0, 1] as it is read, and any label will do."""
 
     __slots__ = ()
 
     @property
     def description(self) -> str:
-        """The axis with its settings."""
+        """What it is, with its settings: two of the same description place an item at the same point."""
         return repr(self)
 
     @property
     def is_category(self) -> bool:
-        """Numbers."""
+        """Whether it has a cell for every value, in place of numbers in [0, 1]."""
         return False
 
     @property
     def ranked(self) -> int:
-        """Not ranked."""
+        """Among how many recent values its numbers are ranked; 0 if they are not."""
         return 0
 
+    @property
+    def watches(self) -> bool:
+        """Whether it stands for every feature: for axes that come later."""
+        return False
+
+    @abstractmethod
+    def read(self, items: Sequence[Any]) -> Column:
+        """Return a value for every item, or raise."""
+
     def place(self, column: Column, newest_label: Any, arrivals: int) -> Column:
-        """Return the values as they are."""
+        """Return where the values lie, for items that come after `arrivals` others; ranks and codes are not its job."""
         return column
 
-    def check_labels(self, labels: Iterable[Any]) -> None:
-        """Accept any label."""
+    def check_labels(self, labels: Iterable[Any]) -> None:  # noqa: B027 - most axes take any label
+        """Raise if the axis could not place the next item after one of these true labels."""
 
 
 @dataclass(frozen=True, slots=True)
-class Feature(_Axis):
+class Feature(Axis):
     """A feature of the item as an axis.
 
     scale    "linear" over `range`; "log" for counts and sizes, over `range` or up to a thousand million; "rank" among
@@ -153,7 +130,6 @@ class Feature(_Axis):
 
     @property
     def ranked(self) -> int:
-        """Among how many recent values it is ranked."""
         return self.window if self.scale == "rank" else 0
 
     def read(self, items: Sequence[Any]) -> Column:
@@ -181,7 +157,7 @@ class Feature(_Axis):
 
 
 @dataclass(frozen=True, slots=True)
-class Category(_Axis):
+class Category(Axis):
     """A feature whose values have nothing between them: text, truth values, numbers that are names."""
 
     feature: str
@@ -191,11 +167,9 @@ class Category(_Axis):
 
     @property
     def is_category(self) -> bool:
-        """It has a cell for every value."""
         return True
 
     def read(self, items: Sequence[Any]) -> list[Any]:
-        """Return the value of every item."""
         values = [plain(value) for value in feature_column(items, self.feature)]
         for value in values:
             if not isinstance(value, str | int | float) or value != value:
@@ -206,7 +180,7 @@ class Category(_Axis):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class PreviousLabel(_Axis):
+class PreviousLabel(Axis):
     """The true label of the newest item whose label is known; the first class before there is one.
 
     Name all classes, in the order in which they shall lie on the axis.
@@ -246,7 +220,7 @@ class PreviousLabel(_Axis):
 
 
 @dataclass(frozen=True, slots=True)
-class Time(_Axis):
+class Time(Axis):
     """How far the stream of a site has come."""
 
     horizon: int
@@ -266,7 +240,7 @@ class Time(_Axis):
 
 
 @dataclass(frozen=True, slots=True)
-class TimeOfDay(_Axis):
+class TimeOfDay(Axis):
     """The time of day of a feature that holds seconds since 1970 or a `datetime`.
 
     Seconds, NumPy's `datetime64` and a `datetime` with a time zone give the time of day in UTC; a `datetime` without
@@ -284,7 +258,7 @@ class TimeOfDay(_Axis):
 
 
 @dataclass(frozen=True, slots=True)
-class FromFunction(_Axis):
+class FromFunction(Axis):
     """Whatever a function of the user says."""
 
     function: Callable[[Any], float]
@@ -296,7 +270,6 @@ class FromFunction(_Axis):
 
     @property
     def description(self) -> str:
-        """The name; two functions cannot be compared."""
         return f"function {self.name!r}"
 
     def read(self, items: Sequence[Any]) -> list[float]:
@@ -314,7 +287,7 @@ class FromFunction(_Axis):
 
 
 @dataclass(frozen=True, slots=True)
-class AllFeatures:
+class AllFeatures(Axis):
     """Every feature of an item as an axis, but for some; the axes come when the features are known well enough."""
 
     without: Sequence[str] = ()
@@ -331,18 +304,7 @@ class AllFeatures:
         return f"{EVERY_FEATURE} but {', '.join(self.without)}" if self.without else EVERY_FEATURE
 
     @property
-    def is_category(self) -> bool:
-        """Its axes are numbers, even where features are not."""
-        return False
-
-    @property
-    def ranked(self) -> int:
-        """Not ranked."""
-        return 0
-
-    @property
     def watches(self) -> bool:
-        """It stands for axes that come later."""
         return True
 
     def read(self, items: Sequence[Any]) -> list[Item]:
@@ -356,13 +318,6 @@ class AllFeatures:
             row if row is NO_FEATURES else {name: value for name, value in row.items() if name not in self.without}
             for row in rows
         ]
-
-    def place(self, column: Any, newest_label: Any, arrivals: int) -> Any:
-        """Return the features as they are: the engine places them."""
-        return column
-
-    def check_labels(self, labels: Iterable[Any]) -> None:
-        """Accept any label."""
 
 
 def _as_dict(item: Any) -> Item:
@@ -393,15 +348,9 @@ def warn_of_no_names(site: str, items: Sequence[Any], rows: Sequence[Item]) -> b
     return False
 
 
-def watches(axes: Sequence[Any]) -> bool:
+def watches(axes: Sequence[Axis]) -> bool:
     """Tell whether the last of the axes stands for every feature."""
-    return bool(axes) and bool(getattr(axes[-1], "watches", False))
-
-
-def features_in(columns: Sequence[Any]) -> Sequence[Item]:
-    """Return what `AllFeatures` has read, which is the last of the axes."""
-    items: Sequence[Item] = columns[-1]
-    return items
+    return bool(axes) and axes[-1].watches
 
 
 def plain_name(axis: Axis) -> str:
@@ -426,13 +375,9 @@ def as_axes(site: str, context: Any) -> tuple[Axis, ...]:
     axes = tuple(context) if isinstance(context, list | tuple) else (context,)
     for axis in axes:
         if not isinstance(axis, Axis):
-            raise SettingError(
-                f"the context of site {site!r}", axis, "an axis such as axes.Feature('age'), or a list of them"
-            )
+            raise SettingError(f"the context of site {site!r}", axis, AN_AXIS)
     if not axes:
-        raise SettingError(
-            f"the context of site {site!r}", context, "an axis such as axes.Feature('age'), or a list of at least one"
-        )
+        raise SettingError(f"the context of site {site!r}", context, AN_AXIS)
     last = [axis for axis in axes if isinstance(axis, AllFeatures)]
     if len(last) > 1:
         raise SettingError(f"AllFeatures() of site {site!r}", context, "given once")

@@ -19,7 +19,6 @@ Ticks = list[tuple[float, str]]  # each with its place in [0, 1]
 
 
 def name_of(axis: AnyAxis) -> str:
-    """Return what an axis is called."""
     if isinstance(axis, FeatureAxis):
         return axis.name.replace("_", " ")
     name = axis.name if isinstance(axis, FromFunction) else plain_name(axis)
@@ -71,7 +70,6 @@ def value_at(axis: AnyAxis, place: Any) -> str:
 
 
 def _quantile(feature: FeatureAxis, place: Any) -> str:
-    """Return about which value a feature has at a place: between which of its edges that lies."""
     if place is None or place != place or not feature.edges:
         return short_text(place)
     edge = feature.edges[min(int(place * len(feature.edges)), len(feature.edges) - 1)]

@@ -39,7 +39,6 @@ def check_counts(setting: str, values: Sequence[int]) -> None:
 
 
 def check_text(setting: str, value: object) -> None:
-    """Raise unless `value` is text, and not empty."""
     if not isinstance(value, str) or not value:
         raise SettingError(setting, value, "text, and not empty")
 
@@ -56,13 +55,11 @@ def check_path(setting: str, value: object) -> None:
 
 
 def check_kind(setting: str, value: object, kind: type, allowed: str) -> None:
-    """Raise unless `value` is of a kind."""
     if not isinstance(value, kind):
         raise SettingError(setting, value, allowed)
 
 
 def check_callable(setting: str, value: object, allowed: str) -> None:
-    """Raise unless `value` can be called."""
     if not callable(value):
         raise SettingError(setting, value, allowed)
 
@@ -77,14 +74,12 @@ def as_list(setting: str, given: Iterable[T], allowed: str) -> list[T]:
 
 
 def check_one_of(setting: str, value: object, allowed: Iterable[str]) -> None:
-    """Raise unless `value` is one of the allowed words."""
     words = list(allowed)
     if value not in words:
         raise SettingError(setting, value, "one of " + ", ".join(repr(word) for word in words))
 
 
 def check_between(setting: str, value: Any, low: float, high: float, allowed: str) -> None:
-    """Raise unless low < value < high."""
     if not is_number(value) or not low < value < high:
         raise SettingError(setting, value, allowed)
 

@@ -88,7 +88,7 @@ HOPELESS: Final = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)  # these
 # Made here, once: msgspec crashes where several threads are the first to make a decoder of the same class.
 _DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {
     kind: msgspec.json.Decoder(kind)
-    for kind in {route.reply for route in schema.ROUTES} - {str} | {schema.Problem, dict[str, Any]}
+    for kind in {route.reply for route in schema.ROUTES} - {str} | {Decision, schema.Problem, dict[str, Any]}
 }
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -379,17 +379,15 @@ class _Verbs(ABC):
             raise self._odd(f"{len(reply.decisions)} decisions for {count} items")
         return [self._decision(each) for each in reply.decisions]
 
-    def _decision(self, answer: schema.DecisionOrError) -> Decision | NoAnswer:
-        if answer.error is not None:
-            return NoAnswer.told(self.base_url, answer.error)
-        if answer.id is None or not answer.arm:
-            raise self._odd("a decision without an id or an arm")
-        facts = msgspec.structs.asdict(answer)
-        del facts["error"]
-        return Decision(**facts)
+    def _decision(self, answer: dict[str, Any]) -> Decision | NoAnswer:
+        if "error" in answer:
+            return NoAnswer.told(self.base_url, str(answer["error"]))
+        try:
+            return msgspec.convert(answer, Decision)
+        except msgspec.ValidationError as error:
+            raise self._odd(str(error)) from error
 
     async def _all(self, route: Route[Any], field: str) -> list[Any]:
-        """Follow all pages of a route."""
         found, start = list[Any](), 0
         while True:
             page = await self._ask(route, query={"start": start, "count": PAGE})

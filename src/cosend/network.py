@@ -29,7 +29,6 @@ class Turn(NamedTuple):
 
 
 def knows(site: Site, peer: Site) -> bool:
-    """Tell whether a site has a peer already."""
     return peer.name in site.learner.arms.peers and site.peers.get(peer.name) is peer
 
 

@@ -11,7 +11,7 @@ A thin layer over `Site`, which is there as `site_`. Rows of an array are items 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from importlib import import_module
 from typing import Any, Final, Self
@@ -170,14 +170,10 @@ def _training_rows(y: npt.NDArray[Any], share: float, seed: int) -> npt.NDArray[
     """Return which rows train the models: this share of each class, rounded up, at random."""
     order = np.random.default_rng(seed).permutation(len(y))
     chosen = np.zeros(len(y), np.bool_)
-    for rows in _by_class(order, y):
+    for label in np.unique(y):
+        rows = order[y[order] == label]
         chosen[rows[: math.ceil(share * len(rows))]] = True
     return chosen
-
-
-def _by_class(order: npt.NDArray[np.int64], y: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.int64]]:
-    for label in np.unique(y):
-        yield order[y[order] == label]
 
 
 def _labelled(X: Any, y: Any) -> tuple[Any, Any, int]:

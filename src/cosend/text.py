@@ -48,7 +48,6 @@ def round_numbers(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table in Markdown."""
     return [f"| {' | '.join(cells)} |" for cells in (heading, ["---"] * len(heading), *rows)]
 
 
@@ -73,7 +72,6 @@ class SmallTable(NamedTuple):
         return self.text()
 
     def text(self) -> str:
-        """Return the table in columns of the same width."""
         lines = [self.heading, *self.rows]
         widths = [max(len(line[n]) for line in lines) for n in range(len(self.heading))]
         padded = [[cell.rjust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
@@ -82,7 +80,6 @@ class SmallTable(NamedTuple):
         return "\n".join([self.title, *("  ".join(cells).rstrip() for cells in padded)])
 
     def html(self) -> str:
-        """Return the table as HTML, in the colours of the page around it."""
         caption = f"<caption style='text-align:left'>{escape(self.title)}</caption>"
         rows = "".join(f"<tr>{_html_cells('td', row)}</tr>" for row in self.rows)
         return f"<table>{caption}<thead><tr>{_html_cells('th', self.heading)}</tr></thead><tbody>{rows}</tbody></table>"

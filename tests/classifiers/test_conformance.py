@@ -74,16 +74,6 @@ class TestSkops(Iris):
         return load_model(models.write_skops(self.folder, models.logistic()), self.folder, features=FEATURES)
 
 
-class TestJoblib(Iris):
-    def classifier(self) -> Any:
-        return load_model(models.write_joblib(self.folder, models.tree()), self.folder, trusted=True)
-
-
-class TestPickleThatLearns(Iris):
-    def classifier(self) -> Any:
-        return load_model(models.write_pickle(self.folder, models.river_model()), self.folder, trusted=True)
-
-
 class TestOnnxOfOneTensor(Iris):
     def classifier(self) -> Any:
         return load_model(models.iris_onnx(self.folder), self.folder)
@@ -104,13 +94,6 @@ class TestFunctionOfAModule(Iris):
     def classifier(self) -> Any:
         (self.folder / "models.py").write_text("def young(item):\n    return int(item['petal width (cm)'] > 1)\n")
         return load_model("models:young", self.folder)
-
-
-class TestRiverModelOfAModule(Iris):
-    def classifier(self) -> Any:
-        source = "from tests.classifiers.models import river_model\n\ndef online():\n    return river_model()\n"
-        (self.folder / "models.py").write_text(source)
-        return load_model("models:online", self.folder, features=FEATURES[:2])
 
 
 class Broken:

@@ -111,12 +111,6 @@ def test_a_class_makes_a_model_and_installed_modules_are_found_too(folder: Path)
     assert load_model("models:Mine", folder, features=["age"]).predict([ITEM]) == ["mine"]
 
 
-def test_a_builtin_that_does_not_say_what_it_takes_is_a_function_of_the_item_or_a_class(folder: Path) -> None:
-    assert load_model("builtins:max", folder).predict([[3, 5], [4, 2]]) == [5, 4]
-    with pytest.raises(ModelError, match=r"^model 'builtins:dict': it holds \{\}"):
-        load_model("builtins:dict", folder)
-
-
 @pytest.mark.parametrize("name", ["bayes", "online"])
 def test_a_model_that_learns_is_taught_for_one_classifier_only(folder: Path, name: str) -> None:
     one, other = (load_model(f"models:{name}", folder) for _ in range(2))
@@ -217,8 +211,3 @@ def test_a_trusted_pickle_finds_the_classes_of_a_module_beside_it(folder: Path) 
     (folder / "home.pkl").write_bytes(pickle.dumps(sys.modules["home_made"].Home()))
     del sys.modules["home_made"]
     assert load_model("home.pkl", folder, trusted=True).predict([ITEM]) == ["home"]
-
-
-def test_a_module_that_takes_the_folder_off_the_path_itself_is_no_problem(folder: Path) -> None:
-    (folder / "takes_off.py").write_text("import sys\nsys.path.pop(0)\n\ndef f(item):\n    return 1\n")
-    assert load_model("takes_off:f", folder).predict([ITEM]) == [1]

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from cosend.errors import ClassifierError, ModelError
-from cosend.models.adapters import SklearnModel, predictions
+from cosend.models.adapters import predictions
 from cosend.models.loading import load_model
-from cosend.models.onnx_model import OnnxTable
 from tests.classifiers import models
 from tests.classifiers.models import CONNECTIONS, FEATURES, ITEMS, TABLE
 
@@ -67,15 +66,6 @@ def test_labels_are_plain_whole_numbers_if_the_model_was_fitted_with_those(tmp_p
     labels = load_model(name, tmp_path).predict(ITEMS[::50])
     assert labels == [0, 1, 2]
     assert {type(label) for label in labels} == {int}
-
-
-def test_a_session_runs_on_one_thread_of_the_cpu(tmp_path: Path) -> None:
-    classifier = load_model(models.iris_onnx(tmp_path), tmp_path)
-    assert isinstance(classifier, SklearnModel)
-    assert isinstance(classifier.model, OnnxTable)
-    options = classifier.model.session.get_session_options()
-    assert (options.intra_op_num_threads, options.inter_op_num_threads) == (1, 1)
-    assert classifier.model.session.get_providers() == ["CPUExecutionProvider"]
 
 
 @pytest.mark.parametrize(
@@ -150,23 +140,12 @@ def test_the_only_feature_may_have_any_name(tmp_path: Path) -> None:
         load_model(made, tmp_path).predict([{"age": 3, "size": 4}])
 
 
-def test_a_model_that_takes_nothing_is_refused(tmp_path: Path) -> None:
-    constant = helper.make_node("Constant", [], ["label"], value_ints=[1])
-    with pytest.raises(ModelError, match="it has no inputs"):
-        load_model(write(tmp_path, [], [("label", INT64, [1])], [constant]), tmp_path)
-
-
 def test_any_number_of_features_is_taken_if_the_file_says_so(tmp_path: Path) -> None:
     largest = helper.make_node("ArgMax", ["x"], ["best"], axis=1, keepdims=0)
     made = write(tmp_path, [("x", FLOAT, [None, None])], [("best", INT64, [None])], [largest])
     assert load_model(made, tmp_path, features=["a", "b"]).predict([{"a": 1, "b": 2}]) == [1]
     with pytest.raises(ClassifierError, match="takes a row of features for every item"):
         load_model(made, tmp_path).predict([1, 2])
-
-
-def test_inputs_and_labels_may_be_plain_rows(tmp_path: Path) -> None:
-    made = write(tmp_path, [("x", INT64, [None])], [("label", INT64, [None])])
-    assert load_model(made, tmp_path).predict([{"x": 3}, {"x": 4}]) == [3, 4]
 
 
 def test_a_model_that_was_exported_for_one_item_is_asked_item_by_item(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from tests.cli.serving import cosend, write_network
+from cosend.cli.main import app
+from tests.cli.serving import write_network
 
 
 def lines(*values: Any) -> str:
@@ -33,9 +35,9 @@ def test_every_line_gets_one_and_a_wrong_one_fails_alone(tmp_path: Path) -> None
         {"id": "a", "label": "ill"},
         {"id": 3},
     )
-    done = cosend("classify", "network.toml", "--site", "north", folder=tmp_path, given=given)
+    done = CliRunner().invoke(app, ["classify", str(tmp_path / "network.toml"), "--site", "north"], input=given)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert [sorted(answer)[0] for answer in answers] == ["arm", "id", "error", "error", "arm", "id", "error"]
     assert answers[0]["id"] == "a"
     assert (answers[1]["result"], answers[5]["result"]) == ("learnt", "duplicate")
@@ -46,29 +48,16 @@ def test_every_line_gets_one_and_a_wrong_one_fails_alone(tmp_path: Path) -> None
 
 @pytest.mark.claims
 def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    write_network(tmp_path)
     visits = [item(float(7 * n % 100), f"visit-{n}") for n in range(150)]
     labels = [{"id": f"visit-{n}", "label": "ill" if 7 * n % 100 > 70 else "well"} for n in range(150)]
     both = [line for pair in zip(visits, labels, strict=True) for line in pair]
-    (tmp_path / "one").mkdir()
-    (tmp_path / "two").mkdir()
-    for folder in ("one", "two"):
-        write_network(tmp_path / folder)
-    at_once = cosend("classify", "network.toml", "--site", "north", folder=tmp_path / "one", given=lines(*both))
-    parts = [
-        cosend(
-            "classify",
-            "network.toml",
-            "--site",
-            "north",
-            folder=tmp_path / "two",
-            given=lines(*both[start : start + 190]),
-        )
-        for start in range(0, 300, 190)
-    ]
-    assert at_once.returncode == 0
-    assert "".join(part.stdout for part in parts) == at_once.stdout
-    assert at_once.stdout.count("\n") == 300
+    said = []
+    for name, parts in (("one", [both]), ("two", [both[:190], both[190:]])):
+        (tmp_path / name).mkdir()
+        command = ["classify", str(write_network(tmp_path / name)), "--site", "north"]
+        said.append("".join(CliRunner().invoke(app, command, input=lines(*part)).stdout for part in parts))
+    assert said[0] == said[1]
+    assert said[0].count("\n") == 300
 
 
 def test_whoever_reads_may_stop(tmp_path: Path) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from cosend.runtime.running_site import RunningSite
 from cosend.server.from_file import read_site
-from tests.cli.serving import MODELS, served, write_network
+from tests.cli.serving import MODELS, write_network
 
 NETWORK = """
 [[context]]
@@ -47,16 +47,28 @@ def write_dummy(folder: Path, constant: str) -> None:
     (folder / "dummy.pkl").write_bytes(pickle.dumps(model))
 
 
-def started(folder: Path, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Start a site and stop it; return what the start says, and check that its log says the same."""
+async def changed(node: RunningSite) -> None:
+    await node.change_arm("always", cost=0.25)
+    await node.change_arm("dummy", paused=True)
+    await node.set_mode("observe", "young")
+
+
+async def nothing(node: RunningSite) -> None:
+    pass
+
+
+def started(
+    folder: Path, caplog: pytest.LogCaptureFixture, work: Callable[[RunningSite], Awaitable[None]] = nothing
+) -> list[str]:
+    """Start a site, let it work and stop it; return what the start says, and check that its log says the same."""
 
     async def run() -> list[str]:
         found = read_site(folder / "network.toml", "north", 7.0)
         node = RunningSite(found.setup, folder / "store" / "north", link=found.link)
         await node.start()
-        told = node.took_over
+        await work(node)
         await node.stop()
-        return told
+        return node.took_over
 
     caplog.clear()
     told = asyncio.run(run())
@@ -67,13 +79,7 @@ def started(folder: Path, caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_start_says_what_it_took_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_file(tmp_path)
     write_dummy(tmp_path, "ill")
-    with served(tmp_path, "--site", "north") as site:
-        site.wait_until_ready()
-        assert site.ask("/v1/summary")[1]["took_over"] == []  # it has no past
-        assert site.ask("/v1/arms/always", {"cost": 0.25})[0] == 200
-        assert site.ask("/v1/arms/dummy", {"paused": True})[0] == 200
-        assert site.ask("/v1/mode", {"mode": "observe", "classifier": "young"})[0] == 200
-        assert site.end(signal.SIGKILL) == -signal.SIGKILL
+    assert started(tmp_path, caplog, changed) == []  # it has no past
     still = [
         "'always' costs 0.25, as it was set while the site ran; the file says 0",
         "'dummy' is still paused",

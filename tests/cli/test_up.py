@@ -143,43 +143,30 @@ def test_sites_ask_each_other_come_back_when_killed_and_all_stop_together(tmp_pa
 
 
 @pytest.mark.claims
-def test_nothing_is_left_of_it_when_it_is_killed(tmp_path: Path) -> None:
+def test_nothing_is_left_of_it_when_it_is_killed_and_a_second_order_to_stop_ends_it_at_once(tmp_path: Path) -> None:
     write_network(tmp_path)
-    with up(tmp_path) as network:
-        network.wait_for("listening on", 2)
-        children = list(network.children())
-        assert network.end(signal.SIGKILL) == -signal.SIGKILL
-        wait_until_gone(children)
+    for is_killed in (True, False):
+        with up(tmp_path) as network:
+            network.wait_for("listening on", 2)
+            children = list(network.children())
+            if is_killed:
+                assert network.end(signal.SIGKILL) == -signal.SIGKILL
+            else:
+                os.kill(network.child("--site south"), signal.SIGSTOP)  # so that it does not stop when it is told to
+                network.process.send_signal(signal.SIGINT)
+                network.wait_for("stopping; Ctrl-C again stops it at once")
+                assert network.end(signal.SIGINT) == 130
+            wait_until_gone(children)
 
 
 @pytest.mark.claims
-def test_a_second_order_to_stop_ends_it_at_once(tmp_path: Path) -> None:
+def test_it_stops_without_a_word_when_nobody_reads_its_log_and_fails_if_no_site_starts(tmp_path: Path) -> None:
     write_network(tmp_path)
-    with up(tmp_path) as network:
-        network.wait_for("listening on", 2)
-        children = list(network.children())
-        os.kill(network.child("--site south"), signal.SIGSTOP)  # so that it does not stop when it is told to
-        network.process.send_signal(signal.SIGINT)
-        network.wait_for("stopping; Ctrl-C again stops it at once")
-        assert network.end(signal.SIGINT) == 130
-        wait_until_gone(children)
-
-
-@pytest.mark.claims
-@pytest.mark.parametrize("lines", [1, 4])
-def test_it_stops_without_a_word_when_nobody_reads_its_log(lines: int, tmp_path: Path) -> None:
-    write_network(tmp_path)
-    command = f'timeout 60 "{sys.executable}" -m cosend.cli up network.toml | head -n {lines}'
+    command = f'timeout 60 "{sys.executable}" -m cosend.cli up network.toml | head -n 4'
     ended = subprocess.run(  # noqa: S603 - our own
         ["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
-    assert len(ended.stdout.splitlines()) == lines
-    assert ended.stderr == ""
-
-
-@pytest.mark.claims
-def test_it_is_a_failure_if_no_site_can_be_started(tmp_path: Path) -> None:
-    write_network(tmp_path)
+    assert (len(ended.stdout.splitlines()), ended.stderr) == (4, "")
     (tmp_path / "models.py").unlink()
     nothing = cosend("up", "network.toml", folder=tmp_path)
     assert nothing.returncode == 1

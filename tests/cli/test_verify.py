@@ -16,7 +16,6 @@ from cosend.engine import events
 from cosend.engine.events import encode
 from cosend.engine.snapshot import state_of
 from cosend.runtime.running_site import RunningSite
-from cosend.runtime.site_store import Store
 from cosend.store.event_log import EventLog, LogReader
 from cosend.store.recovery import read_events, write_snapshot
 from tests.cli.folders import a_folder, a_killed_folder, a_pruned_folder, a_setup, contents, live
@@ -83,12 +82,6 @@ def test_where_events_were_removed_it_begins_with_the_oldest_snapshot(tmp_path: 
     assert (result.exit_code, "it has no good snapshot" in result.stderr) == (2, True)
 
 
-def test_a_log_without_snapshots_is_decided_again(tmp_path: Path, stopped: Path) -> None:
-    result = verified(written(tmp_path, happened(stopped)))
-    assert result.exit_code == 0, result.output
-    assert "there is no second state to compare with" in result.stdout
-
-
 def test_decisions_that_would_be_others_are_shown(tmp_path: Path, stopped: Path) -> None:
     log = happened(stopped)
     places = [n for n, event in enumerate(log) if isinstance(event, events.Chosen) and len(event.arms) == 4]
@@ -96,6 +89,10 @@ def test_decisions_that_would_be_others_are_shown(tmp_path: Path, stopped: Path)
         chosen = log[place]
         assert isinstance(chosen, events.Chosen)
         log[place] = replace(chosen, propensities=(*chosen.propensities[:2], 0.123, chosen.propensities[3]))
+    (tmp_path / "as it was").mkdir()
+    result = verified(written(tmp_path / "as it was", happened(stopped)))
+    assert result.exit_code == 0, result.output
+    assert "there is no second state to compare with" in result.stdout
     result = verified(written(tmp_path, log), "--most", "3")
     assert result.exit_code == 1, result.output
     assert "today's rules would decide differently, first in these 3 events" in result.stdout
@@ -140,11 +137,6 @@ def test_a_site_that_runs_must_stop_first(tmp_path: Path) -> None:
     result = asyncio.run(run())
     assert (result.exit_code, "its site is running, and must stop first" in result.stderr) == (2, True)
     assert verified(tmp_path).exit_code == 0
-
-
-def test_a_site_cannot_start_while_its_folder_is_looked_at(stopped: Path) -> None:
-    with LogReader(stopped), LogReader(stopped), pytest.raises(Exception, match="in use by another process"):
-        Store(stopped, a_setup())
 
 
 def test_what_cannot_be_read_is_said_in_a_line(tmp_path: Path, stopped: Path) -> None:

@@ -215,10 +215,6 @@ BAD: dict[str, tuple[list[str], str, str, list[tuple[str, str]]]] = {
     "time without an end": (
         ['model = "models:young"'], '[[context]]\nkind = "time"\n', "", [("context.1: ", "horizon")]
     ),
-    "time in a policy without an end": (
-        ['model = "models:young"'], HEAD + '[policy]\nname = "ZoomingKLUCB"\ntime_dimension = true\n', "",
-        [("policy: ", "time_dimension")],
-    ),
 }  # fmt: skip
 
 

@@ -165,9 +165,6 @@ NOT_SERVED: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
     "a previous label": ([(AGE, 'kind = "previous_label"')], ["context.1.kind: "]),
     "time": ([(AGE, 'kind = "time"')], ["context.1.horizon: "]),
     "a model to train": ([(YOUNG, 'model = "tree"\ntrain = [0, 9]')], [f"{FIRST}.model: 'tree' is trained on rows"]),
-    "time in the policy": (
-        [('name = "ZoomingKLUCB"', 'name = "ZoomingKLUCB"\ntime_dimension = true')], ["policy: time_dimension"]
-    ),
 }  # fmt: skip
 
 

@@ -25,10 +25,6 @@ MEANT: dict[str, tuple[str, Policy]] = {
     "ZoomingKLUCB": ('name = "ZoomingKLUCB"\nlipschitz = 5', ZoomingKLUCB(lipschitz=5.0)),
     "MixedViews": ('name = "MixedViews"\nbonus = 0.5\nmax_cells = 900', MixedViews(bonus=0.5, max_cells=900)),
     "no view that adds up": ('name = "MixedViews"\nadds_up = false', MixedViews(adds_up=False)),
-    "time in cubes": (
-        'name = "ZoomingKLUCB"\ntime_dimension = true',
-        ZoomingKLUCB(time_dimension=True, horizon=500),
-    ),
 }
 
 # a table -> what the mistakes must begin with and hold
@@ -47,11 +43,6 @@ MISTAKES: dict[str, tuple[str, str, list[str]]] = {
     ),
     "a value out of range": ('name = "ZoomingKLUCB"\nlipschitz = 0', "policy.lipschitz: ", ["above 0", "got 0"]),
     "a value without end": ('name = "CoS"\nhorizon = 1' + 30 * "0", "policy.horizon: ", ["at most 1,000,000,000"]),
-    "options that do not go together": (
-        'name = "CoS"\nhorizon = "unknown"\ntime_dimension = true\ndoubling = "keep"',
-        "policy: ",
-        ["time_dimension", "horizon"],
-    ),
     "a policy in one that takes none": ('name = "CoS"\n[policy]\nslices = 1', "policy.policy: ", ["no such option"]),
 }  # fmt: skip
 

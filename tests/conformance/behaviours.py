@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 CALLS, DOWN = Path("calls.txt"), Path("down")
-RUBBISH: dict[str, Any] = {
+NO_LABEL: dict[str, Any] = {"a list": ["ill"], "a dict": {"label": "ill"}, "a set": {"ill"}}
+RUBBISH: dict[str, Any] = {  # for a service, whose labels travel and are written down
+    **NO_LABEL,
     "infinity": math.inf,
-    "a list": ["ill"],
     "an object": object(),
     "bytes": b"ill",
     "half a character": "\ud800",

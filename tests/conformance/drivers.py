@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import cosend
 from cosend import Site
@@ -60,48 +61,52 @@ class Made(NamedTuple):
 NOTHING = Made(None, None)
 
 
-class Driver(Protocol):
-    """What a scenario needs of a site."""
+class Driver(ABC):
+    """What a scenario needs of a site; models note in some folders what they see."""
 
-    def classify(self, *items: Item) -> list[Made]:
-        """Have items labelled together."""
-        ...
+    def __init__(self, *folders: Path) -> None:
+        self._folders = [(folder, len(lines_of(folder))) for folder in folders]
 
-    def learn(self, made: Made | Any, truth: Any) -> str:
-        """Send a true label: "learnt", "missing", "not pending", "unknown" or "refused"."""
-        ...
+    def _lines(self) -> list[list[str]]:
+        return [line for folder, before in self._folders for line in lines_of(folder)[before:]]
 
     def calls_of(self, *models: str) -> int:
         """Return how many items these models have seen."""
-        ...
+        return sum(name in models and what == "called" for name, what, *_ in self._lines())
 
     def taught(self, model: str, count: int) -> list[str]:
         """Return what a model has learnt from, once it has learnt from `count` labels."""
-        ...
+        return [words[0] for name, what, *words in self._lines() if name == model and what == "taught"]
 
+    @abstractmethod
+    def classify(self, *items: Item) -> list[Made]:
+        """Have items labelled together."""
+
+    @abstractmethod
+    def learn(self, made: Made | Any, truth: Any) -> str:
+        """Send a true label: "learnt", "missing", "not pending", "unknown" or "refused"."""
+
+    @abstractmethod
     def labels_of(self, arm: str) -> int:
-        """Return how many rewards of an arm are known."""
-        ...
+        """Return how many labels have scored an arm."""
 
+    @abstractmethod
     def backing_off(self) -> set[str]:
         """Return the arms that are backing off."""
-        ...
 
+    @abstractmethod
     def pending(self) -> int:
         """Return how many decisions wait for their true labels."""
-        ...
 
-    def pause(self, arm: str, *, resume: bool = False) -> None:
-        """Pause or resume an arm."""
-        ...
+    @abstractmethod
+    def pause(self, arm: str, *, resume: bool = False) -> None: ...
 
-    def set_cost(self, arm: str, cost: float) -> None:
-        """Change the cost of an arm."""
-        ...
+    @abstractmethod
+    def set_cost(self, arm: str, cost: float) -> None: ...
 
+    @abstractmethod
     def wait_for_back_off(self) -> None:
         """Let a back-off pass that has just begun."""
-        ...
 
 
 def set_down(down: bool) -> None:
@@ -118,24 +123,6 @@ def lines_of(folder: Path) -> list[list[str]]:
     return []
 
 
-class Counting:
-    """Counts what models have noted in some folders."""
-
-    def __init__(self, *folders: Path) -> None:
-        self._folders = [(folder, len(lines_of(folder))) for folder in folders]
-
-    def _lines(self) -> list[list[str]]:
-        return [line for folder, before in self._folders for line in lines_of(folder)[before:]]
-
-    def calls_of(self, *models: str) -> int:
-        """See `Driver`."""
-        return sum(name in models and what == "called" for name, what, *_ in self._lines())
-
-    def taught(self, model: str, count: int) -> list[str]:
-        """See `Driver`."""
-        return [words[0] for name, what, *words in self._lines() if name == model and what == "taught"]
-
-
 def built(models: Mapping[str, str]) -> dict[str, Any]:
     """Return models from their expressions."""
     return {name: eval(_call(name, text), vars(behaviours)) for name, text in models.items()}  # noqa: S307 - our own
@@ -147,7 +134,7 @@ def _call(name: str, text: str) -> str:
     return f"{verb}({name!r}{', ' if rest != ')' else ''}{rest}"
 
 
-class InLibrary(Counting):
+class InLibrary(Driver):
     """A `Site`, whose peers are others in this process; its models write to the working folder."""
 
     def __init__(self, spec: Spec) -> None:
@@ -196,7 +183,7 @@ class InLibrary(Counting):
         return "missing" if missing else "learnt"
 
     def labels_of(self, arm: str) -> int:
-        return next(each.labels for each in self.site.summary().arms if each.name == arm)
+        return next(each.scored for each in self.site.summary().arms if each.name == arm)
 
     def backing_off(self) -> set[str]:
         return {*self.site.backing_off()}
@@ -216,7 +203,7 @@ class InLibrary(Counting):
                 self.classify({"age": 50})
 
 
-class InService(Counting):
+class InService(Driver):
     """A site of `cosend serve`, through `cosend.client`; its models write to the folder of its network file."""
 
     def __init__(self, service: Service, client: Client, *folders: Path) -> None:

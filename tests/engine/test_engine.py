@@ -29,7 +29,7 @@ from cosend.engine.needs import (
     TrainModel,
 )
 from cosend.engine.site_state import SiteState
-from cosend.errors import ContextError, LabelError, RewardError
+from cosend.errors import ContextError, RewardError
 from tests.engine.world import whole
 
 UNIT = Feature("x", range=(0, 1))
@@ -149,25 +149,6 @@ def test_an_opinion_that_is_late_is_not_waited_for_and_is_scored_if_it_comes_bef
     driven.check()
 
 
-def test_a_late_opinion_after_the_label_or_where_only_the_arm_is_scored_changes_nothing() -> None:
-    driven = known_times()
-    batch = driven.submit()
-    driven.hear("fast", "a")
-    driven.at(9.0)
-    driven.engine.learn(batch.ids, ["a"])
-    before = len(driven.log)
-    driven.hear("slow", "b")
-    assert len(driven.log) == before
-    used = known_times(votes={"vote": ()}, local={**FREE, "vote": 0.0}, score_local="used", policy=ZoomingKLUCB())
-    used.submit()
-    used.hear("fast", "a")
-    used.at(9.0)
-    before = len(used.log)
-    used.hear("slow", "b")
-    assert len(used.log) == before
-    used.check()
-
-
 def test_what_was_given_up_may_still_come_in_time_while_another_model_is_waited_for() -> None:
     """One that is late is not counted twice: the third model must still be heard."""
     driven = Driven({"fast": 0.0, "slow": 0.0, "new": 0.0})
@@ -189,41 +170,6 @@ def test_what_was_given_up_may_still_come_in_time_while_another_model_is_waited_
     opinions = [event.opinions.get("slow") for event in driven.log if isinstance(event, Chosen)]
     assert opinions == [("a",), None, ("in time",)]
     driven.check()
-
-
-def test_nobody_is_given_up_before_another_has_spoken_or_whose_time_is_not_known() -> None:
-    driven = known_times()
-    batch = driven.submit()
-    driven.at(99.0)
-    assert batch.released == 0
-    new = Driven()
-    waiting = new.submit()
-    new.hear("fast", "a")
-    new.at(99.0)
-    assert waiting.released == 0
-
-
-def test_votes_see_what_was_heard_before_the_choice() -> None:
-    driven = known_times(local={**FREE, "vote": 0.0}, votes={"vote": ()})
-    batch = driven.submit(ITEM, ITEM)
-    driven.hear("fast", "a", None)
-    driven.hear("slow", None, None)
-    assert batch.opinions["vote"] == ["a", None]
-    assert batch.silent[1] == dict.fromkeys(("fast", "slow", "vote"), SILENT)
-    driven.state.pause("vote")
-    batch = driven.submit()
-    driven.hear("fast", "a")
-    driven.hear("slow", "b")
-    assert "vote" not in batch.opinions
-    driven.check()
-
-
-def test_a_model_that_a_vote_names_is_heard_whatever_it_costs_and_others_that_cost_are_not() -> None:
-    driven = Driven({"dear": 0.3, "other": 0.3, "vote": 0.0}, votes={"vote": ("dear",)}, score_local="used")
-    batch = driven.submit()
-    assert [need.model for need in driven.needs] == ["dear"]
-    driven.hear("dear", "a")
-    assert batch.opinions == {"dear": ["a"], "vote": ["a"]}
 
 
 def test_a_model_that_backs_off_is_not_asked_for_opinions_until_it_is_probed() -> None:
@@ -271,22 +217,6 @@ def test_a_batch_waits_in_order_while_a_peer_is_asked() -> None:
     driven.engine.reported(second, [LabelledData(1000, 1000)])
     driven.take()
     assert batch.ids == [1, 2]  # and what was reported is enough for the next one
-    driven.check()
-
-
-def test_items_do_not_wait_for_each_other_where_order_does_not_matter() -> None:
-    driven = asking(in_order=False)
-    driven.submit(ITEM, ITEM, ITEM)
-    ask = driven.next(AskPeer)
-    assert [row for _, row in ask.waiting] == [0, 1, 2]
-    driven.engine.reported(ask, Failure("gone", "network"))
-    driven.take()
-    other = driven.next(AskPeer)
-    assert (other.peer != ask.peer, len(other.waiting)) == (True, 3)
-    driven.engine.reported(other, [LabelledData(-1, 0)] * 3)  # nonsense is a failure too
-    driven.take()
-    need = driven.next(RunModel)
-    assert [*need.rows] == [0] or [*need.rows] == [0, 1, 2]
     driven.check()
 
 
@@ -392,17 +322,6 @@ def test_a_question_that_has_ended_is_not_answered_and_leaves_nothing(when: str)
     driven.check()
 
 
-def test_that_a_question_has_ended_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    driven = Driven({"only": 0.1}, score_local="used")
-    tell(driven, (1, None, True))
-    driven.engine.now = rules.ENDED_FOR + 1
-    tell(driven, (2, None, True))
-    assert [*driven.engine._ended] == [("there", 2)]
-    monkeypatch.setattr(rules, "MOST_ENDED", 2)
-    tell(driven, (3, None, True), (4, None, True), (5, None, True))
-    assert [*driven.engine._ended] == [("there", 4), ("there", 5)]
-
-
 def test_questions_that_cannot_be_understood_are_refused_and_the_others_answered() -> None:
     other = Feature("y", range=(0, 1))
     driven = Driven({"only": 0.1}, policy=ZoomingKLUCB(), score_local="used", context=other)
@@ -425,30 +344,6 @@ def test_questions_that_cannot_be_understood_are_refused_and_the_others_answered
     lenient.take()
     lenient.hear("only", *["a"] * 4)
     assert [reply.label for reply in batch.replies()] == ["a"] * 4
-
-
-def test_an_answer_whose_caller_has_withdrawn_it_is_not_tried_again() -> None:
-    driven = Driven({"a": 0.1, "b": 0.1}, score_local="used")
-    batch = asked(driven, 1)
-    tell(driven, (1, None, True))
-    need = driven.next(RunModel)
-    driven.engine.failed(need, 0, 1, Failure("broken"))
-    assert "broken" in (batch.replies()[0].failed or "")
-    assert driven.state.pending() == {}
-
-
-def test_a_question_without_a_label_to_come_is_tried_with_all_models_and_waits_for_nothing() -> None:
-    driven = Driven({"a": 0.1, "b": 0.1}, score_local="used")
-    batch = asked(driven, 1, 2, labelled=False)
-    need = driven.next(RunModel)
-    driven.engine.answered(need, 0, [Failure("broken"), "a"])
-    driven.take()
-    need = driven.next(RunModel)
-    driven.engine.answered(need, 0, [None])
-    driven.take()
-    assert [reply.failed is None for reply in batch.replies()] == [False, True]
-    assert driven.state.pending() == {}
-    assert driven.engine.counts.served == {"there": 2}
 
 
 def test_a_label_that_cannot_be_scored_ends_its_wait_and_the_others_are_learnt() -> None:
@@ -475,26 +370,6 @@ def test_a_label_that_cannot_be_scored_ends_its_wait_and_the_others_are_learnt()
 # Arms that answer, fail, or are never heard
 
 
-def test_answers_may_come_in_pieces_and_each_failure_is_tried_again() -> None:
-    driven = Driven({"a": 0.1, "b": 0.2}, policy=ZoomingKLUCB(), score_local="used", learning={"a"})
-    batch = driven.submit(ITEM, ITEM, ITEM)
-    needs = [driven.next(RunModel)]
-    while any(isinstance(need, RunModel) for need in driven.needs):
-        needs.append(driven.next(RunModel))
-    for need in needs:
-        driven.engine.answered(need, 0, [Failure("broken")])
-        if len(need.rows) > 1:
-            driven.engine.answered(need, 1, ["ok", None][: len(need.rows) - 1])
-        driven.take()
-    while not all(batch.done):
-        need = driven.next(RunModel)
-        driven.engine.answered(need, 0, ["again"] * len(need.rows))
-        driven.take()
-    assert batch.left == driven.engine.in_flight == 0
-    assert {*batch.labels} <= {"ok", "again"}
-    driven.check()
-
-
 def test_an_answer_that_has_expired_is_shown_to_the_client_all_the_same() -> None:
     driven = Driven({"a": 0.1}, score_local="used")
     batch = driven.submit()
@@ -503,25 +378,6 @@ def test_an_answer_that_has_expired_is_shown_to_the_client_all_the_same() -> Non
     assert driven.is_done(batch)
     assert driven.log[-1] == Shown((1,), ("x",))
     driven.check()
-
-
-def test_an_abandoned_batch_is_taken_back_and_what_its_arms_say_later_is_passed_over() -> None:
-    for batch_of in (lambda driven: driven.submit(ITEM, ITEM), lambda driven: asked(driven, 1, 2)):
-        free, dear, peers = Driven(), Driven({"a": 0.1}, score_local="used"), asking()
-        for driven in (free, dear, peers):
-            batch = batch_of(driven)
-            needs = [need for need in driven.needs if not isinstance(need, Done)]
-            driven.engine.abandon(batch)
-            for need in needs:
-                if isinstance(need, AskPeer):
-                    driven.engine.reported(need, [LabelledData(0, 0)])
-                else:
-                    driven.hear(need.model, "x", "x", need=need)
-            driven.take()
-            assert driven.state.pending() == {}
-            assert driven.engine.in_flight == 0
-            assert not [need for need in driven.needs if isinstance(need, Done)]
-            driven.check()
 
 
 def test_a_peer_that_takes_nothing_is_asked_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -564,20 +420,6 @@ def test_an_observer_answers_and_the_arm_learns() -> None:
         driven.engine.answered(need, 0, ["x"] * len(need.rows))
         driven.take()
     assert (batch.labels, driven.engine.in_flight, driven.engine.shown_early) == (["s", "x"], 0, set())
-    driven.check()
-
-
-def test_an_observer_that_fails_as_an_arm_is_not_tried_again_where_it_has_answered() -> None:
-    driven = Driven({"shown": 0.3, "a": 0.1}, score_local="used", policy=ZoomingKLUCB())
-    driven.engine.observer = "shown"
-    for _ in range(4):
-        batch = driven.submit()
-        driven.hear("shown", "s")
-        if batch.arms[0] == "a":
-            driven.hear("a", Failure("broken"))
-            assert batch.left == 0
-            assert not [need for need in driven.needs if isinstance(need, RunModel)]
-    assert driven.engine.shown_early == set()
     driven.check()
 
 
@@ -624,24 +466,13 @@ def test_nobody_waits_for_a_slow_model_while_an_observer_answers() -> None:
 # True labels
 
 
-def test_a_label_that_no_arm_could_have_given_is_refused_where_that_is_known() -> None:
-    driven = Driven({"a": 0.1}, score_local="used", known_labels=frozenset("xy"), strict_labels=True)
-    batch = driven.submit()
-    driven.hear("a", "x")
-    with pytest.raises(LabelError):
-        driven.engine.learn(batch.ids, ["z"])
-    learnt = driven.engine.learn(batch.ids, ["y"], [0.5])
-    assert (learnt.arms, learnt.labels, learnt.gains, learnt.costs) == (["a"], ["x"], [0.0], [0.5])
-    assert driven.engine.counts.mean_reward(["a"]) == -0.5
-    assert driven.engine.counts.mean_reward(["b"]) is None
-
-
 def test_labels_that_cannot_be_compared_count_as_wrong_where_a_reward_of_the_user_scores_them() -> None:
     class Odd:
         def __eq__(self, other: object) -> bool:
             raise TypeError("no")
 
-        __hash__ = None  # type: ignore[assignment]
+        def __hash__(self) -> int:
+            return 1
 
     driven = Driven({"a": 0.1}, score_local="used", reward=lambda label, truth: 0.25)
     driven.state.journal = None
@@ -651,6 +482,32 @@ def test_labels_that_cannot_be_compared_count_as_wrong_where_a_reward_of_the_use
     driven.engine.learn(batch.ids[1:], ["x"])
     scores = driven.engine.counts.scores["a"]
     assert (scores.labels, scores.right) == (2, 1)
+
+
+def test_votes_see_what_was_heard_before_the_choice() -> None:
+    driven = known_times(local={**FREE, "vote": 0.0}, votes={"vote": ()})
+    batch = driven.submit(ITEM, ITEM)
+    driven.hear("fast", "a", None)
+    driven.hear("slow", None, None)
+    assert batch.opinions["vote"] == ["a", None]
+    assert batch.silent[1] == dict.fromkeys(("fast", "slow", "vote"), SILENT)
+    driven.state.pause("vote")
+    batch = driven.submit()
+    driven.hear("fast", "a")
+    driven.hear("slow", "b")
+    assert "vote" not in batch.opinions
+    driven.check()
+
+
+def test_that_a_question_has_ended_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    driven = Driven({"only": 0.1}, score_local="used")
+    tell(driven, (1, None, True))
+    driven.engine.now = rules.ENDED_FOR + 1
+    tell(driven, (2, None, True))
+    assert [*driven.engine._ended] == [("there", 2)]
+    monkeypatch.setattr(rules, "MOST_ENDED", 2)
+    tell(driven, (3, None, True), (4, None, True), (5, None, True))
+    assert [*driven.engine._ended] == [("there", 4), ("there", 5)]
 
 
 def test_a_batch_of_labels_may_have_opinions_of_different_models() -> None:
@@ -669,3 +526,22 @@ def test_a_batch_of_labels_may_have_opinions_of_different_models() -> None:
         "new": ["nan", "1.0"],
     }
     driven.check()
+
+
+def test_an_abandoned_batch_is_taken_back_and_what_its_arms_say_later_is_passed_over() -> None:
+    for batch_of in (lambda driven: driven.submit(ITEM, ITEM), lambda driven: asked(driven, 1, 2)):
+        free, dear, peers = Driven(), Driven({"a": 0.1}, score_local="used"), asking()
+        for driven in (free, dear, peers):
+            batch = batch_of(driven)
+            needs = [need for need in driven.needs if not isinstance(need, Done)]
+            driven.engine.abandon(batch)
+            for need in needs:
+                if isinstance(need, AskPeer):
+                    driven.engine.reported(need, [LabelledData(0, 0)])
+                else:
+                    driven.hear(need.model, "x", "x", need=need)
+            driven.take()
+            assert driven.state.pending() == {}
+            assert driven.engine.in_flight == 0
+            assert not [need for need in driven.needs if isinstance(need, Done)]
+            driven.check()

@@ -95,14 +95,6 @@ def test_tables_that_were_replaced_must_be_copied_again() -> None:
     assert not freezing.freeze()
 
 
-def test_a_state_with_nothing_pending() -> None:
-    state = new_state()
-    freezing = Freezing(state)
-    assert [*freezing.copy_notes()] == []
-    assert freezing.freeze()
-    assert in_words(freezing.finish()) == in_words(state_of(state))
-
-
 @pytest.mark.parametrize("label", [("a", 1), {1: "a"}, object(), float("nan")], ids=["tuple", "key", "object", "nan"])
 def test_a_label_that_json_would_change_cannot_be_saved(label: Any) -> None:
     state = new_state()

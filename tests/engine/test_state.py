@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import CoS, Network, Patience, Site, ZoomingKLUCB
+from cosend import Network, Patience, Site
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import LabelledData
@@ -20,13 +20,10 @@ from cosend.engine.site_state import Answering, SiteState
 from cosend.errors import (
     ContextError,
     CosendError,
-    SettingError,
-    SettledDecision,
     StateError,
     UnansweredDecision,
-    UnknownDecision,
 )
-from tests.engine.world import restored, whole
+from tests.engine.world import whole
 from tests.site.test_site import TRAINING_FIRST, always, assert_nothing_open, high, items
 
 UNIT = Feature("x", range=(0, 1))
@@ -77,18 +74,6 @@ def two_in_flight(patience: Patience | None = None) -> tuple[SiteState, list[int
     return state, [step.first for step in steps], [step.arms[0] for step in steps]
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=str)
-def test_where_only_one_may_wait_the_first_expires_whichever_is_answered_first(order: tuple[int, int]) -> None:
-    state, ids, _ = two_in_flight(Patience(max_pending=1))
-    left = [id_ for n in order for id_ in state.complete([ids[n]], [1])]
-    assert left == [ids[0]]
-    assert list(state.pending()) == state.learner.registry.ids() == [ids[1]]
-    with pytest.raises(SettledDecision):
-        state.settle([ids[0]], [1], [1.0])
-    state.settle([ids[1]], [1], [1.0])
-    assert (state.pending(), waiting(state)) == ({}, 0)
-
-
 def test_a_label_that_comes_before_the_answer_is_refused_and_may_come_again() -> None:
     state, ids, _ = two_in_flight()
     with pytest.raises(UnansweredDecision, match=f"decision {ids[0]} of site 'lab'"):
@@ -98,30 +83,6 @@ def test_a_label_that_comes_before_the_answer_is_refused_and_may_come_again() ->
     state.complete(ids, [1, 1])
     state.settle(ids, [1, 1], [1.0, 1.0])
     assert (state.pending(), waiting(state)) == ({}, 0)
-
-
-def test_an_arm_that_leaves_takes_what_is_in_flight_along() -> None:
-    state, ids, arms = two_in_flight()
-    assert set(arms) == {"a", "b"}
-    state.remove(arms[0])
-    assert state.complete(ids, [1, 1]) == [ids[0]]
-    assert list(state.pending()) == [ids[1]]
-    state.settle([ids[1]], [1], [1.0])
-    assert (state.pending(), waiting(state)) == ({}, 0)
-
-
-def test_what_is_withdrawn_is_no_longer_pending() -> None:
-    state, ids, _ = two_in_flight()
-    assert waiting(state) > 0
-    state.withdraw(ids)
-    assert state.complete(ids, [1, 1]) == ids
-    assert (state.pending(), waiting(state)) == ({}, 0)
-
-
-def test_an_answer_that_comes_twice_in_one_batch_is_entered_once() -> None:
-    state, ids, _ = two_in_flight()
-    assert state.complete([ids[0], ids[0]], [1, 0]) == []
-    assert [entry.answered for entry in state.pending().values()] == [True, False]
 
 
 def test_a_late_opinion_is_entered_once_and_only_where_there_was_none() -> None:
@@ -146,38 +107,6 @@ def test_an_older_answer_to_a_request_that_was_answered_again_is_forgotten_alone
 # Requests of peers
 
 
-@pytest.mark.parametrize("others", [(), (2,)], ids=["alone", "among others"])
-def test_a_request_that_is_asked_again_without_a_label_waits_no_longer_in_the_log_either(others: Any) -> None:
-    log: Log = []
-    state = new_state(log)
-    serve(state, 1)
-    flags = [(False, False), *[(True, True)] * len(others)]
-    state.serve("hq", [1, *others], [(0.5,)] * len(flags), flags)
-    assert len(state.pending()) == len(others)
-    assert whole(fold(log)) == whole(state)
-    assert verify(log) == []
-
-
-def test_a_duplicate_call_takes_back_the_first_answer_whether_or_not_it_was_given() -> None:
-    log: Log = []
-    state = new_state(log)
-    first, second = serve(state, 1), serve(state, 1)
-    state.complete(first, [1])  # the first model comes back late
-    assert list(state.pending()) == second
-    assert not state.pending()[second[0]].answered
-    state.complete(second, [0])
-    state.teach("hq", [1], [1], [0.0])
-    assert state.pending() == {}
-    assert whole(fold(log)) == whole(state)
-
-
-def test_a_label_for_what_is_still_being_answered_is_refused_and_changes_nothing() -> None:
-    log: Log = []
-    state = new_state(log)
-    serve(state, 1)
-    assert_unchanged(state, log, lambda: state.teach("hq", [1], [1], [1.0]), UnansweredDecision)
-
-
 @pytest.mark.parametrize("requests", [[2], [2, 1], [1, 2], [1, 1]])
 def test_labels_for_requests_that_are_not_pending_are_refused_and_change_nothing(requests: list[int]) -> None:
     """The engine passes over those first; here a label could go to the wrong request."""
@@ -188,90 +117,7 @@ def test_labels_for_requests_that_are_not_pending_are_refused_and_change_nothing
     assert_unchanged(state, log, lambda: state.teach("hq", requests, [1] * len(requests), [1.0, 1.0]), CosendError)
 
 
-def test_a_withdrawal_that_overtakes_its_call_leaves_an_answer_that_waits_until_patience_ends() -> None:
-    log: Log = []
-    state = new_state(log, patience=Patience(wait_limit=2))
-    state.complete(serve(state, 1), [1])
-    for _ in range(3):
-        assert len(state.pending()) >= 1
-        state.withdraw([state.choose(point(), without=["hq"]).first])
-    assert state.pending() == {}
-    assert whole(fold(log)) == whole(state)
-
-
-def test_a_peer_that_leaves_and_comes_back_gets_no_reply_from_its_former_life() -> None:
-    log: Log = []
-    state = new_state(log, ZoomingKLUCB())
-    first = state.choose(np.full((8, 1), 0.5))
-    lost = [first.first + place for place, arm in enumerate(first.arms) if arm == "hq"]
-    told = state.remove("hq")
-    assert [(each.request, each.withdrawn) for each in told] == [(id_, True) for id_ in lost]
-    state.peer_told("hq", 1)  # what it took before it left
-    state.add_peer("hq", 0.05)
-    before = whole(state)
-    state.complete(lost, [1] * len(lost))
-    assert state.fail(lost, "hq", "too late") == {}
-    state.withdraw(lost)
-    assert whole(state) == before
-    assert whole(fold(log)) == before
-
-
-def test_answers_of_one_call_that_expire_at_once_leave_only_the_last() -> None:
-    log: Log = []
-    state = new_state(log, CoS(slices=1), patience=Patience(max_pending=1))
-    own = state.choose(point(), without=["hq"]).first
-    ids = serve(state, *range(1, 200))
-    assert list(state.pending()) == [ids[-1]]
-    assert state.answering.rows() == [[ids[-1], "hq", 199]]
-    state.complete([own, *ids], [1] * 200)
-    assert list(state.learner.registry.notes) == [ids[-1]]
-    assert whole(fold(log)) == whole(state)
-
-
 # Nonsense
-
-TEXT: Any = ["q"]
-TWO = np.full((2, 2), 0.5)
-REFUSED: dict[str, tuple[Callable[[SiteState], object], type[CosendError], str]] = {
-    "too few axes": (lambda s: s.choose(np.zeros((3, 1))), ContextError, "must be .item, 2 axes."),
-    "too many axes": (lambda s: s.choose(np.zeros((3, 3))), ContextError, "must be .item, 2 axes."),
-    "no rows": (lambda s: s.choose(np.zeros(2)), ContextError, "must be .item, 2 axes."),
-    "whole numbers": (lambda s: s.choose(np.zeros((1, 2), np.int64)), ContextError, "must be .item, 2 axes."),
-    "again for one of two": (lambda s: s.choose(TWO, again=[1]), SettingError, "again must be the arrival of each"),
-    "again of the future": (lambda s: s.choose(TWO, again=[1, 10**9]), SettingError, "again must be the arrival"),
-    "too few labels": (
-        lambda s: s.complete([1, 2], ["x"]),
-        SettingError,
-        r"labels must be as many as ids \(2\), got 1",
-    ),
-    "a text as id": (lambda s: s.complete(TEXT, ["x"]), UnknownDecision, "never made a decision 'q'"),
-    "a huge id": (lambda s: s.withdraw([2**70]), UnknownDecision, "never made a decision"),
-    "a truth value as id": (lambda s: s.fail([True], "a", "x"), UnknownDecision, "never made a decision True"),
-    "no arm": (lambda s: s.fail([1], "", "x"), SettingError, "the arm that failed must be text"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_nonsense_is_refused_and_changes_nothing(case: str) -> None:
-    call, error, sentence = REFUSED[case]
-    log: Log = []
-    axes = [UNIT, Feature("y", range=(0, 1))]
-    state = SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=axes, journal=log.append)
-    state.choose(TWO)
-    before, written = whole(state), len(log)
-    with pytest.raises(error, match=sentence):
-        call(state)
-    assert (whole(state), len(log)) == (before, written)
-
-
-def test_labels_of_another_number_than_decisions_are_refused_and_change_nothing() -> None:
-    log: Log = []
-    state = new_state(log)
-    ids = [state.choose(point(), without=["hq"]).first for _ in range(2)]
-    state.complete(ids, [1, 1])
-    assert_unchanged(state, log, lambda: state.settle(ids, [1], [1.0, 1.0]), SettingError)
-    assert_unchanged(state, log, lambda: state.settle(ids, [1, 1], [1.0]), SettingError)
-    assert_unchanged(state, log, lambda: state.settle([ids[0]] * 2, [1, 1], [1.0, 1.0]), SettledDecision)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -294,19 +140,11 @@ def test_a_category_that_equals_nothing_is_refused_and_changes_nothing() -> None
     assert_unchanged(state, log, lambda: state.report(()), ContextError)
 
 
-class Astray:
+class Astray(Axis):
     """An axis of the user that places an item outside [0, 1]."""
-
-    description, is_category, ranked = "astray", False, 0
 
     def read(self, items: Any) -> list[float]:
         return [item["x"] for item in items]
-
-    def place(self, column: Any, newest_label: Any, arrivals: int) -> Any:
-        return column
-
-    def check_labels(self, labels: Any) -> None:
-        """Accept any label."""
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -384,18 +222,6 @@ def test_whenever_the_journal_stops_only_what_is_folded_from_it_continues(
         assert verify(journal.log) == []
         fold(journal.log, axes=state.encoder.axes, journal=journal.log.append).set_cost("a", 0.5)
     assert {Chosen, Asked} <= kinds
-
-
-def test_what_the_journal_does_not_know_is_not_saved() -> None:
-    state = new_state()
-    state.journal = Stops(3, OSError, written=False)
-    for cost in (0.1, 0.2, 0.3):
-        state.set_cost("a", cost)
-    assert whole(restored(state)) == whole(state)
-    with pytest.raises(OSError, match="disk full"):
-        state.set_cost("a", 0.4)
-    with pytest.raises(StateError, match="recover from the journal"):
-        whole(state)
 
 
 def test_an_interrupt_in_the_journal_of_a_peer_is_no_failure_of_the_peer() -> None:

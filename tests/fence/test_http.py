@@ -15,9 +15,6 @@ from tests.fence.transcripts import Transcript, items, truth_of
 from tests.tools.processes import JSON, NO_BROKER, Service, Services, broker, broker_program
 
 MODELS = '''
-from river.naive_bayes import GaussianNB
-
-
 def young(item):
     return "ill" if item["age"] < 30 else "well"
 
@@ -51,6 +48,8 @@ class Bayes:
     """River's, which has no answer before its first label; here it begins with one."""
 
     def __init__(self):
+        from river.naive_bayes import GaussianNB  # which takes long, and only one scene needs it
+
         self.model = GaussianNB()
 
     def predict_one(self, item):

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.commands import result_of
 from tests.fence.recordings import Recordings, cleaned
-from tests.tools.processes import environment
 
 pytestmark = pytest.mark.compiled
 
-KEPT = (
-    "policy",
-    "items",
-    "unlabelled",
-    "sites",
-    "models",
-    "rows",
-    "winners",
-    "flows",
-    "overall",
-    "change",
-    "seeds",
-    "data",
-)
+KEPT = [
+    *("policy", "items", "unlabelled", "sites", "models", "rows"),
+    *("winners", "flows", "overall", "change", "seeds", "data"),
+]
 RUNS = {
     "clinics": ["clinics", "--items", "600", "--seeds", "2"],
     "traffic": ["traffic", "--items", "400", "--seed", "3"],
@@ -38,17 +26,7 @@ RUNS = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_gives_what_it_gave(name: str, tmp_path: Path, recordings: Recordings) -> None:
-    command = [sys.executable, "-m", "cosend.cli", "run", *RUNS[name], "--json", "--out", str(tmp_path / "out")]
-    run = subprocess.run(  # noqa: S603 - our own
-        command,
-        cwd=tmp_path,
-        env={**environment(), "NUMBA_DISABLE_JIT": "0"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    result = json.loads(run.stdout)
+    result = result_of(*RUNS[name], "--out", tmp_path / "out")
     assert json.loads((tmp_path / "out" / "results.json").read_text()) == result
     curves = cleaned({key: result[key] for key in ("curves", "phases", "use", "others")})
     steps = [[key, step] for key in KEPT for step in parts(cleaned(result[key]))]

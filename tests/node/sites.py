@@ -110,7 +110,7 @@ async def decided(node: RunningSite, *items: Any, names: Sequence[str | None] | 
 
 
 def is_busy(worker: Worker) -> bool:
-    return bool(worker._jobs or worker._running)
+    return worker._left > 0
 
 
 def lessons(node: RunningSite, model: str = "learns") -> list[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,18 +70,6 @@ async def test_the_name_of_a_bad_item_can_be_used_again(tmp_path: Path) -> None:
         assert [each.id for each in await decided(node, *ages(2), names=["mine"])] == ["mine"]
 
 
-async def test_with_peers_many_requests_of_one_moment_are_chosen_for_in_turns_and_in_their_order(
-    tmp_path: Path,
-) -> None:
-    async with running(replace(USED, peers={"south": (0.5, 1)}), tmp_path) as node:
-        third = MOST_WITH_PEERS // 3
-        results = await at_once(node, *[ages(*range(third)) for _ in range(9)])
-        assert [each.id for result in results for each in result] == [f"d-{n}" for n in range(1, 9 * third + 1)]
-        assert chosen(node) == [4 * third, 4 * third, third]  # the one that goes over the limit is among them
-        await at_once(node, ages(*([1] * 3 * MOST_WITH_PEERS)), ages(2))
-        assert chosen(node)[3:] == [3 * MOST_WITH_PEERS, 1]  # one large request is not cut
-
-
 async def test_without_peers_all_requests_of_one_moment_are_chosen_for_together_up_to_a_limit(tmp_path: Path) -> None:
     async with running(USED, tmp_path) as node:
         await at_once(node, *[ages(*([1] * MOST_WITH_PEERS)) for _ in range(3)])
@@ -98,9 +85,3 @@ async def test_more_items_than_may_be_in_flight_are_refused(tmp_path: Path) -> N
         assert [len(good), len(small)] == [8, 2]
         assert isinstance(refused, Unavailable)
         await decided(node, *ages(*range(10)))
-
-
-async def test_no_items_and_no_labels_are_answered_at_once(tmp_path: Path) -> None:
-    async with running(setup_of(), tmp_path) as node:
-        assert await node.classify([]) == await node.classify([], []) == []
-        assert (await node.label([])).learnt == []

@@ -6,11 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cosend.engine.events import Labelled
 from cosend.engine.needs import Call, Question
-from cosend.errors import LabelError, RewardError, Unavailable
+from cosend.errors import LabelError, RewardError
 from cosend.runtime.label_intake import Given, Heard
 from cosend.runtime.running_site import RunningSite
 from tests.node.sites import decided, events_of, running, setup_of
@@ -64,17 +62,6 @@ async def test_a_bad_label_fails_alone(tmp_path: Path) -> None:
         assert isinstance(odd, RewardError)
         assert labelled(node) == [(1,), (3,)]
         assert (await node.label([Given(two, "well"), Given(four, "ill")])).learnt == [two, four]
-
-
-async def test_a_site_that_stops_at_that_moment_says_so_and_learns_nothing(tmp_path: Path) -> None:
-    async with running(setup_of(), tmp_path) as node:
-        (one,) = await decide(node, 1)
-        coming = asyncio.create_task(node.label([Given(one, "well")]))
-        await asyncio.sleep(0)
-        node.running.close("it is stopping")
-        with pytest.raises(Unavailable):
-            await coming
-        assert node.state.learner.pending_count == 1
 
 
 async def test_a_client_cannot_label_an_answer_to_a_peer(tmp_path: Path) -> None:

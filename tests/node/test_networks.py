@@ -19,7 +19,7 @@ from tests.node.networks import SITES, in_one_process, items, network_of, one_by
 from tests.node.sites import check_folds, crash, decided, events_of, everything, until
 from tests.policies import POLICIES, mostly_claims
 
-TURNS = 30
+TURNS = 20
 
 
 @pytest.mark.parametrize("policy", mostly_claims(POLICIES))
@@ -88,7 +88,7 @@ async def test_running_sites_that_describe_items_differently_ask_each_other(tmp_
         await node.start()
     await until(lambda: not any(node.peers.offline for node in nodes.values()))
     for node in nodes.values():
-        await busy(node, items(130), 13)
+        await busy(node, items(130), 26)
     served = {name: sum(node.counts.served.values()) for name, node in nodes.items()}
     assert sum(count > 0 for count in served.values()) >= 3
     assert nodes["north"].state.encoder.axis_names == ("age", "kind")

@@ -1,9 +1,7 @@
-"""What free models say before the choice, and votes: in the log, scored by labels, and there again after a kill."""
+"""Votes: they learn from every label, and are there again after a kill."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +9,10 @@ import pytest
 
 from cosend import Vote
 from cosend.engine.needs import Call, Forward, Question
-from cosend.errors import LabelError
 from cosend.runtime.client_requests import Decided
 from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
 from tests.node.sites import (
-    LONGEST_S,
     Majority,
     check_folds,
     crash,
@@ -28,42 +24,6 @@ from tests.node.sites import (
     started,
     young,
 )
-
-
-def failing(_: Any) -> str:
-    raise ValueError("broken")
-
-
-class OneByOne:
-    """A model that takes one item at a time."""
-
-    learns = False
-
-    def predict(self, items: Sequence[Any]) -> list[str]:
-        (item,) = items
-        return [old(item)]
-
-    def learn(self, item: Any, label: Any) -> None:
-        """Stay as it is."""
-
-
-async def test_a_model_that_cannot_take_several_items_together_gets_them_one_by_one(tmp_path: Path) -> None:
-    async with running(setup_of({"young": young, "one": OneByOne()}, score_local="all"), tmp_path) as node:
-        for _ in range(4):
-            await asyncio.wait_for(decided(node, {"age": 10.0}, {"age": 90.0}), LONGEST_S / 4)
-        assert node.counts.failures_of("one") == 0
-
-
-async def test_labels_that_no_arm_could_give_are_refused_after_a_restart_too(tmp_path: Path) -> None:
-    setup = setup_of(strict_labels=True)
-    async with running(setup, tmp_path) as node:
-        (made,) = await decided(node, {"age": 20.0})
-    async with running(setup, tmp_path) as node:
-        with pytest.raises(LabelError, match="it is a number, and the arms say text"):
-            await node.label([Given(made.id, 1)])
-
-
-# Votes
 
 
 def models(**more: Any) -> dict[str, Any]:
@@ -87,7 +47,7 @@ def labels_of(node: RunningSite, vote: str = "vote") -> int:
 
 @pytest.mark.parametrize("score_local", ["all", "used"])
 async def test_a_vote_learns_from_every_label_and_survives_a_kill(score_local: Any, tmp_path: Path) -> None:
-    setup = setup_of(models(second=Vote(over=["young"]), broken=failing), score_local=score_local)
+    setup = setup_of(models(second=Vote(over=["young"])), score_local=score_local)
     node = await started(setup, tmp_path)
     made = await played(node, 8)
     await node.snapshot()
@@ -117,14 +77,3 @@ async def test_a_vote_over_other_models_is_another_one_after_a_restart(tmp_path:
             assert labels_of(node) == known
             if not known:
                 await played(node, 4)
-
-
-@pytest.mark.parametrize("observer", ["young", "learns"])
-async def test_in_shadow_mode_votes_are_arms_like_others(observer: str, tmp_path: Path) -> None:
-    async with running(setup_of(models()), tmp_path) as node:
-        await node.set_mode("observe", observer)
-        made = await played(node, 20)
-        assert {each.answered_by for each in made} == {observer}
-        assert "vote" in {each.arm for each in made}
-        assert labels_of(node) == 40
-        await check_folds(node)

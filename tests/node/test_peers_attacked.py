@@ -11,27 +11,12 @@ from typing import Any
 import pytest
 
 from cosend import CoS
-from cosend.algorithm.values import LabelledData
 from cosend.engine.needs import Call, Forward, Question
 from cosend.models.adapters import as_classifier
+from cosend.transport.codec import Announcement
 from cosend.transport.in_process import Hub
-from cosend.transport.link import Announcement
 from tests.node.pairs import CONTEXT, Stub, again, announce, play, right, two, with_stubs
 from tests.node.sites import check_folds, decided, is_busy, rebuilt, until
-
-
-async def test_what_fails_for_one_client_is_no_trouble_for_those_whose_items_went_along(tmp_path: Path) -> None:
-    stub = Stub()
-    async with with_stubs(tmp_path, Hub(), stub, "south", deadline_s=2.0) as node:
-        await node.change_arm("north's", paused=True)
-        stub.rest_s = 0.05
-
-        async def ask(age: int) -> Any:
-            await asyncio.sleep(age / 10_000)
-            return await (decided(node, {"age": age}) if age <= 50 else node.classify([{"age": age}]))
-
-        await asyncio.wait_for(asyncio.gather(*map(ask, range(100))), 10.0)
-        assert stub.calls < 60  # some went together
 
 
 async def test_a_peer_whose_disk_fails_while_it_is_asked_does_not_answer_with_nothing(tmp_path: Path) -> None:
@@ -65,11 +50,10 @@ async def test_a_peer_that_appears_while_a_site_is_rebuilt_is_there(tmp_path: Pa
         assert "east" in north.state.learner.arms.peers
 
 
-@pytest.mark.parametrize("functions", [2**31, 2**31 - 1])
-async def test_an_announcement_that_cannot_be_true_does_not_keep_others_out(functions: int, tmp_path: Path) -> None:
+async def test_an_announcement_that_cannot_be_true_does_not_keep_others_out(tmp_path: Path) -> None:
     hub = Hub()
     async with two(tmp_path, hub, discover=True) as (north, _):
-        await announce(hub, "liar", Stub(), functions)
+        await announce(hub, "liar", Stub(), 2**31)
         east = await announce(hub, "east", Stub())
         assert "east" in north.state.learner.arms.peers
         await east.kill()
@@ -77,21 +61,13 @@ async def test_an_announcement_that_cannot_be_true_does_not_keep_others_out(func
         await play(north, range(5))
 
 
-@pytest.mark.parametrize("count", [0, 2**63 - 1])
-async def test_reports_that_lie_do_no_harm(count: int, tmp_path: Path) -> None:
+async def test_what_is_no_label_is_a_failure_of_the_peer(tmp_path: Path) -> None:
     stub = Stub()
-    stub.report_of = LabelledData(count, count)
-    async with with_stubs(tmp_path, Hub(), stub, "south", policy=CoS(slices=1)) as node:
-        await play(node, range(50))
-        await check_folds(node)
-
-
-@pytest.mark.parametrize("label", [[1], {"a": 1}, 2**64, float("nan"), "\ud800", b"x"])
-async def test_what_is_no_label_is_a_failure_of_the_peer(label: Any, tmp_path: Path) -> None:
-    stub = Stub()
-    stub.label = label
     async with with_stubs(tmp_path, Hub(), stub, "south") as node:
-        assert await play(node, range(20)) == ["north's"] * 20
+        for label in ([1], 2**64, float("nan"), "\ud800"):
+            stub.label = label
+            assert await play(node, range(10)) == ["north's"] * 10
+        assert node.counts.failures_of("south")
 
 
 async def test_true_labels_that_are_none_are_not_learnt(tmp_path: Path) -> None:
@@ -105,22 +81,6 @@ async def test_true_labels_that_are_none_are_not_learnt(tmp_path: Path) -> None:
         assert north.counts.taught["south"] == 1
         assert not north.state.pending()
         await check_folds(north)
-
-
-async def test_a_peer_paused_or_gone_while_it_is_asked_how_much_it_knows(tmp_path: Path) -> None:
-    hub, stub = Hub(), Stub()
-    stub.rest_s = 0.05
-    async with with_stubs(tmp_path, hub, stub, "south", policy=CoS(slices=1), deadline_s=2.0) as node:
-        asked = [asyncio.ensure_future(decided(node, {"age": age})) for age in range(30)]
-        await asyncio.sleep(0.02)
-        await node.change_arm("south", paused=True)
-        await asyncio.gather(*asked)
-        await node.change_arm("south", paused=False)
-        asked = [asyncio.ensure_future(decided(node, {"age": age})) for age in range(30)]
-        await asyncio.sleep(0.02)
-        await hub.links["south"].kill()
-        await asyncio.gather(*asked)
-        await check_folds(node)
 
 
 async def test_a_peer_may_become_a_model_of_its_name(tmp_path: Path) -> None:

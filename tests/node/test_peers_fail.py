@@ -128,12 +128,6 @@ async def test_a_site_that_appears_becomes_an_arm_where_peers_are_discovered(tmp
         await check_folds(north)
 
 
-async def test_a_liar_is_only_a_bad_arm(tmp_path: Path) -> None:
-    async with two(tmp_path, Hub(), right, lambda _: "nonsense") as (north, _):
-        arms = await play(north, range(100))
-        assert arms[-20:].count("south") < 5
-
-
 async def test_many_in_flight_with_everything_going_wrong(tmp_path: Path) -> None:
     draw, loses = random.Random(5), True
     policy = CoS(slices=2, exploration_exponent=0.2, share_labels="always")

@@ -54,7 +54,7 @@ async def busy(node: RunningSite, count: int, *, label: bool = True) -> list[Dec
     return found
 
 
-@pytest.mark.parametrize(("learns_from", "score_local"), [("used", "used"), ("all", "used"), ("used", None)])
+@pytest.mark.parametrize(("learns_from", "score_local"), [("all", "used"), ("used", None)])
 async def test_after_a_kill_and_after_a_stop_everything_is_as_it_was(
     learns_from: Any, score_local: Any, tmp_path: Path
 ) -> None:
@@ -131,22 +131,6 @@ async def test_stop_waits_for_what_is_on_its_way_and_refuses_what_comes(tmp_path
         assert node.state.learner.pending_count == 1
 
 
-async def test_what_stop_cannot_wait_for_is_refused_and_taken_back(tmp_path: Path) -> None:
-    def hangs(_: Any) -> str:
-        time.sleep(1.0)
-        return "well"
-
-    setup = setup_of({"hangs": hangs}, limits_s={"hangs": 30.0})
-    node = await started(setup, tmp_path)
-    asked = asyncio.create_task(node.classify([{"age": 1.0}], ["one"]))
-    await asyncio.sleep(0.05)
-    await node.stop(patience_s=0.1)
-    with pytest.raises(Unavailable, match="stopping"):
-        await asked
-    async with running(setup, tmp_path) as node:
-        assert node.state.learner.pending_count == 0
-
-
 async def test_classifiers_and_costs_follow_the_file_and_an_operator_s_cost_stays(tmp_path: Path) -> None:
     async with running(setup_of({"young": young, "old": old}, costs={"old": 0.1}), tmp_path) as node:
         await busy(node, 5)
@@ -199,24 +183,18 @@ async def test_a_folder_continues_as_it_was_made_where_the_file_leaves_it_open(
         assert [line.split()[1] for line in lines] == said
 
 
-@pytest.mark.parametrize("hurried", [False, True])
-async def test_the_last_snapshot_takes_the_time_it_needs_unless_somebody_hurries(
-    hurried: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_last_snapshot_takes_the_time_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Store.write_snapshot
 
     def slowly(*given: Any) -> None:
-        time.sleep(1.5)
+        time.sleep(0.5)
         real(*given)
 
     node = await started(setup_of(), tmp_path)
     await busy(node, 4)
     monkeypatch.setattr(Store, "write_snapshot", slowly)
-    if hurried:
-        node.hurry()
-    await node.stop(patience_s=0.3)
-    assert any("no snapshot was saved" in record.getMessage() for record in caplog.records) == hurried
-    assert bool([*tmp_path.glob("state-*.npz")]) != hurried
+    await node.stop(patience_s=0.1)
+    assert [*tmp_path.glob("state-*.npz")]
 
 
 # Snapshots while a site decides and learns
@@ -228,7 +206,7 @@ MOST_PENDING = 90
 async def go_on(node: RunningSite, seed: int) -> None:
     """Decide, learn and change arms, one after the other, as clients and operators do."""
     draw, waiting = random.Random(seed), list[str]()
-    for n in range(30):
+    for n in range(16):
         count = draw.choice([1, 2, 30])
         names: list[str | None] = [f"{seed}-{n}-{place}" if place % 2 else None for place in range(count)]
         found = await decided(node, *({"age": draw.uniform(0, 100)} for _ in names), names=names)

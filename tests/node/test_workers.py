@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from cosend.errors import CosendError
 from cosend.models.adapters import as_classifier
 from cosend.runtime.model_threads import MOST_STUCK, Answers, Lane, Worker
-from tests.node.sites import Majority, is_busy
+from tests.node.sites import is_busy
 
 LIMIT_S = 0.1
 LONGEST_S = 10.0
@@ -56,22 +55,6 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def test_many_items_come_back_each_in_its_place(make: Callable[..., Worker]) -> None:
-    worker, heard = make(lambda item: item * 2), Heard()
-    worker.predict(range(1000), heard)
-    assert heard.wait(1000) == [2 * n for n in range(1000)]
-    until(lambda: not is_busy(worker))
-    assert worker.seconds_per_item > 0
-
-
-def test_a_slow_model_is_given_fewer_items_at_once(make: Callable[..., Worker]) -> None:
-    worker = make(lambda item: item)
-    worker.seconds_per_item = LIMIT_S
-    assert worker._call_size() == 1
-    worker.seconds_per_item = LIMIT_S / 400
-    assert worker._call_size() == 100
-
-
 def test_calls_that_hang_are_given_up_and_other_threads_take_their_place(make: Callable[..., Worker]) -> None:
     go_on = threading.Event()
 
@@ -111,53 +94,6 @@ def test_a_model_that_leaves_too_many_threads_hanging_is_given_no_more(make: Cal
     until(lambda: worker._stuck == 0)
 
 
-def test_a_model_that_learns_is_asked_and_taught_in_order_in_one_thread(make: Callable[..., Worker]) -> None:
-    model, heard, threads = Majority(), Heard(), set[str]()
-    worker = make(model, 1)
-
-    def lesson(label: int) -> None:
-        threads.add(threading.current_thread().name)
-        model.learn_one(None, label)
-
-    for n in range(50):
-        worker.do(lambda n=n: lesson(n))  # type: ignore[misc]
-    worker.predict([None], heard)
-    heard.wait(1)
-    assert model.taught == [*range(50)]
-    assert threads == {"model model"}
-
-
-def test_predictions_behind_a_lesson_that_hangs_are_given_up_and_the_lesson_is_not(make: Callable[..., Worker]) -> None:
-    go_on, model, heard = threading.Event(), Majority(), Heard()
-    worker = make(model, 1)
-    worker.do(lambda: go_on.wait(LONGEST_S))
-    worker.predict([None], heard)
-    worker.do(lambda: model.learn_one(None, "well"))
-    time.sleep(1.1 * LIMIT_S)
-    worker.give_up_late()
-    assert "took longer" in str(heard.wait(1)[0].reason)
-    go_on.set()
-    until(lambda: not is_busy(worker))
-    assert model.taught == ["well"]
-    worker.predict([None], heard := Heard())
-    assert heard.wait(1) == ["well"]
-
-
-def test_what_else_is_done_tells_its_result_or_its_error(make: Callable[..., Worker]) -> None:
-    results: list[Any] = []
-    worker = make(lambda item: item, 1)
-
-    def leaves() -> None:
-        raise SystemExit(2)
-
-    worker.do(lambda: 5, results.append)
-    worker.do(leaves, results.append)
-    until(lambda: len(results) == 2)
-    assert results[0] == 5
-    assert isinstance(results[1], CosendError)
-    assert "SystemExit: 2" in str(results[1])
-
-
 class Counting:
     """A model that knows in which threads it was asked."""
 
@@ -181,6 +117,7 @@ class Counting:
 @pytest.fixture
 def lane() -> Iterator[Lane]:
     lane = Lane()
+    lane.begin()
     yield lane
     lane.close()
 
@@ -188,7 +125,9 @@ def lane() -> Iterator[Lane]:
 def quick(lane: Lane, threads: int = 2) -> tuple[Counting, Worker]:
     """Return a model that is known to be quick, and its worker."""
     model = Counting()
-    return model, Worker("model", model, LIMIT_S, threads, lane, seconds_per_item=1e-6)
+    worker = Worker("model", model, LIMIT_S, threads, lane)
+    worker.seconds_per_item = 1e-6
+    return model, worker
 
 
 def asked(worker: Worker, item: Any = 1) -> Heard:
@@ -197,26 +136,18 @@ def asked(worker: Worker, item: Any = 1) -> Heard:
     return heard
 
 
-def test_quick_models_share_a_thread(lane: Lane) -> None:
-    (one, first), (other, second) = quick(lane), quick(lane)
-    assert asked(first, "a").wait(1) == ["a"]
-    assert asked(second, "b").wait(1) == ["b"]
-    assert one.threads == other.threads == ["quick models"]
-
-
-def test_a_model_that_only_one_thread_may_ask_shares_none(lane: Lane) -> None:
-    model, worker = quick(lane, threads=1)
-    asked(worker).wait(1)
-    worker.close()
-    assert model.threads == ["model model"]
-
-
-def test_a_model_that_is_not_quick_shares_no_thread(lane: Lane) -> None:
-    model, worker = quick(lane)
-    worker.seconds_per_item = 1.0
-    asked(worker).wait(1)
-    worker.close()
-    assert model.threads == ["model model"]
+@pytest.mark.parametrize(
+    ("threads", "seconds", "thread"), [(2, 1e-6, "quick models"), (1, 1e-6, "model model"), (2, 1.0, "model model")]
+)
+def test_quick_models_share_a_thread_unless_only_one_may_ask_them(
+    threads: int, seconds: float, thread: str, lane: Lane
+) -> None:
+    both = quick(lane, threads), quick(lane, threads)
+    for model, worker in both:
+        worker.seconds_per_item = seconds
+        assert asked(worker, "a").wait(1) == ["a"]
+        worker.close()
+        assert model.threads == [thread]
 
 
 def test_a_quick_model_that_hangs_holds_up_others_only_until_somebody_looks(lane: Lane) -> None:
@@ -253,27 +184,7 @@ def test_a_visit_that_is_given_up_leaves_no_thread_behind(lane: Lane) -> None:
         model.hang.set()
         model.hang = None
         until(lambda: not is_busy(worker))
-        assert (worker._stuck, worker._started, worker._expected) == (0, 0, 0)
+        assert (worker._stuck, worker._started) == (0, 0)
         worker.seconds_per_item = 1e-6
     until(lambda: not any(each is not None and each.is_alive() for each in replaced))
     assert asked(worker).wait(1) == [1]
-
-
-def test_many_threads_may_ask_quick_models_at_once_and_nothing_is_lost(lane: Lane) -> None:
-    workers = [quick(lane)[1] for _ in range(3)]
-    heard = [[Heard() for _ in range(200)] for _ in workers]
-
-    def ask(n: int) -> None:
-        for place, each in enumerate(heard[n]):
-            workers[n].predict([place], each)
-
-    asking = [threading.Thread(target=ask, args=(n,)) for n in range(3)]
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join(LONGEST_S)
-    for some in heard:
-        assert [each.wait(1) for each in some] == [[n] for n in range(200)]
-    assert all(worker._expected == 0 for worker in workers)
-    for worker in workers:
-        worker.close()

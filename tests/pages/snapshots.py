@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cosend.pages.site_view import Decision, Flow, Local, Means, Snapshot
+from cosend.algorithm.layout import EXPLOIT
+from cosend.pages.site_view import Flow, Local, Means, Snapshot
 from cosend.runtime.gossip import Traffic
+from cosend.runtime.past_decisions import Past
 
 FACTS: dict[str, Any] = {
     "site": "north", "version": "1.2.3", "mode": "apply", "answered_by": None, "policy": {"name": "CoS"}, "up_s": 90.0,
@@ -23,8 +25,19 @@ def arm(name: str, **facts: Any) -> dict[str, Any]:
     return {**ARM, "name": name, **facts}
 
 
-def decision(id: int = 12_345, **facts: Any) -> Decision:
-    return Decision(id, 0.0, "young", "exploit", "ill", False, None)._replace(**facts)
+def decision(id: int = 12_345, **facts: Any) -> tuple[int, Past]:
+    return id, Past(
+        **{
+            "arm": "young",
+            "kind": EXPLOIT,
+            "cell": 0,
+            "cost": 0.0,
+            "propensity": 1.0,
+            "context": (),
+            "shown": "ill",
+            **facts,
+        }
+    )
 
 
 def a_snapshot(**facts: Any) -> Snapshot:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -10,17 +9,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nats.aio.client import Client as NatsClient
 
 from cosend.pages.rendering import percent
-from cosend.transport.codec import NEWS, announcement_texts
-from cosend.transport.link import Announcement
 from tests.cli.serving import Served, free_port, served
 from tests.cli.test_up import Up, up
 from tests.links.worlds import server_binary
@@ -102,49 +98,6 @@ def test_why_a_decision_was_made_is_what_the_api_says(page: Watched, network: tu
         assert f"{estimate['reward_count']:,}" in told
     page.page.keyboard.press("Escape")
     dialog.wait_for(state="hidden")
-
-
-def test_news_of_a_peer_that_nobody_can_count_stop_no_dashboard(page: Watched, network: tuple[Up, Served]) -> None:
-    running, north = network
-    (url,) = set(re.findall(r"through (nats://\S+?),? ", running.said))
-    with lying_peer(url):
-        teach(north, 3, first=100)
-        page.wait_for_value("items", f"{north.ask('/v1/summary')[1]['items']:,}")
-        page.page.locator('[data-part="network"] td', has_text="liar").wait_for()  # what it told before it lied
-        running.wait_for("the news of a peer cannot be read and are not shown peer=liar")
-        teach(north, 3, first=110)
-        page.wait_for_value("items", f"{north.ask('/v1/summary')[1]['items']:,}")
-    assert len(running.wait_for("the news of a peer cannot be read")) == 1
-
-
-@contextmanager
-def lying_peer(url: str) -> Iterator[None]:
-    """Let a peer appear at a broker, whose second news have a number of 400 digits."""
-    done, asked = threading.Event(), 0
-
-    async def answer(message: Any) -> None:
-        nonlocal asked
-        asked += 1
-        kept = 10**400 if asked > 4 else 7
-        told = {**announcement_texts(Announcement("liar", ("age",), 1)), NEWS: json.dumps([1.0, kept, {}, None, None])}
-        known = {"name": "cosend", "id": "LIAR", "version": "0.1.0", "metadata": told, "endpoints": []}
-        await message.respond(json.dumps({**known, "type": "io.nats.micro.v1.info_response"}).encode())
-
-    async def work() -> None:
-        client = NatsClient()
-        await client.connect(url)
-        await client.subscribe("$SRV.INFO.cosend", cb=answer)
-        await client.publish("cosend.liar.here")
-        await asyncio.to_thread(done.wait)
-        await client.close()
-
-    thread = threading.Thread(target=asyncio.run, args=(work(),))
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def test_axes_can_be_chosen(page: Watched) -> None:
@@ -255,21 +208,20 @@ def enter(watched: Watched, token: str) -> None:
 
 def sent(site: Served, first: int) -> int:
     """Teach a site a hundred items, and return how many of them went to its peer."""
-    before = used_south(site)
-    teach(site, 10, first)
-    return used_south(site) - before
-
-
-def used_south(site: Served) -> int:
-    arms = {arm["name"]: arm for arm in site.ask("/v1/arms")[1]["arms"]}
-    return int(sum(arms["south"]["decisions"].values()))
+    counts = []
+    for rounds in (0, 10):
+        teach(site, rounds, first)
+        arms = {arm["name"]: arm for arm in site.ask("/v1/arms")[1]["arms"]}
+        counts.append(sum(arms["south"]["decisions"].values()))
+    return int(counts[1] - counts[0])
 
 
 def test_a_site_that_stops_closes_its_pages_at_once_and_they_come_back_with_it(chromium: Any, tmp_path: Path) -> None:
     """Tabs that were closed with a dialog open leave no traceback in its log either."""
     port = free_port()
     write_files(tmp_path, port)
-    with looking_at_nothing(chromium) as page:
+    with chromium.new_page() as page:
+        page.set_default_timeout(PATIENCE_MS)
         with served(tmp_path, "--site", "north", "--no-durable", port=port) as north:
             north.wait_until_ready()
             teach(north, 3)
@@ -289,17 +241,6 @@ def test_a_site_that_stops_closes_its_pages_at_once_and_they_come_back_with_it(c
             north.wait_until_ready()
             teach(north, 1)
             page.locator('[data-value="items"]', has_text="40").wait_for()
-
-
-@contextmanager
-def looking_at_nothing(chromium: Any) -> Iterator[Any]:
-    context = chromium.new_context()
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    try:
-        yield page
-    finally:
-        context.close()
 
 
 # Everything that a page may send to an address without asking it first; a Blob has no type.
@@ -329,34 +270,19 @@ READ = """async () => {
 }"""
 
 
-@contextmanager
-def foreign_website(site: str) -> Iterator[int]:
-    """Serve a page that attacks a site, and give its port."""
-
-    class Attack(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(ATTACK.replace("SITE", json.dumps(site)).encode())
-
-        def log_message(self, *_: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Attack) as server:
-        threading.Thread(target=server.serve_forever).start()
-        yield server.server_port
-        server.shutdown()
-
-
 def test_a_page_of_another_website_operates_nothing_and_reads_nothing(chromium: Any, tmp_path: Path) -> None:
     write_files(tmp_path, free_port())
-    with served(tmp_path, "--site", "north", "--no-durable") as site, looking_at_nothing(chromium) as page:
+    with served(tmp_path, "--site", "north", "--no-durable") as site, chromium.new_page() as page:
+        page.set_default_timeout(PATIENCE_MS)
         site.wait_until_ready()
         before = site.ask("/v1/summary")[1], site.ask("/v1/arms")[1]
-        with foreign_website(site.url) as port:
-            page.goto(f"http://{FOREIGN}:{port}/")
+        (tmp_path / "attack.html").write_text(ATTACK.replace("SITE", json.dumps(site.url)))
+        with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path)) as website:
+            threading.Thread(target=website.serve_forever).start()
+            page.goto(f"http://{FOREIGN}:{website.server_port}/attack.html")
             page.wait_for_function("document.title != ''")
             assert page.title() == "done"  # the browser let it through, and it cannot see what became of it
+            website.shutdown()
         port = int(site.url.rpartition(":")[2])
         page.goto(f"http://{FOREIGN}:{port}/health/live")  # its name points at the site now
         found = page.evaluate(READ)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from cosend.pages.rendering import (
-    MOST_POINTS,
     MOST_VALUES,
     NOTHING,
     duration,
@@ -17,10 +16,9 @@ from cosend.pages.rendering import (
     render_parts,
     render_why,
     shares_of,
-    thinned,
     where_figure,
 )
-from cosend.pages.site_view import AxisView, Flow, Means
+from cosend.pages.site_view import AxisView, Flow
 from cosend.pages.winning_arms import Square
 from tests.pages.snapshots import a_snapshot, arm, decision
 
@@ -71,7 +69,7 @@ def test_the_state_of_an_arm_is_a_word_and_a_look(facts: dict[str, Any], word: s
 
 def test_the_newest_decisions_are_above_those_whose_label_has_arrived() -> None:
     at = time.time() - 3 * 3600 - 60  # far from where the words change
-    right, wrong = decision(8, at=at, has_truth=True, truth="ill"), decision(5, at=at, has_truth=True, truth="well")
+    right, wrong = decision(8, at=at, labelled=True, truth="ill"), decision(5, at=at, labelled=True, truth="well")
     snapshot = a_snapshot(decisions=[decision(9, at=at), right], labelled=[right, wrong])
     rows = [text(row) for row in re.findall(r"<tr.*?</tr>", render_parts(snapshot)["decisions"], re.DOTALL)]
     assert rows[1:] == [
@@ -85,7 +83,7 @@ def test_the_newest_decisions_are_above_those_whose_label_has_arrived() -> None:
 def test_names_and_labels_from_outside_are_escaped() -> None:
     facts = {**a_snapshot().facts, "site": EVIL, "mode": "observe", "answered_by": EVIL}
     arms = [arm(EVIL, last_failure=EVIL), arm(EVIL + "2", kind="peer", refused=EVIL)]
-    evil = decision(arm=EVIL, prediction=EVIL, truth=EVIL, has_truth=True)
+    evil = decision(arm=EVIL, shown=EVIL, truth=EVIL, labelled=True)
     traffic = {EVIL: a_snapshot().traffic["north"]}
     snapshot = a_snapshot(facts=facts, arms=arms, decisions=[evil], traffic=traffic, why_not_ready=EVIL)
     square = Square(((0.0, 1.0),), 5, (3.0, 2.0), (3.0, 1.0))
@@ -136,13 +134,6 @@ def test_a_map_names_the_commonest_values_of_a_category() -> None:
     axes = [AxisView("service", [], [f"s{n:02}" for n in range(25)]), AxisView("age", [(0.0, "0")])]
     names = set(re.findall(r">(s\d\d)<", where_figure(found, axes, a_snapshot()).inline()))
     assert names == {f"s{n:02}" for n in range(MOST_VALUES)}
-
-
-def test_curves_have_few_points_and_keep_their_mean() -> None:
-    thin = thinned([Means(float(n), n / 1_000, 0.0, None) for n in range(960)])
-    assert len(thin) == MOST_POINTS
-    assert sum(each.reward for each in thin) / len(thin) == pytest.approx(0.4795)
-    assert thin[-1].at_s == 959.0
 
 
 def test_shares_are_percentages_of_the_items_of_every_site() -> None:

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from cosend.pages.site_view import (
+    MOST_POINTS,
     Flow,
+    Local,
     Means,
     TrafficWindow,
     best_model,
     curve_of,
     estimated_local,
-    recent_gain,
 )
 from cosend.runtime.gossip import MOST_PEERS, Traffic, read, traffic_of, written
 from cosend.runtime.label_history import Stretch
@@ -24,26 +25,23 @@ def stretch(labels: int, gain: float, cost: float = 0.0, **local: tuple[float, i
     return Stretch(labels, gain, cost, local)
 
 
-def test_a_curve_has_the_means_of_stretches_with_labels() -> None:
-    stretches = [stretch(4, 3.0, 1.0, young=(2.0, 4)), stretch(0, 0.0), stretch(2, 2.0)]
-    assert curve_of(stretches, 2.0, "young") == [
-        Means(2.0, 0.5, 0.25, 0.5),
-        Means(6.0, 1.0, 0.0, None),
-    ]
+def test_a_curve_has_the_means_of_three_stretches_or_more_and_few_points() -> None:
+    stretches = [stretch(4, 3.0, 1.0, young=(2.0, 4)), *[stretch(0, 0.0)] * 5, stretch(2, 2.0), stretch(2, 1.0)]
+    assert curve_of(stretches, 2.0, "young") == [Means(6.0, 0.5, 0.25, 0.5), Means(16.0, 0.75, 0.25, None)]
     assert [each.local for each in curve_of(stretches, 2.0, None)] == [None, None]
+    many = curve_of([stretch(1, n / 1_000) for n in range(960)], 1.0, None)
+    assert len(many) == MOST_POINTS
+    assert many[-1].at_s == 960.0
+    assert sum(each.reward for each in many) / len(many) == pytest.approx(0.4795)
 
 
-def test_the_best_local_model_has_enough_labels() -> None:
+def test_the_best_local_model_has_enough_labels_and_earns_what_it_did_on_the_last_thousand() -> None:
     assert best_model([]) is None
     few = [stretch(1, 1.0, young=(49.0, 49), old=(20.0, 60))]
-    assert best_model(few) == "old"
-    assert best_model([*few, stretch(1, 1.0, young=(1.0, 1))]) == "young"
-
-
-def test_of_late_is_the_last_thousand_labels_or_so() -> None:
-    stretches = [stretch(1, 0.0, young=(0.0, 5_000)), *(stretch(1, 0.0, young=(300.0, 600)) for _ in range(2))]
-    assert recent_gain(stretches, "young") == 0.5
-    assert recent_gain(stretches, "old") is None
+    assert best_model(few) == Local("old", 1 / 3, True)
+    assert best_model([*few, stretch(1, 1.0, young=(1.0, 1))]) == Local("young", 1.0, True)
+    late = [stretch(1, 0.0, young=(0.0, 5_000)), *(stretch(1, 0.0, young=(300.0, 600)) for _ in range(2))]
+    assert best_model(late) == Local("young", 0.5, True)
 
 
 def test_an_estimate_needs_labels_in_nearly_all_cells() -> None:
@@ -83,18 +81,13 @@ def test_traffic_is_read_as_it_was_written_and_unreadable_news_are_none() -> Non
         assert read(news) is None
 
 
-@pytest.mark.parametrize("count", [1, 40])
-def test_news_name_the_peers_that_are_asked_most(count: int) -> None:
-    decisions = {("own", "exploit"): 5, **{(f"p{n}", "explore"): n + 1 for n in range(count)}}
-    counts = SimpleNamespace(decisions=decisions, error=None, reward=None)
+def test_news_name_the_peers_that_are_asked_most() -> None:
+    decisions = {("own", "exploit"): 5, **{(f"p{n}", "explore"): n + 1 for n in range(40)}}
     arms = SimpleNamespace(own={"own": 0.0})
-    site = SimpleNamespace(state=SimpleNamespace(learner=SimpleNamespace(arms=arms)), counts=counts, started_at=2.0)
+    site = SimpleNamespace(
+        state=SimpleNamespace(learner=SimpleNamespace(arms=arms)),
+        counts=SimpleNamespace(decisions=decisions, error=None, reward=None),
+        started_at=2.0,
+    )
     found = traffic_of(site)  # type: ignore[arg-type]  # all that it looks at
-    assert found.kept == 5
-    assert len(found.sent) == min(count, MOST_PEERS)
-    assert found.sent[f"p{count - 1}"] == count
-
-
-def test_speed_is_known_after_a_second() -> None:
-    assert a_snapshot().per_second == 2.0
-    assert a_snapshot(window_s=0.5).per_second is None
+    assert (found.kept, len(found.sent), found.sent["p39"]) == (5, MOST_PEERS, 40)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,36 +18,31 @@ POLICIES = [CoS(horizon=2_000, slices=4), CellKLUCB(slices=4), ZoomingKLUCB(), M
 NAMES = [type(policy).__name__ for policy in POLICIES]
 
 
-def taught(policy: object, items: int = 400, dimensions: int = 2) -> Learner:
+@cache
+def taught(policy: Any, items: int = 400) -> Learner:
     """Return a learner for whom arm a is right on the left half of the first axis, and arm b on the right."""
-    learner = Learner("north", own={"a": 0.0, "b": 0.0}, dimensions=dimensions, policy=policy, score_local="all")  # type: ignore[arg-type]
-    for point in np.random.default_rng(1).random((items, dimensions)).tolist():
-        choice = learner.choose(point)
+    learner = Learner("north", own={"a": 0.0, "b": 0.0}, dimensions=2, policy=policy, score_local="all")
+    for point in np.random.default_rng(1).random((items, 2)).tolist():
+        choice: Any = learner.choose(point)
         gains = {"a": float(point[0] < 0.5), "b": float(point[0] >= 0.5)}
-        learner.learn(choice.id, gains[choice.arm], others={n: g for n, g in gains.items() if n != choice.arm})  # type: ignore[union-attr]
+        learner.learn(choice.id, gains[choice.arm], others={n: g for n, g in gains.items() if n != choice.arm})
     return learner
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=NAMES)
-@pytest.mark.parametrize("chosen", [(0,), (1,), (0, 1), (1, 0)])
-def test_squares_hold_all_items_once_in_every_view(policy: object, chosen: tuple[int, ...]) -> None:
-    found = squares(taught(policy).ledger, chosen, 2)
-    assert all(0.0 <= low < high <= 1.0 for square in found for low, high in square.spans)
-    assert all(len(square.spans) == len(chosen) for square in found)
-    sizes = {square.size for square in found}
-    coarsest = [square for square in found if square.size == max(sizes)]
-    if type(policy).__name__ != "ZoomingKLUCB":  # its cubes are of different sizes, and none lies over another
-        assert sum(square.items for square in coarsest) == 400
-    else:
-        assert sum(square.size for square in found) <= 1.0 + 1e-9
-    assert [square.size for square in found] == sorted((square.size for square in found), reverse=True)
-
-
-@pytest.mark.parametrize("policy", POLICIES, ids=NAMES)
-def test_the_winner_is_the_arm_that_is_right_there(policy: object) -> None:
-    found = squares(taught(policy, 1_500).ledger, (0,), 2)
-    inside = [square for square in found if square.spans[0][1] <= 0.5 or square.spans[0][0] >= 0.5]
-    assert inside
+def test_squares_hold_all_items_once_in_every_view_and_the_winner_is_right_there(policy: object) -> None:
+    learner = taught(policy, 1_500)
+    for chosen in ((0,), (1,), (0, 1), (1, 0)):
+        found = squares(learner.ledger, chosen, 2)
+        assert all(0.0 <= low < high <= 1.0 for square in found for low, high in square.spans)
+        assert all(len(square.spans) == len(chosen) for square in found)
+        sizes = [square.size for square in found]
+        assert sizes == sorted(sizes, reverse=True)
+        if type(policy).__name__ != "ZoomingKLUCB":  # its cubes are of different sizes, and none lies over another
+            assert sum(square.items for square in found if square.size == max(sizes)) == 1_500
+        else:
+            assert sum(sizes) <= 1.0 + 1e-9
+    inside = [each for each in squares(learner.ledger, (0,), 2) if each.spans[0][1] <= 0.5 or each.spans[0][0] >= 0.5]
     best = [(square, winner(square, [0.0, 0.0])) for square in inside]
     sure = [(square, found.arm) for square, found in best if found is not None and found.is_sure]
     assert sure

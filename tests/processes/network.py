@@ -7,8 +7,6 @@ and compiling, is done once.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from cosend.transport.answering import Limits
 from cosend.transport.nats import NatsLink
 from cosend.transport.nats_options import NatsOptions
 from tests.node.networks import SITES, setup_of
+from tests.processes.served import fork_for_lines
 
 DEADLINE_S = 0.5
 SNAPSHOT_EVERY = 500  # events: so that kills come before, in and after many of them
@@ -38,17 +37,8 @@ def serve_site(folder: Path, name: str, port: int, broker: int) -> None:
 
 def main(folder: Path, where: dict[str, tuple[int, int]]) -> None:
     running.SNAPSHOT_EVERY = SNAPSHOT_EVERY  # type: ignore[misc]
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks what became of the others
     setup_of("north").warm_up()
-    for line in sys.stdin:
-        name = line.strip()
-        child = os.fork()
-        if not child:
-            try:
-                serve_site(folder, name, *where[name])
-            finally:
-                os._exit(1)
-        print(child, flush=True)
+    fork_for_lines(lambda name: serve_site(folder, name, *where[name]))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
-"""`cosend serve` as people run it: a process of its own, on a port of its own, spoken to by HTTP."""
+"""Servers as processes: `cosend serve` as people run it, and others that are forked, to be killed again and again."""
 
 from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from tests.tools.processes import ROOT, free_port
 
 LONGEST_S = 120.0  # with nothing compiled yet, on a busy machine
 MODELS = """
@@ -44,10 +45,71 @@ def network(folder: Path, *models: str, context: str = CONTEXT, rest: str = "") 
     return file
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+def wait_until_ready(http: httpx.Client, ended: Callable[[], bool], said: Callable[[], str]) -> None:
+    """Wait until a server answers, unless it has ended."""
+    until = time.monotonic() + LONGEST_S
+    while time.monotonic() < until and not ended():
+        try:
+            if http.get("/health/ready").status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.01)
+    raise AssertionError(said())
+
+
+def kill(process: int) -> None:
+    """Kill a process, and wait until it is gone."""
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+        while True:
+            os.kill(process, 0)
+            time.sleep(0.001)
+
+
+class Forks:
+    """Starts servers by forking a process that has imported and compiled all that they need."""
+
+    def __init__(self, module: str, *arguments: str, log: Path) -> None:
+        self.log = log
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(  # noqa: S603 - our own
+                [sys.executable, "-m", module, *arguments],
+                cwd=ROOT,
+                stderr=errors,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+
+    def start(self, line: str) -> int:
+        """Start a server and return the id of its process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        told = self._process.stdout.readline()
+        assert told, self.said()
+        return int(told)
+
+    def said(self) -> str:
+        return self.log.read_text()[-20_000:]
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def fork_for_lines(serve: Callable[[str], object]) -> None:
+    """Serve in a process of its own for every line of the standard input, and say its id: the other side of `Forks`."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks what became of them
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            try:
+                serve(line.strip())
+            finally:
+                os._exit(1)
+        print(child, flush=True)
 
 
 class Served:
@@ -59,14 +121,7 @@ class Served:
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30.0)
 
     def wait_until_ready(self) -> None:
-        until = time.monotonic() + LONGEST_S
-        while time.monotonic() < until and self.process.poll() is None:
-            try:
-                if self.http.get("/health/ready").status_code == 200:
-                    return
-            except httpx.TransportError:
-                time.sleep(0.05)
-        raise AssertionError(self.said())
+        wait_until_ready(self.http, lambda: self.process.poll() is not None, self.said)
 
     def said(self) -> str:
         return self.log.read_text()

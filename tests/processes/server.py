@@ -7,8 +7,7 @@ id. The servers are forked from this one, so that what takes long, importing and
 
 from __future__ import annotations
 
-import os
-import signal
+import random
 import sys
 import time
 from pathlib import Path
@@ -26,6 +25,7 @@ from cosend.runtime.site_setup import Setup
 from cosend.server.auth import Tokens
 from cosend.server.http_server import Address, serve
 from cosend.server.logs import set_up_logs
+from tests.processes.served import fork_for_lines
 
 SNAPSHOT_EVERY = 150  # events: so that kills come before, in and after many of them
 LIMIT_S = 0.15
@@ -64,6 +64,12 @@ def knowledge(learnt: Any) -> Any:
     return dict(scaler.counts), dict(scaler.means), dict(scaler.vars), dict(regression.weights), regression.intercept
 
 
+def item_of(n: int) -> dict[str, Any]:
+    """Return an item; the same number gives the same item."""
+    draw = random.Random(n)
+    return {"n": n, "x": draw.random(), "y": draw.random(), "kind": draw.choice("abc")}
+
+
 def truth_of(item: Any) -> bool:
     """Return the true label of an item."""
     return bool(item["x"] + item["y"] > 1)
@@ -86,25 +92,13 @@ def setup_of(kind: str) -> Setup:
     )
 
 
-def warm_up(setup: Setup) -> None:
-    """Compile whatever the others will need."""
-    setup.warm_up()
-    state_of(setup.new_state(None))
-
-
 def main(folder: Path, port: int, kind: str) -> None:
     running.SNAPSHOT_EVERY = SNAPSHOT_EVERY  # type: ignore[misc]
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks what became of the others
-    warm_up(setup_of(kind))
-    for _ in sys.stdin:
-        child = os.fork()
-        if not child:
-            try:
-                set_up_logs("lab", "text")
-                serve(RunningSite(setup_of(kind), folder), Address(port=port), Tokens({}))
-            finally:
-                os._exit(1)
-        print(child, flush=True)
+    setup = setup_of(kind)
+    setup.warm_up()
+    state_of(setup.new_state(None))
+    set_up_logs("lab", "text")
+    fork_for_lines(lambda _: serve(RunningSite(setup_of(kind), folder), Address(port=port), Tokens({})))
 
 
 if __name__ == "__main__":

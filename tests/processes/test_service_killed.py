@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +20,11 @@ from cosend.runtime.running_site import RunningSite
 from cosend.store.event_log import EventLog
 from cosend.store.recovery import read_events
 from tests.node.sites import everything
-from tests.processes.clients import Client, item_of
-from tests.processes.served import free_port
-from tests.processes.server import knowledge, learner, setup_of, truth_of
+from tests.processes.clients import Client
+from tests.processes.served import Forks, kill, wait_until_ready
+from tests.processes.server import item_of, knowledge, learner, setup_of, truth_of
+from tests.tools.processes import free_port
 
-pytestmark = pytest.mark.compiled
-
-ROOT = Path(__file__).parents[2]
 CLIENTS = 4
 SLOWEST_START_S = 120  # with nothing compiled yet
 SAME = ("id", "label", "arm", "phase", "cell", "cost", "propensity")
@@ -42,42 +36,18 @@ class Server:
     def __init__(self, folder: Path, kind: str) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.errors = folder.with_name(f"{folder.name}.log")
-        command = [sys.executable, "-m", "tests.processes.server", str(folder), str(self.port), kind]
-        with self.errors.open("ab") as errors:
-            self.starter = subprocess.Popen(  # noqa: S603 - our own
-                command, cwd=ROOT, stderr=errors, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
+        log = folder.with_name(f"{folder.name}.log")
+        self.forks = Forks("tests.processes.server", str(folder), str(self.port), kind, log=log)
         self.process = 0
         self.http = httpx.Client(base_url=self.url, timeout=SLOWEST_START_S)
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""
-        assert self.starter.stdin is not None
-        assert self.starter.stdout is not None
-        self.starter.stdin.write("start\n")
-        self.starter.stdin.flush()
-        self.process = int(self.starter.stdout.readline() or self.failed())
-        until = time.monotonic() + SLOWEST_START_S
-        while time.monotonic() < until:
-            try:
-                if self.http.get("/health/ready").status_code == 200:
-                    return
-            except httpx.TransportError:
-                time.sleep(0.01)
-        self.failed()
-
-    def failed(self) -> str:
-        """Tell what the server has said."""
-        raise AssertionError(self.errors.read_text())
+        self.process = self.forks.start("start")
+        wait_until_ready(self.http, lambda: False, self.forks.said)
 
     def kill(self) -> None:
-        """Kill it, and wait until it is gone."""
-        os.kill(self.process, signal.SIGKILL)
-        with suppress(ProcessLookupError):
-            while True:
-                os.kill(self.process, 0)
-                time.sleep(0.001)
+        kill(self.process)
         self.process = 0
 
     def close(self) -> None:
@@ -85,8 +55,7 @@ class Server:
         if self.process:
             self.kill()
         self.http.close()
-        self.starter.kill()
-        self.starter.communicate()
+        self.forks.close()
 
 
 @contextmanager
@@ -102,7 +71,7 @@ def served(folder: Path, kind: str) -> Iterator[Server]:
 def after_kills(server: Server, kills: int) -> list[Client]:
     """Let clients ask and tell while the server is killed and started; returns them when all are done."""
     ended = threading.Event()
-    clients = [Client(server.url, number, ended) for number in range(1, CLIENTS + 1)]
+    clients = [Client(server.url, n, ended, item_of, truth_of, named=0.8) for n in range(1, CLIENTS + 1)]
     threads = [threading.Thread(target=client.run) for client in clients]
     for thread in threads:
         thread.start()
@@ -149,8 +118,7 @@ def check_log(folder: Path, clients: list[Client]) -> dict[str, int]:
     whole = fold(events, axes=setup.axes, examples=teach)
     labelled = [number for event in events if isinstance(event, Labelled) for number in event.ids]
     assert len(labelled) == len({*labelled})
-    acknowledged, doubtful = sum(len(each.labelled) for each in clients), sum(each.doubtful for each in clients)
-    assert acknowledged <= len(labelled) <= acknowledged + doubtful
+    assert len(labelled) == sum(len(each.labelled) for each in clients)
     assert sum(len(event.arms) for event in events if isinstance(event, Chosen)) >= len(labelled)
 
     async def live() -> tuple[Any, Any, int]:
@@ -170,7 +138,7 @@ def check_log(folder: Path, clients: list[Client]) -> dict[str, int]:
         whole = fold((event for _, event in read_events(log)), axes=setup.axes)
     assert first[0] == everything(whole)
     assert first[1] == knowledge(taught)
-    return {"events": len(events), "labelled": len(labelled), "doubtful": doubtful}
+    return {"events": len(events), "labelled": len(labelled)}
 
 
 def killed(folder: Path, kills: int) -> None:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.claims, pytest.mark.skipif(CHROMIUM is None, reason=NO
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the page of the first run that somebody makes."""
     folder = tmp_path_factory.mktemp("run")
-    done = CliRunner().invoke(app, ["run", "--seeds", "2", "--out", str(folder)])
+    done = CliRunner().invoke(app, ["run", "--seeds", "2", "--items", "2000", "--out", str(folder)])
     assert done.exit_code == 0, done.output
     return folder / "report.html"
 

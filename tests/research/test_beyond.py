@@ -8,29 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from research.beyond import changes, learning, liar
-from research.beyond.field import field_methods
-from research.beyond.play import Method, measured, play_policy, policy_methods, simple_methods
-from research.beyond.problems import Problem, delays_of, every_nth, in_order, newest_known, with_delays
-from research.beyond.run import JOBS, rows
+from research.beyond import learning, liar
+from research.beyond.parts import described, items_to_recover
+from research.beyond.play import measured, play_policy, policy_methods
+from research.beyond.problems import Problem, delays_of, newest_known, with_delays
+from research.beyond.run import JOBS
 from research.beyond.settings import (
     AXES,
-    CONTEXTS,
     EVERY_FEATURE,
-    LONGEST_RANDOM_DELAY,
     PARTS,
     POLICIES,
-    RANDOM_DELAY,
-    SHARED,
     WINDOWS,
     Settings,
 )
-from research.beyond.windows import described
 
-from cosend.algorithm.policies import CellKLUCB, CoS
 from cosend.algorithm.values import LabelledData
 from cosend.engine.needs import Call, Forward, Question, Reply
-from cosend.errors import SettingError
 
 pytestmark = pytest.mark.compiled
 
@@ -48,12 +41,6 @@ def a_problem(items: int = 2_000, seed: int = 0) -> Problem:
     return with_delays(Problem(labels, right, contexts, np.ones(items, np.int64)), np.ones(items, np.int64))
 
 
-def test_the_newest_known_label_is_the_one_before_if_labels_come_at_once() -> None:
-    labels = np.array([1, 0, 1, 1, 0])
-    for delay in (0, 1):
-        assert newest_known(labels, delays_of(delay, 5, 0)).tolist() == [0, 1, 0, 1, 1]
-
-
 def test_the_newest_known_label_is_as_old_as_the_delay() -> None:
     labels = np.array([1, 0, 1, 1, 0, 0])
     assert newest_known(labels, delays_of(3, 6, 0)).tolist() == [0, 0, 0, 1, 0, 1]
@@ -62,36 +49,6 @@ def test_the_newest_known_label_is_as_old_as_the_delay() -> None:
 def test_a_label_that_comes_later_than_a_newer_one_is_never_the_newest() -> None:
     labels = np.array([1, 0, 1, 1])
     assert newest_known(labels, np.array([3, 1, 9, 1])).tolist() == [0, 0, 0, 0]
-
-
-def test_random_delays_are_drawn_by_seed_and_have_a_limit() -> None:
-    drawn = [delays_of(RANDOM_DELAY, 5_000, seed) for seed in (1, 1, 2)]
-    assert (drawn[0] == drawn[1]).all()
-    assert (drawn[0] != drawn[2]).any()
-    assert drawn[0].min() == 0
-    assert drawn[0].max() == LONGEST_RANDOM_DELAY
-
-
-def test_another_order_takes_the_items_along_but_not_the_time() -> None:
-    problem = a_problem(100)
-    mixed = in_order(problem, np.arange(100)[::-1])
-    assert (mixed.labels == problem.labels[::-1]).all()
-    assert (mixed.right == problem.right[::-1]).all()
-    assert (mixed.contexts[:, 1] == problem.contexts[::-1, 1]).all()
-    assert (mixed.contexts[:, 2] == problem.contexts[:, 2]).all()
-    assert (mixed.contexts[1:, 0] == mixed.labels[:-1]).all()
-
-
-def test_every_nth_item_has_the_label_before_it_among_those_that_are_left() -> None:
-    thin = every_nth(a_problem(100), 4)
-    assert len(thin.labels) == 25
-    assert (thin.contexts[1:, 0] == thin.labels[:-1]).all()
-
-
-def test_only_functions_of_peers_cost_something() -> None:
-    problem = replace(a_problem(10), peer_cost=0.2)
-    assert problem.costs.tolist() == [0, 0] + 6 * [0.2]
-    assert problem.outcome(np.array([0, 7] * 5)).paid.tolist() == [0, 0.2] * 5
 
 
 def test_a_vote_is_one_more_function_and_is_never_told_what_is_not_known() -> None:
@@ -113,28 +70,6 @@ def test_a_vote_is_one_more_function_and_is_never_told_what_is_not_known() -> No
     assert measured(lambda: [problem], method)["paid"] > 0
 
 
-def test_nothing_that_picks_functions_is_better_than_the_oracle_in_a_cell_of_its_own() -> None:
-    """The oracle knows the best function of every cell; with few items in a cell it is nearly always right."""
-    problem = a_problem()
-    for method in simple_methods():
-        numbers = measured(lambda: [problem], method)
-        assert numbers["decisions_per_second"] is None
-        if method.name == "best_fixed":
-            assert numbers["regret"] >= 0
-        if method.name == "per_cell_oracle":
-            assert numbers["regret"] == 0
-
-
-def test_error_and_regret_count_the_wrong_labels() -> None:
-    problem = a_problem(400)
-    picks = np.zeros(400, np.int64)
-    wrong = Method("wrong", "baseline", None, lambda problem, seed: problem.said(1 - problem.labels))
-    right = Method("right", "baseline", None, lambda problem, seed: problem.outcome(picks[: len(problem.labels)]))
-    assert measured(lambda: [problem, problem], wrong)["error"] == 100
-    assert measured(lambda: [problem, problem], wrong)["regret"] == 400
-    assert measured(lambda: [problem], right)["regret"] == 0
-
-
 @pytest.mark.parametrize(
     "policy", [policy for policy in POLICIES if policy.name != "Zooming"], ids=lambda policy: policy.name
 )
@@ -146,33 +81,12 @@ def test_every_policy_finds_the_best_function(policy: Any) -> None:
         assert outcome.right[-500:].mean() > 0.8, context
 
 
-def test_every_policy_and_the_field_get_every_shared_context() -> None:
-    ours = {(method.name, method.context) for method in policy_methods()}
-    assert ours == {(policy.name, context) for policy in POLICIES for context in policy.contexts}
-    field = {method.context for method in field_methods(SHARED)}
-    assert field == {*SHARED, None}
-    assert set(SHARED) <= set(CONTEXTS)
-
-
-def test_a_method_that_takes_long_plays_fewer_seeds() -> None:
-    problems = [a_problem(300, seed) for seed in range(3)]
-    quick, slow = (Method("x", "baseline", None, lambda p, s: p.said(p.labels), most_seeds=most) for most in (None, 1))
-    assert measured(lambda: problems, quick)["seeds"] == 3
-    assert measured(lambda: problems, slow)["seeds"] == 1
-
-
 def test_recovery_is_counted_from_the_middle_to_the_first_good_run_of_items() -> None:
     right = np.ones(4_000)
     right[2_000:2_300] = 0
-    assert changes.items_to_recover(right) == 295  # five wrong ones among 500 are 1 %
-    assert changes.items_to_recover(np.ones(4_000)) == 0
-    assert changes.items_to_recover(np.repeat([1.0, 0.0], 2_000)) == 2_000
-
-
-def test_the_running_error_is_over_the_last_items() -> None:
-    right = np.concatenate([np.zeros(100), np.ones(900)])
-    running = changes.running_error(right)
-    assert running[[0, 199, 499, 549, 599, 999]].tolist() == [100, 50, 20, 10, 0, 0]
+    assert items_to_recover(right) == 295  # five wrong ones among 500 are 1 %
+    assert items_to_recover(np.ones(4_000)) == 0
+    assert items_to_recover(np.repeat([1.0, 0.0], 2_000)) == 2_000
 
 
 class Honest:
@@ -206,13 +120,6 @@ def test_a_liar_is_wrong_from_where_it_lies_and_reports_what_it_wants() -> None:
     assert len(peer.taught) == 1
 
 
-def test_an_honest_liar_changes_nothing() -> None:
-    peer, lies = Honest(), liar.LIES[0]
-    told = liar.Liar(peer, lies, [0, 0])
-    assert told.serve(a_call(0, 1)) == peer.serve(a_call(0, 1))
-    assert told.report((0.5,)) == peer.report((0.5,))
-
-
 @pytest.mark.parametrize("policy", [KL_UCB, liar.OWN_AND_MINE], ids=lambda policy: policy.name)
 @pytest.mark.parametrize("lies", [lies for lies in liar.LIES if lies.wrong_from == 0], ids=lambda lies: lies.name)
 def test_a_peer_that_is_always_wrong_is_called_no_more_than_it_is_owed(policy: Any, lies: liar.Lies) -> None:
@@ -222,16 +129,6 @@ def test_a_peer_that_is_always_wrong_is_called_no_more_than_it_is_owed(policy: A
     _, calls = liar.play_network(network, problem)
     owed = liar.owed_to_useless(network.sites["learner1"].learner)
     assert 0 < calls <= owed
-
-
-def test_a_liar_does_little_harm_where_views_are_mixed() -> None:
-    """No price is known in advance; here it is called for less than a hundredth of the items."""
-    (mixed,) = [policy for policy in liar.LIED_TO if policy.name == liar.DEFAULT]
-    problem = a_problem(600)
-    network = liar.network_of_sites(problem, mixed, 0)
-    liar.place_liar(network, liar.LIES[1], problem.labels.tolist())
-    assert network.sites["learner1"].score_local == "all"
-    assert liar.play_network(network, problem)[1] < 6
 
 
 def test_who_mixes_views_learns_with_its_peers_without_a_context_too() -> None:
@@ -258,13 +155,6 @@ def test_cos_with_reported_counts_trains_a_peer_that_claims_to_know_nothing_for_
     assert calls > 2 * liar.owed_to_useless(network.sites["learner1"].learner)
 
 
-def test_without_the_liar_nobody_calls_it() -> None:
-    problem = a_problem(300)
-    network = liar.network_of_sites(problem, KL_UCB, 0)
-    liar.place_liar(network, None, problem.labels.tolist())
-    assert liar.play_network(network, problem)[1] == 0
-
-
 def test_sites_decide_as_a_replay_does() -> None:
     """The network of sites of the liar part is the same four learners that all other parts replay."""
     problem = a_problem(500)
@@ -272,31 +162,11 @@ def test_sites_decide_as_a_replay_does() -> None:
     assert (outcome.right == play_policy(KL_UCB, liar.CONTEXT, problem, 0).right).all()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"parts": ("window",)}, "part must be one of 'windows'"),
-        ({"parts": ("liar", "liar")}, "each named once"),
-        ({"rows": 999}, "rows must be a whole number of at least 1000"),
-        ({"seeds": 0}, "seeds must be a whole number of at least 1"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(SettingError, match=words):
-        Settings(**options)
-
-
 def test_every_part_has_jobs_and_no_row_comes_twice() -> None:
     assert tuple(JOBS) == PARTS
     places = [job.place for part in PARTS for job in JOBS[part](Settings())]
     assert len(set(places)) == len(places)
     assert {place.part for place in places} == set(PARTS)
-
-
-def test_policies_are_those_of_the_paper_and_better_ones() -> None:
-    built = [policy.build(20_000, 1) for policy in POLICIES]
-    assert built[0] == CoS(horizon=20_000, slices=12, exploration_exponent=1 / 8, max_peer_functions=2)
-    assert built[1] == CellKLUCB(horizon=20_000, slices=12)
 
 
 @pytest.mark.claims
@@ -308,13 +178,3 @@ def test_windows_have_both_classes_and_switch_rates_over_two_decades(kdd99_file:
     rates = [each["switches"] for each in found]
     assert max(rates) / min(rates) > 50
     assert rates[0] == pytest.approx(0.185, abs=0.001)
-
-
-def test_rows_come_one_by_one(kdd99_file: Path) -> None:
-    said = []
-    settings = Settings(data=kdd99_file, rows=1_000, seeds=1, parts=("costs",))
-    found = rows(settings, lambda what, total: said.append((what, total)))
-    first = next(found)
-    assert first["policy"] == "CoS"
-    assert first["kind"] == "policy"
-    assert said == [("costs: CoS", said[0][1])]

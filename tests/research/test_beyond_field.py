@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 from research.beyond.field import (
     field_without_context,
-    informed_field,
-    sliced,
 )
+from research.beyond.parts import SETS, stream_problems
 from research.beyond.play import measured
 from research.beyond.problems import Problem, with_delays
 from research.beyond.run import JOBS
-from research.beyond.settings import EVERY_FEATURE, SHARED, TOGETHER, Settings
-from research.beyond.unseen import SETS, said_by_learners, stream_problems
+from research.beyond.settings import SHARED, TOGETHER, Settings
 
 from cosend.engine.features import ENOUGH
 
@@ -60,12 +58,6 @@ def test_the_field_plays_every_setting_with_votes_and_told_and_without(part: str
             assert {row.context for row in rows if row.policy == "vw_squarecb"} == {*SHARED}
 
 
-def test_the_field_plays_without_a_context_on_all_windows() -> None:
-    for rows in places_of("no-context").values():
-        assert {row.context for row in rows} == {EVERY_FEATURE}
-        assert {row.policy for row in rows} >= {"vw_squarecb", "river_linucb", "river_linucb, told"}
-
-
 def test_features_are_placed_by_the_first_items_and_not_before_these_are_known() -> None:
     problem = a_problem()
     places = problem.places
@@ -78,14 +70,6 @@ def test_features_are_placed_by_the_first_items_and_not_before_these_are_known()
     assert (other[:300] == places[:300]).all()
 
 
-def test_slices_are_one_of_four_and_one_of_sixteen_for_every_feature() -> None:
-    hot = sliced(a_problem().places[:, :2])
-    assert set(np.unique(hot)) == {0.0, 1.0}
-    assert (hot[:ENOUGH] == 0).all()
-    assert (hot[ENOUGH:].sum(axis=1) == 4).all()
-    assert hot.shape[1] == 2 * (4 + 16)
-
-
 @pytest.mark.parametrize("name", ["vw_squarecb", "mabwiser_linucb, told"])
 def test_the_field_finds_out_which_feature_tells_who_is_right(name: str) -> None:
     (method,) = [each for each in field_without_context() if each.name == name]
@@ -93,12 +77,6 @@ def test_the_field_finds_out_which_feature_tells_who_is_right(name: str) -> None
     blind = replace(problem, items=[{"x": 0.5, "y": item["y"]} for item in problem.items])
     seeing, not_seeing = (measured(partial(list, [each]), method)["error"] for each in (problem, blind))
     assert seeing < not_seeing - 4
-
-
-def test_who_is_told_and_who_is_not_pick_differently() -> None:
-    voted = a_problem(300).voted
-    one, two = (method.play(voted, 0) for method in informed_field() if method.name.startswith("mabwiser_linucb"))
-    assert (one.right != two.right).any()
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -111,12 +89,3 @@ def test_sets_of_river_are_drawn_anew_for_every_seed(name: str) -> None:
     assert (one.contexts >= 0).all()
     assert (one.contexts <= 1).all()
     assert one.right[:, :8].mean() > 0.5
-
-
-def test_every_learner_knows_a_quarter_of_the_values() -> None:
-    rows = np.arange(80.0)[:, None]
-    labels = (np.arange(80) % 20 < 10).astype(np.int64)  # each quarter is cut in its middle
-    said = said_by_learners(rows, labels, rows)
-    for learner in range(4):
-        own = slice(20 * learner, 20 * learner + 20)
-        assert (said[own, 2 * learner + 1] == labels[own]).all()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from research.bounds import Setting
 
-from cosend.errors import SettingError
 from research import bounds
 
 settings_ = st.builds(
@@ -70,26 +68,3 @@ def test_theorem_2_is_theorem_1_with_one_more_dimension(setting: Setting, horizo
     )
     assert bounds.theorem_2(setting, horizon) == bounds.theorem_1(one_more, horizon)
     assert one_more.regret_exponent > setting.regret_exponent
-
-
-@given(setting=settings_)
-def test_bound_is_sublinear(setting: Setting) -> None:
-    """The bound per item falls once the horizon is large enough."""
-    assert 0 < setting.regret_exponent < 1
-    assert bounds.theorem_1(setting, 10**60) / 10**60 < bounds.theorem_1(setting, 10**50) / 10**50
-
-
-def test_costs_make_a_wrong_step_dearer_and_delay_adds_up() -> None:
-    cheap, dear = Setting(own=2, learners=2), Setting(own=2, learners=2, cost_spread=0.5)
-    assert bounds.exploration_bound(dear, 100) == pytest.approx(1.5 * bounds.exploration_bound(cheap, 100))
-    assert bounds.suboptimal_bound(dear, 100) == pytest.approx(1.5 * bounds.suboptimal_bound(cheap, 100))
-    assert bounds.near_optimal_bound(dear, 100) == bounds.near_optimal_bound(cheap, 100)
-    assert bounds.delayed(10.0, 7) == 17.0
-
-
-@pytest.mark.parametrize(
-    "options", [{"own": 0}, {"learners": 0}, {"alpha": 0.0}, {"lipschitz": -1.0}, {"cost_spread": 1.5}]
-)
-def test_settings_outside_their_range_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(SettingError, match=next(iter(options))):
-        Setting(**{"own": 1, **options})

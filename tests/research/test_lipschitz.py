@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from research.bounds import theorem_1
 from research.lipschitz import FLOOR, SIDE, LipschitzProblem
 
-from cosend import CellKLUCB, CoS, CosendError, simulate
+from cosend import CoS, simulate
 from research import lipschitz as problems
 
 APART = LipschitzProblem(
@@ -34,23 +31,6 @@ def test_accuracies_are_hoelder_with_the_given_constants(problem: LipschitzProbl
     assert differences.max() > 0.1  # they do differ
 
 
-@pytest.mark.parametrize("problem", KINDS, ids=repr)
-def test_functions_are_right_as_often_as_their_accuracy_says(problem: LipschitzProblem) -> None:
-    contexts, gains = problem.stream(20_000)
-    expected = problem.accuracies(contexts).mean(axis=0)
-    assert np.abs(gains.mean(axis=0) - expected).max() < 5 * 0.5 / np.sqrt(20_000)
-    assert set(np.unique(gains)) == {0, 1}
-
-
-def test_homogeneous_items_come_to_every_site_and_heterogeneous_to_one() -> None:
-    same, own = KINDS[0], KINDS[3]
-    assert same.items(3).tolist() == [[0, 0], [1, 1], [2, 2]]
-    assert own.items(3).tolist() == [[0, 1], [2, 3], [4, 5]]
-    contexts, _ = own.stream(3)
-    assert len(contexts) == 6
-    assert own.contexts_at(contexts, 1).tolist() == contexts[own.items(3)[:, 1]].tolist()
-
-
 def test_concentrated_contexts_stay_in_a_cube_of_their_stream() -> None:
     contexts, _ = APART.stream(500)
     assert APART.corners().shape == (3, 2)
@@ -60,25 +40,6 @@ def test_concentrated_contexts_stay_in_a_cube_of_their_stream() -> None:
         assert (own <= corner + SIDE).all()
         assert np.ptp(own, axis=0).min() > 0.9 * SIDE
     assert len(np.unique(APART.corners(), axis=0)) == 3
-
-
-def test_every_cube_has_functions_that_are_good_there() -> None:
-    for seed in range(5):
-        problem = LipschitzProblem(functions=(2, 2), contexts="concentrated", arrivals="heterogeneous", seed=seed)
-        middles = problem.corners() + SIDE / 2
-        assert problem.accuracies(middles).max(axis=1).min() > 0.8 - SIDE
-
-
-def test_concentrated_contexts_need_few_cells() -> None:
-    cells = []
-    for contexts in ("uniform", "concentrated"):
-        problem = LipschitzProblem(functions=(2,), dimensions=2, contexts=contexts)
-        points, gains = problem.stream(5_000)
-        (learner,) = problem.learners(CellKLUCB(horizon=5_000))
-        simulate([learner], points, gains)
-        cells.append(len(learner.cells()))
-    assert cells[0] == CellKLUCB(horizon=5_000).slices_at(5_000, 2) ** 2
-    assert cells[1] <= cells[0] / 8
 
 
 @pytest.mark.parametrize("problem", KINDS, ids=repr)
@@ -112,25 +73,3 @@ def test_working_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert (again[0] == contexts).all()
     assert (again[1] == gains).all()
     assert (APART.losses(contexts, trace) == losses).all()
-
-
-def test_a_single_site_has_no_spread_of_costs() -> None:
-    alone, two = LipschitzProblem(functions=(2,), call_cost=0.5), LipschitzProblem(functions=(2, 2), call_cost=0.5)
-    assert (alone.setting.cost_spread, two.setting.cost_spread) == (0.0, 0.5)
-    assert theorem_1(alone.setting, 1_000) == theorem_1(LipschitzProblem(functions=(2,)).setting, 1_000)
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"functions": (2, 0)}, "functions"),
-        ({"dimensions": 0}, "dimensions"),
-        ({"alpha": 1.5}, "alpha"),
-        ({"call_cost": 2.0}, "call_cost"),
-        ({"contexts": "somewhere"}, "contexts"),
-        ({"arrivals": "never"}, "arrivals"),
-    ],
-)
-def test_options_outside_their_range_are_refused(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(CosendError, match=named):
-        LipschitzProblem(**options)

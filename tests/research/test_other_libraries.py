@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from research.compiled_linucb import COMPILED
-from research.other_libraries import FIELD, follow, play
+from research.other_libraries import COMPILED, FIELD, follow, play
 
-from cosend.errors import ContextError, CosendError, SettingError
-from cosend.simulation.baselines import linucb
+from cosend.errors import CosendError
 
 NAMES = list(FIELD)
 CONTEXTUAL = ["vw_squarecb", "vw_epsilon", "river_linucb", "mabwiser_linucb"]
@@ -44,15 +42,6 @@ def test_functions_that_are_scored_are_told_with_every_label() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_field_picks_no_worse_for_being_told_more(name: str) -> None:
-    values, contexts = good_by_context(600)
-    delays = np.ones(600, np.int64)
-    told = [values[np.arange(600), play(name, values, contexts, delays=delays, scored=n)][300:].mean() for n in (0, 2)]
-    assert told[1] >= told[0] - 0.1
-    assert (told[0] == told[1]) == name.startswith("vw_") or name in CONTEXT_FREE
-
-
 def good_by_context(items: int) -> tuple[Any, Any]:
     """Return values and contexts: one function is right in the upper half, one in the lower, one never."""
     contexts = np.random.default_rng(3).random((items, 1))
@@ -69,10 +58,6 @@ def noisy(items: int, functions: int = 4) -> tuple[Any, Any]:
 def worth(values: Any, picked: Any, since: int) -> float:
     late = np.arange(since, len(values))
     return float(values[late, picked[late]].mean())
-
-
-def test_the_field_has_six_players() -> None:
-    assert sorted(NAMES) == sorted(CONTEXTUAL + CONTEXT_FREE)
 
 
 @pytest.mark.parametrize("delay", [1, 100])
@@ -103,16 +88,6 @@ def test_a_value_is_told_before_the_item_at_which_it_is_due_and_not_earlier() ->
     assert spy.seen == [("pick", 0), ("pick", 1), *told, ("pick", 4), ("pick", 5)]
 
 
-@pytest.mark.parametrize(("delay", "first"), [(0, 1), (1, 1), (2, 2), (100, 100)])
-def test_a_delay_counts_items(delay: int, first: int) -> None:
-    spy = Spy(3)
-    follow(spy, np.ones((150, 3)), np.full(150, delay))
-    at = spy.seen.index(("learn", 0, 0, 1.0))
-    assert spy.seen[at - 1] == ("pick", first - 1)
-    assert spy.seen[at + 1] == ("pick", first)
-    assert [seen[1] for seen in spy.seen if seen[0] == "learn"] == list(range(150 - first))
-
-
 @pytest.mark.parametrize("delay", [0, 1, 20, 70])
 @pytest.mark.parametrize("name", NAMES)
 def test_nobody_sees_a_value_or_a_context_too_early(name: str, delay: int) -> None:
@@ -127,25 +102,6 @@ def test_nobody_sees_a_value_or_a_context_too_early(name: str, delay: int) -> No
     picked = play(name, planted, elsewhere, delays=delays, seed=2)
     assert (picked[:due] == as_before[:due]).all()
     assert (picked[due:] != as_before[due:]).any()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_only_the_picked_value_is_told(name: str) -> None:
-    values, contexts = noisy(300)
-    delays = np.random.default_rng(4).integers(0, 30, 300)
-    picked = play(name, values, contexts, delays=delays)
-    others = np.full_like(values, -7.0)
-    others[np.arange(300), picked] = values[np.arange(300), picked]
-    assert (play(name, others, contexts, delays=delays) == picked).all()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_seed_decides_everything(name: str) -> None:
-    values, contexts = noisy(300)
-    delays = np.random.default_rng(4).integers(0, 30, 300)
-    picked = [play(name, values, contexts, delays=delays, seed=seed) for seed in (1, 1, 2)]
-    assert (picked[0] == picked[1]).all()
-    assert (picked[0] != picked[2]).any()
 
 
 @pytest.mark.parametrize("options", ["--squarecb", ""])
@@ -165,14 +121,6 @@ def test_vowpal_wabbit_learns_with_the_probability_of_the_decision(options: str)
         picked.append(arm)
     name = "vw_squarecb" if options else "vw_epsilon"
     assert play(name, values, contexts, delays=np.full(400, 7), seed=6).tolist() == picked
-
-
-def test_to_vowpal_wabbit_a_feature_that_is_0_is_none() -> None:
-    """So it need not be written, which saves most of the time where few of many features are not 0."""
-    workspace = import_module("vowpalwabbit").Workspace("--cb_explore 2 --squarecb --quiet")
-    for n in range(50):
-        workspace.learn(f"{n % 2 + 1}:{-(n % 2)}:0.5 | x0:0.0 x1:{n / 50}")
-    assert workspace.predict("| x0:0.0 x1:0.3") == workspace.predict("| x1:0.3")
 
 
 def test_linucb_of_mabwiser_picks_what_its_partial_fit_would_pick() -> None:
@@ -203,47 +151,6 @@ def test_compiled_linucb_picks_what_the_library_picks(name: str, delay: int, sco
         assert COMPILED[name](values, contexts, **given).tolist() == play(name, values, contexts, **given).tolist()
 
 
-def test_linucb_of_mabwiser_and_ours_agree() -> None:
-    """From the same first function on, which ours does not draw."""
-    values, contexts = noisy(500)
-    seed = next(seed for seed in range(100) if np.random.default_rng(seed).integers(4) == 0)
-    picked = play("mabwiser_linucb", values, contexts, delays=np.ones(500, int), seed=seed)
-    assert (picked == linucb(values, contexts)).all()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_without_any_label_no_player_sticks_to_one_function(name: str) -> None:
-    values, contexts = noisy(200)
-    picked = play(name, values, contexts, delays=np.full(200, 200))
-    assert set(picked.tolist()) == {0, 1, 2, 3}
-
-
-@pytest.mark.parametrize("name", CONTEXT_FREE)
-def test_every_function_gets_a_label_before_one_gets_a_second(name: str) -> None:
-    """Also one whose value is the worst there is."""
-    values = np.tile([0.9, -1.0, 0.5, 0.0], (40, 1))
-    picked = play(name, values, np.zeros((40, 0)), delays=np.ones(40, int))
-    assert sorted(picked[:4].tolist()) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_edges(name: str) -> None:
-    """No items, one function, no axes, values as whole numbers, and delays beyond any stream."""
-    assert play(name, np.ones((0, 2)), np.ones((0, 1)), delays=np.zeros(0, int)).tolist() == []
-    assert play(name, np.ones((5, 1), np.uint8), np.ones((5, 0)), delays=np.zeros(5, np.uint8)).tolist() == [0] * 5
-    never = np.full(5, np.iinfo(np.int64).max)
-    assert len(play(name, np.ones((5, 2), np.uint8), np.ones((5, 1)), delays=never)) == 5
-
-
-def test_what_is_given_stays_as_it_is() -> None:
-    values, contexts, delays = np.ones((20, 2)), np.full((20, 1), 0.5), np.zeros(20, int)
-    for name in NAMES:
-        play(name, values, contexts, delays=delays)
-    assert (values == 1).all()
-    assert (contexts == 0.5).all()
-    assert (delays == 0).all()
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_library_is_named_with_what_installs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("vowpalwabbit", "river.bandit", "mabwiser.mab"):
@@ -251,30 +158,3 @@ def test_a_missing_library_is_named_with_what_installs_it(name: str, monkeypatch
     package = {"vw": "vowpalwabbit"}.get(name.split("_")[0], name.split("_")[0])
     with pytest.raises(CosendError, match=rf"needs {package}, which is not installed: pip install '\.\[field\]'"):
         play(name, np.ones((3, 2)), np.ones((3, 1)), delays=np.ones(3, int))
-
-
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(SettingError, match=r"name must be one of 'vw_squarecb', .*'mabwiser_ucb1', got 'exp3'"):
-        play("exp3", np.ones((3, 2)), np.ones((3, 1)), delays=np.ones(3, int))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "sentence"),
-    [
-        ({"values": np.ones(3)}, SettingError, r"values must be a table .*got 'shape \(3,\)'"),
-        ({"values": np.ones((3, 0))}, SettingError, "at least one function"),
-        ({"values": np.array([[1, 1], [1, np.nan], [1, 1]])}, SettingError, "values must be finite numbers, got .*nan"),
-        ({"contexts": np.ones((4, 1))}, SettingError, r"contexts must be a table \[item, axis\] of 3 items"),
-        ({"contexts": np.ones(3)}, SettingError, r"got 'shape \(3,\)'"),
-        ({"contexts": np.array([[0.0], [1.5], [0]])}, ContextError, r"in \[0, 1\], got .*1.5.* for item 1, axis 0"),
-        ({"contexts": np.array([[0.0], [0], [np.nan]])}, ContextError, "got .*nan.* for item 2, axis 0"),
-        ({"delays": np.ones(2, int)}, SettingError, "delays must be 3 whole numbers of at least 0"),
-        ({"delays": np.array([1, -1, 1])}, SettingError, "at least 0"),
-        ({"delays": np.array([1, 0.5, 1])}, SettingError, "whole numbers"),
-        ({"seed": -1}, SettingError, "seed must be a whole number"),
-    ],
-)
-def test_what_cannot_be_played_is_refused(wrong: dict[str, Any], error: type[Exception], sentence: str) -> None:
-    given: dict[str, Any] = {"values": np.ones((3, 2)), "contexts": np.ones((3, 1)), "delays": np.ones(3, int), **wrong}
-    with pytest.raises(error, match=sentence):
-        play("river_ucb", **given)

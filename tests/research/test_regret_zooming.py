@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from research.lipschitz import SIDE, LipschitzProblem
-from research.regret import report, zooming
-from research.regret.run import Run, runs
-from research.regret.settings import PROBLEMS, Settings, zooming_late
-from research.regret.slopes import over_seeds
+from research.regret import zooming
+from research.regret.run import Run, over_seeds, runs
+from research.regret.settings import PROBLEMS, Settings
 
 from cosend import simulate
 from cosend.algorithm.policies import CellKLUCB, Policy, Zooming, ZoomingKLUCB
@@ -60,20 +59,6 @@ def test_what_is_said_about_the_claim(problem: str, ends: list[float] | None, ex
     assert word in zooming.CLAIMS
 
 
-def test_a_regret_of_nothing_has_no_ratio() -> None:
-    (found,) = zooming.comparisons([a_run("Zooming", 0.0), a_run("CoS", 5.0)])
-    assert (found["ratio"], found["ratio_ci"], found["claim"]) == (None, None, "unclear")
-    (line,) = zooming.table([found])[2]
-    assert line[4:6] == ["-", "-"]
-
-
-def test_tables_of_a_run_without_pairs_leave_zooming_out() -> None:
-    alone = report.results(list(runs(Settings(seeds=1, problems=("line",), policies=("CoS",), items=1_000))))
-    assert len(report.sections(alone)) == 1
-    pair = Settings(seeds=1, problems=("line",), policies=("CoS", "ZoomingLate"), items=1_000)
-    assert "| line | ZoomingLate | CoS |" in report.markdown(report.results(list(runs(pair))))
-
-
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 @pytest.mark.parametrize("policy", [Zooming(contexts="concentrated"), ZoomingKLUCB()], ids=["quota", "index"])
 def test_memory_follows_the_visited_part(dimensions: int, policy: Policy) -> None:
@@ -88,14 +73,6 @@ def test_memory_follows_the_visited_part(dimensions: int, policy: Policy) -> Non
         assert (corner < low + SIDE).all()
         assert (corner + 1 / cell.slices > low).all()
     assert max(cell.slices for cell in kept) >= 1 / SIDE
-
-
-def test_late_cubes_are_filled_before_they_split() -> None:
-    """2 own functions, and a peer of 2 that must be trained and explored: 2 + 3 quotas of ln T in the first cube."""
-    problem = LipschitzProblem(functions=(2, 2), contexts="concentrated")
-    policy = zooming_late(problem, 10_000)
-    assert policy.split_after == pytest.approx(5 * math.log(10_000))
-    assert policy.contexts == "concentrated"
 
 
 def compared(problem: str) -> dict[str, Any]:

@@ -84,7 +84,6 @@ POLICIES = {
     "training, two functions": f"{TRAINING}\nmax_peer_functions = 2",
     "sharing": f'{TRAINING}\nmax_peer_functions = 2\nshare_labels = "always"',
     "random order": f'{PLAIN}\norder = "random"\nmax_peer_functions = 2',
-    "time as an axis": f"{PLAIN}\ntime_dimension = true\nmax_peer_functions = 2",
 }
 
 

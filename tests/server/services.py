@@ -37,23 +37,36 @@ def a_setup(**options: Any) -> Setup:
     return Setup(**{**given, **options})
 
 
-def caller(site: RunningSite, tokens: Tokens = NOBODY, **headers: str) -> httpx.AsyncClient:
-    """Return a client of the service of a site, without a network between them."""
-    transport = httpx.ASGITransport(app=Service(site, tokens), raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers)
+class Caller(httpx.AsyncClient):
+    """A client of the service of a site, without a network between them; what it does with these verbs must succeed."""
+
+    def __init__(self, site: RunningSite, tokens: Tokens = NOBODY, **headers: str) -> None:
+        transport = httpx.ASGITransport(app=Service(site, tokens), raise_app_exceptions=False)
+        super().__init__(transport=transport, base_url="http://127.0.0.1", headers=headers)
+
+    async def ask(self, path: str, body: Any = None) -> Any:
+        reply = await (self.get(path) if body is None else self.post(path, json=body))
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    async def summary(self) -> Any:
+        return await self.ask("/v1/summary")
+
+    async def decide(self, *ids: str | None, age: float = 50.0) -> Any:
+        items = [{"features": {"age": age}, "id": id} for id in ids]
+        return (await self.ask("/v1/classify", {"items": items}))["decisions"]
+
+    async def learn(self, label: Any, *ids: str) -> Any:
+        return await self.ask("/v1/labels", {"labels": [{"id": id, "label": label} for id in ids]})
 
 
 @asynccontextmanager
 async def called(
     setup: Setup, folder: Path, tokens: Tokens = NOBODY, **headers: str
-) -> AsyncIterator[tuple[httpx.AsyncClient, RunningSite]]:
+) -> AsyncIterator[tuple[Caller, RunningSite]]:
     """Run a site; give a caller of its service, and the site."""
-    async with running(setup, folder) as site, caller(site, tokens, **headers) as client:
+    async with running(setup, folder) as site, Caller(site, tokens, **headers) as client:
         yield client, site
-
-
-async def summary(client: httpx.AsyncClient) -> Any:
-    return (await client.get("/v1/summary")).json()
 
 
 class Trouble:
@@ -103,7 +116,7 @@ def served(
         server = Server(config_of(app, Address(port=port)), site, lambda: None, pages)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        while not server.started and thread.is_alive():
+        while not site.is_ready and thread.is_alive():
             time.sleep(0.01)
         assert server.started
         try:

@@ -23,7 +23,6 @@ import numpy as np
 import pytest
 
 from cosend import Site, client
-from cosend.axes import Feature
 from cosend.client import AsyncClient, Client, LabelReceipt
 from cosend.errors import CosendError, NoAnswer, ServiceError, SettingError, SomeUnanswered, Unreachable
 from cosend.models.adapters import as_classifier
@@ -31,7 +30,6 @@ from cosend.server.auth import Tokens
 from tests.server.services import Trouble, a_setup, served, young
 
 Service = tuple[str, Trouble]
-AGES = [7, 35, 64, 91]
 
 
 def broken_for_some(item: dict[str, Any]) -> str:
@@ -232,13 +230,11 @@ def test_items_that_no_arm_could_label(tmp_path: Path) -> None:
 
 def test_tokens(tmp_path: Path) -> None:
     known = "only-to-classify-with"
-    tokens = Tokens({known: frozenset(["classify"])})
-    with served(tmp_path, tokens=tokens) as (url, _):
+    with served(tmp_path, tokens=Tokens({known: frozenset(["classify"])})) as (url, _):
         with Client(url, token=known) as site:
             assert site.classify({"age": 3}).label == "well"
-            with pytest.raises(ServiceError, match="lacks the scope read") as refused:
+            with pytest.raises(ServiceError, match="lacks the scope read"):
                 site.summary()
-            assert refused.value.status == 403
         with Client(url) as site, pytest.raises(ServiceError, match="a bearer token is needed"):
             site.classify({"age": 3})
 
@@ -254,22 +250,13 @@ def test_a_service_that_is_not_there() -> None:
         assert (lost.value.status, lost.value.so_far) == (None, [])
 
 
-@pytest.mark.parametrize(
-    ("options", "wrong"),
-    [
-        ({"base_url": "localhost:80"}, "base_url"),
-        ({"base_url": "ftp://x"}, "base_url"),
-        ({"base_url": 3}, "base_url"),
-        ({"token": "tokén"}, "token"),
-        ({"token": "two\nlines"}, "token"),
-        ({"retries": -1}, "retries"),
-        ({"timeout_s": 0}, "timeout_s"),
-        ({"connect_s": math.inf}, "connect_s"),
-    ],
-)
-def test_options_that_are_not_allowed(options: dict[str, Any], wrong: str) -> None:
-    with pytest.raises(SettingError, match=wrong):
-        Client(**{"base_url": "http://127.0.0.1:1", **options})
+def test_options_that_are_not_allowed() -> None:
+    wrong: list[tuple[str, Any]] = [("base_url", "localhost:80"), ("base_url", "ftp://x"), ("base_url", 3)]
+    wrong += [("token", "tok\N{LATIN SMALL LETTER E WITH ACUTE}n"), ("token", "two\nlines")]
+    wrong += [("retries", -1), ("timeout_s", 0), ("connect_s", math.inf)]
+    for option, value in wrong:
+        with pytest.raises(SettingError, match=option):
+            Client(**{"base_url": "http://127.0.0.1:1", option: value})
 
 
 def test_what_cannot_be_sent_is_refused_before_it_is_sent() -> None:
@@ -300,28 +287,6 @@ def test_without_httpx_the_command_that_installs_it_is_named(monkeypatch: pytest
         importlib.import_module("cosend.client")
 
 
-def test_the_client_loads_nothing_of_the_server_but_the_schema() -> None:
-    code = "import sys, cosend.client; print(*sorted(name for name in sys.modules if 'server' in name))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
-    assert done.stdout.split() == ["cosend.server", "cosend.server.schema"]
-
-
-def test_a_client_is_used_like_a_site(tmp_path: Path) -> None:
-    def talk(site: Any) -> list[Any]:
-        one = site.classify({"age": 70})
-        site.learn(one, "ill")
-        site.learn(site.classify({"age": 3}).id, "well", 0.5)
-        many = [site.classify_many([{"age": age} for age in AGES]) for _ in range(2)]
-        site.learn_many(many[0], ["well"] * len(AGES))
-        site.learn_many([each.id for each in many[1]], ("well" for _ in AGES), [0.1] * len(AGES))
-        return [one.label, *(each.label for some in many for each in some)]
-
-    here = talk(Site("north", classifiers={"young": young}, context=Feature("age", range=(0, 100))))
-    with served(tmp_path, a_setup(classifiers={"young": as_classifier(young)})) as (url, _), Client(url) as site:
-        assert talk(site) == here == ["ill", *(["well", "well", "ill", "ill"] * 2)]
-        assert site.summary().labels.learnt == 2 + 2 * len(AGES)
-
-
 @pytest.mark.parametrize("verb", ["classify", "classify_many", "learn", "learn_many"])
 def test_the_verbs_take_the_same_in_the_same_order(verb: str) -> None:
     ours = [*inspect.signature(getattr(Site, verb)).parameters]
@@ -338,13 +303,16 @@ import os, sys, threading
 from cosend.client import Client
 from cosend.server.schema import Decisions
 
+FACTS = b'"id": "1", "label": "a", "arm": "x", "phase": "exploit", "cell": 0, "cost": 0.0, "propensity": null'
+
 def read():
     together.wait()
-    client._read(b'{"decisions": [{"id": "1", "label": "a", "arm": "x", "phase": "exploit"}]}', Decisions)
+    [client._decision(each) for each in client._read(b'{"decisions": [{%b}]}' % FACTS, Decisions).decisions]
 
 sys.setswitchinterval(1e-6)  # threads take turns as often as they can
+print(*sorted(name for name in sys.modules if "server" in name))
 client, together, crashed = Client("http://127.0.0.1"), threading.Barrier(6), 0
-for _ in range(40):
+for _ in range(20):
     child = os.fork()
     if not child:
         threads = [threading.Thread(target=read) for _ in range(6)]
@@ -356,6 +324,6 @@ print(crashed)
 """
 
 
-def test_the_first_replies_may_come_to_several_threads_at_once() -> None:
+def test_it_loads_only_the_schema_of_the_server_and_its_first_replies_may_come_to_several_threads() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)  # noqa: S603
-    assert int(done.stdout) == 0
+    assert done.stdout.split() == ["cosend.server", "cosend.server.schema", "0"]

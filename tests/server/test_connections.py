@@ -58,13 +58,13 @@ async def status_of(port: int, data: bytes = WHOLE) -> int:
 
 async def test_silent_and_half_open_clients_hold_nobody_up_and_are_let_go(port: int) -> None:
     kinds = [b"", b"G", b"GET / HTTP/1.1\r\nHost:", HEAD + b"Content-Length: 1000\r\n\r\n" + BODY]
-    others = [await sent(port, kind) for kind in kinds for _ in range(125)]
+    others = [await sent(port, kind) for kind in kinds for _ in range(50)]
     begun = time.monotonic()
     assert await status_of(port) == 200
     assert time.monotonic() - begun < 2.0
     told = await asyncio.gather(*(reader.readline() for reader, _ in others))
-    assert [line.split()[1:2] for line in told[:375]] == [[]] * 375
-    assert {line.split()[1] for line in told[375:]} == {b"408"}
+    assert [line.split()[1:2] for line in told[:150]] == [[]] * 150
+    assert {line.split()[1] for line in told[150:]} == {b"408"}
     for _, writer in others:
         writer.close()
     assert await status_of(port) == 200
@@ -129,20 +129,13 @@ async def test_a_client_that_asks_first_whether_to_send_a_body_is_told_before_an
     writer.close()
 
 
-REFUSED = {
-    "a token is missing": (b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\n", b"401"),
-    "a route that takes POST only": (b"PUT /v1/labels HTTP/1.1\r\nHost: localhost\r\n", b"405"),
-}
-
-
 @WITH_TOKENS
-@pytest.mark.parametrize(("head", "status"), REFUSED.values(), ids=REFUSED)
-async def test_a_body_that_drips_on_after_its_request_was_refused_is_cut_off(
-    head: bytes, status: bytes, port: int
-) -> None:
-    others = [await sent(port, head + b"Content-Length: 10000000\r\n\r\n") for _ in range(10)]
-    for reader, _ in others:
-        assert status in await reader.readline()
+async def test_a_body_that_drips_on_after_its_request_was_refused_is_cut_off(port: int) -> None:
+    """For want of a token, or because the route takes POST only."""
+    rest = b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\n"
+    others = [await sent(port, head + rest) for head in (b"POST /v1/classify", b"PUT /v1/labels") * 5]
+    told = [(await reader.readline()).split()[1] for reader, _ in others]
+    assert told == [b"401", b"405"] * 5
     end = time.monotonic() + 20 * PATIENCE_S
     while time.monotonic() < end and not all(reader.at_eof() for reader, _ in others):
         for reader, writer in others:
@@ -172,7 +165,7 @@ async def test_a_client_that_ends_the_body_of_a_refused_request_may_continue(por
     writer.close()
 
 
-ITEMS = ",".join(f'{{"id":"{n:0200}","features":{{"age":5}}}}' for n in range(2_000))
+ITEMS = ",".join(f'{{"id":"{n:0200}","features":{{"age":5}}}}' for n in range(1_000))
 LONG = f'{{"items":[{ITEMS}]}}'.encode()
 
 
@@ -194,6 +187,8 @@ async def all_of(client: socket.socket, pause_s: float = 0.0) -> int:
     with suppress(ConnectionError, asyncio.TimeoutError):
         while data := await asyncio.wait_for(loop.sock_recv(client, 2**17), 2.0):
             count += len(data)
+            if data.endswith(END):
+                break
             await asyncio.sleep(pause_s)
     client.close()
     return count
@@ -206,11 +201,11 @@ async def test_clients_that_do_not_read_their_replies_are_cut_off_and_slow_ones_
     with monkeypatch.context() as patched:
         patched.setattr(connections, "READ_S", PATIENCE_S)
         whole = await all_of(await unread(port), pause_s=0.01)
-        assert whole > 500_000
+        assert whole > 250_000
         silent = await unread(port)
         await asyncio.sleep(4 * PATIENCE_S)
         assert await all_of(silent) < whole
-    monkeypatch.setattr(connections, "MAX_UNREAD", 1_000_000)  # of many, the first ones are cut off
+    monkeypatch.setattr(connections, "MAX_UNREAD", 500_000)  # of many, the first ones are cut off
     others = [await unread(port) for _ in range(8)]
     assert await status_of(port) == 200
     read = [await all_of(each) for each in others]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import socket
 import time
 import warnings
@@ -15,7 +14,8 @@ import pytest
 
 from cosend.errors import LabelWarning
 from cosend.server.logs import Limited, Lines, Text, set_up_logs
-from tests.cli.serving import served, write_network
+from tests.cli.serving import write_network
+from tests.tools.processes import Services
 
 
 def record(message: str, *values: Any, error: BaseException | None = None, **facts: Any) -> logging.LogRecord:
@@ -75,24 +75,20 @@ def test_all_logs_go_to_standard_error(
     assert "LabelWarning: that is odd" in told.err
 
 
-def test_a_client_without_a_token_writes_few_lines_into_the_log(tmp_path: Path) -> None:
+def test_a_client_without_a_token_writes_few_lines_into_the_log(tmp_path: Path, services: Services) -> None:
     write_network(tmp_path)
-    options = ("--site", "north", "--no-durable", "--log", "json")
-    with served(tmp_path, *options, COSEND_TOKENS="admin-0123456789 admin") as site:
-        site.wait_until_ready()
-        address = ("127.0.0.1", int(site.url.rpartition(":")[2]))
-        for n in range(100):
+    (tmp_path / "tokens").write_text("admin-0123456789 admin")
+    with services.running(tmp_path, "north", options=("--tokens", "tokens", "--log", "json")) as (site,):
+        for n in range(40):
             for wish in (
                 b"nonsense\r\n\r\n",
                 b"GET /v1/summary HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
                 b"GET /dashboard/%d%b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % (n, b"x" * 5_000),
             ):
-                with socket.create_connection(address, timeout=60) as client:
+                with socket.create_connection(("127.0.0.1", site.port), timeout=60) as client:
                     client.sendall(wish)
                     assert client.recv(100).startswith(b"HTTP/1.1 4")
-        site.end(signal.SIGTERM)
-        assert site.process.stderr is not None
-        lines = site.process.stderr.read().splitlines()
+    lines = (tmp_path / "north.log").read_text().splitlines()
     assert 20 <= len(lines) < 60
     assert sum("such lines are left out" in line for line in lines) >= 2
     assert max(map(len, lines)) < 4_000

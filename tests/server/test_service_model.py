@@ -19,7 +19,7 @@ from cosend import CoS, Patience
 from cosend.engine.events import Labelled
 from cosend.runtime.running_site import RunningSite
 from tests.node.sites import LONGEST_S, Majority, crash, events_of, everything, folded, lessons, old, setup_of, young
-from tests.server.services import caller
+from tests.server.services import Caller
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # labels that no arm can give are given here on purpose
 
@@ -62,7 +62,7 @@ class Model(RuleBasedStateMachine):
         )
         self.node = RunningSite(setup, self.folder)
         self.wait(self.node.start())
-        self.http = caller(self.node)
+        self.http = Caller(self.node)
 
     def teardown(self) -> None:
         self.wait(self.node.stop())
@@ -202,11 +202,16 @@ class ScoresAll(Model):
 
 
 TestService = Model.TestCase
-TestService.settings = settings(max_examples=10, stateful_step_count=25)
+TestService.settings = settings(max_examples=6, stateful_step_count=30)
 TestScoresAll = ScoresAll.TestCase
-TestScoresAll.settings = settings(max_examples=10, stateful_step_count=25)
+TestScoresAll.settings = settings(max_examples=6, stateful_step_count=30)
 
 
 @pytest.mark.claims
-class TestServiceForLong(ScoresAll.TestCase):  # type: ignore[valid-type, misc]
+class TestServiceForLong(Model.TestCase):  # type: ignore[valid-type, misc]
+    settings = settings(max_examples=50, stateful_step_count=40)
+
+
+@pytest.mark.claims
+class TestScoresAllForLong(ScoresAll.TestCase):  # type: ignore[valid-type, misc]
     settings = settings(max_examples=200, stateful_step_count=60)

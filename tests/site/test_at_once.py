@@ -1,59 +1,135 @@
-"""Several threads may use one site, one network and one learner, with all verbs at once."""
+"""Several threads may use one site, one network and one learner."""
 
 from __future__ import annotations
 
-import json
-import os
 import pickle
-import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cosend import Learner, Network, Site
+from cosend.algorithm.values import LabelledData
 from cosend.axes import Feature
-from tests.site.at_once import THREADS, Nobody, a_site
+from cosend.engine.needs import Call, Forward
 
-ROOT = Path(__file__).parents[2]
+THREADS = 8
+ROUNDS = 40
 
-# What drives a site from inside, one turn at a time, and what only looks something up that was given.
-INSIDE = {
-    "site": {"axis_names", "learner", "score_local"},
-    "network": set(),
-    "learner": {"arrivals", "check_answers", "check_different", "check_told", "decide", "enter", "enter_answers"}
-    | {"enter_question", "enter_told", "find", "forget_notes", "from_state", "last_id", "ledger", "look_up"}
+# What takes no lock: it only looks something up that was given, calls what does, or drives a learner from inside.
+UNGUARDED = {
+    Site: {"add_peer", "axis_names", "learn", "learner", "save", "score_local"},
+    Network: {"run"},
+    Learner: {
+        "arrivals",
+        "check_answers",
+        "check_different",
+        "check_told",
+        "choose",
+        "decide",
+        "enter",
+        "enter_answers",
+    }
+    | {"enter_question", "enter_told", "find", "forget_notes", "last_id", "learn", "ledger", "look_up"}
     | {"no_label_wanted", "patience", "settle", "still_pending", "unchanged", "pending_count"},
 }
-KINDS: dict[str, type] = {"site": Site, "network": Network, "learner": Learner}
+
+
+class Nobody:
+    """A peer that labels nothing."""
+
+    def report(self, context: tuple[Any, ...]) -> LabelledData:
+        return LabelledData(0, 0)
+
+    def serve(self, call: Call) -> list[Any]:
+        raise OSError("nobody is there")
+
+    def teach(self, forward: Forward) -> None:
+        raise OSError("nobody is there")
+
+
+def a_site(name: str = "here") -> Site:
+    models = {"yes": lambda item: True, "no": lambda item: False}
+    return Site(name, classifiers=models, context=Feature("x", range=(0, 1)))
+
+
+def all_at_once(work: Callable[[int], None]) -> None:
+    """Let threads work at the same time, and raise what went wrong in any of them."""
+    errors: list[BaseException] = []
+    start = threading.Barrier(THREADS)
+
+    def run(number: int) -> None:
+        start.wait()
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    assert errors == []
+
+
+@pytest.fixture
+def hurried() -> Iterator[None]:
+    """Let threads take turns as often as possible."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("kind", UNGUARDED, ids=lambda kind: str(kind.__name__))
+def test_every_verb_takes_the_lock(kind: type) -> None:
+    public = {name: verb for name, verb in vars(kind).items() if not name.startswith("_")}
+    assert {name for name, verb in public.items() if not hasattr(verb, "__wrapped__")} == UNGUARDED[kind]
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("kind", ["site", "network", "learner"])
-def test_eight_threads_use_every_verb(kind: str, tmp_path: Path) -> None:
-    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    run = subprocess.run(  # noqa: S603 - a script of these tests
-        [sys.executable, "-m", "tests.site.at_once", kind, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, **paths},
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-2000:]  # it ended with a crash before sites had a lock
-    told: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    assert told["errors"] == []
-    assert told["made"] == told["ids"] == told["items"]
-    public = {name for name in dir(KINDS[kind]) if not name.startswith("_")}
-    assert public - {*told["used"]} == INSIDE[kind]
-    if kind == "site":
-        assert told["labels"] == told["made"]
-    if kind == "learner":
-        assert told["pending"] == 0
-        assert told["dimensions"] == 1 + THREADS
+@pytest.mark.usefixtures("hurried")
+def test_threads_that_use_one_site_lose_and_double_nothing() -> None:
+    site, made = a_site(), list[int]()
+
+    def work(me: int) -> None:
+        for n in range(ROUNDS):
+            decision, *many = site.classify_many([{"x": (me + n) % 10 / 10}] * 3)
+            made.extend(each.id for each in (decision, *many))
+            assert decision.id in site.pending()
+            site.learn(decision, True)
+            site.learn_many(many, [True] * 2)
+            site.state(), site.summary(), site.weights(), site.best_model([{"x": 0.5}])
+            if n % 10 == 0:
+                site.add_classifier(f"new {me}", lambda item: True)
+                site.add_peer(f"peer {me}", Nobody())
+                site.remove(f"peer {me}")
+                site.remove(f"new {me}")
+
+    all_at_once(work)
+    assert len(made) == len({*made}) == site.learner.arrivals == 3 * THREADS * ROUNDS
+
+
+@pytest.mark.compiled
+@pytest.mark.usefixtures("hurried")
+def test_threads_that_use_one_network_do_not_wait_for_each_other() -> None:
+    """With a lock for each site, two threads that call one another's site would hang."""
+    network = Network([a_site("north"), a_site("south"), a_site("east")])
+
+    def work(me: int) -> None:
+        rows = [({"x": n % 10 / 10}, bool(me % 2)) for n in range(ROUNDS // 4)]
+        for _ in network.run({("north", "south", "east")[me % 3]: rows}):
+            network.summary()
+        network.add(a_site(f"new-{me}"))
+        network.remove(f"new-{me}")
+
+    all_at_once(work)
+    assert sum(site.learner.arrivals for site in network.sites.values()) == THREADS * (ROUNDS // 4)
 
 
 def test_a_site_that_gets_peers_takes_those_along_who_wait_for_it() -> None:
@@ -79,23 +155,6 @@ def test_a_model_may_ask_its_own_site() -> None:
     models = {"one": lambda _: sites[0].summary().items}
     sites.append(Site("here", classifiers=models, context=Feature("x", range=(0, 1))))
     assert sites[0].classify({"x": 0.5}).label == 0  # it is asked before the item is entered
-
-
-def test_sites_that_call_each_other_do_not_wait_for_each_other() -> None:
-    """With a lock for each site, two threads that call one another's site would hang."""
-    network = Network([a_site("north"), a_site("south")])
-    sites = [*network.sites.values()]
-
-    def work(me: int) -> None:
-        for n in range(100):
-            sites[me].learn(sites[me].classify({"x": n % 10 / 10}), bool(me))
-
-    threads = [threading.Thread(target=work, args=(me,), daemon=True) for me in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_a_copy_of_a_site_has_a_lock_of_its_own_unless_it_has_peers() -> None:

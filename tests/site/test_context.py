@@ -34,14 +34,43 @@ def site_with(axis: Axis | Sequence[Axis], label: Any = 1) -> Site:
     return Site("lab", classifiers={"same": lambda _: label}, context=axis, policy=CoS(slices=4))
 
 
-@pytest.mark.parametrize(("value", "place"), [(0, 0.0), (1, 1.0), (0.25, 0.25), (True, 1.0)])
-def test_a_linear_feature_lies_in_0_to_1_unless_a_range_is_given(value: float, place: float) -> None:
-    assert read(Feature("x", range=(0, 1)), {"x": value}) == (place,)
+def day(hour: int, zone: timedelta = timedelta()) -> datetime:
+    return datetime(2024, 5, 1, hour, tzinfo=timezone(zone))
 
 
-@pytest.mark.parametrize(("value", "place"), [(-10, 0.0), (0, 0.25), (30, 1.0), (10.0, 0.5)])
-def test_a_range_stretches_a_linear_feature(value: float, place: float) -> None:
-    assert read(Feature("x", range=(-10, 30)), {"x": value}) == (place,)
+X, AT = Feature("x", range=(0, 1)), TimeOfDay("at")
+CLIPPED = Feature("x", scale="log", outside="clip")
+PLACES: list[tuple[Axis, Any, float]] = [
+    (X, {"x": 0}, 0.0),
+    (X, {"x": True}, 1.0),
+    (Feature("x", range=(-10, 30)), {"x": 0}, 0.25),
+    (Feature("x", range=(2, 4), outside="clip"), {"x": 3}, 0.5),
+    (Feature("x", range=(2, 4), outside="clip"), {"x": -3}, 0.0),
+    (Feature("x", range=(2, 4), outside="clip"), {"x": 5}, 1.0),
+    (Feature("x", scale="log"), {"x": 999.5}, math.log1p(999.5) / math.log1p(1e9)),
+    (Feature("x", scale="log", range=(1, 7)), {"x": 7}, 1.0),
+    (CLIPPED, {"x": -1}, 0.0),
+    (CLIPPED, {"x": 1e12}, 1.0),
+    (PreviousLabel("normal", "attack"), {}, 0.0),  # before any label is known
+    (Time(4), {}, 0.25),
+    (FromFunction(len, "length"), [1], 1.0),
+    (AT, {"at": 86_400 * 3 + 21_600.0}, 0.25),
+    (AT, {"at": -21_600}, 0.75),
+    (AT, {"at": day(6)}, 0.25),
+    (AT, {"at": datetime(2024, 5, 1, 23, 59, 59, 500_000)}, 86_399.5 / 86_400),
+    (AT, {"at": day(6, timedelta(hours=3))}, 0.125),
+    (AT, {"at": day(18, -timedelta(hours=12))}, 0.25),
+    (AT, {"at": datetime.max.replace(hour=18, minute=0, second=0, microsecond=0, tzinfo=UTC)}, 0.75),
+]
+
+
+@pytest.mark.parametrize(("axis", "item", "place"), PLACES, ids=[f"{axis} {item}" for axis, item, _ in PLACES])
+def test_a_value_has_its_place_on_an_axis(axis: Axis, item: Any, place: float) -> None:
+    assert read(axis, item) == (place,)
+
+
+def test_the_time_stays_at_the_end_of_its_horizon() -> None:
+    assert [read(Time(4), {}, arrivals=n) for n in (3, 4, 9)] == [(1.0,)] * 3
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.floats(0, 1))
@@ -51,32 +80,6 @@ def test_a_value_within_its_range_lies_in_0_to_1(low: float, width: float, share
     (place,) = read(Feature("x", range=(low, high)), {"x": value})
     assert 0.0 <= place <= 1.0
     assert place == pytest.approx((value - low) / (high - low))
-
-
-@pytest.mark.parametrize("value", [0, 1, 9, 999.5, 1e9])
-def test_log_scale_is_log1p_up_to_a_thousand_million(value: float) -> None:
-    assert read(Feature("x", scale="log"), {"x": value}) == (math.log1p(value) / math.log1p(1e9),)
-
-
-def test_log_scale_takes_a_range() -> None:
-    axis = Feature("x", scale="log", range=(1, 7))
-    assert read(axis, {"x": 1}) == (0.0,)
-    assert read(axis, {"x": 3})[0] == pytest.approx(0.5)
-    assert read(axis, {"x": 7}) == (1.0,)
-
-
-@pytest.mark.parametrize(
-    ("axis", "value", "place"),
-    [
-        (Feature("x", range=(0, 1), outside="clip"), -3, 0.0),
-        (Feature("x", range=(0, 1), outside="clip"), 1.5, 1.0),
-        (Feature("x", range=(2, 4), outside="clip"), 3, 0.5),
-        (Feature("x", scale="log", outside="clip"), -1, 0.0),
-        (Feature("x", scale="log", outside="clip"), 1e12, 1.0),
-    ],
-)
-def test_clip_moves_a_value_to_the_nearest_end(axis: Feature, value: float, place: float) -> None:
-    assert read(axis, {"x": value}) == (place,)
 
 
 @given(st.lists(st.integers(-5, 5), max_size=40), st.integers(1, 10))
@@ -94,18 +97,6 @@ def test_two_rank_axes_of_one_feature_keep_their_own_windows() -> None:
     encoder = Encoder(axes)
     places = [read(axes, {"x": value}, encoder) for value in (1, 2, 3, 2.5)]
     assert places == [(0.5, 0.5), (1.0, 1.0), (1.0, 1.0), (0.0, pytest.approx(2 / 3))]
-
-
-def test_previous_label_is_the_first_class_before_any_label_is_known() -> None:
-    assert read(PreviousLabel("normal", "attack"), {}) == (0.0,)
-
-
-@pytest.mark.parametrize(("label", "place"), [("low", 0.0), ("middle", 0.5), ("high", 1.0)])
-def test_previous_label_lies_where_its_class_is_named(label: str, place: float) -> None:
-    axis = PreviousLabel("low", "middle", "high")
-    encoder = Encoder([axis])
-    encoder.remember_label([3], [label])
-    assert read(axis, {}, encoder) == (place,)
 
 
 def test_previous_label_is_that_of_the_newest_item_however_late_the_others_come() -> None:
@@ -128,28 +119,6 @@ def test_a_label_that_is_no_class_of_the_context_is_refused_and_changes_nothing(
     assert str(site.state()) == before
 
 
-def test_time_is_the_share_of_the_horizon_and_stays_at_1_after_its_end() -> None:
-    assert [read(Time(4), {}, arrivals=n) for n in (0, 1, 3, 4, 9)] == [(0.25,), (0.5,), (1.0,), (1.0,), (1.0,)]
-
-
-@pytest.mark.parametrize(
-    ("moment", "place"),
-    [
-        (0, 0.0),
-        (43_200, 0.5),
-        (86_400 * 3 + 21_600.0, 0.25),
-        (-21_600, 0.75),
-        (datetime(2024, 5, 1, 6, tzinfo=UTC), 0.25),
-        (datetime(2024, 5, 1, 23, 59, 59, 500_000), 86_399.5 / 86_400),
-        (datetime(2024, 5, 1, 6, tzinfo=timezone(timedelta(hours=3))), 0.125),
-        (datetime(2024, 5, 1, 18, tzinfo=timezone(timedelta(hours=-12))), 0.25),
-        (datetime.max.replace(hour=18, minute=0, second=0, microsecond=0, tzinfo=timezone(-timedelta(hours=12))), 0.25),
-    ],
-)
-def test_time_of_day_is_read_from_seconds_and_from_datetimes(moment: object, place: float) -> None:
-    assert read(TimeOfDay("at"), {"at": moment}) == (place,)
-
-
 @given(st.datetimes())
 def test_a_datetime_and_its_seconds_since_1970_give_the_same_time_of_day(moment: datetime) -> None:
     moment = moment.replace(tzinfo=UTC)
@@ -157,11 +126,6 @@ def test_a_datetime_and_its_seconds_since_1970_give_the_same_time_of_day(moment:
     (clock,), (seconds,) = read(axis, {"at": moment}), read(axis, {"at": moment.timestamp()})
     assert min(abs(clock - seconds), 1 - abs(clock - seconds)) < 1e-9
     assert 0.0 <= clock <= 1.0
-
-
-def test_a_function_gives_the_axis() -> None:
-    assert read(FromFunction(len, "length"), [1]) == (1.0,)
-    assert FromFunction(len, "length").name == "length"
 
 
 def test_several_contexts_are_several_axes_in_their_order() -> None:
@@ -175,14 +139,6 @@ def test_several_contexts_are_several_axes_in_their_order() -> None:
     ]
     assert read(axes, {"x": 0.25, "y": 1, "z": 99}, arrivals=4) == (0.25, 1.0, 0.5, 0.5, 0.0, 0.75)
     assert site_with(axes).classify({"x": 0.25, "y": 1, "z": 99}).context == (0.25, 1.0, 0.5, 0.1, 0.0, 0.75)
-
-
-def test_items_of_a_batch_are_read_as_if_one_by_one() -> None:
-    axes: list[Axis] = [Feature("x", scale="rank", window=3), Time(8)]
-    items = [{"x": value} for value in (3, 1, 2, 2, 5, 0)]
-    encoder = Encoder(axes)
-    one_by_one = [read(axes, item, encoder, n) for n, item in enumerate(items)]
-    assert [*map(tuple, Encoder(axes).place(read_columns(axes, items), 0).tolist())] == one_by_one
 
 
 BAD_ITEMS: list[tuple[Axis, Any, list[str]]] = [

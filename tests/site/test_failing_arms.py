@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from cosend import CoS, Network, Patience, Site, ZoomingKLUCB
+from cosend import CoS, Network, Site
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import LabelledData, Phase
 from cosend.axes import Feature
@@ -18,7 +18,6 @@ from cosend.errors import NetworkError, NoAnswer, SomeUnanswered
 from tests.site.test_site import (
     TRAINING_FIRST,
     always,
-    assert_nothing_leaks,
     assert_nothing_open,
     broken,
     high,
@@ -168,20 +167,6 @@ def test_what_a_peer_could_not_be_told_is_told_when_it_is_back() -> None:
     assert not lab.engine.state.outbox
 
 
-def test_a_withdrawal_that_fails_does_not_fail_a_new_item() -> None:
-    lab, hq, line = wired(TRAINING_FIRST, patience=Patience(wait_limit=3))
-    lab.classify_many(items(4))
-    line.error = NetworkError("down")
-    for item in items(30):
-        lab.classify(item)
-    assert lab.engine.state.outbox
-    line.error = None
-    for item in items(60):
-        lab.learn(lab.classify(item), 1)
-    assert not lab.engine.state.outbox
-    assert set(hq.pending().values()) == set()
-
-
 class Stopped(BaseException):
     """What Ctrl-C is to a program."""
 
@@ -212,45 +197,14 @@ def test_an_interrupt_in_a_classifier_or_at_a_peer_takes_the_whole_call_back(int
     assert stopped > 0
 
 
-def test_what_became_overdue_before_a_failure_is_not_open_any_more() -> None:
-    fails = [False]
-    site = Site(
-        "lab",
-        classifiers={"moody": lambda item: broken(item) if fails[0] else 1},
-        context=UNIT,
-        policy=ZoomingKLUCB(),
-        patience=Patience(wait_limit=1),
-    )
-    site.classify_many(items(2))
-    fails[0] = True
-    with pytest.raises(NoAnswer):
-        site.classify({"x": 0})
-    assert_nothing_leaks(site)
-
-
-def test_peers_that_cannot_read_an_item_fail_with_the_reason_and_nothing_leaks() -> None:
-    log: list[Any] = []
-    lab = Site("lab", classifiers={"one": always(1)}, context=UNIT, policy=TRAINING_FIRST, journal=log.append)
-    both = [UNIT, Feature("y", range=(0, 1))]
-    flat = Site("flat", classifiers={"high": high}, context=both, policy=ZoomingKLUCB())
-    lab.add_peer("flat", flat)
-    assert lab.classify({"x": 0.5}).arm == "one"
-    assert any("the item has no feature 'y'" in event.reason for event in log if type(event).__name__ == "Failed")
-    assert {entry.caller for entry in flat.pending().values()} == set()
-
-
-def test_failures_leave_the_same_decisions_whatever_happened_to_run_first() -> None:
-    """The same items and the same failures give the same decisions: no clock is involved."""
-
-    def run() -> list[Any]:
-        draw, made = random.Random(3), []
-        lab, _, line = wired(ZoomingKLUCB())
-        for n, item in enumerate(items(300)):
-            line.error = NetworkError("down") if 50 < n < 120 else None
-            decision = lab.classify(item)
-            made.append(decision)
-            if draw.random() < 0.8:
-                lab.learn(decision, high(item))
-        return made
-
-    assert run() == run()
+@pytest.mark.parametrize(
+    "said", [[1], {"label": 1}, np.array([1, 2]), ([], 1)], ids=["list", "dict", "array", "in a tuple"]
+)
+def test_what_cannot_be_hashed_is_no_label(said: Any) -> None:
+    site = Site("lab", classifiers={"bad": always(said)}, context=UNIT)
+    with pytest.raises(
+        NoAnswer, match=r"bad: 'bad' returned .*; a label is anything that can be hashed: text, a number"
+    ):
+        site.classify({"x": 0.5})
+    site.add_classifier("good", always((1, Phase.TRAIN)))
+    assert site.classify({"x": 0.5}).label == (1, Phase.TRAIN)

@@ -121,14 +121,6 @@ def test_names_that_are_new_again_and_again_are_not_watched_for_ever() -> None:
     assert watched.seen == {}  # there is no axis left for it
 
 
-def test_items_of_peers_are_forgotten_when_own_ones_come() -> None:
-    watched = FeatureAxes()
-    watched.watch([{"x": 1}] * 5, own=False)
-    assert len(watched.seen["x"]) == 5
-    watched.watch([{"x": 1}] * 2)
-    assert len(watched.seen["x"]) == 2
-
-
 def test_what_is_known_can_be_saved() -> None:
     draw, watched = random.Random(1), FeatureAxes()
     placed(watched, [some_item(draw, n) for n in range(150)])

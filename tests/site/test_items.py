@@ -52,21 +52,6 @@ def test_a_batch_is_read_to_the_same_bits_as_its_items_one_by_one() -> None:
         assert point.tobytes() == points[n].tobytes()
 
 
-@given(
-    st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)).filter(lambda pair: pair[1] - pair[0] > 1e-6),
-    st.lists(st.one_of(st.floats(0.0, 1.0), st.booleans().map(int)), min_size=MANY, max_size=3 * MANY),
-)
-def test_many_numbers_are_scaled_to_the_same_bits_as_each_alone(ends: tuple[float, float], shares: list[float]) -> None:
-    low, high = ends
-    axis = Feature("age", range=ends)
-    values: list[float] = [min(high, max(low, low + share * (high - low))) for share in shares]
-    if low <= 3 <= high:
-        values[0] = 3  # a whole number among the others
-    together = read_columns([axis], [{"age": value} for value in values])[0]
-    alone = [axis.read([{"age": value}])[0] for value in values]
-    assert np.array(together).tobytes() == np.array(alone).tobytes()
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 10**400, "5", None, 101, -0.5])
 @pytest.mark.parametrize("place", [0, 7, MANY])
 def test_what_is_wrong_with_one_of_many_numbers_is_said_as_of_one_alone(bad: Any, place: int) -> None:
@@ -77,12 +62,6 @@ def test_what_is_wrong_with_one_of_many_numbers_is_said_as_of_one_alone(bad: Any
     with pytest.raises(ContextError) as together:
         axis.read(items)
     assert str(together.value) == str(alone.value)
-
-
-def test_other_kinds_of_numbers_are_read_among_many() -> None:
-    items: list[Any] = [{"age": n} for n in range(MANY)]
-    items[3]["age"], items[1]["age"] = np.float64(3), True
-    assert [*Feature("age", range=(0, 100)).read(items)] == [n / 100 for n in range(MANY)]
 
 
 def counting(site: str, called: list[Any]) -> Site:
@@ -165,20 +144,6 @@ def test_the_time_of_day_of_numpy_s_moments_is_read_in_their_own_unit(unit: str)
         axis.read([{"at": np.datetime64("NaT")}])
 
 
-def test_a_feature_without_a_range_is_ranked_and_linear_without_one_says_what_to_give() -> None:
-    site = Site("lab", classifiers={"one": lambda _: 1}, context=Feature("age"))
-    assert [site.classify({"age": age}).context for age in (40, 70, 10)] == [(0.5,), (1.0,), (0.0,)]
-    with pytest.raises(SettingError, match=r"range must be \(low, high\); if that is not known, use scale='rank'"):
-        Feature("age", scale="linear")
-    with pytest.raises(SettingError, match="range must be"):
-        Feature("age", outside="clip")
-
-
-def test_a_log_range_whose_ends_have_one_logarithm_is_refused() -> None:
-    with pytest.raises(SettingError, match="low < high, low >= 0 and different logarithms"):
-        Feature("x", scale="log", range=(1e16, 1e16 + 2))
-
-
 @pytest.mark.parametrize(
     "bad", [math.nan, None, [1], np.datetime64("2026-01-01"), object()], ids=["nan", "none", "list", "moment", "object"]
 )
@@ -228,3 +193,18 @@ def test_values_beyond_all_codes_share_the_last_one() -> None:
     assert (codes.code(3), codes.value(3), codes.value(MOST_CODES - 1)) == (3, 3, None)
     assert codes.find("new") == MOST_CODES - 1
     assert Codes(codes.values).values == codes.values
+
+
+@given(
+    st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)).filter(lambda pair: pair[1] - pair[0] > 1e-6),
+    st.lists(st.one_of(st.floats(0.0, 1.0), st.booleans().map(int)), min_size=MANY, max_size=3 * MANY),
+)
+def test_many_numbers_are_scaled_to_the_same_bits_as_each_alone(ends: tuple[float, float], shares: list[float]) -> None:
+    low, high = ends
+    axis = Feature("age", range=ends)
+    values: list[float] = [min(high, max(low, low + share * (high - low))) for share in shares]
+    if low <= 3 <= high:
+        values[0] = 3  # a whole number among the others
+    together = read_columns([axis], [{"age": value} for value in values])[0]
+    alone = [axis.read([{"age": value}])[0] for value in values]
+    assert np.array(together).tobytes() == np.array(alone).tobytes()

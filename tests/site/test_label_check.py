@@ -16,7 +16,7 @@ from cosend import Network, SeesOnly, Site
 from cosend.axes import Feature
 from cosend.engine import events
 from cosend.engine.scoring import LabelCheck, LabelKinds
-from cosend.errors import LabelError, LabelWarning, SettingError, StateError
+from cosend.errors import LabelError, LabelWarning
 
 UNIT = Feature("x", range=(0, 1))
 
@@ -63,14 +63,6 @@ def test_a_strict_site_refuses_such_a_label_and_stays_as_it_was() -> None:
             site.learn_many(made, [1, "1"])
     assert str(site.state()) == before
     site.learn_many(made, [1, 1])
-
-
-@pytest.mark.parametrize("strict", [None, 1, "yes"])
-def test_strict_is_yes_or_no_and_else_nothing_is_written(strict: Any) -> None:
-    log: list[Any] = []
-    with pytest.raises(SettingError, match="strict_labels must be True or False"):
-        a_site(strict_labels=strict, journal=log.append)
-    assert log == []
 
 
 def fitted(labels: list[Any]) -> Any:
@@ -127,27 +119,6 @@ def test_which_kinds_arms_have_given_is_known_after_a_restart(tmp_path: Path) ->
         with pytest.raises(LabelError, match="it is a list, and the arms say a number or text"):
             site.learn(made, [])
         site.learn(made, 2)
-
-
-def test_nothing_is_a_label_where_an_arm_has_said_nothing(tmp_path: Path) -> None:
-    models = {"some": lambda item: "ill" if item["x"] < 0.5 else None}
-    sites = [Site("lab", classifiers=models, context=Feature("x", range=(0, 1)), strict_labels=True) for _ in range(2)]
-    made = [sites[0].classify({"x": x}) for x in (0.2, 0.7)]
-    sites[0].save(tmp_path / "state")
-    sites[1].load(tmp_path / "state")
-    for site in sites:
-        site.learn(made[0], None)
-        with pytest.raises(LabelError, match="it is a number, and the arms say text"):
-            site.learn(made[1], 1)
-
-
-def test_kinds_that_are_none_are_refused() -> None:
-    site = a_site()
-    for wrong in ("text", [5], {"text": 1}):
-        state = site.state()
-        state.facts["site"]["kinds"] = wrong
-        with pytest.raises(StateError, match="damaged"):
-            a_site().restore(state)
 
 
 def test_a_label_with_something_in_it_that_cannot_be_hashed_is_none_of_those_that_are_known() -> None:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from cosend import CellKLUCB, CoS, Learner, Site, Zooming, ZoomingKLUCB, fold
+from cosend import CoS, Site, Zooming, ZoomingKLUCB, fold
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import LabelledData
-from cosend.axes import TimeOfDay
 from cosend.engine import events
 from cosend.engine.needs import Call, Forward, Question, Reply
 from cosend.errors import NetworkError, SettingError, StateError
@@ -64,16 +63,6 @@ def test_what_is_no_peer_is_refused_at_once() -> None:
     assert "far" not in lab.learner.arms.peers
 
 
-def test_a_site_says_which_arms_it_leaves_alone_and_why() -> None:
-    lab, _, _ = wired(ZoomingKLUCB(), NetworkError("the line is cut"))
-    assert lab.backing_off() == {}
-    for item in items(30):
-        lab.learn(lab.classify(item), high(item))
-    assert lab.backing_off() == {"hq": "NetworkError: the line is cut"}
-    lab.remove("hq")
-    assert lab.backing_off() == {}
-
-
 def test_a_restart_while_a_peer_is_down_changes_no_decision() -> None:
     def run(restart: bool) -> list[Any]:
         made, (lab, _, line) = [], wired(ZoomingKLUCB(), NetworkError("down"))
@@ -108,23 +97,3 @@ def test_a_site_recovers_from_its_journal_and_refuses_to_load_beside_it(tmp_path
     no_function: Any = []
     with pytest.raises(SettingError, match="journal must be a function that takes an event"):
         Site("lab", classifiers={"one": always(1)}, context=UNIT, journal=no_function)
-
-
-def test_many_categories_and_doubling_end_in_coarser_cells_and_not_in_an_error() -> None:
-    learner = Learner("here", own={"a": 0.0}, dimensions=8, categories=range(4), policy=CellKLUCB())
-    for n in range(20):
-        batch = [(k % 3, 0, 1, 2, (n * 500 + k) % 97 / 97, 0.5, k / 500, 0.1) for k in range(500)]
-        choices = learner.choose_many(batch).choices
-        learner.learn_many([choice.id for choice in choices], [1.0] * 500)
-    assert learner.arrivals == 10_000
-    assert str(Learner.from_state(learner.state()).state()) == str(learner.state())
-
-
-def test_moments_in_an_array_with_names_keep_their_unit() -> None:
-    numpy = pytest.importorskip("numpy")
-    site = Site("lab", classifiers={"one": always(1)}, context=TimeOfDay("t"))
-    for unit in ("ns", "s", "m"):
-        rows = numpy.array([("2020-01-01T06:00",)], dtype=[("t", f"datetime64[{unit}]")])
-        assert site.classify_many(rows)[0].context == (0.25,)
-    with pytest.raises(SettingError, match="one row an item"):
-        site.classify_many(rows.reshape(1, 1))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import CoS, Learner, MixedViews, Site, ZoomingKLUCB, simulate
+from cosend import Learner, MixedViews, Site, ZoomingKLUCB, simulate
 from cosend.algorithm.values import AskPeer, Choice, LabelledData
 from cosend.axes import AllFeatures, Axis, Category, Feature, FromFunction, PreviousLabel, Time, TimeOfDay
 from cosend.errors import ArmError, ContextError, RewardError, SettingError
@@ -178,9 +178,7 @@ def test_views_stop_where_their_cells_could_not_be_told_apart() -> None:
     assert policy.keeps
 
 
-def test_a_policy_that_mixes_nothing_goes_by_all_axes_and_the_time_if_that_is_one() -> None:
+def test_a_policy_that_mixes_nothing_goes_by_all_axes() -> None:
     models, axis = {"one": lambda item: 1}, Feature("hour", range=(0, 24))
     (name, view), *rest = Site("lab", classifiers=models, context=axis, policy=ZoomingKLUCB()).weights().items()
     assert ("hour" in name, view.is_heaviest, view.share, rest) == (True, True, 1.0, [])
-    (name,) = Site("lab", classifiers=models, context=axis, policy=CoS(horizon=9, time_dimension=True)).weights()
-    assert name.endswith(" + time")

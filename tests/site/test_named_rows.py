@@ -76,13 +76,13 @@ def routed(items: Any, rows: list[dict[str, Any]], context: Any, how: str = "one
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("context", [None, Feature("age", range=(0, 100)), [Feature("age"), Category("ward")]])
 def test_a_row_with_names_is_seen_as_a_mapping_is(kind: str, context: Any) -> None:
-    rows = visits(300 if context is None else 60)
+    rows = visits(200 if context is None else 30)
     expected = routed(rows, rows, context)
-    for how in ("one", "many", "run"):
+    for how in ("many",) if context is None else ("one", "many", "run"):
         assert routed(KINDS[kind](rows), rows, context, how) == expected
     if context is None:
         right = [made[0] == (row["age"] < 50) for made, row in zip(expected, rows, strict=True)]
-        assert sum(right[-100:]) > 85  # it sees the age; half of them are right for one who does not
+        assert sum(right[-50:]) > 40  # it sees the age; half of them are right for one who does not
 
 
 @pytest.mark.parametrize("kind", KINDS)

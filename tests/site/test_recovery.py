@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cosend import CoS, Patience, ZoomingKLUCB, fold
+from cosend import CoS, Patience, fold
 from cosend.algorithm.state import State
-from cosend.axes import Axis, Feature
+from cosend.axes import Axis
 from cosend.engine import events
 from cosend.engine.events import encode
 from cosend.engine.site_state import SiteState
@@ -19,8 +17,9 @@ from cosend.errors import StateError
 from cosend.store.event_log import FILE, EventLog
 from cosend.store.recovery import read_events, recover, write_snapshot
 from cosend.store.state_file import read_state, write_state
+from tests.engine.world import whole
 from tests.policies import POLICIES, mostly_claims
-from tests.site.test_fold import AXES, RANKED, everything, played
+from tests.site.test_fold import AXES, RANKED, played
 
 PATIENCE = Patience(wait_limit=40, max_pending=9, overdue=0.5)
 
@@ -63,31 +62,15 @@ def test_a_snapshot_and_its_tail_are_the_state_of_the_whole_log(policy: str, axe
             for given in (None, axes):
                 state, at = recover(kept, given)
                 assert at == len(log)
-                assert everything(state) == everything(live)
+                assert whole(state) == whole(live)
             kept.remove(position)
         assert kept.oldest == len(log)
         assert [event for _, event in read_events(kept, len(log))] == []
 
 
-def test_a_recovered_site_goes_on_as_the_live_one(tmp_path: Path) -> None:
-    sites, (log, _) = played(CoS(slices=2, exploration_exponent=0.1), RANKED, patience=PATIENCE)
-    live, written = sites[0].engine.state, list[events.Event]()
-    with with_snapshots(tmp_path, log, len(log) - 20) as kept:
-        kept.remove(len(log) - 20)
-        state, position = recover(kept, RANKED)
-        assert state.journal is None
-        state.journal = written.append
-        for x in (0.2, 0.8, 0.5):
-            steps = [each.choose(each.encode([[x], [0.0]]), without=["hq"]) for each in (state, live)]
-            assert steps[0] == steps[1]
-        assert written == log[position:]
-        kept.append([encode(event) for event in written])
-        assert everything(recover(kept)[0]) == everything(live)
-
-
 def test_without_a_snapshot_the_whole_log_is_folded(tmp_path: Path, happened: list[events.Event]) -> None:
     with log_of(tmp_path, happened) as log:
-        assert everything(recover(log)[0]) == everything(fold(happened))
+        assert whole(recover(log)[0]) == whole(fold(happened))
     with EventLog(tmp_path / "new", site="lab") as log, pytest.raises(StateError, match="the log is empty"):
         recover(log)
 
@@ -120,14 +103,14 @@ def test_a_damaged_snapshot_is_replaced_by_an_older_one_or_by_the_log(
     with with_snapshots(tmp_path, happened, 40, 80) as log:
         log.remove(40)
         damaged(snapshots(tmp_path)[1], how)
-        assert everything(recover(log)[0]) == everything(fold(happened))
+        assert whole(recover(log)[0]) == whole(fold(happened))
         damaged(snapshots(tmp_path)[0], how)
         with pytest.raises(StateError, match="before number 40 were removed, and it has no good snapshot: "):
             recover(log)
     with with_snapshots(tmp_path / "whole", happened, 40, 80) as log:
         for path in snapshots(tmp_path / "whole"):
             damaged(path, how)
-        assert everything(recover(log)[0]) == everything(fold(happened))
+        assert whole(recover(log)[0]) == whole(fold(happened))
 
 
 def test_a_snapshot_older_than_the_events_that_are_left_is_of_no_use(
@@ -185,29 +168,8 @@ def test_fold_continues_from_a_state_and_writes_nothing_twice(happened: list[eve
     state = fold(happened[50:], onto=before, journal=written.append, first=50)
     assert state is before
     assert written == []
-    assert everything(state) == everything(fold(happened))
+    assert whole(state) == whole(fold(happened))
     assert state.journal is not None
     with pytest.raises(StateError, match="event 50 of the log, Started, cannot be applied: a log has one start"):
         fold(happened[:1], onto=before, first=50)
-    assert everything(fold([], onto=fold(happened))) == everything(fold(happened))
-
-
-def test_a_commit_that_fails_is_gone_and_the_state_is_folded_from_the_log(tmp_path: Path) -> None:
-    """The driver's part in small: memory is ahead of the log, so it is thrown away and the log is folded."""
-    axes: list[Axis] = [Feature("x", range=(0, 1))]
-    draw, cycle = random.Random(2), list[events.Event]()
-    state = SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=axes, policy=ZoomingKLUCB(), journal=cycle.append)
-    unfit: Any = {1, 2}
-    with EventLog(tmp_path, site="lab") as log:
-        for n in range(30):
-            step = state.choose(state.encode([[draw.random()]]))
-            state.complete([step.first], [unfit if n % 10 == 9 else 1])
-            try:
-                log.append([encode(event) for event in cycle])
-            except StateError:
-                state, position = recover(log, axes)
-                assert position == log.position
-                state.journal = cycle.append
-            cycle.clear()
-            assert everything(recover(log)[0]) == everything(state)
-        assert state.learner.arrivals == 27
+    assert whole(fold([], onto=fold(happened))) == whole(fold(happened))

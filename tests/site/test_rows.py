@@ -21,19 +21,6 @@ def test_they_look_like_the_tuples_themselves() -> None:
     assert repr(ROWS) == repr(REPLIES)
 
 
-def test_they_equal_what_holds_the_same() -> None:
-    assert ROWS == REPLIES
-    assert REPLIES == ROWS
-    assert REPLIES[:2] != ROWS
-    assert ROWS != 3
-    assert not Rows(REPLY, [], [])
-
-
-def test_a_place_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(IndexError):
-        ROWS[3]
-
-
 def test_columns_of_different_lengths_are_found_out() -> None:
     with pytest.raises(ValueError, match="shorter"):
         [*Rows(REPLY, ["well", "ill"], [None])]

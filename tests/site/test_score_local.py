@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from cosend.axes import Feature
 from cosend.engine import events
 from cosend.engine.scoring import right_or_wrong
 from cosend.errors import RewardError
-from tests.site.test_fold import everything
+from tests.engine.world import whole
 
 
 class Counted:
@@ -43,13 +42,6 @@ def counts(site: Site) -> dict[str, int]:
     return {arm: known.reward_count for arm, known in cell.estimates.items()}
 
 
-def test_a_batch_asks_each_free_model_once() -> None:
-    site, models = site_of()
-    site.learn_many(site.classify_many([{"x": n / 50} for n in range(50)]), ["no"] * 50)
-    assert models["lab-no"].calls == models["lab-yes"].calls == 1
-    assert counts(site)["lab-no"] == counts(site)["lab-yes"] == 50
-
-
 def test_a_peer_scores_all_its_classifiers_on_items_that_are_sent_to_it() -> None:
     lab, _ = site_of("lab", costs={f"lab-{label}": 1.0 for label in ("no", "yes", "dear")})
     hq, models = site_of("hq")
@@ -69,7 +61,7 @@ def test_what_was_said_is_in_the_events_and_outlives_a_restart() -> None:
     assert chosen.opinions == {"lab-no": ("no", "no"), "lab-yes": ("yes", "yes")}
     assert log[0].score_local == "all"
     folded = fold(log, axes=site.axes)
-    assert everything(folded) == everything(site.engine.state)
+    assert whole(folded) == whole(site.engine.state)
     again, _ = site_of(score_local="used")
     again.restore(site.state())()
     assert again.score_local == "all"
@@ -77,7 +69,7 @@ def test_what_was_said_is_in_the_events_and_outlives_a_restart() -> None:
         each.learn_many(decisions, ["no", "yes"])
     assert counts(site) == counts(again)
     assert log[-1].scores == {"lab-no": (1.0, 0.0), "lab-yes": (0.0, 1.0)}
-    assert everything(fold(log, axes=site.axes)) == everything(site.engine.state)
+    assert whole(fold(log, axes=site.axes)) == whole(site.engine.state)
 
 
 def test_what_a_classifier_said_that_has_left_scores_no_other_of_its_name() -> None:
@@ -92,7 +84,7 @@ def test_what_a_classifier_said_that_has_left_scores_no_other_of_its_name() -> N
     site.add_classifier(other, Counted("yes"))
     site.learn(decision, "yes")
     assert counts(site)[other] == 0
-    assert everything(fold(log, axes=site.axes)) == everything(site.engine.state)
+    assert whole(fold(log, axes=site.axes)) == whole(site.engine.state)
 
 
 def test_a_reward_that_fails_for_another_classifier_changes_nothing() -> None:
@@ -107,12 +99,3 @@ def test_a_reward_that_fails_for_another_classifier_changes_nothing() -> None:
     with pytest.raises(RewardError, match="'lab-yes'" if decision.arm == "lab-no" else "decision 1"):
         site.learn(decision, "no")
     assert site.is_pending(decision)
-
-
-def test_labels_may_be_of_any_kind() -> None:
-    site, models = site_of()
-    models["lab-yes"].label = 1.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        site.learn(site.classify({"x": 0.5}), True)
-    assert sum(counts(site).values()) >= 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 from typing import Any
 
@@ -13,7 +12,6 @@ from cosend.algorithm.values import Phase
 from cosend.axes import Feature
 from cosend.errors import (
     ArmError,
-    ClassifierError,
     NetworkError,
     RewardError,
     SettingError,
@@ -23,7 +21,6 @@ from tests.site.test_site import (
     TRAINING_FIRST,
     always,
     assert_nothing_leaks,
-    assert_nothing_open,
     broken,
     everything,
     high,
@@ -31,8 +28,6 @@ from tests.site.test_site import (
     pair,
     until,
 )
-
-river_bayes: Any = importlib.import_module("river.naive_bayes")
 
 
 @pytest.mark.parametrize("overdue", ["drop", 0.0, 0.5])
@@ -57,17 +52,6 @@ def test_what_waits_stays_within_the_limits_and_never_leaks(limits: dict[str, in
         assert_nothing_leaks(lab, hq)
         assert all(len(each.pending()) <= limits.get("max_pending", 1000) for each in (lab, hq))
     assert refused > 0
-
-
-def test_a_wait_limit_counts_arrivals() -> None:
-    site = Site(
-        "lab", classifiers={"a": always(1)}, context=Feature("x", range=(0, 1)), patience=Patience(wait_limit=2)
-    )
-    first = site.classify({"x": 0})
-    site.classify_many(items(2))
-    assert first.id in site.pending()
-    site.classify({"x": 0})
-    assert sorted(site.pending()) == [2, 3, 4]
 
 
 def test_an_overdue_decision_is_told_to_the_peer_that_waits_for_its_label() -> None:
@@ -111,15 +95,6 @@ def test_a_classifier_that_leaves_takes_what_waits_for_it_along() -> None:
     assert "zero" not in {decision.arm for decision in lab.classify_many(items(60))}
 
 
-def test_the_label_of_an_answer_by_a_classifier_that_has_left_is_ignored() -> None:
-    lab, hq = pair(policy=TRAINING_FIRST)
-    decision = lab.classify({"x": 0.5})
-    (answer,) = hq.pending().values()
-    hq.remove(answer.arm)
-    lab.learn(decision.id, 1)
-    assert_nothing_open(lab, hq)
-
-
 def test_a_peer_that_joins_and_leaves_while_labels_wait() -> None:
     lab, hq = pair()
     decision, _ = until(lab, Phase.TRAIN)
@@ -158,24 +133,6 @@ def test_joining_and_leaving_that_is_not_allowed_changes_nothing() -> None:
         lab.add_peer("far", hq, functions=0)
     assert everything(lab, hq) == before
     assert (list(lab.classifiers), list(lab.peers)) == (["one"], ["hq"])
-
-
-def refusing_model() -> Any:
-    """Return a model of river that cannot learn."""
-
-    def learn_one(*_: Any) -> None:
-        raise ValueError("no label will do")
-
-    verbs = {"learn_one": learn_one, "predict_one": lambda *_: 0}
-    return type("Refuses", (river_bayes.GaussianNB,), verbs)()
-
-
-def test_an_online_model_that_fails_to_learn_from_a_peer_s_label_is_named_and_nothing_leaks() -> None:
-    lab, hq = pair(hq={"bayes": refusing_model()}, policy=TRAINING_FIRST)
-    decision = lab.classify({"x": 0.5})
-    with pytest.raises(ClassifierError, match="'bayes'"):
-        lab.learn(decision.id, 1)
-    assert_nothing_leaks(lab, hq)
 
 
 BAD_SITES: list[tuple[dict[str, Any], type[Exception], str]] = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 from cosend import CoS, Network, Site, Vote
 from cosend.axes import AllFeatures, Feature, PreviousLabel
 from cosend.engine.needs import Call, Question
-from cosend.errors import ContextError, CosendError, NoAnswer, RewardError, SettingError
+from cosend.errors import CosendError, NoAnswer, RewardError, SettingError
+from tests.site.test_site import everything
 
 TRAINING_FIRST = CoS(slices=1, exploration_exponent=0.05, order="train_first", share_labels="always")
 NEW_CONTEXT: Any = Feature
@@ -24,16 +24,13 @@ def a_site(name: str = "lab", **options: Any) -> Site:
     return Site(name, **settings)
 
 
-def everything(*sites: Site) -> str:
-    states = [site.state() for site in sites]
-    return json.dumps([[s.facts, {name: array.tolist() for name, array in s.arrays.items()}] for s in states])
-
-
 BUILD: dict[str, tuple[Callable[[], object], list[str]]] = {
     "policy": (lambda: a_site(policy="CoS"), ["policy", "'lab'", "a policy", "'CoS'"]),
     "policy without a context": (lambda: a_site(policy="CoS", context=None), ["policy", "'lab'", "a policy", "'CoS'"]),
     "patience": (lambda: a_site(patience=5), ["patience", "'lab'", "a Patience", "5"]),
     "reward": (lambda: a_site(reward=1.0), ["reward", "'lab'", "function", "1.0"]),
+    "strict": (lambda: a_site(strict_labels="yes"), ["strict_labels", "True or False", "'yes'"]),
+    "learns_from": (lambda: a_site(learns_from=["all"]), ["learns_from", "'used', 'all'", "['all']"]),
     "classifiers": (lambda: a_site(classifiers=[len]), ["classifiers", "'lab'", "mapping", "len"]),
     "costs": (lambda: a_site(costs=[0.5]), ["costs", "'lab'", "mapping", "[0.5]"]),
     "feature": (lambda: NEW_CONTEXT(5), ["feature", "text", "5"]),
@@ -100,28 +97,6 @@ def test_a_site_refuses_bad_input_and_waits_for_what_it_waited_for(case: str) ->
     assert all(fragment in str(caught.value) for fragment in fragments), str(caught.value)
     assert set(site.pending()) == set(site.learner.registry.ids()) == {1}
     site.learn(1, 1)
-
-
-def test_a_label_that_cannot_be_compared_is_no_class_of_the_context() -> None:
-    site = a_site(context=PreviousLabel(0, 1))
-    decision = site.classify({})
-    with pytest.raises(ContextError, match="not one of the classes"):
-        site.learn(decision.id, np.array([0, 1]))
-    site.learn(decision.id, 0)
-
-
-def test_an_array_as_label_is_an_error_of_the_reward_unless_a_reward_understands_it() -> None:
-    models = {"pair": lambda _: np.array([1, 2])}
-    site, knows = (
-        a_site(classifiers=models),
-        a_site(classifiers=models, reward=lambda label, truth: float((label == truth).mean())),
-    )
-    decision = site.classify({"x": 0.5})
-    with pytest.raises(RewardError, match=r"ValueError.*decision 1 of site 'lab'"):
-        site.learn(decision.id, np.array([1, 2]))
-    assert set(site.pending()) == {1}
-    knows.learn(knows.classify({"x": 0.5}).id, np.array([1, 3]))
-    assert not knows.pending()
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyError, RuntimeError, StopIteration])

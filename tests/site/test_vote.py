@@ -12,7 +12,7 @@ import pytest
 from cosend import MixedViews, Network, Site, Vote, ZoomingKLUCB
 from cosend.algorithm.values import ScoreLocal
 from cosend.axes import Feature
-from cosend.errors import ArmError, StateError
+from cosend.errors import ArmError
 from cosend.models.vote import NEWEST
 
 Row = tuple[dict[str, float], str]
@@ -119,24 +119,6 @@ def test_votes_learn_from_labels_that_peers_pass_on_and_see_no_peer() -> None:
     assert taught == arms["there"]
 
 
-def failing(_: Any) -> str:
-    raise ValueError("broken")
-
-
-def test_a_vote_does_without_those_that_fail_or_are_paused() -> None:
-    site = site_of(classifiers={"x": Counting("x"), "broken": failing, "vote": Vote(), "second": Vote(over=["broken"])})
-    stream = rows(20)
-    play(site, stream[:2], late=0)
-    site.pause("x")
-    made = play(site, stream[2:], late=0)
-    assert {decision.arm for decision, _ in made} <= {"vote", "second"}  # the newest label is all they have
-    site.resume("x")
-    site.add_classifier("y", Counting("y"))
-    assert play(site, stream)[-1][0].label in ("same", "other", "low", "high")
-    site.remove("vote")
-    assert [*site.engine.state.votes] == ["second"]
-
-
 @pytest.mark.parametrize("name", ["zz", "vote", "second"])
 def test_a_vote_over_what_it_cannot_combine_is_refused_when_it_comes(name: str) -> None:
     wrong = f"over names {name!r}, and what a vote can combine here is x, y"
@@ -148,22 +130,3 @@ def test_a_vote_over_what_it_cannot_combine_is_refused_when_it_comes(name: str) 
         site.add_classifier("second", Vote(over=["x", name]))
     assert [*site.engine.state.votes] == ["vote"]
     assert [*site.learner.arms.own] == ["x", "y", "vote"]
-
-
-def test_a_vote_goes_on_when_one_that_it_combines_has_left() -> None:
-    models = {"x": Counting("x"), "y": Counting("y"), "vote": Vote(over=["x", "y"])}
-    site, stream = site_of(classifiers=models), rows(20)
-    play(site, stream, late=0)
-    site.remove("y")
-    site.add_classifier("second", Vote(over=["x"]))
-    assert {decision.arm for decision, _ in play(site, stream, late=0)} <= {"x", "vote", "second"}
-
-
-@pytest.mark.filterwarnings("ignore::cosend.errors.LabelWarning")
-def test_only_votes_are_no_site_and_labels_must_survive() -> None:
-    with pytest.raises(ArmError, match="no other classifier"):
-        site_of(classifiers={"vote": Vote()})
-    site = site_of()
-    site.learn(site.classify(rows(1)[0][0]), ("a", "tuple"))
-    with pytest.raises(StateError, match="plain values"):
-        site.state()

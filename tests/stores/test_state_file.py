@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import CoS, Learner, Patience
+from cosend import CellKLUCB, CoS, Learner, Patience
 from cosend.algorithm.state import State
 from cosend.algorithm.values import AskPeer, Choice, LabelledData
 from cosend.errors import SettingError, StateError
@@ -26,8 +26,8 @@ from cosend.store.state_file import read_state, write_state
 ROOT = Path(__file__).parents[2]
 POLICIES = {
     "doubling": CoS(),
-    "keep": CoS(doubling="keep"),
-    "time": CoS(horizon=100, time_dimension=True, order="random"),
+    "keep": CellKLUCB(),
+    "random": CoS(horizon=100, order="random"),
     "cells": CoS(slices=5, exploration_exponent=0.1, share_labels="always"),
 }
 
@@ -159,7 +159,7 @@ def test_writing_replaces_what_was_there_and_leaves_nothing_beside_it(tmp_path: 
     target.write_text("old")
     write_state(a_learner().state(), target)
     write_state(a_learner("keep").state(), target)
-    assert read_state(target).facts["policy"]["doubling"] == "keep"
+    assert read_state(target).facts["policy"]["name"] == "CellKLUCB"
     assert [path.name for path in tmp_path.iterdir()] == ["lab.npz"]
 
 

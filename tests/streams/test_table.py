@@ -1,4 +1,4 @@
-"""A table gives its rows, parts and codes, and cannot be built of columns that do not fit together."""
+"""A table gives its rows, parts and codes; columns are numbers or text, and damaged ones are refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from river import datasets
 
 from cosend.errors import StreamError
-from cosend.streams.table import Table, as_column
+from cosend.streams.river_datasets import from_river, river_dataset
+from cosend.streams.table import Table, as_column, as_labels
 
 
 def table() -> Table:
@@ -26,61 +28,21 @@ def refuse(number: int, wrong: str, allowed: str) -> StreamError:
     return StreamError(wrong, allowed, line=number + 1)
 
 
-def test_rows_are_plain_features_and_contexts_with_the_label() -> None:
+def test_rows_and_parts() -> None:
     rows = list(table().rows())
     assert rows[0] == ({"size": 3, "kind": "b", "hour": 0.5}, 1)
     assert [type(value) for value in rows[0][0].values()] == [int, str, float]
-
-
-def test_a_part_slices_everything() -> None:
     part = table().part(1, 3)
     assert part.sites is not None
     assert part.sites.tolist() == ["west", "east"]
-    assert part.contexts["hour"].tolist() == [1.0, 1.5]
-    assert (len(part), part.labels.tolist()) == (2, [0, 1])
+    assert list(part.rows()) == rows[1:]
 
 
-def test_a_column_is_a_feature_or_a_context() -> None:
-    assert table().column("size").tolist() == [3, 1, 2]
-    assert table().column("hour").tolist() == [0.5, 1.0, 1.5]
-    with pytest.raises(StreamError, match=r"'size', 'kind', 'hour'") as caught:
-        table().column("sise")
-    assert caught.value.column == "sise"
-
-
-def test_the_matrix_has_numbers_as_they_are_and_text_as_ranks() -> None:
-    matrix = table().matrix()
-    assert matrix.dtype == np.float64
-    assert matrix.tolist() == [[3, 1], [1, 0], [2, 2]]
-
-
-def test_parts_have_the_codes_of_the_whole() -> None:
-    assert table().part(2, 3).matrix().tolist() == table().matrix()[2:].tolist()
-
-
-def test_a_vocabulary_fixes_the_codes() -> None:
-    codes = Table({"k": np.array(["b"])}, np.array([0]), vocabulary={"k": ("d", "b", "a")}).matrix()
-    assert codes.tolist() == [[1]]
-    with pytest.raises(StreamError, match="'z' is not in the vocabulary"):
-        Table({"k": np.array(["z"])}, np.array([0]), vocabulary={"k": ("a",)}).matrix()
-    with pytest.raises(StreamError, match="no such column"):
-        Table({"k": np.array(["z"])}, np.array([0]), vocabulary={"q": ("a",)})
-
-
-@pytest.mark.parametrize(
-    ("columns", "sentence"),
-    [
-        ({"features": {"x": np.arange(2)}}, "column 'x': has the shape"),
-        ({"contexts": {"c": np.arange(4)}}, "column 'c': has the shape"),
-        ({"sites": np.array(["a"])}, "column 'sites': has the shape"),
-        ({"features": {"x": np.zeros((3, 2))}}, "column 'x': has the shape"),
-        ({"contexts": {"y": np.arange(3)}}, "is a feature and a context"),
-        ({"features": {"x": np.array([None, "a", "b"], object)}}, "numbers and text are allowed"),
-    ],
-)
-def test_columns_that_do_not_fit_are_refused(columns: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(StreamError, match=sentence):
-        Table(**{"features": {"y": np.arange(3)}, "labels": np.arange(3), **columns})
+def test_the_matrix_has_text_as_ranks_and_parts_have_the_codes_of_the_whole() -> None:
+    assert table().matrix().tolist() == [[3, 1], [1, 0], [2, 2]]
+    assert table().part(2, 3).matrix().tolist() == [[2, 2]]
+    fixed = Table({"k": np.array(["b"])}, np.array([0]), vocabulary={"k": ("d", "b", "a")})
+    assert fixed.matrix().tolist() == [[1]]
 
 
 @pytest.mark.parametrize(
@@ -124,20 +86,46 @@ def test_numbers_survive_being_written_as_text(numbers: list[float]) -> None:
     assert as_column([repr(number) for number in numbers], refuse).tolist() == numbers
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), "", " NaN "])
+def test_a_label_that_is_missing_is_not_known(missing: Any) -> None:
+    labels, known = as_labels([1, missing, 2], refuse)
+    whole = Table({"x": np.arange(3)}, labels, known=known)
+    assert [label for _, label in whole.rows()] == [1, None, 2]
+    assert [label for _, label in whole.part(1, 2).rows()] == [None]
+    assert np.unique(whole.labels).tolist() == [1, 2]  # no class of its own
+    assert whole.digest() != Table({"x": np.arange(3)}, whole.labels).digest()
+
+
+# Datasets of river
+
+
+def test_a_dataset_of_river_becomes_a_table() -> None:
+    table = river_dataset("Phishing", 100)
+    item, label = next(iter(datasets.Phishing()))
+    assert next(table.rows()) == (item, label)
+    assert table.matrix().shape == (100, 9)
+    with pytest.raises(StreamError, match=r"no dataset 'Fishing'.*Phishing"):
+        river_dataset("Fishing", 50)
+
+
 @pytest.mark.parametrize(
-    "labels",
+    ("pairs", "sentence"),
     [
-        np.array([1.0, np.nan, 2.0]),
-        np.array([1.0, None, 2.0], object),
-        np.array([1.0, np.datetime64("NaT"), 2.0], object),
+        ([({"a": 1, "b": 2}, 0), ({"a": 1}, 1)], "item 2 of list and item 1 differ in 'b'"),
+        ([({"a": 1}, 0), ({"a": None}, 1)], "column 'a': item 2 of list: None is not a value"),
+        ([({"a": 1}, 0), ({"a": 2}, [])], r"column 'label': item 2 of list: \[\] is not a value"),
+        ([({"a": 1}, 0)], "2 items are wanted; list has 1"),
     ],
 )
-def test_a_label_that_is_missing_is_not_known(labels: Any) -> None:
-    whole = Table({"x": np.arange(3)}, labels)
-    assert [label for _, label in whole.rows()] == [1.0, None, 2.0]
-    assert whole.unlabelled == 1
-    assert [label for _, label in whole.part(1, 2).rows()] == [None]
-    assert np.unique(whole.labels).tolist() == [1.0, 2.0]  # no class of its own
-    assert whole.digest() != Table({"x": np.arange(3)}, whole.labels).digest()
-    with pytest.raises(StreamError, match="no row has a label"):
-        Table({"x": np.arange(2)}, np.array([np.nan, np.nan]))
+def test_an_item_that_does_not_fit_is_named(pairs: list[Any], sentence: str) -> None:
+    with pytest.raises(StreamError, match=sentence):
+        from_river(pairs, 2)
+
+
+def test_a_dataset_that_cannot_be_fetched_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Any) -> Any:
+        raise OSError("no network")
+
+    monkeypatch.setattr("river.datasets.Phishing.__iter__", refuse)
+    with pytest.raises(StreamError, match=r"'Phishing' of river cannot be fetched \(no network\)"):
+        river_dataset("Phishing", 5)

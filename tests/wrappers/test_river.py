@@ -70,13 +70,6 @@ def test_labels_may_come_late() -> None:
     assert late.get() > 0.8
 
 
-def test_a_model_that_costs_too_much_is_not_used() -> None:
-    routing = optimist_and_pessimist(costs={"pessimist": 1.0})
-    for person, label in people(500):
-        routing.learn_one(person, label)
-    assert {routing.predict_one(person) for person, _ in people(100)} == {"well"}
-
-
 def test_models_of_river_learn_from_every_label_or_from_those_that_they_were_used_for() -> None:
     seen = {}
     for learns_from in ("all", "used"):
@@ -127,11 +120,6 @@ def test_before_anything_is_learnt_a_vote_says_nothing_as_models_of_river_do(see
     assert routing.predict_one({"x": 1.0}) is None
     routing.learn_one({"x": 1.0}, "a")
     assert routing.predict_one({"x": 1.0}) == "a"
-
-
-def test_what_is_no_label_is_passed_over_by_a_vote() -> None:
-    routing = RoutingClassifier({"list": lambda _: ["no label"], "a": lambda _: "a", "vote": Vote()})
-    assert routing.site.predict("vote", [{"x": 1.0}]) == ["a"]
 
 
 def test_a_real_stream_of_river() -> None:

@@ -28,7 +28,7 @@ from cosend.config import BUILT_IN, LARGEST_SEED, MOST_ROWS
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
     from rich.table import Table
 
     from cosend.config.network_file import NetworkFile
@@ -125,7 +125,6 @@ def changed(network: NetworkFile, items: int | None, seed: int | None) -> Networ
 
 
 def with_seeds(network: NetworkFile, seeds: int) -> list[NetworkFile]:
-    """Return the network with its seed, the next one, and so on."""
     first = min(network.seed, LARGEST_SEED - seeds + 1)
     return [network.model_copy(update={"seed": first + n}) for n in range(seeds)]
 
@@ -136,38 +135,36 @@ def with_seeds(network: NetworkFile, seeds: int) -> list[NetworkFile]:
 class Bar:
     """A progress bar over the items of all streams; where no bar is seen, in a file or a pipe, a line now and then."""
 
-    def __init__(self, progress: Progress, task: TaskID, streams: int) -> None:
-        self._progress, self._task, self._streams = progress, task, streams
-        self._done, self._items, self._start, self._words = 0, 0, time.perf_counter(), ""
-        self._what, self._said_at = "", time.monotonic()
+    def __init__(self, progress: Progress, streams: int) -> None:
+        self._progress, self._streams = progress, streams
+        self._task = progress.add_task("", total=None, words="")
+        self._before, self._items, self._start = 0, 0, 0.0
+        self._what, self._words, self._said_at = "", "", time.monotonic()
 
-    def begin(self, number: int, what: str) -> None:
+    def begin(self, number: int, what: str, items: int = 0) -> None:
+        """Begin with what is done for a stream, or with playing so many items of it."""
         self._what = f"stream {number + 1} of {self._streams}: {what}" if self._streams > 1 else what
-        self._progress.update(self._task, description=self._what)
+        self._before, self._items, self._start = number * items, items, time.perf_counter()
+        self._progress.update(self._task, description=self._what, total=items * self._streams or None)
 
     def asking(self, model: str, done: int, rows: int) -> None:
-        self._progress.update(self._task, description=self._what, words=f"{model}: {done:,} of {rows:,} rows")
-        self._say(f"{self._what}: {model}, {done:,} of {rows:,} rows")
-
-    def playing(self, items: int) -> None:
-        self._items, self._start = items, time.perf_counter()
-        self._progress.update(self._task, total=items * self._streams)
+        self._show(f"{model}: {done:,} of {rows:,} rows", 0)
 
     def reached(self, items: int, errors: float) -> None:
         speed = items / max(1e-9, time.perf_counter() - self._start)
-        self._words = f"{100 * errors:.1f} % wrong, {speed:,.0f} items/s"
-        self._progress.update(self._task, completed=self._done + items, words=self._words)
-        self._say(f"{self._what}: {items:,} of {self._items:,} items, {self._words}")
+        counts = f"{items:,} of {self._items:,} items, " if self._progress.disable else ""
+        self._show(f"{counts}{100 * errors:.1f} % wrong, {speed:,.0f} items/s", items)
 
-    def end(self, number: int) -> None:
-        self._done += self._items
+    def end(self) -> None:
         if self._progress.disable:
-            self._progress.console.print(f"stream {number + 1} of {self._streams}: {self._words}", soft_wrap=True)
+            self._progress.console.print(f"{self._what}: {self._words}", soft_wrap=True)
 
-    def _say(self, line: str) -> None:
+    def _show(self, words: str, items: int) -> None:
+        self._words = words
+        self._progress.update(self._task, completed=self._before + items, words=words)
         if self._progress.disable and time.monotonic() - self._said_at >= SILENCE_S:
             self._said_at = time.monotonic()
-            self._progress.console.print(line, soft_wrap=True)
+            self.end()
 
 
 @contextmanager
@@ -177,7 +174,7 @@ def progress_bar(console: Console, streams: int) -> Iterator[Bar]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[words]}"))
     bar = Progress(*columns, console=console, disable=not console.is_terminal)
     with bar as progress, saying_when_compiling(console):
-        yield Bar(progress, progress.add_task("", total=None, words=""), streams)
+        yield Bar(progress, streams)
 
 
 def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) -> dict[str, Any]:
@@ -188,33 +185,34 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
     if len(networks) > 1:
         check_installed("scipy")  # for the intervals
     done: list[dict[str, Any]] = []
-    why = ""
+    stopped = ""
     try:
         with progress_bar(console, len(networks)) as bar:
             for number, network in enumerate(networks):
                 bar.begin(number, "reading the stream, training and asking the models")
                 prepared = prepare(network, folder, bar.asking)
-                bar.begin(number, "classify or send")
-                played, result = play_one(prepared, bar, whole=number > 0)
+                bar.begin(number, "classify or send", int((prepared.places >= 0).sum()))
+                result, stopped = play_one(prepared, bar, first_of=0 if done else len(networks))
                 done.append(result)
-                if played is not prepared:
-                    why = _stopped_in_the_first(result["items"], prepared, played, len(networks))
+                if stopped:
                     break
-                bar.end(number)
+                bar.end()
     except KeyboardInterrupt:
         if not done:
             raise
-        why = why or _stopped_after(len(done), len(networks))
-    return averaged(done) | ({"stopped": why} if why else {})
+        stopped = stopped or f"Stopped after {len(done)} of {len(networks)} streams: {SO_FAR}"
+    return averaged(done) | ({"stopped": stopped} if stopped else {})
 
 
-def play_one(prepared: Prepared, bar: Bar, *, whole: bool) -> tuple[Prepared, dict[str, Any]]:
-    """Play one stream and return its result; after Ctrl-C, that of the part reached, unless the whole is wanted."""
+def play_one(prepared: Prepared, bar: Bar, *, first_of: int) -> tuple[dict[str, Any], str]:
+    """Play one stream; return its result, and, if Ctrl-C has stopped it, where.
+
+    first_of  of how many streams it is the first: then the part that was reached counts; 0 if it is a later one
+    """
     from cosend.run.play import play
     from cosend.run.result import one_stream
 
     reached = 0
-    bar.playing(int((prepared.places >= 0).sum()))
 
     def watch(slots: int, errors: float) -> None:
         nonlocal reached
@@ -222,24 +220,16 @@ def play_one(prepared: Prepared, bar: Bar, *, whole: bool) -> tuple[Prepared, di
         bar.reached(int((prepared.places[:slots] >= 0).sum()), errors)
 
     try:
-        return prepared, one_stream(prepared, play(prepared, watch))
+        return one_stream(prepared, play(prepared, watch)), ""
     except KeyboardInterrupt:
-        if whole:
+        if not first_of:
             raise
     part = prepared.first_slots(max(1, reached))  # played again, without other policies if they take long
-    return part, one_stream(part, play(part, others=not part.one_by_one))
-
-
-def _stopped_after(done: int, streams: int) -> str:
-    return f"Stopped after {done} of {streams} streams: {SO_FAR}"
-
-
-def _stopped_in_the_first(items: int, whole: Prepared, played: Prepared, streams: int) -> str:
-    if streams == 1:
-        return f"Stopped after {items:,} of {len(whole.items):,} items: {SO_FAR}"
-    if len(played.arrivals) == len(whole.arrivals):
-        return _stopped_after(1, streams)
-    return f"Stopped after {items:,} of {len(whole.items):,} items in the first of {streams} streams: {SO_FAR}"
+    result = one_stream(part, play(part, others=not part.one_by_one))
+    if first_of > 1 and len(part.arrivals) == len(prepared.arrivals):
+        return result, f"Stopped after 1 of {first_of} streams: {SO_FAR}"
+    where = f" in the first of {first_of} streams" if first_of > 1 else ""
+    return result, f"Stopped after {result['items']:,} of {len(prepared.items):,} items{where}: {SO_FAR}"
 
 
 # What is printed
@@ -262,7 +252,6 @@ def show(result: dict[str, Any], console: Console) -> None:
 
 
 def _new_table(headings: Sequence[str], title: str | None = None) -> Table:
-    """Return a table with text in the first column and numbers in the others."""
     from rich import box
     from rich.table import Table
 

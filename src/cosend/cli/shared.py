@@ -1,4 +1,4 @@
-"""What commands share: options, errors in one line, help that fits the terminal, progress, and what is not installed.
+"""What commands share: options, errors in one line, progress, and what is not installed.
 
 Nothing heavy is imported here or at the top of a command: `cosend --help` has to be quick.
 """
@@ -9,16 +9,14 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from cosend.config import BUILT_IN
 from cosend.errors import CosendError, cut, install
@@ -32,24 +30,6 @@ STOPPED: Final = 130  # the exit code after Ctrl-C, as shells have it
 LONGEST_LINE: Final = 400  # characters of a line of an error: five lines of a terminal
 MOST_LINES: Final = 25
 
-NetworkPath = Annotated[Path, typer.Argument(metavar="FILE", help="The network file.")]
-SiteName = Annotated[
-    str | None, typer.Option("--site", help="Which site of the file; not needed if there is only one.")
-]
-StoreFolder = Annotated[
-    Path | None,
-    typer.Option("--store", help="The folder where the site keeps what it knows; by default store/SITE beside FILE."),
-]
-KeepDays = Annotated[
-    float,
-    typer.Option(
-        min=0.0, max=36_500, help="Remember decisions for this many days: until then, an id gets the same answer."
-    ),
-]
-Durable = Annotated[
-    bool, typer.Option(help="Answer only once it is on disk; otherwise a machine crash can lose the newest.")
-]
-LogFormat = Annotated[Literal["json", "text"], typer.Option(help="The format of the log on standard error.")]
 StreamFile = Annotated[
     Path | None,
     typer.Option("--stream", help="Recorded data: CSV, JSON lines or Parquet; used instead of the stream of the file."),
@@ -58,10 +38,6 @@ LabelColumn = Annotated[str | None, typer.Option("--label", help="The column of 
 SiteColumn = Annotated[
     str | None, typer.Option("--site-column", help="The column of the stream that says at which site a row arrives.")
 ]
-
-
-def store_of(file: Path, store: Path | None, site: str) -> Path:
-    return file.parent / "store" / site if store is None else store
 
 
 # Errors
@@ -125,9 +101,9 @@ def lacking(needed: Iterable[str], extra: str = "") -> str:
     return f"this needs {', '.join(missing)}: {install(extras)}" if missing else ""
 
 
-def check_installed(*needed: str) -> None:
+def check_installed(*needed: str, extra: str = "") -> None:
     """Raise unless all of it is installed; nothing is imported by this."""
-    why = lacking(needed)
+    why = lacking(needed, extra)
     if why:
         raise CosendError(why)
 
@@ -138,39 +114,6 @@ def _is_installed(name: str) -> bool:
     from cosend.local.plan import find_server
 
     return find_server() is not None
-
-
-# Help and completion
-
-
-class Command(TyperCommand):
-    """A command whose help flows to the width of the terminal, and whose flags do not look as if they took a value."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        self.help = in_paragraphs(self.help or "")
-        super().format_help(ctx, formatter)
-
-    def get_params(self, ctx: Any) -> Any:
-        return _without_bool(super().get_params(ctx))
-
-
-class Group(TyperGroup):
-    """The same for a group of commands."""
-
-    def get_params(self, ctx: Any) -> Any:
-        return _without_bool(super().get_params(ctx))
-
-
-def in_paragraphs(text: str) -> str:
-    """Return a text with each of its paragraphs in one line: Typer keeps the line breaks of a docstring."""
-    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
-
-
-def _without_bool(options: Any) -> Any:
-    for each in options:
-        if getattr(each, "is_flag", False) and each.metavar is None:
-            each.metavar = ""
-    return options
 
 
 def network_files_like(incomplete: str) -> list[str]:
@@ -216,3 +159,11 @@ def steps_bar(console: Console) -> Progress:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     return Progress(TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), console=console)
+
+
+@contextmanager
+def watched(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a bar for steps; gives what is told which step it is, how much of it is done, and of how much."""
+    with steps_bar(console) as progress:
+        task = progress.add_task("", total=1)
+        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)

@@ -60,11 +60,11 @@ def make_all(network: NetworkFile, folder: Path, source: str) -> tuple[dict[str,
 
     if network.stream is not None:
         prepared = prepare(network, folder)
-        return prepared.built.all_classifiers(), counted(len(prepared.items), "item")
+        return prepared.built.classifiers(), counted(len(prepared.items), "item")
     why = network.serving_mistakes()
     if why:
         raise NetworkFileError(source, [*why, f"stream: {NO_STREAM}"])
-    return Built(network, folder).all_classifiers(), "no stream"
+    return Built(network, folder).classifiers(), "no stream"
 
 
 def described(site: SiteSection, models: dict[str, Classifier]) -> str:
@@ -79,8 +79,8 @@ def _kind(setting: ModelSection, model: Classifier) -> str:
 
     while isinstance(model, SeesOnly | SeesAllBut):
         model = model.classifier
-    if setting.kind == "zoo":
-        return f"always {shown(setting.label)}" if setting.model == "always" else setting.model
+    if setting.kind in ("always", "trained"):
+        return f"always {shown(setting.label)}" if setting.kind == "always" else setting.model
     if setting.kind == "vote":
         return f"vote of {', '.join(setting.over or ['all that cost nothing'])}"
     if setting.column is not None:

@@ -57,7 +57,6 @@ def warm_up_runs() -> None:
 
 
 def _log_of(policy: Policy, context: Feature | None) -> list[Event]:
-    """Return the events of a site that decides and learns."""
     from cosend import Site
 
     log: list[Event] = []

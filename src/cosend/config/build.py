@@ -18,12 +18,9 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.algorithm.policies import Policy
-from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis
+from cosend.axes import Axis, watches
 from cosend.config.network_file import NO_STREAM, SOURCE, NetworkFile, wants_horizon
 from cosend.config.sections import AxisSection, ModelSection, SiteSection
-from cosend.engine.encoding import watches
-from cosend.engine.events import Journal
 from cosend.errors import (
     ClassifierError,
     CosendError,
@@ -34,11 +31,9 @@ from cosend.errors import (
     listed,
     shown,
 )
-from cosend.models.adapters import Classifier
-from cosend.models.built_in import Matrix, train
-from cosend.models.coded import Coded, Said
+from cosend.models.adapters import Classifier, RunsElsewhere
+from cosend.models.built_in import Coded, Matrix, Said, train
 from cosend.models.loading import load_model
-from cosend.models.placeholder import RunsElsewhere
 from cosend.models.vote import Vote
 from cosend.site import Site
 from cosend.streams.table import Table
@@ -81,11 +76,10 @@ class Built:
 
     def __init__(self, network: NetworkFile, folder: Path, table: Table | None = None) -> None:
         self.network, self.folder, self.table = network, folder, table
-        found = [] if table is None else list(mistakes_about(network, table))
+        self.labels = network.labels or ([] if table is None else np.unique(table.labels).tolist())
+        found = [] if table is None else list(mistakes_about(network, table, self.labels))
         if found:
             raise NetworkFileError(SOURCE, found)
-        self.labels = labels_of(network, table)
-        self.horizon = horizon_of(network, table)  # None if there is no stream
         self._models: dict[str, Classifier] = {}
 
     @cached_property
@@ -109,16 +103,24 @@ class Built:
         except SettingError as error:
             raise NetworkFileError(SOURCE, [f"policy: {error}"]) from error
 
-    def classifiers(self, site: str) -> dict[str, Classifier]:
-        """Return the models of a site by name; they see only the features that they may see."""
-        self._make(list(self.network.classifiers(site)))
-        return {each.name: self._models[each.name] for each in self.setting(site).classifiers}
+    @cached_property
+    def horizon(self) -> int | None:
+        """How many items arrive at the busiest site; None if that is not known."""
+        if self.table is None or self.table.sites is None:
+            return None if self.table is None else len(self.table) - self.network.training
+        arriving = self.table.sites[self.network.training :]
+        return max(1, *(int((arriving == site.name).sum()) for site in self.network.sites))
+
+    def classifiers(self, site: str | None = None) -> dict[str, Classifier]:
+        """Return the models of a site, or of all, by name; they see only the features that they may see."""
+        if site is not None:
+            self.setting(site)  # raises if there is none
+        return self._make(list(self.network.classifiers(site)))
 
     def classifiers_here(self, site: str) -> dict[str, Classifier]:
         """Return the models of a site as its own process needs them: those that workers run are not loaded."""
-        self._make([each for each in self.network.classifiers(site) if not each[2].workers])
-        models = self.setting(site).classifiers
-        return {each.name: RunsElsewhere() if each.workers else self._models[each.name] for each in models}
+        made = self._make([each for each in self.network.classifiers(site) if not each[2].workers])
+        return {each.name: made.get(each.name, RunsElsewhere()) for each in self.setting(site).classifiers}
 
     def classifiers_for_workers(self, site: str, names: Sequence[str]) -> dict[str, Classifier]:
         """Return the models of a site that workers run, or only some of them."""
@@ -129,14 +131,7 @@ class Built:
                 raise SettingError("--classifier", name, allowed)
         if not able:
             raise SettingError("--site", site, "a site with a classifier that has workers = true")
-        wanted = [each for each in self.network.classifiers(site) if each[2].name in (names or able)]
-        self._make(wanted)
-        return {each.name: self._models[each.name] for _, _, each in wanted}
-
-    def all_classifiers(self) -> dict[str, Classifier]:
-        """Return the models of all sites by name; if some cannot be made, all of these are named."""
-        self._make(list(self.network.classifiers()))
-        return dict(self._models)
+        return self._make([each for each in self.network.classifiers(site) if each[2].name in (names or able)])
 
     def costs(self, site: str) -> dict[str, float]:
         return {each.name: each.cost for each in self.setting(site).classifiers}
@@ -157,32 +152,22 @@ class Built:
             each.name: (costs[each.name], len(each.classifiers)) for each in self.network.sites if each.name != site
         }
 
-    def site(
-        self,
-        name: str,
-        *,
-        context: Sequence[Axis] | None = None,
-        policy: Policy | None = None,
-        score_local: ScoreLocal | None = None,
-        classifiers: dict[str, Classifier] | None = None,
-        journal: Journal | None = None,
-    ) -> Site:
-        """Return a site without peers; another context, policy or models than those of the file may be given."""
-        setting = self.setting(name)
-        return Site(
-            name,
-            classifiers=self.classifiers(name) if classifiers is None else classifiers,
-            context=self.axes if context is None else context,
-            policy=self.policy if policy is None else policy,
-            costs=self.costs(name),
-            patience=self.network.patience,
-            seed=self.network.seed,
-            retries=self.network.retries,
-            strict_labels=self.network.strict_labels,
-            learns_from=setting.learns_from,
-            score_local=score_local or setting.score_local,
-            journal=journal,
-        )
+    def site(self, name: str, **changes: Any) -> Site:
+        """Return a site without peers; its options are those of the file, but for some that are given."""
+        setting, network = self.setting(name), self.network
+        options: dict[str, Any] = {
+            "classifiers": changes.get("classifiers") or self.classifiers(name),
+            "context": self.axes,
+            "policy": self.policy,
+            "costs": self.costs(name),
+            "patience": network.patience,
+            "seed": network.seed,
+            "retries": network.retries,
+            "strict_labels": network.strict_labels,
+            "learns_from": setting.learns_from,
+            "score_local": setting.score_local,
+        }
+        return Site(name, **(options | changes))
 
     def setting(self, site: str) -> SiteSection:
         for each in self.network.sites:
@@ -190,8 +175,8 @@ class Built:
                 return each
         raise SettingError("site", site, f"one of {', '.join(each.name for each in self.network.sites)}")
 
-    def _make(self, wanted: list[tuple[str, SiteSection, ModelSection]]) -> None:
-        """Make the models that are not there yet, or raise with everything that is wrong with any of them."""
+    def _make(self, wanted: list[tuple[str, SiteSection, ModelSection]]) -> dict[str, Classifier]:
+        """Return models, made if they are not there yet, or raise with everything that is wrong with any of them."""
         found = []
         for key, site, setting in wanted:
             if setting.name not in self._models:
@@ -201,13 +186,14 @@ class Built:
                     found.append(f"{key}.{_blame(setting, error)}")
         if found:
             raise NetworkFileError(SOURCE, found)
+        return {setting.name: self._models[setting.name] for _, _, setting in wanted}
 
     def _made(self, site: SiteSection, setting: ModelSection) -> Classifier:
         if setting.column is not None:
             return Said(setting.column)
         if setting.is_trained:
             return self._trained(site, setting)
-        if setting.kind == "zoo":
+        if setting.kind == "always":
             return Coded(train(setting.model, np.empty((0, 0)), np.empty(0), label=setting.label), [], {})
         if setting.kind == "vote":
             return Vote(over=setting.over)
@@ -261,26 +247,9 @@ def _blame(setting: ModelSection, error: Exception) -> str:
     return f"model: {error}"
 
 
-def labels_of(network: NetworkFile, table: Table | None) -> list[Any]:
-    if network.labels is not None:
-        return network.labels
-    return [] if table is None else np.unique(table.labels).tolist()
-
-
-def horizon_of(network: NetworkFile, table: Table | None) -> int | None:
-    """Return how many items arrive at the busiest site, or None if that is not known."""
-    if table is None or network.stream is None:
-        return None
-    items = len(table) - network.training
-    if table.sites is not None:
-        arriving = table.sites[network.training :]
-        return max(1, *(int((arriving == site.name).sum()) for site in network.sites))
-    return items
-
-
-def mistakes_about(network: NetworkFile, table: Table) -> Iterator[str]:
+def mistakes_about(network: NetworkFile, table: Table, labels: Sequence[Any]) -> Iterator[str]:
     """Yield what the file says about the stream that is not so, each with its key."""
-    labels, columns = labels_of(network, table), [*table.features, *table.contexts]
+    columns = table.columns
     unnamed = sorted(set(table.labels.tolist()).difference(labels), key=str)
     if unnamed:
         yield f"labels: the stream has {listed(unnamed)} too; the file names {listed(labels)}"
@@ -308,7 +277,7 @@ def _mistakes_about_model(
             yield f"features: the stream has no feature {shown(name)}; {there}"
     if model.model == "always" and model.label not in labels:
         yield f"label: no label of the stream is {shown(model.label)}; they are {listed(labels)}"
-    columns = [*table.features, *table.contexts]
+    columns = table.columns
     if model.column is not None and model.column not in columns:
         yield f"model: the stream has no column {shown(model.column)}; it has {listed(sorted(columns))}"
     first, last = model.train or (0, training)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from cosend.algorithm.values import ScoreLocal
 from cosend.axes import AllFeatures, Axis, Category, Feature, PreviousLabel, Time, TimeOfDay
@@ -17,8 +17,7 @@ from cosend.checks import check_path
 from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
 from cosend.errors import CosendError, SettingError, StreamError, in_one_line, shown
 from cosend.models.built_in import NAMES
-from cosend.models.loading import ALLOWED
-from cosend.models.model_files import PICKLES
+from cosend.models.loading import ALLOWED, PICKLES
 from cosend.site import wrong_voter
 from cosend.streams.clinics import clinics, turn_of
 from cosend.streams.read_files import read_table
@@ -41,12 +40,10 @@ Flag = Annotated[bool, Field(strict=True)]
 Names = Annotated[list[str], Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9\[:][A-Za-z0-9_.:\]-]*$", max_length=255)]
-Made = TypeVar("Made")
 ITEMS: Final = 20_000  # of a stream that has no end
 OF_FEATURES: Final = ("feature", "category", "time_of_day")  # the kinds of axes that read a feature
 COLUMN: Final = "column:"
 MODEL_FILES: Final = (".skops", ".onnx", *PICKLES)
-TRUSTED: Final = (".skops", *PICKLES)  # files that may need trust
 VOTE: Final = "vote"
 SITE: Final = "{site}"
 CREDENTIALS: Final = ("password_file", "nkey_file", "credentials_file")
@@ -54,47 +51,36 @@ BROKER_FILES: Final = (*CREDENTIALS, "tls_ca", "tls_certificate", "tls_key")
 
 
 class Section(BaseModel):
-    """A table of a network file: unknown keys are mistakes."""
+    """A table of a network file: unknown keys are mistakes, and so are keys that are for another kind."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    of_kinds: ClassVar[dict[str, tuple[str, ...]]] = {}  # keys that only some kinds have
+    kind_words: ClassVar[dict[str, str]] = {}
+
+    @model_validator(mode="after")
+    def _keys_are_of_its_kind(self) -> Self:
+        for key, kinds in self.of_kinds.items():
+            kind: Any = getattr(self, "kind", None)
+            if kind not in kinds and getattr(self, key) != type(self).model_fields[key].default:
+                *others, here = (self.kind_words.get(each, f"kind {each!r}") for each in (*kinds, kind))
+                raise ValueError(f"{key} is for {' or '.join(others)}, not for {here}")
+        return self
 
 
-def made_from(kind: type[Made], table: Any, always: Mapping[str, Any] | None = None) -> Made:
-    """Build a type of the library from a table with its options, or raise with every option that is wrong.
+def wrong_options(kind: type[Any], options: Mapping[str, Any], needed: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with each option of a type of the library, with its key, whatever the others are.
 
-    always  options that the type needs in any case, unless the table has them
+    needed  options that the type has to have, unless they are given
     """
-    if isinstance(table, kind):
-        return table
-    if not isinstance(table, Mapping):
-        raise PydanticCustomError("model_type", "must be a table, got {given}", {"given": shown(table)})
-    allowed, always = [*signature(kind).parameters], always or {}
-    mistakes = [
-        mistake for name, value in table.items() if (mistake := _wrong_option(kind, allowed, name, value, always))
-    ]
-    if mistakes:
-        raise ValidationError.from_exception_data(kind.__name__, mistakes)
-    return kind(**{**always, **table})
-
-
-def wrong_key(key: str, wrong: str, value: Any) -> InitErrorDetails:
-    return InitErrorDetails(type=PydanticCustomError("setting", "{wrong}", {"wrong": wrong}), loc=(key,), input=value)
-
-
-def _wrong_option(
-    kind: type[Any], allowed: list[str], name: str, value: Any, always: Mapping[str, Any]
-) -> InitErrorDetails | None:
-    """Return what is wrong with an option, whatever the others are."""
-    if name not in allowed:
-        wrong = f"no such option{did_you_mean(name, allowed)}; {kind.__name__} has {', '.join(allowed)}"
-    else:
+    allowed = [*signature(kind).parameters]
+    for name, value in options.items():
+        if name not in allowed:
+            yield f"{name}: no such option{did_you_mean(name, allowed)}; {kind.__name__} has {', '.join(allowed)}"
+            continue
         try:
-            kind(**{**always, name: value})
+            kind(**{**needed, name: value})
         except CosendError as error:
-            wrong = str(error)
-        else:
-            return None
-    return wrong_key(name, wrong, value)
+            yield f"{name}: {error}"
 
 
 def mistake_of(error: ErrorDetails, whole: type[Section]) -> str:
@@ -102,16 +88,18 @@ def mistake_of(error: ErrorDetails, whole: type[Section]) -> str:
     key = ".".join(str(part + 1) if isinstance(part, int) else part for part in error["loc"])
     message = error["msg"].removeprefix("Value error, ")
     what, should, allowed = message.partition(" should ")
-    if should and what in ("Input", "String", "List"):
-        given = "" if key.startswith("network.") else f", got {shown(error['input'])}"  # it may be a password
-        message = f"must {allowed.partition(' after validation')[0]}{given}"
+    if error["type"] == "options":
+        return f"{key}.{message}"
     if error["type"] == "missing":
         message = "is required"
-    if error["type"] == "extra_forbidden":
+    elif error["type"] == "extra_forbidden":
         known = _keys_of_table(error["loc"][:-1], whole)
         message = f"no such key{did_you_mean(error['loc'][-1], known)}; allowed are {', '.join(known)}"
-    if error["type"] == "model_type":
+    elif error["type"] in ("model_type", "dataclass_type"):
         message = f"must be a table, got {shown(error['input'])}"
+    elif should and what in ("Input", "String", "List"):
+        given = "" if key.startswith("network.") else f", got {shown(error['input'])}"  # it may be a password
+        message = f"must {allowed.partition(' after validation')[0]}{given}"
     return f"{key}: {message}" if key else message
 
 
@@ -124,14 +112,12 @@ def _keys_of_table(place: Sequence[int | str], whole: type[Section]) -> list[str
 
 
 def _section_in(annotation: Any) -> type[Section] | None:
-    """Return the section that a key holds, alone or in a list."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     return next((found for each in get_args(annotation) if (found := _section_in(each))), None)
 
 
 def did_you_mean(word: Any, known: list[str]) -> str:
-    """Return a guess at what was meant, as a part of a sentence."""
     close = get_close_matches(str(word)[:100], known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -142,6 +128,7 @@ class StreamSection(Section):
     Without `items`, the rest of a file arrives, or 20,000 rows.
     """
 
+    of_kinds = {**dict.fromkeys(("path", "label", "features", "contexts", "site"), ("file",)), "dataset": ("river",)}
     kind: Literal["clinics", "traffic", "file", "river"]
     items: Rows | None = None
     training: RowsOrNone = 0
@@ -149,7 +136,7 @@ class StreamSection(Section):
     dataset: str | None = None
     label: str | None = None
     features: Names | None = None
-    contexts: list[str] = Field(default_factory=list)
+    contexts: list[str] = []
     site: str | None = None
 
     @field_validator("path")
@@ -160,14 +147,11 @@ class StreamSection(Section):
         return path
 
     @model_validator(mode="after")
-    def _fits_its_kind(self) -> StreamSection:
+    def _has_what_it_needs(self) -> StreamSection:
         if self.kind == "file" and (self.path is None or self.label is None):
             raise ValueError("a stream of kind 'file' needs path and label")
-        of_files = (self.path, self.label, self.features, self.site, self.contexts)
-        if self.kind != "file" and of_files != (None, None, None, None, []):
-            raise ValueError(f"path, label, features, contexts and site are for kind 'file', not {self.kind!r}")
-        if (self.kind == "river") != (self.dataset is not None):
-            raise ValueError("dataset goes with kind 'river', and kind 'river' needs one")
+        if self.kind == "river" and self.dataset is None:
+            raise ValueError("a stream of kind 'river' needs a dataset")
         return self
 
     @property
@@ -209,6 +193,11 @@ class StreamSection(Section):
 class AxisSection(Section):
     """One axis of the context: a feature, or `kind`."""
 
+    of_kinds = {
+        **dict.fromkeys(("scale", "range", "outside"), ("feature",)),
+        **dict.fromkeys(("feature", "hidden"), OF_FEATURES),
+        "horizon": ("time",),
+    }
     kind: Literal["feature", "category", "previous_label", "time", "time_of_day", "features"] = "feature"
     feature: str | None = None
     scale: Literal["linear", "log", "rank"] | None = None  # linear with a range, else rank
@@ -218,15 +207,9 @@ class AxisSection(Section):
     horizon: Count | None = None
 
     @model_validator(mode="after")
-    def _fits_its_kind(self) -> AxisSection:
-        if (self.feature is None) == (self.kind in OF_FEATURES):
+    def _has_what_it_needs(self) -> AxisSection:
+        if self.feature is None and self.kind in OF_FEATURES:
             raise ValueError("an axis needs a feature, or kind = 'previous_label', 'time' or 'features' without one")
-        if self.kind != "feature" and (self.scale, self.range, self.outside) != (None, None, "error"):
-            raise ValueError(f"scale, range and outside are for features, not for kind {self.kind!r}")
-        if self.hidden and self.feature is None:
-            raise ValueError(f"hidden is for an axis with a feature, not for kind {self.kind!r}")
-        if self.horizon is not None and self.kind != "time":
-            raise ValueError(f"horizon is for kind 'time', not for kind {self.kind!r}")
         if self.kind == "feature":
             self.build([], 1)  # raises for a bad range
         return self
@@ -241,27 +224,42 @@ class AxisSection(Section):
         hidden  features that `kind = "features"` leaves out
         """
         feature = self.feature or ""
-        if self.kind == "previous_label":
-            if not labels:
-                allowed = "known where there is no stream: labels = [...] at the top of the file"
-                raise SettingError("the labels of the axis 'previous_label'", [], allowed)
-            return PreviousLabel(*labels)
-        if self.kind == "time":
-            if (self.horizon or horizon) is None:
-                raise SettingError("horizon", None, "the number of items that time runs over: there is no stream")
-            return Time(self.horizon or horizon or 1)
-        if self.kind == "features":
-            return AllFeatures(without=hidden)
-        if self.kind == "time_of_day":
-            return TimeOfDay(feature)
-        if self.kind == "category":
-            return Category(feature)
-        return Feature(feature, scale=self.scale, range=self.range, outside=self.outside)
+        horizon = self.horizon or horizon
+        if self.kind == "previous_label" and not labels:
+            allowed = "known where there is no stream: labels = [...] at the top of the file"
+            raise SettingError("the labels of the axis 'previous_label'", [], allowed)
+        if self.kind == "time" and horizon is None:
+            raise SettingError("horizon", None, "the number of items that time runs over: there is no stream")
+        makers: dict[str, Callable[[], Axis]] = {
+            "previous_label": lambda: PreviousLabel(*labels),
+            "time": lambda: Time(horizon or 1),
+            "features": lambda: AllFeatures(without=hidden),
+            "time_of_day": lambda: TimeOfDay(feature),
+            "category": lambda: Category(feature),
+            "feature": lambda: Feature(feature, scale=self.scale, range=self.range, outside=self.outside),
+        }
+        return makers[self.kind]()
 
 
 class ModelSection(Section):
     """A model of a site: where it comes from, what it is trained on, the features it sees, its cost and its limits."""
 
+    of_kinds = {
+        **dict.fromkeys(("train", "train_on"), ("trained",)),
+        "features": ("trained", "file", "module"),
+        "workers": ("trained", "always", "column", "file", "module"),
+        "trusted": ("file",),
+        "label": ("always",),
+        "over": ("vote",),
+    }
+    kind_words = {
+        "always": "model 'always'",
+        "trained": "models by name that are trained",
+        "vote": "model 'vote'",
+        "column": "columns of predictions",
+        "file": "model files",
+        "module": "models of a module",
+    }
     name: Name
     model: str
     train: tuple[int, int] | None = None
@@ -296,30 +294,18 @@ class ModelSection(Section):
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> ModelSection:
-        if self.model == "always" and self.label is None:
+        if self.kind == "always" and self.label is None:
             raise ValueError("model 'always' needs the label that it gives")
-        if self.model != "always" and self.label is not None:
-            raise ValueError(f"label is for model 'always', not for {self.model!r}")
-        if self.kind == "column" and self.features is not None:
-            raise ValueError("features are for models, and a column of predictions needs none")
-        if self.kind == "vote" and (self.features is not None or self.workers):
-            raise ValueError("a vote sees what other classifiers of its site say: it has no features and no workers")
-        if self.kind != "vote" and self.over is not None:
-            raise ValueError(f"over is for model 'vote', not for {self.model!r}")
-        if self.trusted and not (self.kind == "file" and Path(self.model).suffix.lower() in TRUSTED):
-            raise ValueError(f"trusted is for files that end in {', '.join(TRUSTED)}, not for model {self.model!r}")
-        if not self.is_trained and (self.train_on == "own" or (self.train is not None and self.kind != "zoo")):
-            raise ValueError(f"train and train_on are for models by name that are trained, not for {self.model!r}")
         if self.is_trained and self.train is None and self.train_on == "stream":
             raise ValueError(f"model {self.model!r} needs train = [first row, row after the last]")
-        if self.is_trained and self.train is not None and not 0 <= self.train[0] < self.train[1]:
+        if self.train is not None and not 0 <= self.train[0] < self.train[1]:
             raise ValueError("train must be [first row, row after the last], at least one row, counted from 0")
         return self
 
     @property
-    def kind(self) -> Literal["zoo", "vote", "column", "file", "module"]:
+    def kind(self) -> Literal["always", "trained", "vote", "column", "file", "module"]:
         if self.model in NAMES:
-            return "zoo"
+            return "always" if self.model == "always" else "trained"
         if self.model == VOTE:
             return "vote"
         if self.model.startswith(COLUMN):
@@ -328,7 +314,7 @@ class ModelSection(Section):
 
     @property
     def is_trained(self) -> bool:
-        return self.kind == "zoo" and self.model != "always"
+        return self.kind == "trained"
 
     @property
     def column(self) -> str | None:
@@ -392,13 +378,12 @@ class BrokerSection(Section):
 
     @model_validator(mode="after")
     def _is_complete(self) -> BrokerSection:
-        if (self.user is None) != (self.password_file is None):
-            raise ValueError("user and password_file are given together, or not at all")
+        for one, other in (("user", "password_file"), ("tls_certificate", "tls_key")):
+            if (getattr(self, one) is None) != (getattr(self, other) is None):
+                raise ValueError(f"{one} and {other} are given together, or not at all")
         given = [name for name in CREDENTIALS if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"a site logs in in one way, not by {' and '.join(given)}")
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("tls_certificate and tls_key are given together, or not at all")
         return self
 
     def options(self, site: str, folder: Path, servers: list[str] | None) -> NatsOptions:

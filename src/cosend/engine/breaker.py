@@ -59,14 +59,12 @@ class Breakers:
         return [[arm, b.failures, b.skipped, b.until, b.reason] for arm, b in self._breakers.items()]
 
     def position(self, arm: str, now: float) -> Position:
-        """Return where the breaker of an arm stands."""
         breaker = self._breakers.get(arm)
         if breaker is None or not breaker.skipped:
             return "closed"
         return "open" if now < breaker.until else "half open"
 
     def skipped(self, now: float) -> frozenset[str]:
-        """Return the arms that are skipped now."""
         if not self._breakers:
             return NO_ARMS
         return frozenset(
@@ -74,11 +72,9 @@ class Breakers:
         )
 
     def reasons(self, now: float) -> dict[str, str]:
-        """Return the arms that are skipped now, and why each failed the last time."""
         return {arm: self._breakers[arm].reason for arm in self.skipped(now)}
 
     def is_failing(self, arm: str) -> bool:
-        """Tell whether the last call of an arm has failed."""
         return arm in self._breakers
 
     def used(self, arms: Iterable[str], now: float) -> None:
@@ -101,7 +97,6 @@ class Breakers:
             breaker.probing = False
 
     def worked(self, arm: str) -> None:
-        """Take note that an arm has answered."""
         if self._breakers:
             self._breakers.pop(arm, None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,6 +33,7 @@ class Counts:
     openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
     labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired, missing
     scores: defaultdict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))  # by arm
+    opinions: Counter[str] = field(default_factory=Counter)  # by model: labels that scored what it said beside the arm
     served: Counter[str] = field(default_factory=Counter)  # answers, by the peer that asked
     taught: Counter[str] = field(default_factory=Counter)  # labels of these that have come
     unanswered: int = 0
@@ -41,7 +42,6 @@ class Counts:
     reward: float | None = None
 
     def decided(self, arm: str, kinds: Sequence[int]) -> None:
-        """Count decisions that an arm has answered."""
         if len(kinds) == 1:
             self.decisions[arm, PHASE_NAMES[kinds[0]]] += 1
             return
@@ -49,22 +49,18 @@ class Counts:
             self.decisions[arm, PHASE_NAMES[kind]] += count
 
     def failed(self, arm: str, kinds: Sequence[str], reason: str) -> None:
-        """Count failures of an arm, by kind."""
         for kind in kinds:
             self.failures[arm, kind] += 1
         self.last_failures[arm] = reason
 
     def opened(self, arm: str, reason: str) -> None:
-        """Count that the breaker of an arm has opened."""
         self.openings[arm] += 1
 
     def decisions_of(self, arms: Iterable[str]) -> int:
-        """Return how many decisions these arms have answered."""
         names = {*arms}
         return sum(count for (arm, _), count in self.decisions.items() if arm in names)
 
     def failures_of(self, arm: str) -> int:
-        """Return how often an arm has failed."""
         return sum(count for (name, _), count in self.failures.items() if name == arm)
 
     def learnt(
@@ -87,6 +83,17 @@ class Counts:
             self.error = _moved(self.error, 1.0 - gained / count, weight)
             self.reward = _moved(self.reward, (gained - paid) / count, weight)
 
+    def scored(self, arms: Sequence[str], scores: Mapping[str, Sequence[float]]) -> None:
+        """Count by model the labels that scored its opinion while another arm was used."""
+        for model, gains in scores.items():
+            for arm, gain in zip(arms, gains, strict=True):
+                if gain == gain and arm != model:
+                    self.opinions[model] += 1
+
+    def labels_of(self, arm: str) -> int:
+        """Return how many decisions of an arm have got their label."""
+        return self.scores[arm].labels if arm in self.scores else 0
+
     def mean_reward(self, arms: Iterable[str]) -> float | None:
         """Return the mean reward of all labels of these arms; None without any."""
         found = [self.scores[arm] for arm in [*arms] if arm in self.scores]
@@ -95,5 +102,4 @@ class Counts:
 
 
 def _moved(mean: float | None, value: float, weight: float) -> float:
-    """Return a running mean after a new value."""
     return value if mean is None else mean + weight * (value - mean)

@@ -11,13 +11,13 @@ import math
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from cosend.algorithm.cells import MOST_CODES
 from cosend.algorithm.layout import Floats
-from cosend.axes import AllFeatures, Axis, Column, plain_name, read_columns
+from cosend.axes import Axis, Column, plain_name, read_columns, watches
 from cosend.engine.features import FeatureAxes
 from cosend.errors import ContextError, StateError
 
@@ -72,11 +72,6 @@ class Codes:
         return self.values[code] if code < SHARED else None
 
 
-def watches(axes: Sequence[Any]) -> bool:
-    """Tell whether the last of the axes stands for every feature."""
-    return bool(axes) and bool(getattr(axes[-1], "watches", False))
-
-
 class Encoder:
     """Places items on the axes, and remembers what that takes: the newest label, recent values, codes, features."""
 
@@ -109,7 +104,6 @@ class Encoder:
         return self.features
 
     def remember_label(self, ids: Sequence[int], truths: Sequence[Any]) -> None:
-        """Remember the true label of the newest decision, now that these are known."""
         newest = max(ids) if ids else 0
         if newest > self.newest_id:
             self.newest_id, self.newest_label = newest, truths[ids.index(newest)]
@@ -140,7 +134,7 @@ class Encoder:
         points = np.empty((len(items), len(self.given)))
         for n, column in enumerate(columns[: len(self.given)]):
             points[:, n] = self._look_on(n, column, arrivals)
-        return points if self.features is None else np.hstack([points, self.features.place(_rows(columns))])
+        return points if self.features is None else np.hstack([points, self.features.place(cast("Any", columns[-1]))])
 
     def _look_on(self, n: int, column: Column, arrivals: int) -> list[float]:
         axis = self.given[n]
@@ -158,10 +152,9 @@ class Encoder:
         spelled: list[Any] = point.tolist()
         for axis, codes in self.codes.items():
             spelled[axis] = codes.value(int(spelled[axis]))
-        return tuple(spelled) if self.features is None else tuple(map(_none_for_nan, spelled))
+        return tuple(spelled) if self.features is None else tuple(map(none_for_nan, spelled))
 
     def spell_all(self, points: Floats) -> list[Spelled]:
-        """Return points as others read them."""
         if self.codes or self.features is not None:
             return [self.spell(point) for point in points]
         return list(map(tuple, points.tolist()))
@@ -220,16 +213,6 @@ class Encoder:
             raise
         return [*values] if axis.is_category else self._look_on(n, values, arrivals)
 
-    def features_of(self, items: Sequence[Any]) -> Any:
-        """Return the features of a peer's items, as the axis of all features reads them."""
-        axis = self.axes[-1]
-        return axis.read(items) if isinstance(axis, AllFeatures) else [{} for _ in items]
 
-
-def _rows(columns: Sequence[Column]) -> Any:
-    """Return what the axis of all features has read, which is the last one."""
-    return columns[-1]
-
-
-def _none_for_nan(value: Any) -> Any:
+def none_for_nan(value: Any) -> Any:
     return None if value != value else value

@@ -2,8 +2,7 @@
 
     submit    items come in          -> local models that cost nothing are asked for their opinions first
     heard     opinions come in       -> an arm is chosen; an opinion that is there is the answer
-    answered  an arm has answered    -> the item is done
-    failed    an arm has failed      -> another one is chosen, or the item is given up
+    answered  an arm has answered    -> the item is done; if it failed, another arm is chosen, or the item is given up
     reported  a peer has told how much labelled data it has
     asked     a peer's questions come in, answered by local models the same way
     learn     true labels come in    -> models learn, peers are told
@@ -31,11 +30,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from cosend.algorithm.arms import Arms
 from cosend.algorithm.layout import TRAIN, Floats
 from cosend.algorithm.learner import NOBODY, PHASES
 from cosend.algorithm.values import LabelledData
 from cosend.axes import Column
-from cosend.checks import any_missing, is_missing
+from cosend.checks import NEVER_MISSING, is_missing
 from cosend.engine.breaker import IN_ITEMS, NO_ARMS, BackOff, Breakers
 from cosend.engine.counts import Counts
 from cosend.engine.events import Shown
@@ -58,7 +58,7 @@ from cosend.engine.needs import (
     TrainModel,
     columns_of,
 )
-from cosend.engine.scoring import LabelCheck, Reward, Where, gains_of, right_or_wrong, scores_of
+from cosend.engine.scoring import LabelCheck, Reward, Where, as_answer, gains_of, right_or_wrong, scores_of
 from cosend.engine.site_state import Example, Note, SiteState, Step
 from cosend.errors import ContextError, CosendError, NoAnswer, in_one_line
 
@@ -83,13 +83,6 @@ class Batch:
     observer  the model whose opinion is shown to the client (shadow mode), or None
     caller    the peer that asks, or None
     """
-
-    __slots__ = (
-        "abandoned", "again", "answered_by", "arms", "blocked", "caller", "cells", "chosen", "contexts", "costs",
-        "done", "errors", "flags", "given_up", "ids", "items", "kinds", "labels", "left", "missing", "observer",
-        "opinions", "owner", "points", "propensities", "read", "reasons", "released", "requests", "silent", "since",
-        "told", "told_since",
-    )  # fmt: skip
 
     def __init__(self, items: Sequence[Any], owner: Any = None, observer: str | None = None) -> None:
         count = len(items)
@@ -124,14 +117,27 @@ class Batch:
         self.left = count
         self.abandoned = False  # nobody waits for it: what its arms still say is passed over
 
+    def enter(self, rows: Sequence[int], step: Step, arms: Arms) -> None:
+        """Take what was chosen for these items."""
+        for arm in {*step.arms}:
+            self.costs[arm] = arms.cost(arm)
+        if isinstance(rows, range):
+            part = slice(rows.start, rows.stop)
+            self.ids[part] = range(step.first, step.first + len(rows))
+            self.arms[part], self.kinds[part], self.cells[part] = step.arms, step.kinds, step.cells
+            self.propensities[part], self.contexts[part] = step.propensities, step.contexts
+            return
+        for n, row in enumerate(rows):
+            self.ids[row], self.arms[row], self.kinds[row] = step.first + n, step.arms[n], step.kinds[n]
+            self.cells[row], self.propensities[row] = step.cells[n], step.propensities[n]
+            self.contexts[row] = step.contexts[n]
+
     def decision(self, row: int) -> Decision:
-        """Return the decision on an item."""
         kind, cell = PHASES[self.kinds[row]], self.cells[row]
         label, arm = self.labels[row], self.arms[row]
         return Decision(self.ids[row], label, arm, kind, cell, self.contexts[row], self.propensities[row])
 
     def replies(self) -> list[Reply]:
-        """Return a reply to each question of a peer."""
         errors = self.errors
         return [Reply(label, str(errors[n]) if n in errors else None) for n, label in enumerate(self.labels)]
 
@@ -302,17 +308,18 @@ class Engine:
 
     def _opinions(self, batch: Batch, model: str, start: int, answers: Sequence[Any]) -> Sequence[Any]:
         """Return labels, None where the model says nothing, which is noted with the reason."""
-        if Failure not in map(type, answers) and not any_missing(answers):
+        if NEVER_MISSING.issuperset(map(type, answers)):
             self.breakers.worked(model)
             return answers
         labels, failures = list[Any](), list[Failure]()
-        for row, answer in enumerate(answers, start):
-            if type(answer) is Failure:
+        for row, given in enumerate(answers, start):
+            answer = as_answer(model, given)
+            if isinstance(answer, Failure):
                 failures.append(answer)
-            said = None if type(answer) is Failure or is_missing(answer) else answer
-            labels.append(said)
-            if said is None:
-                batch.silent.setdefault(row, {})[model] = answer.reason if type(answer) is Failure else SILENT
+                batch.silent.setdefault(row, {})[model] = answer.reason
+            elif answer is None:
+                batch.silent.setdefault(row, {})[model] = SILENT
+            labels.append(None if isinstance(answer, Failure) else answer)
         if failures:
             self._count_failures(model, failures, worked=len(failures) < len(answers))
         else:
@@ -373,7 +380,6 @@ class Engine:
             self._choose_new(batch)
 
     def _vote(self, batch: Batch, start: int, end: int) -> None:
-        """Let votes combine the opinions of other models."""
         state, newest = self.state, self.state.encoder.newest_label
         paused = state.learner.arms.paused
         heard = {model: column for model, column in batch.opinions.items() if model not in state.votes}
@@ -507,22 +513,11 @@ class Engine:
 
     def _enter(self, batch: Batch, rows: Sequence[int], step: Step, opinions: Mapping[str, Sequence[Any]]) -> None:
         """Take choices: an opinion that is there is the answer; the other arms are used."""
-        contexts = step.contexts
-        if isinstance(rows, range):
-            part = slice(rows.start, rows.stop)
-            batch.ids[part] = range(step.first, step.first + len(rows))
-            batch.arms[part], batch.kinds[part], batch.cells[part] = step.arms, step.kinds, step.cells
-            batch.propensities[part], batch.contexts[part] = step.propensities, contexts
-        else:
-            for n, row in enumerate(rows):
-                batch.ids[row], batch.arms[row], batch.kinds[row] = step.first + n, step.arms[n], step.kinds[n]
-                batch.cells[row], batch.propensities[row] = step.cells[n], step.propensities[n]
-                batch.contexts[row] = contexts[n]
+        batch.enter(rows, step, self.state.learner.arms)
         shown = self._show(batch, rows, opinions) if batch.observer is not None else ()
         for arm, places in _by_arm(step.arms).items():
             used = rows if len(places) == len(rows) else [rows[place] for place in places]
             column = opinions.get(arm)
-            batch.costs[arm] = self.state.learner.arms.cost(arm)
             if column is not None:
                 self._answer(batch, arm, used, column if used is rows else [column[place] for place in places])
                 continue
@@ -532,7 +527,6 @@ class Engine:
             self._use(batch, arm, used)
 
     def _use(self, batch: Batch, arm: str, rows: Sequence[int]) -> None:
-        """Have an arm label items that it has no opinion on yet."""
         self.breakers.used((arm,), self.now)
         items = batch.items if len(rows) == len(batch.items) else [batch.items[row] for row in rows]
         if arm in self.state.learner.arms.own:
@@ -565,7 +559,6 @@ class Engine:
         return {row for row, _ in shown}
 
     def _finish(self, batch: Batch, rows: Sequence[int]) -> None:
-        """Take note that items have a decision or an error."""
         for row in rows:
             batch.done[row] = 1
         batch.left -= len(rows)
@@ -585,7 +578,7 @@ class Engine:
                 self._let_observer_decide(batch, row, point)
             elif blank:
                 step = self._only(batch, row, point, blank)
-                self._enter_alone(batch, row, step)
+                batch.enter([row], step, arms)
                 self._complete(batch, step.arms[0], [row], [None])
             else:
                 batch.errors[row] = NoAnswer(self.state.name, silent)
@@ -593,16 +586,10 @@ class Engine:
                 self._finish(batch, [row])
 
     def _only(self, batch: Batch, row: int, point: Floats, arms: Collection[str]) -> Step:
-        """Choose among these arms only."""
         without = frozenset(self.state.learner.arms.names) - frozenset(arms)
         opinions, items = self._opinions_on(batch, [row]), self._kept(batch, [row])
         again = [batch.again.get(row, 0)]
         return self.state.choose(point, without=without, again=again, opinions=opinions, items=items)
-
-    def _enter_alone(self, batch: Batch, row: int, step: Step) -> None:
-        batch.ids[row], batch.arms[row], batch.kinds[row] = step.first, step.arms[0], step.kinds[0]
-        batch.cells[row], batch.propensities[row] = step.cells[0], step.propensities[0]
-        batch.contexts[row], batch.costs[step.arms[0]] = step.contexts[0], self.state.learner.arms.cost(step.arms[0])
 
     def _let_observer_decide(self, batch: Batch, row: int, point: Floats) -> None:
         """Take the model that answers anyway as the arm, though no arm is left, even if it is paused.
@@ -621,7 +608,6 @@ class Engine:
     # A peer's questions are answered
 
     def _serve(self, batch: Batch, rows: Sequence[int], without: frozenset[str] | None) -> None:
-        """Choose the local models with which to answer a peer."""
         if self._ended:
             rows = self._still_wanted(batch, rows)
         if not rows:
@@ -673,22 +659,22 @@ class Engine:
         rows = need.rows if len(answers) == len(need.rows) else need.rows[start : start + len(answers)]
         if reports:
             self._remember_reports(arm, batch, rows, reports)
-        if Failure not in map(type, answers) and not any_missing(answers):
+        if NEVER_MISSING.issuperset(map(type, answers)):
             self.breakers.worked(arm)
             self._complete(batch, arm, rows, answers)
             return
         good, bad = list[tuple[int, Any]](), list[tuple[int, Failure]]()
-        for row, answer in zip(rows, answers, strict=True):
-            if type(answer) is Failure:
-                bad.append((row, answer))
-            elif is_missing(answer):
-                bad.append((row, Failure(SILENT)))
+        for row, given in zip(rows, answers, strict=True):
+            answer = as_answer(arm, given)
+            if answer is None or isinstance(answer, Failure):
+                bad.append((row, answer or Failure(SILENT)))
             else:
                 good.append((row, answer))
         if good:
             self.breakers.worked(arm)
             self._complete(batch, arm, [row for row, _ in good], [label for _, label in good])
-        self._failed(batch, arm, bad, worked=bool(good))
+        if bad:
+            self._failed(batch, arm, bad, worked=bool(good))
 
     def _complete(self, batch: Batch, arm: str, rows: Sequence[int], labels: Sequence[Any]) -> None:
         """Enter answers that came after the choice."""
@@ -706,7 +692,6 @@ class Engine:
         self._answer(batch, arm, rows, labels)
 
     def _answer(self, batch: Batch, arm: str, rows: Sequence[int], labels: Sequence[Any]) -> None:
-        """Give items the answers of their arm."""
         if batch.caller is None:
             self.counts.decided(arm, [batch.kinds[row] for row in rows])
         if batch.observer is not None:
@@ -728,13 +713,11 @@ class Engine:
         ids = [batch.ids[row] for row, _ in failures if batch.ids[row]]
         pending = self.state.fail(ids, arm, reason)
         self.shown_early.difference_update(ids)
-        peers = self.state.learner.arms.peers
-        late = arm in peers and any(failure.kind == "time" for failure in true)
-        rest = dict.fromkeys(peers, NO_TIME) if late else {}  # no time is left for another one
+        late = arm in self.state.learner.arms.peers and any(failure.kind == "time" for failure in true)
         again = []
         for row, failure in failures:
             gone = batch.caller is not None and batch.ids[row] and batch.ids[row] not in pending
-            batch.reasons[row] = {**rest, **batch.reasons.get(row, {}), arm: failure.reason}
+            self._exclude(batch, row, arm, failure.reason, late=late)
             batch.ids[row] = 0
             if gone:  # its caller has withdrawn it
                 batch.errors[row] = NoAnswer.told(self.state.name, failure.reason)
@@ -742,6 +725,11 @@ class Engine:
             elif not batch.done[row]:  # else an observer has answered it
                 again.append(row)
         self._choose_again(batch, again)
+
+    def _exclude(self, batch: Batch, row: int, arm: str, reason: str, *, late: bool) -> None:
+        """Note that an arm has failed for an item; after a peer that was too late, no time is left for another one."""
+        rest = dict.fromkeys(self.state.learner.arms.peers, NO_TIME) if late else {}
+        batch.reasons[row] = {**rest, **batch.reasons.get(row, {}), arm: reason}
 
     def _count_failures(self, arm: str, failures: Sequence[Failure], *, worked: bool) -> None:
         reason, kinds = failures[0].reason, [failure.kind for failure in failures]
@@ -762,16 +750,13 @@ class Engine:
             if batch.caller is not None:
                 self._serve(batch, together, without)
                 continue
-            points = np.array([self.state.point(batch.contexts[row]) for row in together], np.float64)
-            done = self._choose(batch, together, points, without)
+            done = self._choose(batch, together, self._points(batch, together), without)
             for row in together[done:]:  # one before them waits for a report: they are asked about alone
-                point = np.array([self.state.point(batch.contexts[row])], np.float64)
-                self._choose(batch, [row], point, without)
+                self._choose(batch, [row], self._points(batch, [row]), without)
 
-    def failed(self, need: RunModel | CallPeer, start: int, count: int, failure: Failure) -> None:
-        """Take that an arm has failed for some items, from `start` on."""
-        take = self.heard if isinstance(need, RunModel) and need.is_opinion else self.answered
-        take(need, start, [failure] * count)  # type: ignore[arg-type]  # opinions come from models only
+    def _points(self, batch: Batch, rows: Sequence[int]) -> Floats:
+        """Return where items lie that were encoded before."""
+        return np.array([self.state.point(batch.contexts[row]) for row in rows], np.float64)
 
     # A peer has reported how much labelled data it has
 
@@ -792,16 +777,13 @@ class Engine:
                 continue
             told = batch.told.pop(row, NOBODY)
             if isinstance(reports, Failure):
-                late = reports.kind == "time"
-                rest = dict.fromkeys(self.state.learner.arms.peers, NO_TIME) if late else {}
-                batch.reasons[row] = {**rest, **batch.reasons.get(row, {}), need.peer: reports.reason}
+                self._exclude(batch, row, need.peer, reports.reason, late=reports.kind == "time")
                 told = NOBODY
             else:
                 told = {**told, need.peer: reports[n]}
                 self._limit_reports(batch, row, told)
             batch.blocked = False
-            point = np.array([self.state.point(batch.contexts[row])], np.float64)
-            self._choose(batch, [row], point, self._without(batch, row), told)
+            self._choose(batch, [row], self._points(batch, [row]), self._without(batch, row), told)
             if not batch.blocked and batch.chosen < batch.released:
                 self._choose_new(batch)
 
@@ -826,7 +808,6 @@ class Engine:
         return report if self.now - at < FRESH else None
 
     def forget_peer(self, peer: str) -> None:
-        """Forget what a peer has reported."""
         self._reports = {key: value for key, value in self._reports.items() if key[0] != peer}
 
     # True labels
@@ -855,6 +836,7 @@ class Engine:
         if costs is not None:
             paid = [each if cost is None else cost for each, cost in zip(paid, costs, strict=True)]
         self.counts.learnt(names, self._right(labels, truths, gains), gains, paid)
+        self.counts.scored(names, scores)
         self._train(settled.examples)
         return Learnt(names, labels, gains, paid, scores)
 
@@ -973,8 +955,7 @@ def _by_arm(arms: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _opinion_columns(notes: Sequence[Note]) -> dict[str, Sequence[Any]]:
-    """Return by model what it said about each decision, None where it said nothing."""
-    if len(notes) == 1:
+    if len(notes) == 1:  # much quicker than what follows
         return {model: (label,) for model, label in zip(notes[0].models, notes[0].said, strict=True)}
     kinds = dict.fromkeys(note.models for note in notes)
     if len(kinds) == 1:

@@ -107,7 +107,6 @@ class FeatureAxes:
         return [name for name, value in self.constant.items() if known(item.get(name)) != value]
 
     def enter(self, found: NewAxes) -> None:
-        """Take what was found."""
         for name in found.constant:
             self.constant[name], *others = self.seen[name]
             if self.constant[name] is None or any(other != self.constant[name] for other in others):
@@ -148,7 +147,6 @@ class FeatureAxes:
             self._prepare()
 
     def remember(self, values: Mapping[str, Iterable[Any]], *, own: bool) -> None:
-        """Remember what was remembered before."""
         self._belongs_to(own)
         for name, new in values.items():
             self.seen.setdefault(name, []).extend(new)
@@ -221,7 +219,6 @@ def _as_float(value: int) -> float | None:
 
 
 def number(value: Any) -> float:
-    """Return a value on an axis of numbers; not a number if it is none."""
     if type(value) is float:
         return value
     value = known(value)
@@ -229,7 +226,6 @@ def number(value: Any) -> float:
 
 
 def numbers(name: str, items: Sequence[Item]) -> Sequence[float] | Floats:
-    """Return a feature of items as numbers."""
     values = [item.get(name) for item in items]
     if len(values) >= MANY and PLAIN.issuperset(map(type, values)):
         with suppress(OverflowError):  # a whole number beyond all floats
@@ -250,7 +246,6 @@ def _code(codes: Mapping[Any, int], value: Any) -> float:
 
 
 def axis_of(name: str, values: Sequence[Any]) -> FeatureAxis:
-    """Return the axis of a feature that had these values, of which there is at least one."""
     different: tuple[Any, ...] = ()
     if any(isinstance(value, str | bool) for value in values):
         by_count = sorted(Counter(values).items(), key=lambda each: -each[1])  # of the same count, the first to come
@@ -262,7 +257,6 @@ def axis_of(name: str, values: Sequence[Any]) -> FeatureAxis:
 
 
 def _tells_something(values: Sequence[Any]) -> bool:
-    """Tell whether enough items had a value, and not nearly all of them different texts."""
     different = set(values)
     has_text = any(isinstance(value, str) for value in different)
     return len(values) >= RARE and not (has_text and len(different) > max(FEW, len(values) // 2))
@@ -291,7 +285,7 @@ def read_features(saved: Any) -> FeatureAxes | None:
     seen = {str(name): list(values) for name, values in saved["seen"].items()}
     if any(value is not None and known(value) is None for values in seen.values() for value in values):
         raise ValueError("it has watched values that are neither text, truth values nor numbers")
-    same = {str(name): value for name, value in saved.get("same", {}).items()}
+    same = {str(name): value for name, value in saved["same"].items()}
     otherwise = {*seen, *saved["out"], *(feature.name for feature in axes)}
     if any(known(value) is None for value in same.values()) or same.keys() & otherwise:
         raise ValueError("it has features that never changed without a value, or that are known otherwise")

@@ -53,7 +53,6 @@ class Rows(Sequence[R]):
 
 
 def columns_of(rows: Sequence[tuple[Any, ...]], width: int) -> Sequence[Sequence[Any]]:
-    """Return the columns of tuples that have `width` fields."""
     if isinstance(rows, Rows):
         return rows.columns
     return [*zip(*rows, strict=True)] if rows else [()] * width

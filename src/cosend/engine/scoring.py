@@ -10,7 +10,8 @@ from numbers import Number
 from types import NoneType
 from typing import Any, Final, TypeAlias
 
-from cosend.checks import check_kind, check_unit
+from cosend.checks import check_unit, is_missing
+from cosend.engine.needs import Failure
 from cosend.errors import LabelError, LabelWarning, RewardError, levels_to_the_user, shown
 
 Reward: TypeAlias = Callable[[Any, Any], float]  # (label, truth) -> gain in [0, 1]
@@ -19,7 +20,6 @@ NO_GAIN: Final = math.nan  # of a model that has no opinion, or a decision witho
 
 
 def right_or_wrong(label: Any, truth: Any) -> float:
-    """Return 1 for a correct prediction and 0 for a wrong one."""
     return 1.0 if label == truth else 0.0
 
 
@@ -63,7 +63,22 @@ def scores_of(
     return {model: gains_of(reward, column, truths, named(model)) for model, column in opinions.items()}
 
 
-# Whether a true label is one that some arm could have given
+# What is a label at all, and whether a true label is one that some arm could have given
+
+LABELS: Final = "a label is anything that can be hashed: text, a number, a tuple, an Enum"
+
+
+def as_answer(arm: str, answer: Any) -> Any:
+    """Return what an arm has said: a label, None if it has no answer, or a failure."""
+    if isinstance(answer, Failure):
+        return answer
+    if is_missing(answer):
+        return None
+    try:
+        hash(answer)
+    except Exception:  # of a list, or whatever an object of the user's raises
+        return Failure(f"{arm!r} returned {shown(answer)}; {LABELS}", "label")
+    return answer
 
 
 def kind_of(kind: type) -> str:
@@ -84,7 +99,6 @@ class LabelKinds:
         self.types: set[type] = set()  # some of theirs: these need no second look
 
     def remember(self, labels: Sequence[Any]) -> None:
-        """Remember which kinds of labels these are."""
         if not self.types.issuperset(map(type, labels)):
             self.types.update(map(type, labels))
             self.kinds.update(map(kind_of, self.types))
@@ -97,7 +111,6 @@ class LabelCheck:
     """
 
     def __init__(self, site: str, *, strict: bool) -> None:
-        check_kind("strict_labels", strict, bool, "True or False")
         self.site, self.strict = site, strict
         self._warned = False
 

@@ -29,15 +29,13 @@ from cosend.algorithm.learner import NOBODY, Learner
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy, how_to_decide
 from cosend.algorithm.values import AskPeer, LabelledData, ScoreLocal
-from cosend.axes import Axis, Column
-from cosend.checks import check_text
+from cosend.axes import Axis, Column, watches
 from cosend.engine import events
-from cosend.engine.encoding import Codes, Encoder, Spelled, watches
+from cosend.engine.encoding import Codes, Encoder, Spelled, none_for_nan
 from cosend.engine.features import NewAxes
 from cosend.engine.needs import FORWARD, Forward, Pending
 from cosend.engine.scoring import LabelKinds
 from cosend.errors import (
-    ContextError,
     CosendError,
     DecisionError,
     SettingError,
@@ -119,7 +117,6 @@ class Answering:
             self._askers.update(zip(ids, zip(repeat(caller), requests, strict=False), strict=True))
 
     def of(self, caller: str) -> Mapping[int, int]:
-        """Return the pending ids of a caller's requests, by request."""
         return self._ids.get(caller, {})
 
     def ids(self, caller: str, requests: Sequence[int]) -> list[int]:
@@ -128,12 +125,7 @@ class Answering:
         return [known[request] for request in requests if request in known] if known else []
 
     def asker(self, id_: int) -> tuple[str, int] | None:
-        """Return who asked for what is pending under an id, and its request; None for the site's own decision."""
         return self._askers.get(id_)
-
-    def of_caller(self, caller: str) -> list[int]:
-        """Return the ids of all that a caller may still teach."""
-        return [*self.of(caller).values()]
 
     def forget(self, ids: Iterable[int]) -> None:
         """Forget ids that are no longer pending; others are passed over."""
@@ -196,7 +188,7 @@ class SiteState:
         self.kinds = LabelKinds()
         self.revised: set[int] = set()  # ids whose notes have changed since somebody began to copy them
         self.journal = journal
-        self._unwritten = False
+        self.is_behind = False  # a change was interrupted before its event was written
         if journal is not None:
             journal(self._started())
 
@@ -236,23 +228,17 @@ class SiteState:
         try:
             return change(*arguments, **options)
         except CosendError:
-            self._unwritten = self._unwritten and self.learner.last_id != before
+            self.is_behind = self.is_behind and self.learner.last_id != before
             raise
 
     def _begin(self) -> None:
         """Begin a change, which ends with `write`; raises if an earlier one was interrupted before that."""
         if self.journal is not None:
             self.check_written()
-            self._unwritten = True
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether the journal is behind the state, because a change was interrupted before it was written."""
-        return self._unwritten
+            self.is_behind = True
 
     def check_written(self) -> None:
-        """Raise if the journal is behind the state."""
-        if self._unwritten:
+        if self.is_behind:
             raise StateError(f"site {self.name!r} was stopped before it wrote its journal: recover from the journal")
 
     def write(self, *happened: events.Event | None) -> None:
@@ -261,7 +247,7 @@ class SiteState:
             for event in happened:
                 if event is not None:
                     self.journal(event)
-        self._unwritten = False
+        self.is_behind = False
 
     # Items get their places
 
@@ -320,7 +306,6 @@ class SiteState:
         features.enter(found)
 
     def point(self, spelled: Sequence[Any], code: Callable[[Codes, Any], int] = Codes.find) -> tuple[float, ...]:
-        """Return a context that was spelled as a point of this site."""
         return self.encoder.point(spelled, self.learner.dimensions, code)
 
     def describe(
@@ -338,15 +323,12 @@ class SiteState:
         rows = encoder.describe(items, contexts, axes, self.learner.arrivals, lenient=lenient)
         if encoder.features is None:
             return rows
-        read = encoder.features_of(items)
+        read: Any = encoder.axes[-1].read(items)
         done = 0 if watch else len(items)
         while done < len(items):  # all of them before any is answered
             done += self._watch(read[done:], own=False)
         places = encoder.features.place(read).tolist()
-        return [
-            (*row, *(None if value != value else value for value in place))
-            for row, place in zip(rows, places, strict=True)
-        ]
+        return [(*row, *map(none_for_nan, place)) for row, place in zip(rows, places, strict=True)]
 
     @property
     def watches_peers(self) -> bool:
@@ -374,7 +356,8 @@ class SiteState:
         items     are kept for models that learn, if given
         """
         learner = self.learner
-        self._check_points(points, again)
+        if again and (len(again) != len(points) or not 0 <= min(again) <= max(again) <= learner.arrivals):
+            raise SettingError("again", again, "the arrival of each item as `choose` gave it, or 0 for a new one")
         (kinds, arms, cells, candidates), ask = self._change(learner.decide, points, told, without, again)
         names, count = learner.arms.names, len(arms)
         step = Step(
@@ -394,14 +377,6 @@ class SiteState:
         if self.journal is not None:
             self._write_choices(step, told, tuple(without), tuple(again), opinions, items)
         return step
-
-    def _check_points(self, points: Floats, again: Sequence[int]) -> None:
-        """Raise unless compiled code may walk through these."""
-        axes = self.learner.dimensions
-        if points.ndim != 2 or points.shape[1] != axes or points.dtype != np.float64:
-            raise ContextError(f"contexts of site {self.name!r} must be [item, {axes} axes], as `encode` gives")
-        if again and (len(again) != len(points) or not 0 <= min(again) <= max(again) <= self.learner.arrivals):
-            raise SettingError("again", again, "the arrival of each item as `choose` gave it, or 0 for a new one")
 
     def _arrivals(self, again: Sequence[int], count: int) -> list[int]:
         """Return the numbers of `count` items that were just chosen; some were counted before."""
@@ -467,8 +442,6 @@ class SiteState:
 
         What is no longer pending, because it expired or its arm has left, is left alone and returned.
         """
-        if len(ids) != len(labels):
-            raise SettingError("labels", len(labels), f"as many as ids ({len(ids)})")
         pending = self.learner.still_pending(ids)
         late: list[int] = []
         if len(pending) < len(ids) or (len(ids) > 1 and not isinstance(ids, range) and len(set(ids)) < len(ids)):
@@ -514,7 +487,6 @@ class SiteState:
 
         Returns for each id that was still pending what `choose` takes as `again`. Without ids it is only logged.
         """
-        check_text("the arm that failed", arm)
         pending = self.learner.still_pending(ids)
         arrivals = self._strike(pending)
         self.write(events.Failed(tuple(pending), arm, reason))
@@ -549,12 +521,8 @@ class SiteState:
                 self.unanswered.pop(id_, None)
         if TAUGHT in kinds:
             self.answering.forget([id_ for id_, kind in zip(ids, kinds, strict=True) if kind == TAUGHT])
-        always = self.learner.policy.share_labels == "always"
-        if always or TRAIN in kinds:
-            names, own = self.learner.arms.names, len(self.learner.arms.own)
-            for id_, arm, kind in zip(ids, arms, kinds, strict=True):
-                if arm >= own and kind != TAUGHT and (always or kind == TRAIN):
-                    self._queue(names[arm], (id_, None, True))
+        if self.learner.arms.peers:
+            self._queue_promised(ids, arms, kinds, repeat(None), withdrawn=True)
 
     # True labels
 
@@ -599,14 +567,14 @@ class SiteState:
         numbers, found = self.learner.look_up(ids)
         self._check_own(numbers, found)
         notes = self._answered_notes(numbers)
-        if len(truths) != len(numbers):
-            raise SettingError("truths", len(truths), f"as many as decisions ({len(numbers)})")
         self._change(self._learn, numbers, found, gains, costs, scores)
         self.encoder.remember_label(numbers, truths)
         if self.journal is not None:
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
             self.write(events.Labelled(tuple(numbers), tuple(truths), tuple(map(float, gains)), paid, _columns(scores)))
-        self._queue_labels(numbers, found, truths)
+        if numbers and self.learner.arms.peers:
+            arms, kinds, _ = zip(*found, strict=True)
+            self._queue_promised(numbers, arms, kinds, truths, withdrawn=False)
         return Settled(found, self._examples(found, notes, truths))
 
     def _learn(
@@ -663,15 +631,6 @@ class SiteState:
         """Return what a vote sees of an item: what the models that it combines say, and the newest true label."""
         hears = [model for model in said if model not in self.votes and (vote.over is None or model in vote.over)]
         return {NEWEST: newest, **{model: said[model] for model in hears}}
-
-    def _queue_labels(self, ids: Sequence[int], found: Sequence[Sequence[int]], truths: Sequence[Any]) -> None:
-        names, first_peer = self.learner.arms.names, len(self.learner.arms.own)
-        if first_peer == len(names):
-            return
-        always = self.learner.policy.share_labels == "always"
-        for id_, truth, (arm, kind, _) in zip(ids, truths, found, strict=True):
-            if arm >= first_peer and (always or kind == TRAIN):
-                self._queue(names[arm], (id_, truth, False))
 
     # Being a peer
 
@@ -775,8 +734,6 @@ class SiteState:
             if request not in known:
                 sentence = f"site {self.name!r} awaits no label for request {request!r} of caller {caller!r}"
                 raise DecisionError(self.name, request, sentence)
-        if len(truths) != len(requests):
-            raise SettingError("truths", len(truths), f"as many as requests ({len(requests)})")
         ids, found = self.learner.look_up([known[request] for request in requests])
         notes = self._answered_notes(ids)
         self._change(self._learn, ids, found, gains, None, scores)
@@ -788,9 +745,16 @@ class SiteState:
 
     # What peers are to be told
 
-    def _queue(self, peer: str, told: tuple[int, Any, bool]) -> None:
-        self.outbox.setdefault(peer, deque()).append(told)
-        self.to_tell[peer] = None
+    def _queue_promised(
+        self, ids: Sequence[int], arms: Sequence[int], kinds: Sequence[int], truths: Iterable[Any], *, withdrawn: bool
+    ) -> None:
+        """Queue true labels for the peers that were promised them, or that none will come."""
+        names, own = self.learner.arms.names, len(self.learner.arms.own)
+        always = self.learner.policy.share_labels == "always"
+        for id_, arm, kind, truth in zip(ids, arms, kinds, truths, strict=False):
+            if arm >= own and kind != TAUGHT and (always or kind == TRAIN):
+                self.outbox.setdefault(names[arm], deque()).append((id_, truth, withdrawn))
+                self.to_tell[names[arm]] = None
 
     def forwards(self, peer: str, count: int | None = None) -> list[Forward]:
         """Return what a peer is to be told next, at most `count` of it."""
@@ -813,7 +777,6 @@ class SiteState:
     # Arms join, leave, pause, resume, and cost something else
 
     def add_model(self, name: str, cost: float = 0.0, vote_over: Sequence[str] | None = None) -> None:
-        """Add a local model; a vote starts from nothing. What is known about the other arms stays."""
         self._change(self.learner.add_own, name, cost)
         if vote_over is not None:
             self.votes[name] = Vote(over=tuple(vote_over) or None)
@@ -841,7 +804,7 @@ class SiteState:
         ids, _, _, kinds, _ = registry.of_arm(number).T.tolist()
         self.learner.remove(name)
         promised = [id_ for id_, kind in zip(ids, kinds, strict=True) if kind != TAUGHT and (always or kind == TRAIN)]
-        asked = self.answering.of_caller(name) if is_peer else []
+        asked = [*self.answering.of(name).values()] if is_peer else []
         self.learner.forget_notes(ids)
         self.answering.forget([id_ for id_, kind in zip(ids, kinds, strict=True) if kind == TAUGHT])
         for id_ in (*ids, *asked):
@@ -866,17 +829,14 @@ class SiteState:
                     table[id_] = msgspec.structs.replace(note, models=models, said=said)
 
     def pause(self, name: str) -> None:
-        """Keep an arm from being chosen until `resume`; what was learnt about it is kept."""
         self._change(self.learner.pause, name)
         self.write(events.ArmPaused(name))
 
     def resume(self, name: str) -> None:
-        """Let an arm be chosen again, with what was known about it."""
         self._change(self.learner.resume, name)
         self.write(events.ArmResumed(name))
 
     def set_cost(self, name: str, cost: float) -> None:
-        """Change what using an arm costs from now on."""
         self._change(self.learner.set_cost, name, cost)
         self.write(events.CostChanged(name, float(cost)))
 

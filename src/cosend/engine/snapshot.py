@@ -30,7 +30,6 @@ DAMAGED: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError
 
 
 def state_of(site: SiteState) -> State:
-    """Return everything that a site needs to continue as if it had never stopped."""
     site.check_written()
     registry, state, facts = site.learner.registry, site.learner.state(), _facts(site)
     table = _Notes(site.name)
@@ -167,7 +166,6 @@ class Freezing:
         return all(id_ in self._registry for id_ in ids)
 
     def finish(self) -> State:
-        """Return the state as plain data."""
         waiting, contexts = arrays_of(self._entries, self._contexts)
         ids, state, table = waiting[:, col.PENDING_ID], self._state, _Notes(self._site.name)
         state.arrays["pending"], state.arrays["pending_contexts"] = waiting, contexts
@@ -179,7 +177,6 @@ class Freezing:
         return state
 
     def _beside(self, ids: Ints, pieces: list[Objects], which: int) -> Iterator[tuple[int, Any]]:
-        """Yield what is kept beside ids, where something is."""
         copied = np.concatenate([_objects([]), *pieces])
         places = np.searchsorted(self._ids, ids)
         for start in range(0, len(ids), AT_ONCE):
@@ -245,7 +242,7 @@ def _encoder(saved: dict[str, Any], of: Encoder, learner: Learner) -> Encoder:
     encoder.codes |= {int(axis): Codes(values) for axis, values in saved["codes"]}
     if not all(0 <= axis < len(of.axes) for axis in (*encoder.recent, *encoder.codes)):
         raise ValueError("it has values of an axis that is not there")
-    encoder.features = read_features(saved.get("features"))
+    encoder.features = read_features(saved["features"])
     axes, constant = (encoder.features.axes, encoder.features.constant) if encoder.features is not None else ([], {})
     if len(axes) != learner.dimensions - learner.given or len(constant) != learner.unchanged:
         raise ValueError("it has other features than axes")

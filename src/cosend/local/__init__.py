@@ -1,5 +1,5 @@
 """All sites of a network file as processes on this machine: `cosend up` and `cosend demo`.
 
-May import: axes, client, compiled, config, errors, models, runtime, streams.
+May import: client, config, errors, streams.
 Touches: processes, ports, terminal, clock, files.
 """

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
@@ -52,7 +52,6 @@ class SiteStatus:
     peers: frozenset[str] = frozenset()
 
     def cells(self) -> list[str]:
-        """Return the row of the site in the table."""
         sent = {peer: count for peer, count in self.used.items() if peer in self.peers and count}
         own = sum(self.used.values()) - sum(sent.values())
         to = ", ".join(f"{peer} {count:,}" for peer, count in sorted(sent.items(), key=lambda each: -each[1]))
@@ -64,8 +63,9 @@ Late = tuple[float, list[Decision], list[str]]  # when labels come, for which de
 
 
 class Demo:
-    """Traffic for the sites of a plan, for `seconds` or until it is cancelled; calls `ready` at the first reply."""
+    """Traffic for the sites of a plan, for `seconds` or until all stops; calls `ready` at the first reply."""
 
+    _supervisor: Supervisor
     _limit: asyncio.Timeout
 
     def __init__(
@@ -73,23 +73,25 @@ class Demo:
     ) -> None:
         self._sites, self._console, self._seconds, self._ready = sites, console, seconds, ready
         self.drifts, self._has_keys, self._has_begun = False, False, False
-        self._supervisor: Supervisor | None = None
         self.status = {site.name: SiteStatus() for site in sites}
         self._late: list[deque[Late]] = [deque() for _ in sites]
 
-    async def run(self, supervisor: Supervisor) -> None:
-        """Send items and labels, look at the sites and show how they are doing."""
+    def run(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
         live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else nullcontext()
         with live as drawn, listening_to_keys(self.pressed) as self._has_keys:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(None) as self._limit, asyncio.TaskGroup() as tasks:
                     for number, site in enumerate(self._sites):
                         tasks.create_task(_keep_trying(site, partial(self._feed, number)))
                         tasks.create_task(_keep_trying(site, partial(self._look, self.status[site.name])))
                     tasks.create_task(self._show(drawn))
-            except TimeoutError:
-                pass
+                    while not self._supervisor.is_stopping:
+                        await asyncio.sleep(EVERY_S)
+                    self._limit.reschedule(0)
             if drawn is None:
                 self._console.print(self.table())
 
@@ -97,7 +99,7 @@ class Demo:
         """Do what a key stands for: a digit kills that site or starts it again."""
         if key.lower() == DRIFT_KEY:
             self.drifts = not self.drifts
-        elif key.isdecimal() and 0 < int(key) <= len(self._sites) and self._supervisor is not None:
+        elif key.isdecimal() and 0 < int(key) <= len(self._sites):
             self._supervisor.toggle(self._sites[int(key) - 1].name)
 
     async def _feed(self, number: int, client: AsyncClient) -> None:
@@ -124,7 +126,6 @@ class Demo:
             await asyncio.sleep(LOOK_S)
 
     def _begin(self) -> None:
-        """Report that the first site is there, and count the seconds from then on."""
         if not self._has_begun:
             self._has_begun = True
             self._ready()
@@ -147,7 +148,6 @@ class Demo:
         return f"keys: {sites}: kill or start; {DRIFT_KEY}: {drift}; Ctrl-C ends" if self._has_keys else ""
 
     def table(self) -> Table:
-        """Return how all sites are doing."""
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=self.keys or None, caption_justify="left")
         for heading in ("site", "state", "items", "recent error", "used its own", "sent to"):
             table.add_column(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import socket
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -28,22 +29,6 @@ class Part:
     url: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions:
-    """How the sites run.
-
-    servers    NATS servers to use instead of those of the file
-    store      the folder with a folder for each site; by default store beside the file
-    any_ports  use any free ports, whatever the file says
-    """
-
-    servers: list[str] | None = None
-    store: Path | None = None
-    durable: bool = True
-    log: Literal["json", "text"] = "text"
-    any_ports: bool = False
-
-
 @dataclass(frozen=True)
 class Plan:
     """All that is started; no broker if one runs already."""
@@ -54,27 +39,43 @@ class Plan:
 
     @property
     def in_words(self) -> str:
-        """What is started."""
         own = ", started here" if self.broker is not None else ""
         return f"{len(self.sites)} sites, which reach each other through {', '.join(self.servers)}{own}"
 
 
-def make_plan(file: Path, options: PlanOptions) -> Plan:
-    """Return what is started for a file, or raise if it is known already that this cannot work."""
+def make_plan(
+    file: Path,
+    *,
+    servers: list[str] | None = None,
+    store: Path | None = None,
+    durable: bool = True,
+    log: Literal["json", "text"] = "text",
+    any_ports: bool = False,
+) -> Plan:
+    """Return what is started for a file, or raise if it is known already that this cannot work.
+
+    servers    NATS servers to use instead of those of the file
+    store      the folder with a folder for each site; by default store beside the file
+    any_ports  use any free ports, whatever the file says
+    """
     network, _ = load(file)
     mistakes = network.serving_mistakes()
     if mistakes:
         raise NetworkFileError(str(file), mistakes)
-    servers, broker = options.servers or network.brokers.servers or [], None
+    servers, broker = servers or network.brokers.servers or [], None
     with ExitStack() as held:  # all ports are held until each site has its own
-        ports = _ports(network, held, any_ports=options.any_ports)
+        ports = _ports(network, held, any_ports=any_ports)
         if not servers:
             broker = _broker(network, held)
             servers = [broker.url]
-    sites = [
-        Part(name, _serve(file, name, port, servers, options), f"http://{LOOPBACK}:{port}")
-        for name, port in ports.items()
-    ]
+    every = ["--host", LOOPBACK, "--log", log, "--durable" if durable else "--no-durable"]
+    every += [word for server in servers for word in ("--nats", server)]
+    sites = []
+    for name, port in ports.items():
+        folder = (store or file.parent / "store") / name
+        own = ["--site", name, "--port", str(port), "--store", str(folder)]
+        command = [sys.executable, "-m", "cosend.cli", "serve", str(file), *own, *every]
+        sites.append(Part(name, command, f"http://{LOOPBACK}:{port}"))
     return Plan(sites, broker, servers)
 
 
@@ -97,14 +98,6 @@ def _broker(network: NetworkFile, held: ExitStack) -> Part:
     return Part(BROKER, [program, "--addr", LOOPBACK, "--port", str(port)], f"nats://{LOOPBACK}:{port}")
 
 
-def _serve(file: Path, site: str, port: int, servers: list[str], options: PlanOptions) -> list[str]:
-    folder = (file.parent / "store" if options.store is None else options.store) / site
-    command = [sys.executable, "-m", "cosend.cli", "serve", str(file), "--site", site]
-    command += ["--host", LOOPBACK, "--port", str(port), "--store", str(folder), "--log", options.log]
-    command += ["--durable" if options.durable else "--no-durable"]
-    return command + [word for server in servers for word in ("--nats", server)]
-
-
 def _ports(network: NetworkFile, held: ExitStack, *, any_ports: bool) -> dict[str, int]:
     """Return a free port for each site; those that the file names first."""
     if any_ports:
@@ -117,20 +110,18 @@ def _ports(network: NetworkFile, held: ExitStack, *, any_ports: bool) -> dict[st
             except OSError as error:
                 allowed = f"one that is free ({in_one_line(error)})"
                 raise SettingError(f"the port of site {site.name!r}", site.port, allowed) from error
-    return {site.name: ports.get(site.name) or _next_port(held) for site in network.sites}
+    free = _free_ports(held)
+    return {site.name: ports.get(site.name) or next(free) for site in network.sites}
 
 
-def _next_port(held: ExitStack) -> int:
+def _free_ports(held: ExitStack) -> Iterator[int]:
     for port in range(FIRST_PORT, HIGHEST_PORT + 1):
-        try:
-            return _hold(port, held)
-        except OSError:
-            continue
+        with suppress(OSError):
+            yield _hold(port, held)
     raise CosendError("no port is free on this machine")
 
 
 def _hold(port: int, held: ExitStack) -> int:
-    """Take a port of this machine until all are chosen; 0 is any."""
     taken = held.enter_context(socket.socket())
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     taken.bind((LOOPBACK, port))

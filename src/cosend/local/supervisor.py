@@ -1,48 +1,68 @@
-"""The processes of a network on this machine: started, restarted when they end, and stopped together."""
+"""The processes of a network on this machine: started, restarted when they end, and stopped together; their log."""
 
 from __future__ import annotations
 
-import asyncio
+import json
 import os
 import signal
+import socket
 import subprocess
-import sys
 import time
-from asyncio.subprocess import Process
-from collections.abc import Awaitable, Callable, Sequence
+import urllib.request
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Self
+from threading import Lock, Thread
+from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.text import Text
 
 from cosend.errors import CosendError, in_one_line
 from cosend.local.plan import Part, Plan
-from cosend.local.precompile import is_compiled
-from cosend.local.process_log import ProcessLog
 
 GRACE_S: Final = 5  # for processes whose supervisor is gone
 GUARD: Final = f"trap '' INT TERM HUP; read -r _; kill -TERM 0; sleep {GRACE_S}; kill -KILL 0"
-LONGEST_LINE: Final = 2**20  # bytes of a line that is shown
+LONGEST_LINE: Final = 2**20  # characters that are shown as a line
 BROKER_S: Final = 10.0  # how long a broker has time to listen
+FIRST_S: Final = 300.0  # how long the first site may compile before the others start
 STOP_S: Final = 5.0  # how long sites have time to leave a snapshot; what they have answered is on disk anyway
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0  # before a restart
 STEADY_S: Final = 60.0  # after running this long, a process is restarted after the first delay again
+LOOK_S: Final = 0.05  # how often is looked at what is awaited
 WRONG_COMMAND: Final = "exit code 2"  # of a command that cannot work as it was given
 # Output goes through a pipe: unbroken, without colours, and at once.
 PLAIN: Final = {"COLUMNS": "10000", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", "FORCE_COLOR": "", "TTY_COMPATIBLE": "0"}
 BROKER_TROUBLE: Final = ("[WRN]", "[ERR]", "[FTL]")  # lines of a nats-server that are worth showing
 STOP_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # names, because Windows does not know the last one
 NO_SITE, KILLED = 1, 130  # exit codes
+COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
+OWN: Final = "cosend"  # the name of the supervisor
 
 
-class Child(NamedTuple):
-    """A process and its output.
+class ProcessLog:
+    """Prints what processes say, a line at a time, with a name and a colour for each or as lines of JSON."""
 
-    The pipe is our own: `Process.wait` of asyncio would wait until all that the process has started close theirs.
-    """
+    def __init__(self, console: Console, names: Sequence[str], form: Literal["json", "text"] = "text") -> None:
+        self._console, self._form = console, form
+        self._width = max(map(len, (OWN, *names)))
+        self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
+        self.is_closed = False  # nobody reads it any more
 
-    process: Process
-    output: asyncio.StreamReader  # with errors
-    transport: asyncio.ReadTransport
+    def line(self, name: str, line: str) -> None:
+        shown = "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
+        if self._form == "json":
+            text = Text(shown if line.startswith("{") else json.dumps({"site": name, "event": line}))
+        else:
+            text = Text.assemble((f"{name:{self._width}} | ", self._colours.get(name, "bold")), shown)
+        try:
+            self._console.print(text, soft_wrap=True)
+        except SystemExit:  # how rich reports a broken pipe; from now on it prints nothing
+            self.is_closed = True
+
+    def say(self, line: str) -> None:
+        self.line(OWN, line)
 
 
 class ProcessGroup:
@@ -53,40 +73,26 @@ class ProcessGroup:
     """
 
     def __enter__(self) -> Self:
+        quiet = subprocess.DEVNULL
         self._guard = subprocess.Popen(  # noqa: S603 - our own
-            ["/bin/sh", "-c", GUARD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
+            ["/bin/sh", "-c", GUARD], stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, process_group=0
         )
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    async def start(self, command: Sequence[str], **environment: str) -> Child:
-        """Start a process."""
-        read, write = os.pipe()
-        pipe = os.fdopen(read, "rb")
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=subprocess.DEVNULL,
-                stdout=write,
-                stderr=write,
-                env={**os.environ, **environment},
-                process_group=self._guard.pid,
-            )
-        except BaseException:
-            pipe.close()
-            raise
-        finally:
-            os.close(write)
-        output = asyncio.StreamReader(limit=LONGEST_LINE)
-        protocol = asyncio.StreamReaderProtocol(output)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
-        return Child(process, output, transport)
+    def start(self, command: Sequence[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(  # noqa: S603 - our own
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={**os.environ, **PLAIN},
+            process_group=self._guard.pid,
+        )
 
     def kill(self) -> None:
         """End all of them at once, also those that they have started."""
@@ -96,196 +102,176 @@ class ProcessGroup:
 
 
 class Supervisor:
-    """Runs the processes of a plan."""
+    """Runs the processes of a plan, with a thread for each; what is awaited is looked at a few times in a second."""
 
     def __init__(self, plan: Plan, group: ProcessGroup, log: ProcessLog) -> None:
         self._plan, self._group, self._log = plan, group, log
-        self._processes: dict[str, Process] = {}
-        self._stopping = asyncio.Event()
-        self._down: dict[str, asyncio.Event] = {}  # killed by a person, until they may run again
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._starting = Lock()  # so that nothing starts beside the end
+        self._told_to_stop = False
+        self._down: set[str] = set()  # killed by a person
+        self._ended: set[str] = set()  # at least once
         self._given_up: set[str] = set()
 
     def stop(self) -> None:
-        """Have everything stop."""
-        self._stopping.set()
+        """Have everything stop; a signal handler may call this, so that nothing is locked."""
+        self._told_to_stop = True
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._told_to_stop or self._log.is_closed
 
     def toggle(self, name: str) -> None:
         """Kill a process, as a crash would, and keep it down; or start it again."""
-        down = self._down.pop(name, None)
-        if down is not None:
-            down.set()
+        if name in self._down:
             self._log.say(f"{name} is started again")
+            self._down.discard(name)
             return
-        self._down[name] = asyncio.Event()
-        process = self._processes.get(name)
-        if process is not None and process.returncode is None:
-            process.kill()
+        self._down.add(name)
+        if name in self._processes:
+            self._processes[name].kill()
         self._log.say(f"{name} was killed, and stays down until you start it again")
 
-    async def run(self) -> bool:
-        """Run all of it until `stop`; return whether any site could be run."""
+    def run(self, until: Callable[[], bool] = lambda: False) -> bool:
+        """Run all of it until `stop`, or until something is so; return whether any site could be run."""
         sites, broker = self._plan.sites, self._plan.broker
-        tasks = [] if broker is None else [asyncio.create_task(self._keep_up(broker))]
+        threads = [Thread(target=self._keep_up, args=[part]) for part in (*sites, *([broker] if broker else []))]
         try:
             if broker is not None:
-                await self._until_it_listens(broker)
-            await self._precompile()
-            tasks += [asyncio.create_task(self._keep_up(site)) for site in sites]
-            await self._stopping.wait()
+                threads[-1].start()
+                self._wait_for_broker(broker)
+            threads[0].start()  # it compiles the rules if need be, and the others find them in the cache
+            self._wait(lambda: sites[0].name in self._ended or is_ready(sites[0].url), FIRST_S)
+            for thread in threads[1 : len(sites)]:
+                thread.start()
+            self._wait(until)
+            if self._told_to_stop and len(self._given_up) < len(sites):
+                self._log.say("stopping; Ctrl-C again stops it at once")
         finally:
-            self._stopping.set()
-            await self._end([site.name for site in sites])
-            await self._end([] if broker is None else [broker.name])
-            await _cancel(tasks)
+            self.stop()
+            self._end({name for name in self._processes if broker is None or name != broker.name})
+            self._end(set(self._processes))
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
         return len(self._given_up) < len(sites)
 
-    async def _precompile(self) -> None:
-        """Compile the rules once, and not in every site."""
-        if self._stopping.is_set() or is_compiled():
-            return
-        self._log.say("compiling the rules, which takes a while the first time")
-        part = Part("compiling", [sys.executable, "-m", "cosend.local.precompile"], "")
-        await self._first_of(self._run_once(part), self._stopping.wait())  # if it fails, the sites find out
+    def _wait(self, until: Callable[[], bool], seconds: float = float("inf")) -> None:
+        """Wait until something is so, at most some seconds, and not when all stops."""
+        end = time.monotonic() + seconds
+        while not self.is_stopping and not until() and time.monotonic() < end:
+            time.sleep(LOOK_S)
 
-    async def _keep_up(self, part: Part) -> None:
+    def _keep_up(self, part: Part) -> None:
         """Run a process, and restart it when it has ended, unless that is of no use."""
         delay_s, starts = FIRST_DELAY_S, 0
-        while not self._stopping.is_set():
+        while not self.is_stopping:
             if part.name in self._down:
-                await self._first_of(self._down[part.name].wait(), self._stopping.wait())
+                self._wait(lambda: part.name not in self._down)
                 continue
             began, starts = time.monotonic(), starts + 1
-            how = await self._run_once(part)
-            if self._stopping.is_set() or part.name in self._down:
+            how = self._run_once(part)
+            self._ended.add(part.name)
+            if self.is_stopping or part.name in self._down:
                 continue
             if how == WRONG_COMMAND and starts == 1:
-                self._give_up(part)
+                self._log.say(f"{part.name} cannot be started, and is left out")
+                self._given_up.add(part.name)
+                if len(self._given_up) == len(self._plan.sites) or part is self._plan.broker:
+                    self.stop()
                 return
             delay_s = FIRST_DELAY_S if time.monotonic() - began > STEADY_S else delay_s
             self._log.say(f"{part.name} has ended ({how}), and restarts in {delay_s:g} s")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), delay_s)
+            self._wait(lambda: False, delay_s)
             delay_s = min(LONGEST_DELAY_S, 2 * delay_s)
 
-    def _give_up(self, part: Part) -> None:
-        self._log.say(f"{part.name} cannot be started, and is left out")
-        self._given_up.add(part.name)
-        if len(self._given_up) == len(self._plan.sites) or part is self._plan.broker:
-            self.stop()
-
-    async def _run_once(self, part: Part) -> str:
+    def _run_once(self, part: Part) -> str:
         """Run a process to its end, and return how it ended."""
-        try:
-            child = await self._group.start(part.command, **PLAIN)
-        except OSError as error:
-            return in_one_line(error)
-        self._processes[part.name] = child.process
-        showing = asyncio.create_task(self._show(part, child.output))
-        try:
-            code = await child.process.wait()
-            await asyncio.wait([showing], timeout=1.0)  # what it has started may hold the pipe for longer
-        finally:
-            await _cancel([showing])
-            child.transport.close()
+        with self._starting:
+            if self.is_stopping:
+                return "not started"
+            try:
+                process = self._processes[part.name] = self._group.start(part.command)
+            except OSError as error:
+                return in_one_line(error)
+        showing = Thread(target=self._show, args=[part, process], daemon=True)
+        showing.start()
+        code = process.wait()
+        showing.join(1.0)  # what it has started may hold the pipe for longer
         return described(code)
 
-    async def _show(self, part: Part, output: asyncio.StreamReader) -> None:
-        shows_all = part is not self._plan.broker
-        while True:
-            try:
-                line = await output.readline()
-            except ValueError:  # longer than LONGEST_LINE
-                continue
-            if not line:
-                return
-            text = line.decode(errors="replace").rstrip()
-            if text and (shows_all or any(word in text for word in BROKER_TROUBLE)):
-                self._log.line(part.name, text)
+    def _show(self, part: Part, process: subprocess.Popen[str]) -> None:
+        pipe: Any = process.stdout
+        with pipe:
+            while line := pipe.readline(LONGEST_LINE):
+                if line.strip() and (part is not self._plan.broker or any(word in line for word in BROKER_TROUBLE)):
+                    self._log.line(part.name, line.rstrip())
 
-    async def _until_it_listens(self, broker: Part) -> None:
-        address, until = urlsplit(broker.url), time.monotonic() + BROKER_S
-        while not self._stopping.is_set():
-            with suppress(OSError):
-                _, writer = await asyncio.open_connection(address.hostname, address.port)
-                writer.close()
-                return
-            if time.monotonic() > until:
-                raise CosendError(f"{broker.command[0]} does not listen on {broker.url} after {BROKER_S:g} s")
-            await asyncio.sleep(0.02)
+    def _wait_for_broker(self, broker: Part) -> None:
+        address = urlsplit(broker.url)
 
-    async def _end(self, names: list[str]) -> None:
+        def listens() -> bool:
+            with suppress(OSError), socket.create_connection((address.hostname, address.port), 1.0):
+                return True
+            return False
+
+        self._wait(listens, BROKER_S)
+        if not self.is_stopping and not listens():
+            raise CosendError(f"{broker.command[0]} does not listen on {broker.url} after {BROKER_S:g} s")
+
+    def _end(self, names: set[str]) -> None:
         """Stop processes, and kill those that take too long."""
-        found = {name: self._processes[name] for name in names if name in self._processes}
-        running = {name: process for name, process in found.items() if process.returncode is None}
+        with self._starting:
+            running = {name: self._processes[name] for name in names if self._processes[name].poll() is None}
         for process in running.values():
-            with suppress(ProcessLookupError):
-                process.terminate()
-        waits = [asyncio.create_task(process.wait()) for process in running.values()]
-        if waits:
-            await asyncio.wait(waits, timeout=STOP_S)
+            process.terminate()
+        end = time.monotonic() + STOP_S
         for name, process in running.items():
-            if process.returncode is None:
+            try:
+                process.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
                 self._log.say(f"{name} took too long to stop, and was killed; what it had answered is on the disk")
                 process.kill()
-        await asyncio.gather(*waits)
-
-    async def _first_of(self, *waits: Awaitable[Any]) -> None:
-        tasks = [asyncio.ensure_future(each) for each in waits]
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        await _cancel(tasks)
 
 
-async def run_plan(
-    plan: Plan, log: ProcessLog, meanwhile: Callable[[Supervisor], Awaitable[None]] | None = None
-) -> int:
+def run_plan(plan: Plan, log: ProcessLog, meanwhile: Callable[[Supervisor], None] | None = None) -> int:
     """Run a network until a signal says stop, and return the exit code; a second signal kills everything.
 
-    meanwhile  what else to do; the network stops when that is done
+    meanwhile  what else to do, in a thread, until the supervisor stops; the network stops when that is done
     """
     if os.name != "posix":
         raise CosendError("processes are started on Linux and macOS only; start each site with `cosend serve`")
     signals = 0
-    with ProcessGroup() as group:
+    with ProcessGroup() as group, ThreadPoolExecutor(1) as executor:
         supervisor = Supervisor(plan, group, log)
 
-        def stop() -> None:
+        def stop(*_: object) -> None:
             nonlocal signals
             signals += 1
-            if signals == 1:
-                log.say("stopping; Ctrl-C again stops it at once")
-                supervisor.stop()
-            else:
+            supervisor.stop()
+            if signals > 1:
                 group.kill()
 
-        log.when_closed = supervisor.stop
-        if log.is_closed:
-            supervisor.stop()
         for each in STOP_SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(getattr(signal, each), stop)
-        network = asyncio.create_task(supervisor.run())
-        other = None if meanwhile is None else asyncio.ensure_future(meanwhile(supervisor))
-        await asyncio.wait([network, *([other] if other else [])], return_when=asyncio.FIRST_COMPLETED)
-        supervisor.stop()
-        has_run = await network
-        if other is not None and not other.cancel():
-            await other  # it may have failed
-        elif other is not None:
-            await asyncio.wait([other])
+            signal.signal(getattr(signal, each), stop)
+        other = None if meanwhile is None else executor.submit(meanwhile, supervisor)
+        has_run = supervisor.run(lambda: other is not None and other.done())
+        if other is not None:
+            other.result()  # it may have failed
     log.say("stopped" if has_run else "no site could be started")
     return KILLED if signals > 1 else 0 if has_run else NO_SITE
 
 
+def is_ready(url: str) -> bool:
+    with suppress(OSError, ValueError), urllib.request.urlopen(f"{url}/health/ready", timeout=1.0):  # noqa: S310 - ours
+        return True
+    return False
+
+
 def described(code: int) -> str:
-    """Return how a process has ended, in words."""
     if code >= 0:
         return f"exit code {code}"
     try:
         return signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
-
-
-async def _cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

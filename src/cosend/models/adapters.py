@@ -4,7 +4,8 @@
     river           anything with `predict_one`; learns online if it has `learn_one`; it gets items as mappings
     plain callable  item -> label; it gets the item as it came
 
-A label leaves here as a plain Python value, so that labels compare, travel and save alike whatever made them.
+Whatever kind of row an item is, models and contexts read its features by name. A label leaves here as a plain Python
+value, so that labels compare, travel and save alike whatever made them.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from cosend.errors import ClassifierError, SettingError, in_one_line, listed, shown
-from cosend.models.named_features import NAMED, by_names, named
 
 PLAIN: Final = frozenset((str, int, float, bool, type(None)))  # labels that need not be looked at one by one
+DICT: Final = frozenset({dict})
+NAMED: Final = "a mapping, a row of pandas, a named tuple, a dataclass, or a row of a NumPy array with named fields"
 Item: TypeAlias = Any  # usually a mapping from feature to value; whatever the site's models and contexts understand
 Label: TypeAlias = Any  # anything that compares: text, a number, a truth value
 
@@ -38,64 +41,44 @@ class Classifier(Protocol):
         ...
 
 
-def as_classifier(model: Any) -> Classifier:
-    """Return a model as a classifier, by what it can do."""
-    if isinstance(model, type) and (hasattr(model, "predict") or hasattr(model, "predict_one")):
-        allowed = f"a model, and this is a class: what it makes is a model, as {model.__name__}() perhaps"
-        raise SettingError("classifier", model, allowed)
-    if all(hasattr(model, name) for name in ("learns", "predict", "learn")):
-        classifier: Classifier = model
-        return classifier
-    if hasattr(model, "predict_one"):
-        return RiverModel(model)
-    if hasattr(model, "predict"):
-        return SklearnModel(model)
-    if callable(model):
-        return Function(model)
-    allowed = "a model with predict or predict_one, or a function from an item to a label"
-    raise SettingError("classifier", model, allowed)
+def named(item: Any) -> Mapping[Any, Any] | None:
+    """Return the features of an item by name; None if it has no names: a plain tuple or list, a number, a table."""
+    if isinstance(item, Mapping):
+        return item
+    if isinstance(item, type) or is_table(item):
+        return None
+    if isinstance(item, np.void | np.ndarray):
+        return named_row(item) if item.dtype.names is not None else None
+    if is_dataclass(item):
+        return {each.name: getattr(item, each.name) for each in fields(item)}
+    if isinstance(item, tuple):
+        names = getattr(item, "_fields", None)
+        return None if names is None else dict(zip(names, item, strict=True))
+    if hasattr(item, "index") and hasattr(item, "to_dict"):  # a Series of pandas, with plain values
+        features: Mapping[Any, Any] = item.to_dict()
+        return features
+    if hasattr(item, "keys") and hasattr(item, "__getitem__"):  # as `dict` takes it: a row of sqlite3, say
+        return {name: item[name] for name in item.keys()}  # noqa: SIM118 - what is iterated may be the values
+    return None
 
 
-class SklearnModel:
-    """A model with scikit-learn's `predict`.
+def named_row(row: Any) -> Mapping[str, Any]:
+    """Return the fields of a row of NumPy as plain values; moments stay what they are, and do not become numbers."""
+    return {name: row[name] if row.dtype[name].kind in "mM" else row[name].item() for name in row.dtype.names}
 
-    A model that was fitted without the names of its features gets those of the first mapping it labels, in their
-    order: that item must have the order of the fit. Later ones are read by these names, whatever their order.
-    `SeesOnly` fixes an order explicitly.
-    """
 
-    learns = False
+def is_table(items: Any) -> bool:
+    """Tell whether this is many items: a DataFrame of pandas or polars, or an array with named fields."""
+    if isinstance(items, np.ndarray):
+        return items.dtype.names is not None and items.ndim > 0
+    return hasattr(items, "to_dicts") or (hasattr(items, "to_dict") and hasattr(items, "columns"))
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        names = getattr(model, "feature_names_in_", None)
-        self.features = None if names is None else [str(name) for name in names]
-        self.order: list[Any] | None = None  # of the first item, for a model that does not know its features
 
-    def predict(self, items: Sequence[Item]) -> list[Label]:
-        """Return a label for every item, in one call of the model."""
-        if not len(items):
-            return []
-        items, order = by_names(items), self.order
-        if order is None and self.features is None and isinstance(items[0], Mapping):
-            order = list(items[0])
-        labels: list[Label] = np.asarray(self.model.predict(self._table(items, order))).tolist()
-        self.order = order  # not before the model has taken it
-        return labels
-
-    def learn(self, item: Item, label: Label) -> None:
-        """Fitted models stay as they are."""
-
-    def _table(self, items: Sequence[Item], order: list[Any] | None) -> Any:
-        if not isinstance(items[0], Mapping):
-            return np.asarray(items)
-        if self.features is None:
-            return np.array([_in_order(item, order or []) for item in items])
-        rows = [by_name(item, self.features) for item in items]
-        try:
-            return importlib.import_module("pandas").DataFrame(rows, columns=self.features)
-        except ImportError:  # scikit-learn takes an array too, and says that it misses the names
-            return np.array(rows)
+def by_names(items: Sequence[Any]) -> Sequence[Any]:
+    """Return items that have names as mappings, and all others as they are."""
+    if DICT.issuperset(map(type, items)):
+        return items
+    return [item if (features := named(item)) is None else features for item in items]
 
 
 def _in_order(item: Mapping[Any, Any], order: Sequence[Any]) -> list[Any]:
@@ -122,6 +105,70 @@ def by_name(item: Item, names: Sequence[str]) -> list[Any]:
         raise ClassifierError(f"an item must have names for its features ({NAMED}), got {shown(item)}") from error
 
 
+def as_classifier(model: Any) -> Classifier:
+    """Return a model as a classifier, by what it can do."""
+    if isinstance(model, type) and (hasattr(model, "predict") or hasattr(model, "predict_one")):
+        allowed = f"a model, and this is a class: what it makes is a model, as {model.__name__}() perhaps"
+        raise SettingError("classifier", model, allowed)
+    if all(hasattr(model, name) for name in ("learns", "predict", "learn")):
+        classifier: Classifier = model
+        return classifier
+    if hasattr(model, "predict_one"):
+        return RiverModel(model)
+    if hasattr(model, "predict"):
+        return SklearnModel(model)
+    if callable(model):
+        return Function(model)
+    allowed = "a model with predict or predict_one, or a function from an item to a label"
+    raise SettingError("classifier", model, allowed)
+
+
+class Fixed:
+    """A classifier that stays as it is."""
+
+    learns = False
+
+    def learn(self, item: Item, label: Label) -> None:
+        """Learn nothing."""
+
+
+class SklearnModel(Fixed):
+    """A model with scikit-learn's `predict`.
+
+    A model that was fitted without the names of its features gets those of the first mapping it labels, in their
+    order: that item must have the order of the fit. Later ones are read by these names, whatever their order.
+    `SeesOnly` fixes an order explicitly.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        names = getattr(model, "feature_names_in_", None)
+        self.features = None if names is None else [str(name) for name in names]
+        self.order: list[Any] | None = None  # of the first item, for a model that does not know its features
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return a label for every item, in one call of the model."""
+        if not len(items):
+            return []
+        items, order = by_names(items), self.order
+        if order is None and self.features is None and isinstance(items[0], Mapping):
+            order = list(items[0])
+        labels: list[Label] = np.asarray(self.model.predict(self._table(items, order))).tolist()
+        self.order = order  # not before the model has taken it
+        return labels
+
+    def _table(self, items: Sequence[Item], order: list[Any] | None) -> Any:
+        if not isinstance(items[0], Mapping):
+            return np.asarray(items)
+        if self.features is None:
+            return np.array([_in_order(item, order or []) for item in items])
+        rows = [by_name(item, self.features) for item in items]
+        try:
+            return importlib.import_module("pandas").DataFrame(rows, columns=self.features)
+        except ImportError:  # scikit-learn takes an array too, and says that it misses the names
+            return np.array(rows)
+
+
 class RiverModel:
     """A model with river's `predict_one`."""
 
@@ -138,10 +185,8 @@ class RiverModel:
         self.model.learn_one(*by_names([item]), label)
 
 
-class Function:
+class Function(Fixed):
     """A plain function from an item to a label."""
-
-    learns = False
 
     def __init__(self, function: Callable[[Item], Label]) -> None:
         self.function = function
@@ -151,8 +196,13 @@ class Function:
         labels = [*map(self.function, items)]
         return labels if PLAIN.issuperset(map(type, labels)) else [*map(plain, labels)]
 
-    def learn(self, item: Item, label: Label) -> None:
-        """Functions stay as they are."""
+
+class RunsElsewhere(Fixed):
+    """The place of a model that this process does not load, because workers run it."""
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Nobody asks it here; whoever does is told so."""
+        raise ClassifierError("its model is not in this process: workers run it")
 
 
 class SeesPart(ABC):

@@ -1,34 +1,32 @@
-"""Models by name, to be trained on a part of a stream: stand-ins for the classifiers of the paper's tables.
+"""Models that a stream makes: by name, trained on a part of it, and columns that hold what a model has said.
 
-The paper names them as Weka does. What a name stands for here is the nearest model of scikit-learn, with its defaults
-where there is no reason for anything else.
+They stand in for the classifiers of the paper's tables, which it names as Weka does. What a name stands for here is the
+nearest model of scikit-learn, with its defaults where there is no reason for anything else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from cosend.checks import check_one_of
-from cosend.errors import CosendError, install
+from cosend.errors import ClassifierError, CosendError, install, listed, shown
+from cosend.models.adapters import Fixed, Item, Label, by_name
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[Any]
 
 
-class Trained:
-    """A model fitted to a part of a stream."""
-
-    def __init__(self, name: str, model: Any) -> None:
-        self.name = name
-        self.model = model
+class Predictor(Protocol):
+    """A model that was fitted to a part of a stream."""
 
     def predict(self, rows: Matrix) -> Vector:
         """Return a label for every row."""
-        return np.asarray(self.model.predict(rows))
+        ...
 
 
 class Constant:
@@ -77,20 +75,21 @@ MODELS: Final = ("naive_bayes", "logistic", "voted_perceptron", "rbf_network", "
 NAMES: Final = (*MODELS, "always", "random")
 
 
-def train(name: str, rows: Matrix, labels: Vector, *, seed: int = 0, label: Any = None) -> Trained:
+def train(name: str, rows: Matrix, labels: Vector, *, seed: int = 0, label: Any = None) -> Predictor:
     """Return the model of a name, fitted to rows with known labels.
 
     "always" gives everything `label`; "random" draws among the labels that occur.
     """
     check_one_of("model", name, NAMES)
     if name == "always":
-        return Trained(f"always {label}", Constant(label))
-    if name == "random":
-        return Trained(name, Coin(np.unique(labels), seed))
+        return Constant(label)
     classes = np.unique(labels)
+    if name == "random":
+        return Coin(classes, seed)
     if len(classes) == 1:  # there is nothing to tell apart, and some models refuse to be fitted to that
-        return Trained(name, Constant(classes[0]))
-    return Trained(name, build(name, seed).fit(rows, labels))
+        return Constant(classes[0])
+    fitted: Predictor = build(name, seed).fit(rows, labels)
+    return fitted
 
 
 def _sklearn(module: str) -> Any:
@@ -102,3 +101,53 @@ def _sklearn(module: str) -> Any:
 
 def _standardised(*steps: Any) -> Any:
     return _sklearn("pipeline").make_pipeline(_sklearn("preprocessing").StandardScaler(), *steps)
+
+
+class Coded(Fixed):
+    """A model that was trained on a stream: text becomes the number that it had in the rows it was trained on.
+
+    features    what it was trained on, in this order
+    vocabulary  feature -> the values that a text feature may have; all others are numbers
+    """
+
+    def __init__(self, model: Predictor, features: Sequence[str], vocabulary: Mapping[str, Sequence[Any]]) -> None:
+        self.model, self.features = model, list(features)
+        self._codes = {
+            name: {value: float(code) for code, value in enumerate(sorted(vocabulary[name]))}
+            for name in features
+            if name in vocabulary
+        }
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return a label for every item."""
+        if not len(items):
+            return []
+        return self.predict_rows(np.array([self._row(item) for item in items], np.float64))
+
+    def predict_rows(self, rows: Matrix) -> list[Label]:
+        """Return a label for every row of numbers, as they are in the training rows."""
+        labels: list[Label] = np.asarray(self.model.predict(rows)).tolist()
+        return labels
+
+    def _row(self, item: Item) -> list[float]:
+        values = by_name(item, self.features)
+        return [self._number(name, value) for name, value in zip(self.features, values, strict=True)]
+
+    def _number(self, name: str, value: Any) -> float:
+        codes = self._codes.get(name)
+        try:
+            return float(value) if codes is None else codes[value]
+        except (TypeError, ValueError, OverflowError, KeyError) as error:
+            allowed = "a number" if codes is None else f"one of {listed(codes)}, which are those of the stream"
+            raise ClassifierError(f"feature {name!r} must be {allowed}, got {shown(value)}") from error
+
+
+class Said(Fixed):
+    """What a model has said before: a feature of the item holds its label."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return what the column says of every item."""
+        return [by_name(item, [self.column])[0] for item in items]

@@ -21,9 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.errors import ClassifierError, ModelError, in_one_line, listed, shown
-from cosend.models.adapters import Classifier, Item, Label, SklearnModel, by_name
-from cosend.models.model_files import contents, needed
-from cosend.models.named_features import by_names
+from cosend.models.adapters import Classifier, Fixed, Item, Label, SklearnModel, by_name, by_names
 
 KINDS: Final[Mapping[str, type[np.generic]]] = {
     "tensor(float)": np.float32,
@@ -37,10 +35,8 @@ NUMBERS: Final = ("tensor(float)", "tensor(double)", "tensor(int64)", "tensor(in
 LABELS: Final = ("label", "output_label")
 
 
-def from_onnx(model: str, path: Path) -> Classifier:
-    """Return the classifier of an ONNX file."""
-    data = contents(model, path)
-    runtime = needed(model, "onnxruntime", "onnx")
+def from_onnx(model: str, path: Path, data: bytes, runtime: Any) -> Classifier:
+    """Return the classifier of what is in an ONNX file, with the module of ONNX Runtime."""
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # what is wrong is in the error
@@ -78,10 +74,8 @@ class OnnxTable:
         return _run(self.session, {self.tensor.name: _as_kind(rows, self.tensor)}, self.output)
 
 
-class OnnxColumns:
+class OnnxColumns(Fixed):
     """A classifier from a session that takes every feature as a tensor of its own."""
-
-    learns = False
 
     def __init__(self, session: Any, inputs: Sequence[Any], output: str) -> None:
         self.session, self.inputs, self.output = session, list(inputs), output
@@ -97,9 +91,6 @@ class OnnxColumns:
         feed = {each.name: _as_kind(_column(values, each), each) for each, values in columns}
         labels: list[Label] = _run(self.session, feed, self.output).tolist()
         return labels
-
-    def learn(self, item: Item, label: Label) -> None:
-        """Files stay as they are."""
 
     def _names_in(self, item: Item) -> list[str]:
         if not isinstance(item, Mapping) or all(name in item for name in self.names):

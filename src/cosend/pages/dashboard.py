@@ -18,9 +18,11 @@ import logging
 import sqlite3
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from importlib.resources import files
 from typing import Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
@@ -30,10 +32,10 @@ from starlette.types import Scope as Asked
 from cosend.charts.figures import CSS
 from cosend.errors import CosendError, in_one_line
 from cosend.pages import rendering
-from cosend.pages.site_view import Choice, SiteView
+from cosend.pages.site_view import Choice, SiteView, Snapshot
 from cosend.runtime.running_site import RunningSite
 from cosend.server.auth import Tokens
-from cosend.server.problems import Refused, problem, problem_of
+from cosend.server.problems import problem, problem_of
 from cosend.server.schema import Scope
 
 LOG: Final = logging.getLogger("cosend.pages")
@@ -54,13 +56,6 @@ HEADERS: Final = (
 )
 
 
-class Page:
-    """An open page: the axes that it shows, and every part that it has got."""
-
-    def __init__(self, choice: Choice = ()) -> None:
-        self.choice, self.shown = choice, dict[str, str]()
-
-
 class Board:
     """What the pages of a site show: one snapshot for all of them, made while a page is open and never otherwise.
 
@@ -70,79 +65,62 @@ class Board:
     """
 
     def __init__(self, view: SiteView) -> None:
-        self.view, self.pages, self.is_closed = view, set[Page](), False
+        self.view, self.pages = view, 0
+        self._snapshot: Snapshot | None = None
+        self._due = 0.0  # when the next snapshot is made
         self._parts: dict[str, str] = {}  # the same for every page
         self._where: dict[Choice, dict[str, str]] = {}  # by the axes that a page shows
-        self._changed = asyncio.Event()
+        self._closing = asyncio.Event()
         self._logged: set[str] = set()
-        self._task: asyncio.Task[None] | None = None
 
     async def stream(self, axes: str = "") -> AsyncIterator[bytes]:
         """Yield the events of a page until the board closes; `axes` are those that it shows, as in "0,1"."""
-        page = Page(next((choice for choice in self.view.choices() if rendering.as_value(choice) == axes), ()))
+        choice: Choice = next((choice for choice in self.view.choices() if rendering.as_value(choice) == axes), ())
+        shown = dict[str, str]()
+        self.pages += 1
         try:
-            self.open(page)
-            while not self.is_closed:
-                if news := self.news_for(page):
+            while not self._closing.is_set():
+                choice = choice or next(iter(self.view.choices()), ())
+                parts = self.parts(choice)
+                if news := {name: html for name, html in parts.items() if shown.get(name) != html}:
                     yield f"data: {json.dumps(news, separators=(',', ':'))}\n\n".encode()
-                else:
-                    await self._changed.wait()
+                shown = parts
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._closing.wait(), max(0.0, self._due - time.monotonic()))
         finally:
-            self.pages.discard(page)
-
-    def open(self, page: Page) -> None:
-        self.pages.add(page)
-        if len(self.pages) == 1 or page.choice not in self._where:
-            self.tick()
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def news_for(self, page: Page) -> dict[str, str]:
-        """Return the parts that a page has not got yet."""
-        now = {**self._parts, **self._where.get(page.choice, {})}
-        news = {name: html for name, html in now.items() if page.shown.get(name) != html}
-        page.shown = now
-        return news
+            self.pages -= 1
 
     def close(self) -> None:
-        """End all streams."""
-        self.is_closed = True
-        self._changed.set()
-        if self._task is not None:
-            self._task.cancel()
+        self._closing.set()
 
-    async def _run(self) -> None:
-        rest = TICK_S
-        while await asyncio.sleep(rest, self.pages):
-            rest = max(TICK_S, REST * self.tick())
-
-    def tick(self) -> float:
-        """Look at the site, tell the pages what has changed, and return how many seconds that took."""
+    def parts(self, choice: Choice) -> dict[str, str]:
+        """Return all parts of a page that shows these axes, as new as they may be."""
         began = time.monotonic()
         try:
-            self._look(began)
+            if began >= self._due:
+                self._look(began)
+            if self._snapshot is not None and choice not in self._where:
+                self._where[choice] = rendering.render_where(self.view, self._snapshot, choice)
         except Exception as error:  # the next moment may be better
             why = in_one_line(error)
             self._log_once("the dashboard could not look at the site", reason=why, error=error)
-            self._parts |= rendering.render_problem(self.view.name, f"It cannot be shown now: {why}")
-        self._changed.set()
-        self._changed = asyncio.Event()
-        return time.monotonic() - began
+            self._say(f"It cannot be shown now: {why}")
+        if began >= self._due:
+            now = time.monotonic()
+            self._due = now + max(TICK_S, REST * (now - began))
+        return {**self._parts, **self._where.get(choice, {})}
 
     def _look(self, now: float) -> None:
         if not self.view.is_started:
-            self._parts |= rendering.render_problem(self.view.name, "It is starting.")
+            self._say("It is starting.")
             return
-        snapshot, first = self.view.snapshot(now), next(iter(self.view.choices()), ())
-        for site in snapshot.unreadable:
+        self._snapshot = self.view.snapshot(now)
+        for site in self._snapshot.unreadable:
             self._log_once("the news of a peer cannot be read and are not shown", peer=site)
-        self._parts = rendering.render_parts(snapshot)
-        for page in self.pages:
-            page.choice = page.choice or first
-        self._where = {
-            choice: self._where.get(choice, {}) | rendering.render_where(self.view, snapshot, choice)
-            for choice in {page.choice for page in self.pages}
-        }
+        self._parts, self._where = rendering.render_parts(self._snapshot), {}
+
+    def _say(self, why: str) -> None:
+        self._parts["head"] = rendering.render_part("problem", site=self.view.name, why=why)
 
     def _log_once(self, what: str, error: Exception | None = None, **facts: str) -> None:
         key = f"{what} {facts}"
@@ -180,7 +158,7 @@ class Dashboard:
 
         try:
             await self._router(scope, receive, guarded)
-        except (Refused, CosendError) as error:
+        except (HTTPException, CosendError) as error:
             await problem_of(error)(scope, receive, guarded)
 
     def close(self) -> None:
@@ -194,7 +172,7 @@ class Dashboard:
     def _may(self, request: Request, scope: Scope) -> bool:
         try:
             self._tokens.check(request.headers.get("authorization"), scope)
-        except Refused:
+        except HTTPException:
             return False
         return True
 
@@ -203,7 +181,7 @@ class Dashboard:
 
     async def _live(self, request: Request) -> Response:
         await self._check_may_read(request)
-        if len(self.board.pages) >= MOST_PAGES:
+        if self.board.pages >= MOST_PAGES:
             return problem(503, f"{MOST_PAGES} pages are open; close one")
         told = {"cosend-may-change": "yes" if self._may(request, "admin") else "no", "x-accel-buffering": "no"}
         events = self.board.stream(request.query_params.get("axes", ""))

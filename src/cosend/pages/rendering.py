@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
@@ -28,16 +28,17 @@ from cosend.charts.figures import (
     map_chart,
     strip_chart,
 )
+from cosend.engine.counts import PHASE_NAMES
 from cosend.pages.site_view import AxisView, Choice, Flow, Means, SiteView, Snapshot
 from cosend.pages.winning_arms import Square, Winner, interval, winner
 from cosend.runtime.inspection import Facts
 from cosend.text import counted, short_number, short_text
 from cosend.text import templates as templates_of
 
-MOST_POINTS: Final = 48  # of a curve
 MOST_VALUES: Final = 12  # of a category
 MOST_SITES: Final = 12  # in the figure of the network
 NOTHING: Final = "\N{EN DASH}"
+STATES: Final = {"open": ("backing off", "bad"), "half open": ("retrying", "warn"), "closed": ("in use", "good")}
 SENTENCES: Final = {
     "train": "The arm had too little labelled data around this context, so this item was sent to teach it.",
     "explore": "Too little was known here about what this arm earns, and it could have been the best, so it was tried.",
@@ -45,26 +46,15 @@ SENTENCES: Final = {
 }
 
 
-class State(NamedTuple):
-    """Whether an arm is used now: a mark, a word, and how that looks: good, warn, bad or off."""
-
-    mark: str
-    word: str
-    look: str
-
-
-def state_of(arm: Facts) -> State:
+def state_of(arm: Facts) -> tuple[str, str]:
+    """Return whether an arm is used now, as a word, and how that looks: good, warn, bad or off."""
     if arm["paused"]:
-        return State("\N{DOUBLE VERTICAL LINE}", "paused", "off")
+        return "paused", "off"
     if arm["refused"]:
-        return State("\N{MULTIPLICATION X}", "refused", "bad")
+        return "refused", "bad"
     if not arm["present"]:
-        return State("\N{MULTIPLICATION X}", "offline", "bad")
-    if arm["breaker"] == "open":
-        return State("\N{MULTIPLICATION X}", "backing off", "bad")
-    if arm["breaker"] == "half open":
-        return State("\N{BLACK UP-POINTING TRIANGLE}", "retrying", "warn")
-    return State("\N{BLACK CIRCLE}", "in use", "good")
+        return "offline", "bad"
+    return STATES[arm["breaker"]]
 
 
 # Numbers in words
@@ -115,6 +105,7 @@ def _templates() -> Environment:
         "few": lambda count: short_number(count) if count else "0",
         "latency": _latency,
         "percent": percent,
+        "phase": PHASE_NAMES.__getitem__,
         "rate": lambda number: short_number(number) if number >= 10 else f"{number:.1f}",
         "reward": _reward,
         "short": short_text,
@@ -122,7 +113,7 @@ def _templates() -> Environment:
     return found
 
 
-def _part(name: str, **values: Any) -> str:
+def render_part(name: str, **values: Any) -> str:
     return str(getattr(_templates().get_template("parts.html").module, name)(**values))
 
 
@@ -134,30 +125,25 @@ def render_page(site: str, *, needs_token: bool) -> str:
     return _templates().get_template("dashboard.html").render(site=site, needs_token=needs_token)
 
 
-def render_problem(site: str, why: str) -> dict[str, str]:
-    """Return the part that is shown while a site starts, or cannot be read."""
-    return {"head": _part("problem", site=site, why=why)}
-
-
 def render_parts(snapshot: Snapshot) -> dict[str, str]:
     """Return the parts that are the same on every page."""
     total = sum(sum(arm["decisions"].values()) for arm in snapshot.arms)
-    newest = {each.id for each in snapshot.decisions}
+    newest = {id for id, _ in snapshot.decisions}
     shares = {each.site: 1 - each.kept / each.items if each.items else None for each in snapshot.flows}
     return {
-        "head": _part("head", facts=snapshot.facts, why_not_ready=snapshot.why_not_ready),
-        "tiles": _part("tiles", snapshot=snapshot, facts=snapshot.facts),
-        "arms": _part(
+        "head": render_part("head", facts=snapshot.facts, why_not_ready=snapshot.why_not_ready),
+        "tiles": render_part("tiles", snapshot=snapshot, facts=snapshot.facts),
+        "arms": render_part(
             "arms", rows=[_arm_row(*each, total) for each in zip(snapshot.arms, _looks(snapshot), strict=True)]
         ),
-        "decisions": _part(
+        "decisions": render_part(
             "decisions",
             newest=snapshot.decisions,
-            older=[each for each in snapshot.labelled if each.id not in newest],
+            older=[each for each in snapshot.labelled if each[0] not in newest],
         ),
         "reward": over_time(snapshot.curve, snapshot.facts["up_s"], "reward").inline(),
         "error": over_time(snapshot.curve, snapshot.facts["up_s"], "error").inline(),
-        "network": _part(
+        "network": render_part(
             "network",
             drawn=_network_figure(snapshot),
             rows=[(site, shares.get(site), told) for site, told in sorted(snapshot.traffic.items())],
@@ -183,13 +169,13 @@ def render_where(view: SiteView, snapshot: Snapshot, choice: Choice) -> dict[str
     found = view.squares(choice, snapshot.arms) if choice else []
     if found is None:
         return {}
-    where = _part("note", words="No feature of the items is an axis yet.")
+    where = render_part("note", words="No feature of the items is an axis yet.")
     if choice and not any(map(sum, (square.labels for square in found))):
-        where = _part("note", words="No label has arrived yet.")
+        where = render_part("note", words="No label has arrived yet.")
     elif choice:
         where = where_figure(found, [view.axis(axis) for axis in choice], snapshot).inline()
     menu = [(as_value(each), words) for each, words in view.choices().items()]
-    return {"where": where, "axes": _part("axes", menu=menu if len(menu) > 1 else [], chosen=as_value(choice))}
+    return {"where": where, "axes": render_part("axes", menu=menu if len(menu) > 1 else [], chosen=as_value(choice))}
 
 
 def render_why(
@@ -205,7 +191,7 @@ def render_why(
     worth = {arm["name"]: _worth(arm, known.get(arm["name"]), forecasts) for arm in arms}
     order = sorted(worth, key=lambda name: -(-9.0 if worth[name] is None else worth[name] or 0.0))
     propensity = facts["propensity"]
-    return _part(
+    return render_part(
         "why",
         facts=facts,
         sentence=SENTENCES[facts["phase"]],
@@ -231,27 +217,15 @@ def _looks(snapshot: Snapshot) -> list[Look]:
     return looks_of_arms(owners, snapshot.sites)
 
 
-def thinned(curve: Sequence[Means]) -> list[Means]:
-    """Return few means: neighbours become one, three at least."""
-    step = max(3, -(-len(curve) // MOST_POINTS))
-    return [_mean(curve[start : start + step]) for start in range(0, len(curve), step)]
-
-
-def _mean(some: Sequence[Means]) -> Means:
-    local = [each.local for each in some if each.local is not None]
-    reward, error = (sum(values) / len(some) for values in zip(*(each[1:3] for each in some), strict=True))
-    return Means(some[-1].at_s, reward, error, sum(local) / len(local) if local else None)
-
-
 def over_time(curve: Sequence[Means], now_s: float, what: str) -> Drawing:
     """Draw the reward, or the error in percent, since the start, together with always using the best local model."""
-    points, is_reward = thinned(curve), what == "reward"
-    if len(points) < 2:
+    is_reward = what == "reward"
+    if len(curve) < 2:
         drawing = Drawing(168.0, f"{what} over time")
         drawing.text(drawing.width / 2, drawing.height / 2, "waiting for labels", "soft", "middle")
         return drawing
-    ours = [(each.at_s, each.reward if is_reward else 100 * each.error) for each in points]
-    alone = [(e.at_s, e.local if is_reward else 100 * (1.0 - e.local)) for e in points if e.local is not None]
+    ours = [(each.at_s, each.reward if is_reward else 100 * each.error) for each in curve]
+    alone = [(e.at_s, e.local if is_reward else 100 * (1.0 - e.local)) for e in curve if e.local is not None]
     lines = [Line(what, "var(--text)", 2.4, points=ours), Line("always local", "var(--soft)", 1.5, True, alone)]
     return line_chart(
         f"{what} over time",
@@ -287,57 +261,42 @@ def shares_of(flows: Sequence[Flow], sites: Sequence[str]) -> list[list[float]]:
     return shares
 
 
-class _DrawnAxis:
-    """One of the axes of squares as it is drawn; of a category, only its commonest values."""
-
-    def __init__(self, view: AxisView, squares: Sequence[Square], place: int) -> None:
-        self.name, self._view, ticks = view.name, view, view.ticks
-        self._places: dict[int, int] = {}  # of the values of a category, by their codes
-        if view.values is not None:
-            items: Counter[float] = Counter()
-            for square in squares:
-                items[square.spans[place][0]] += square.items
-            known = sorted(range(len(view.values)), key=lambda code: -items[code])
-            common = sorted((code for code in known[:MOST_VALUES] if items[code]), key=view.values.__getitem__)
-            self._places = {code: n for n, code in enumerate(common)}
-            ticks = [((n + 0.5) / len(common), view.values[code]) for code, n in self._places.items()]
-        self.scale = Scale(view.name, ticks)
-
-    def span(self, low: float, high: float) -> Span | None:
-        """Return where a span of values lies, None if it is not drawn."""
-        if self._view.values is None:
-            return low, high
-        place, count = self._places.get(int(low)), len(self._places)
-        return None if place is None else (place / count, (place + 1) / count)
-
-    def words(self, low: float, high: float) -> str:
-        if self._view.values is not None:
-            return f"{self.name} {self._view.values[int(low)]}"
-        return f"{self.name} from {self._view.value_at(low)} to {self._view.value_at(high)}"
+def _drawn(view: AxisView, squares: Sequence[Square], place: int) -> tuple[Scale, dict[Span, Span]]:
+    """Return an axis of squares, and where their spans lie on it; of a category, only its commonest values."""
+    if view.values is None:
+        return Scale(view.name, view.ticks), {square.spans[place]: square.spans[place] for square in squares}
+    items: Counter[Span] = Counter()
+    for square in squares:
+        items[square.spans[place]] += square.items
+    names = {span: view.values[int(span[0])] for span, count in items.most_common(MOST_VALUES) if count}
+    common = sorted(names, key=names.__getitem__)
+    places = {span: (n / len(common), (n + 1) / len(common)) for n, span in enumerate(common)}
+    return Scale(view.name, [(sum(at) / 2, names[span]) for span, at in places.items()]), places
 
 
 def where_figure(squares: Sequence[Square], views: Sequence[AxisView], snapshot: Snapshot) -> Drawing:
     """Draw which arm wins where: a strip on one axis, a map on two."""
-    axes = [_DrawnAxis(view, squares, place) for place, view in enumerate(views)]
+    axes = [_drawn(view, squares, place) for place, view in enumerate(views)]
     costs, looks = [arm["cost"] for arm in snapshot.arms], _looks(snapshot)
     names = [f"\N{RIGHTWARDS ARROW} {a['name']}" if a["kind"] == "peer" else a["name"] for a in snapshot.arms]
     densest = max((square.items / square.size for square in squares), default=1.0)
     patches, density, shown = list[Patch](), list[Patch](), set[int]()
     for square in squares:
-        best, placed = winner(square, costs), list(zip(axes, square.spans, strict=True))
-        spans = [span for axis, values in placed if (span := axis.span(*values)) is not None]
+        best = winner(square, costs)
+        spans = [places[span] for (_, places), span in zip(axes, square.spans, strict=True) if span in places]
         if best is None or len(spans) < len(axes):
             continue
-        tip = _tip(square, best, ", ".join(axis.words(*values) for axis, values in placed), names, costs)
+        place = ", ".join(view.words(*span) for view, span in zip(views, square.spans, strict=True))
+        tip = _tip(square, best, place, names, costs)
         x, y = (*spans, (0.0, 1.0))[:2]
         patches.append(Patch(x, y, looks[best.arm], tip, best.is_sure, names[best.arm]))
         density.append(Patch(x, (0.0, square.items / square.size / densest), Look("var(--soft)", 0.45), tip))
         shown.add(best.arm)
     legend = [(names[arm], looks[arm]) for arm in sorted(shown)]
-    words = f"Which arm wins at which {' and '.join(axis.name for axis in axes)}"
-    if len(axes) == 1:
-        return strip_chart(words, [Strip("", patches), Strip("items", density, height=30.0)], axes[0].scale, legend)
-    return map_chart(words, "", patches, (axes[0].scale, axes[1].scale), legend)
+    words = f"Which arm wins at which {' and '.join(view.name for view in views)}"
+    if len(views) == 1:
+        return strip_chart(words, [Strip("", patches), Strip("items", density, height=30.0)], axes[0][0], legend)
+    return map_chart(words, "", patches, (axes[0][0], axes[1][0]), legend)
 
 
 def _tip(square: Square, best: Winner, place: str, names: Sequence[str], costs: Sequence[float]) -> str:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from cosend.axis_format import AnyAxis, name_of, ticks_of, value_at
-from cosend.engine.counts import PHASE_NAMES
 from cosend.engine.features import FeatureAxis
 from cosend.pages.winning_arms import Square, local_means, squares
 from cosend.runtime.client_requests import id_text
@@ -28,6 +27,7 @@ LAST: Final = 5  # decisions that are shown, and as many whose label has arrived
 RECENT_LABELS: Final = 1_000
 FEWEST_LABELS: Final = 50  # before anything is said about what a model would gain
 COVERED: Final = 0.9  # share of the items in whose cells a model has labels
+MOST_POINTS: Final = 48  # of a curve
 MOST_PAIRED: Final = 6  # axes: the pairs of more would be a long list
 WINDOW_S: Final = 20.0  # of the traffic between sites
 Choice: TypeAlias = tuple[int, ...]  # one or two axes; empty where there are none yet
@@ -50,18 +50,6 @@ class Local(NamedTuple):
     is_exact: bool  # every label scores it; otherwise it is estimated from the cells
 
 
-class Decision(NamedTuple):
-    """A row of the last decisions."""
-
-    id: int
-    at: float
-    arm: str
-    phase: str
-    prediction: Any
-    has_truth: bool
-    truth: Any
-
-
 class Flow(NamedTuple):
     """The items that arrived at one site within the window."""
 
@@ -82,6 +70,12 @@ class AxisView(NamedTuple):
     values: Sequence[str] | None = None  # of a category: its values, by their codes
     value_at: Callable[[float], str] = "{:.3g}".format
 
+    def words(self, low: float, high: float) -> str:
+        """Return a span of values in words."""
+        if self.values is not None:
+            return f"{self.name} {self.values[int(low)]}"
+        return f"{self.name} from {self.value_at(low)} to {self.value_at(high)}"
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -90,8 +84,8 @@ class Snapshot:
     facts: Facts
     arms: Sequence[Facts]
     pending: Facts
-    decisions: Sequence[Decision]
-    labelled: Sequence[Decision]  # the newest whose label has arrived
+    decisions: Sequence[tuple[int, Past]]  # the newest first, with their numbers
+    labelled: Sequence[tuple[int, Past]]  # the newest whose label has arrived
     curve: Sequence[Means]
     local: Local | None
     traffic: Mapping[str, Traffic]  # by site
@@ -136,14 +130,13 @@ class SiteView:
         site, inspection = self._site, self._inspection
         history, arms, (traffic, unreadable) = site.counts.history, inspection.arms(), self._traffic()
         self._window.add(now, traffic)
-        local = self._local(arms)
-        newest = site.state.encoder.newest_id
+        local, newest = self._local(arms), site.state.encoder.newest_id
         return Snapshot(
             facts=inspection.summary(),
             arms=arms,
             pending=inspection.waiting(),
-            decisions=self._decisions(LAST),
-            labelled=[each for each in self._decisions(3 * LAST, newest) if each.has_truth][:LAST],
+            decisions=inspection.last_decisions(LAST),
+            labelled=[each for each in inspection.last_decisions(3 * LAST, newest) if each[1].labelled][:LAST],
             curve=curve_of(history.stretches, history.each_s, local.name if local and local.is_exact else None),
             local=local,
             traffic=traffic,
@@ -153,16 +146,11 @@ class SiteView:
             unreadable=unreadable,
         )
 
-    def _decisions(self, count: int, newest: int | None = None) -> list[Decision]:
-        return [_decision(*each) for each in self._inspection.last_decisions(count, newest)]
-
     def _local(self, arms: Sequence[Facts]) -> Local | None:
         """Return what always using the best local model would have earned recently, as far as labels tell."""
-        stretches = self._site.counts.history.stretches
-        name = best_model(stretches)
-        if name is not None:
-            reward = recent_gain(stretches, name)
-            return None if reward is None else Local(name, reward, True)
+        found = best_model(self._site.counts.history.stretches)
+        if found is not None:
+            return found
         learner = self._site.state.learner
         return estimated_local(local_means(learner.ledger, len(learner.arms.own)), arms)
 
@@ -215,31 +203,24 @@ class SiteView:
         return squares(learner.ledger, choice, len(arms))
 
 
-def _decision(id: int, past: Past) -> Decision:
-    return Decision(id, past.at, past.arm, PHASE_NAMES[past.kind], past.shown, past.labelled, past.truth)
-
-
 # What labels have said
 
 
-def best_model(stretches: Sequence[Stretch]) -> str | None:
-    """Return the model that gained most by labels that score all of them; None if there are not enough."""
+def best_model(stretches: Sequence[Stretch]) -> Local | None:
+    """Return the model that gained most by labels that score all models, and what it gained on the last thousand."""
     total = Stretch()
     for stretch in stretches:
         total.add(0, 0.0, 0.0, stretch.local)
     means = {name: gain / count for name, (gain, count) in total.local.items() if count >= FEWEST_LABELS}
-    return max(means, key=means.__getitem__) if means else None
-
-
-def recent_gain(stretches: Sequence[Stretch], local: str) -> float | None:
-    """Return what a model gained on about the last thousand labels."""
-    gain = count = 0.0
+    if not means:
+        return None
+    name, gain, count = max(means, key=means.__getitem__), 0.0, 0
     for stretch in reversed(stretches):
-        more, number = stretch.local.get(local, (0.0, 0))
+        more, number = stretch.local.get(name, (0.0, 0))
         gain, count = gain + more, count + number
         if count >= RECENT_LABELS:
             break
-    return gain / count if count else None
+    return Local(name, gain / count, True)
 
 
 def estimated_local(means: Sequence[tuple[float, float]], arms: Sequence[Facts]) -> Local | None:
@@ -249,17 +230,21 @@ def estimated_local(means: Sequence[tuple[float, float]], arms: Sequence[Facts])
         for (mean, covered), arm in zip(means, arms, strict=False)
         if covered >= COVERED and arm["labels"] >= FEWEST_LABELS
     ]
-    return max(found, key=lambda each: each.reward) if found else None
+    return max(found, key=lambda each: each.reward, default=None)
 
 
 def curve_of(stretches: Sequence[Stretch], each_s: float, local: str | None) -> list[Means]:
-    """Return the means of every stretch that has labels."""
-    found = []
-    for place, stretch in enumerate(stretches):
-        if stretch.labels:
-            gain, cost = stretch.gain / stretch.labels, stretch.cost / stretch.labels
-            known, count = stretch.local.get(local or "", (0.0, 0))
-            found.append(Means((place + 1) * each_s, gain - cost, 1.0 - gain, known / count if count else None))
+    """Return what labels said in few stretches of time, each of three or more of these; without labels, nothing."""
+    found, step = [], max(3, -(-len(stretches) // MOST_POINTS))
+    for start in range(0, len(stretches), step):
+        some, total = stretches[start : start + step], Stretch()
+        for each in some:
+            total.add(each.labels, each.gain, each.cost, each.local)
+        if total.labels:
+            gain, cost = total.gain / total.labels, total.cost / total.labels
+            known, count = total.local.get(local or "", (0.0, 0))
+            end_s = (start + len(some)) * each_s
+            found.append(Means(end_s, gain - cost, 1.0 - gain, known / count if count else None))
     return found
 
 

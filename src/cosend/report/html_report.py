@@ -14,6 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -51,9 +52,8 @@ PHASES: Final = (
     ("train", "to train a peer", Look("var(--c3)", 0.9)),
 )
 NOTHING: Final = "\N{EN DASH}"  # in a cell without a number
-COLUMNS: Final[
-    Sequence[tuple[str, str, int, bool, str]]
-] = (  # of the table of sites: key, title, decimals, whether a phone has room for it, meaning
+# Of the table of sites: key, title, decimals, whether a phone has room for it, meaning.
+COLUMNS: Final[Sequence[tuple[str, str, int, bool, str]]] = (
     ("mean_reward", "Reward", 3, True, "per item: 1 for a correct prediction, minus the cost of the arm that was used"),
     ("error", "Error %", 2, True, "items with an incorrect prediction"),
     ("sent", "Sent %", 1, True, "items that were sent to a peer"),
@@ -67,29 +67,7 @@ Used: TypeAlias = Mapping[str, Any]  # by one site: arms, owners, cells, counts
 
 
 def write_report(result: Result, folder: Path) -> Path:
-    """Write the report of a run into a folder and return the path of its page.
-
-    The result is plain data. Shares are percentages; None is what does not apply.
-
-        {"title": str, "items": int, "unlabelled": items whose label is not known, "sites": [str], "context": [axis],
-         "goes_by": [str], "slices": int, "seeds": [int],
-         "policy": str, "is_default": bool, "stopped": str, may be left out, "notes": [str], "others_see": str or None,
-         "data": [SHA-256 of a stream], "made": {"version", "date", "command"}, may be left out,
-         "models": {site: [{"model", "share", "cost", "error", "alone"}]},
-         "overall": [{"policy", "error", "mean_reward", "reward_interval", "sent", "behind", "behind_interval",
-                      "behind_in": streams, "hindsight": bool, "learns": bool}],
-         "rows": [{"site", "policy", "error", "mean_reward", "sent", "cost", "training", "exploration", "regret",
-                   "hindsight": bool}],
-         "error_curves": {policy: {"item": [int], "error": [float]}},      errors so far
-         "curves": {policy: {"item": [float], "error": [float], "reward": [float]}},  around an item
-         "change": None or {"item": int, "part": int, "reward": {policy: [before, after, at the end]}},
-         "axes": [{"name": str, "bins": int, "ticks": [[place, text]], "words": bool}],
-         "phases": {site: {"item": [int], "train": [float], "explore": [float], "exploit": [float]}},
-         "winners": {site: {"arms": [str], "cells": [[int, ...]], "best": [int], "arrivals": [int]}},
-         "use": {site: {"arms": [str], "owners": [site], "cells": [[int, ...]], "counts": [[int, ...]]}},
-         "flows": {"from": [site], "to": [site], "percent": [[float]]},
-         "others": {policy: {"phases", "winners", "use", "flows"}}}
-    """
+    """Write the report of a run into a folder and return the path of its page; `run/result.py` makes the result."""
     check_path("folder", folder)
     figures = figures_of_run(result)
     page = _page(result, figures)
@@ -97,11 +75,9 @@ def write_report(result: Result, folder: Path) -> Path:
     with writing(folder):
         (folder / "plots").mkdir(parents=True, exist_ok=True)
         for name in PLOTS:
-            path = folder / "plots" / f"{name}.svg"
-            if name in figures:
-                _write(path, figures[name][0].standalone())
-            else:
-                path.unlink(missing_ok=True)  # of an earlier report in the same folder
+            (folder / "plots" / f"{name}.svg").unlink(missing_ok=True)  # of an earlier report in the same folder
+        for name, drawings in figures.items():
+            _write(folder / "plots" / f"{name}.svg", drawings[0].standalone())
         _write(folder / "results.json", data + "\n")
         return _write(folder / "report.html", page)
 
@@ -118,24 +94,14 @@ def check_ready(folder: Path, files: Iterable[str], setting: str = "folder") -> 
     """Raise unless these files can be written into a folder, before a long run; leaves nothing behind."""
     check_path(setting, folder)
     with writing(folder, setting):
-        missing = [place for place in (folder, *folder.parents) if not place.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            for path in (folder / name for name in files):
-                _check_file(path)
-        finally:
-            for place in missing:
-                place.rmdir()
-
-
-def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise IsADirectoryError(f"{path.name} is a folder there")
-    place = next(place for place in (path, *path.parents) if place.exists())
-    if place != path and not place.is_dir():
-        raise NotADirectoryError(f"{place.name} is a file there")
-    if not os.access(place, os.W_OK):
-        raise PermissionError(f"no permission to write {path.name}")
+        for path in (folder / name for name in files):
+            if path.is_dir():
+                raise IsADirectoryError(f"{path.name} is a folder there")
+            place = next(place for place in (path, *path.parents) if place.exists())
+            if place != path and not place.is_dir():
+                raise NotADirectoryError(f"{place.name} is a file there")
+            if not os.access(place, os.W_OK):
+                raise PermissionError(f"no permission to write {path.name}")
 
 
 @contextmanager
@@ -204,7 +170,6 @@ def _or_lowest(value: float | None) -> float:
 
 
 def figures_of_run(result: Result) -> dict[str, list[Drawing]]:
-    """Return the figures of the policy of the run that have something to show, by name."""
     found: dict[str, list[Drawing]] = {}
     lines = few_lines(result)
     if lines:
@@ -332,15 +297,11 @@ def _shares_by_bin(result: Result, used: Used, site: str) -> list[Patch]:
                 y = (base, base + counts[arm] / total)
                 patches.append(Patch((place / bins, (place + 1) / bins), y, looks[arm], tip))
                 base = y[1]
-    start = 0
-    for place in range(1, bins + 1):
-        if place == bins or best.get(place) != best.get(start):
-            if start in best:
-                arm = best[start]
-                unseen = looks[arm]._replace(opacity=0.0)
-                x = (start / bins, place / bins)
-                patches.append(Patch(x, (0.0, 0.0), unseen, words=arm_name(used, site, arm)))
-            start = place
+    for most, run in groupby(range(bins), best.get):
+        places = [*run]
+        if most is not None:
+            x, unseen = (places[0] / bins, (places[-1] + 1) / bins), looks[most]._replace(opacity=0.0)
+            patches.append(Patch(x, (0.0, 0.0), unseen, words=arm_name(used, site, most)))
     return patches
 
 

@@ -36,7 +36,7 @@ from cosend.axes import plain_name
 from cosend.errors import LabelWarning
 from cosend.models.adapters import Classifier, Label, SeesPart
 from cosend.network import Network
-from cosend.run.prepare import NOTHING, PolicyPerSite, Prepared, fresh_copy, policy_per_site
+from cosend.run.prepare import NOTHING, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
 from cosend.simulation.baselines import (
     best_fixed,
     commonest,
@@ -80,33 +80,24 @@ class Played(NamedTuple):
     sent: Floats  # 1 where a peer was asked
     trained: Floats | None = None  # 1 in a training phase; None for baselines
     explored: Floats | None = None
-    labelled: Mask | None = None  # where the label is known, which is all that counts; None: everywhere
+    counted: Mask = np.ones(0, np.bool_)  # where the label is known
 
     @property
     def net(self) -> Floats:
         return (self.right - self.paid)[self.counted]
 
-    @property
-    def counted(self) -> Mask:
-        return np.ones(len(self.right), np.bool_) if self.labelled is None else self.labelled
-
 
 def baselines(prepared: Prepared) -> Iterator[Played]:
     """Yield what every baseline would have done at every site; most may use all models of all sites."""
     for site in range(len(prepared.network.sites)):
-        if not prepared.labelled(site).any():
+        found, labelled = list[Played](), prepared.labelled(site)
+        if not labelled.any():
             continue
         if len(prepared.known_models):
-            yield from _choosing(prepared, site)
-            yield from _combining(prepared, site, prepared.costs(site))
-        if is_worth_playing_alone(prepared):
-            yield _without_peers(prepared, site)
-        yield from _repeating(prepared, site)
-
-
-def is_worth_playing_alone(prepared: Prepared) -> bool:
-    """Tell whether there are peers to do without, and the policy can be simulated."""
-    return len(prepared.network.sites) > 1 and not prepared.one_by_one
+            found += [*_choosing(prepared, site), *_combining(prepared, site, prepared.costs(site))]
+        if len(prepared.network.sites) > 1 and not prepared.one_by_one:
+            found.append(_without_peers(prepared, site))
+        yield from (each._replace(counted=labelled) for each in [*found, *_repeating(prepared, site)])
 
 
 def _late(prepared: Prepared) -> int:
@@ -125,7 +116,7 @@ def _repeating(prepared: Prepared, site: int) -> Iterator[Played]:
 def _without_peers(prepared: Prepared, site: int) -> Played:
     """Play the policy of the run at a site without peers: the difference is what the network is worth."""
     rows, name, own = prepared.rows_of(site), prepared.network.sites[site].name, prepared.owners == site
-    seen, learner = prepared.inputs(prepared.policy), prepared.learner_alone(site)
+    seen, learner = prepared.inputs(prepared.policy), prepared.learner(prepared.network.sites[site], prepared.policy)
     items = seen["items"][prepared.places[:, site] != NOTHING, site : site + 1]
     gains = np.ascontiguousarray(seen["gains"][:, own])
     delays = prepared.delays
@@ -221,8 +212,9 @@ class Learnt(NamedTuple):
 
     policy: PolicyPerSite
     learners: list[Learner]
-    trace: Trace  # `functions` are unknown if real sites played: a peer does not say which of its models it used
-    right: list[Floats]  # [site]: 1 or 0 for every item
+    arms: list[Ints]  # [site]: for every item that arrives there
+    phases: list[Ints]
+    right: list[Floats]  # 1 or 0
     notes: list[str]
 
 
@@ -236,13 +228,12 @@ class Outcome(NamedTuple):
 
 
 def play(prepared: Prepared, watch: Watch | None = None, *, others: bool = True) -> Outcome:
-    """Play the policy of the file, other policies if `others`, and all baselines."""
     first = play_policy(prepared, prepared.policy, watch)
     learnt = [play_policy(prepared, each) for each in other_policies(prepared)] if others else []
     played = [each for policy in (first, *learnt) for each in _played(prepared, policy)]
-    labelled = {each.name: prepared.labelled(site) for site, each in enumerate(prepared.network.sites)}
-    played = [each._replace(labelled=labelled[each.site]) for each in (*played, *baselines(prepared))]
-    return Outcome(played, first, learnt, [*_how_it_was_played(prepared), *prepared.notes, *first.notes])
+    return Outcome(
+        [*played, *baselines(prepared)], first, learnt, [*_how_it_was_played(prepared), *prepared.notes, *first.notes]
+    )
 
 
 def play_policy(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = None) -> Learnt:
@@ -258,15 +249,19 @@ def _simulated(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None) -
     learners = prepared.learners(policy)
     watching = None if watch is None else seen
     trace = simulate(learners, **prepared.inputs(policy), delay=prepared.delays, watch=watching)
-    functions = [trace.functions[prepared.places[:, site] != NOTHING, site] for site in range(len(learners))]
-    right = [prepared.right[prepared.rows_of(site), used].astype(np.float64) for site, used in enumerate(functions)]
+    arms, phases, right = [], [], []
+    for site in range(len(learners)):
+        arrived = prepared.places[:, site] != NOTHING
+        arms.append(trace.arms[arrived, site].astype(np.int64))
+        phases.append(trace.phases[arrived, site].astype(np.int64))
+        right.append(prepared.right[prepared.rows_of(site), trace.functions[arrived, site]].astype(np.float64))
     notes = []
     if prepared.looks_at_features(policy):
         features, given = prepared.features, [plain_name(axis) for axis in prepared.given]
         for site, learner in enumerate(learners):
             names = features_with_axes([features[item] for item in prepared.items_of(site).tolist()])
             notes.append(weights_note(learner.name, weighted_views(learner.views(), [*given, *names])))
-    return Learnt(policy, learners, trace, right, notes)
+    return Learnt(policy, learners, arms, phases, right, notes)
 
 
 def _errors_so_far(prepared: Prepared, trace: Trace, slots: int) -> float:
@@ -306,7 +301,7 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
         sites = [
             prepared.built.site(
                 name,
-                context=None if each.mixes else prepared.axes,
+                context=prepared.built.axes if each.mixes else prepared.axes,
                 policy=each,
                 score_local=score_local,
                 classifiers=_fresh_models(prepared, name),
@@ -315,11 +310,11 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
         ]
         network = Network(sites, call_cost=prepared.network.call_costs())
         learners = [site.learner for site in sites]
-        trace, right = _run(prepared, network, learners, watch)
+        arms, phases, right = _run(prepared, network, learners, watch)
     notes += [
         weights_note(site.name, site.weights()) for site in sites if site.engine.state.encoder.features is not None
     ]
-    return Learnt(policy, learners, trace, right, notes)
+    return Learnt(policy, learners, arms, phases, right, notes)
 
 
 def _fresh_models(prepared: Prepared, site: str) -> dict[str, Classifier]:
@@ -333,29 +328,30 @@ def _fresh_models(prepared: Prepared, site: str) -> dict[str, Classifier]:
 
 def _run(
     prepared: Prepared, network: Network, learners: list[Learner], watch: Watch | None
-) -> tuple[Trace, list[Floats]]:
-    shape, first, labels = prepared.arrivals.shape, len(prepared.training), prepared.items.truths()
-    trace = Trace(np.zeros(shape, np.int8), np.zeros(shape, np.int16), np.full(shape, NOTHING, np.int16))
+) -> tuple[list[Ints], list[Ints], list[Floats]]:
+    """Return [site] the arms and phases of all items, and whether they were right."""
+    first, labels = len(prepared.training), prepared.items.truths()
     streams = {
         site.name: ((Row(prepared.rows[item], first + item), labels[item]) for item in prepared.items_of(n).tolist())
         for n, site in enumerate(prepared.network.sites)
     }
     number_of = {learner.name: number for number, learner in enumerate(learners)}
-    right: list[list[float]] = [[] for _ in learners]
-    done, errors, pause = 0, 0.0, max(1, len(prepared.arrivals) // LOOKS)
+    arms, phases, right = ([list[int]() for _ in learners] for _ in range(3))
+    done, errors, pause = 0, 0, max(1, len(prepared.arrivals) // LOOKS)
     for name, decision, truth in network.run(streams, label_delay=prepared.network.label_delay):
         site = number_of[name]
         slot = len(right[site])
         if watch is not None and slot % pause == 0 and slot > 0 and done and site == 0:
             watch(slot, errors / done)
-        trace.phases[slot, site] = decision.phase.value
-        trace.arms[slot, site] = learners[site].arms.number(decision.arm)
-        right[site].append(float(truth is not None and _equal(decision.label, truth)))
+        phases[site].append(decision.phase.value)
+        arms[site].append(learners[site].arms.number(decision.arm))
+        right[site].append(int(truth is not None and _equal(decision.label, truth)))
         if truth is not None:
-            done, errors = done + 1, errors + 1.0 - right[site][-1]
+            done, errors = done + 1, errors + 1 - right[site][-1]
     if watch is not None:
         watch(len(prepared.arrivals), errors / max(1, done))
-    return trace, [np.array(each) for each in right]
+    whole = [[np.array(each, np.int64) for each in of_sites] for of_sites in (arms, phases)]
+    return whole[0], whole[1], [np.array(each, np.float64) for each in right]
 
 
 def _equal(label: Any, truth: Any) -> bool:
@@ -367,7 +363,6 @@ def _equal(label: Any, truth: Any) -> bool:
 
 @contextmanager
 def _label_warnings(notes: list[str]) -> Iterator[None]:
-    """Turn warnings about labels into notes, each once, and let all others pass."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LabelWarning)
         yield
@@ -379,7 +374,6 @@ def _label_warnings(notes: list[str]) -> Iterator[None]:
 
 
 def weights_note(site: str, trust: Mapping[str, View]) -> str:
-    """Say which parts of the context a site trusts most."""
     heaviest = sorted(trust.items(), key=lambda each: -each[1].share)[:MOST_NAMED]
     return f"what {site} goes by: " + ", ".join(f"{what} ({100 * view.share:.0f} %)" for what, view in heaviest)
 
@@ -393,16 +387,13 @@ def _how_it_was_played(prepared: Prepared) -> Iterator[str]:
             "and with the oracle, regret"
         )
     elif not prepared.all_known:
-        without = " and ".join(map(repr, unknown_models(prepared)))
+        names = [setting.name for _, _, setting in prepared.network.classifiers()]
+        known = prepared.predictions.known.tolist()
+        without = " and ".join(repr(name) for name, is_known in zip(names, known, strict=True) if not is_known)
         yield (
             f"{', '.join(NEED_PREDICTIONS)} do without {without}, because what is played decides what they learn; "
             "and regret is not known"
         )
-
-
-def unknown_models(prepared: Prepared) -> list[str]:
-    names = [setting.name for _, _, setting in prepared.network.classifiers()]
-    return [name for name, known in zip(names, prepared.predictions.known.tolist(), strict=True) if not known]
 
 
 def what_others_see(prepared: Prepared) -> str | None:
@@ -424,7 +415,7 @@ def other_policies(prepared: Prepared) -> list[PolicyPerSite]:
     if len(prepared.axes) <= MOST_CUBE_AXES:
         policies += [ZoomingKLUCB()]
     default = policy_per_site(network, None)
-    paper = policy_per_site(network, CoS(horizon=prepared.horizon, slices=slices))
+    paper = policy_per_site(network, CoS(horizon=busiest(prepared.arrivals), slices=slices))
     alike = [
         PolicyPerSite(type(each).__name__, {site: (each, scored) for site, (_, scored) in default.by_site.items()})
         for each in policies
@@ -434,8 +425,7 @@ def other_policies(prepared: Prepared) -> list[PolicyPerSite]:
 
 def _played(prepared: Prepared, learnt: Learnt) -> Iterator[Played]:
     for site, learner in enumerate(learnt.learners):
-        arrived = prepared.places[:, site] != NOTHING
-        arms, phases = learnt.trace.arms[arrived, site].astype(np.int64), learnt.trace.phases[arrived, site]
+        arms, phases = learnt.arms[site], learnt.phases[site]
         yield Played(
             learnt.policy.name,
             learner.name,
@@ -444,6 +434,7 @@ def _played(prepared: Prepared, learnt: Learnt) -> Iterator[Played]:
             (arms >= len(learner.arms.own)).astype(np.float64),
             (phases == TRAIN).astype(np.float64),
             (phases == EXPLORE).astype(np.float64),
+            prepared.labelled(site),
         )
 
 

@@ -21,14 +21,14 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis, PreviousLabel, Time, read_columns
+from cosend.axes import Axis, PreviousLabel, Time, read_columns, watches
 from cosend.config.build import Built, read_stream
 from cosend.config.network_file import SOURCE, NetworkFile
-from cosend.config.sections import AxisSection, SiteSection
-from cosend.engine.encoding import Encoder, watches
+from cosend.config.sections import SiteSection
+from cosend.engine.encoding import Encoder
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
 from cosend.models.adapters import Classifier, Item, Label, predictions, teach
-from cosend.models.coded import Coded
+from cosend.models.built_in import Coded
 from cosend.models.vote import NEWEST, Ballot, Vote, ballot_of, votes_among
 from cosend.simulation.simulate import NO_LABEL
 from cosend.streams.table import Mask, Table
@@ -100,8 +100,6 @@ def predict_all(
 
 
 class _Found:
-    """What was found so far, by model."""
-
     def __init__(self, built: Built, rows: Sequence[Item], truths: Labels, progress: Progress) -> None:
         self._built, self._rows, self._truths, self._progress = built, rows, truths, progress
         self.labels: dict[str, Labels] = {}
@@ -205,7 +203,6 @@ class _Students:
         self.ballots: dict[int, Ballot] = {}  # by row, until its label comes
 
     def predict(self, item: Any, row: int, newest: Label) -> None:
-        """Ask all of them about an item; `newest` is the newest known label."""
         for name, model in self._models.items():
             (self.labels[name][row],) = self._found.ask(name, model, [{**item}])
         if not self._votes:
@@ -218,7 +215,6 @@ class _Students:
             (self.labels[name][row],) = self._found.ask(name, vote, [ballot_of(vote, self.ballots[row], ())])
 
     def learn(self, item: Any, row: int, truth: Label) -> None:
-        """Teach all of them the label of an item that they were asked about."""
         for name, model in self._models.items():
             teach(name, model, {**item}, truth)
         if self._votes:
@@ -282,11 +278,6 @@ class Prepared(NamedTuple):
     notes: list[str]  # what a reader should know
 
     @property
-    def horizon(self) -> int:
-        """How many items arrive at the busiest site."""
-        return busiest(self.arrivals)
-
-    @property
     def known_models(self) -> Ints:
         """The models whose predictions are known in advance, whatever is played."""
         return np.flatnonzero(self.predictions.known)
@@ -294,11 +285,6 @@ class Prepared(NamedTuple):
     @property
     def all_known(self) -> bool:
         return bool(self.predictions.known.all())
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the whole stream, training rows included."""
-        return (self.built.table or self.items).digest()
 
     @property
     def owners(self) -> Ints:
@@ -322,23 +308,14 @@ class Prepared(NamedTuple):
         """The features of every item that sites without a context look at."""
         return [*read_columns(self.built.axes[-1:], self.rows)[0]]
 
-    @property
-    def axis_sections(self) -> list[AxisSection]:
-        """What the file says about the axes."""
-        return self.network.given or [AxisSection(kind="time")]
-
     def learners(self, policy: PolicyPerSite) -> list[Learner]:
-        """Return new learners for all sites, connected."""
-        learners = [self._learner(site, policy) for site in self.network.sites]
+        learners = [self.learner(site, policy) for site in self.network.sites]
         for learner in learners:
             for name, (cost, functions) in self.built.peers(learner.name).items():
                 learner.add_peer(name, cost, functions=functions)
         return learners
 
-    def learner_alone(self, site: int) -> Learner:
-        return self._learner(self.network.sites[site], self.policy)
-
-    def _learner(self, site: SiteSection, how: PolicyPerSite) -> Learner:
+    def learner(self, site: SiteSection, how: PolicyPerSite) -> Learner:
         policy, score_local = how.by_site[site.name]
         axes = self.given if self.looks_at_features(how) else self.axes
         return Learner(
@@ -356,11 +333,9 @@ class Prepared(NamedTuple):
         return self.network.watches and any(each.mixes for each in policy.policies)
 
     def labelled(self, site: int) -> Mask:
-        """Return which items that arrive at a site have a known label."""
         return self.items.known[self.items_of(site)]
 
     def inputs(self, policy: PolicyPerSite) -> Mapping[str, Any]:
-        """Return the arguments of a simulation of all sites."""
         inputs = {"contexts": self.contexts, "gains": self.right, "items": self.places}
         if not self.looks_at_features(policy):
             return inputs
@@ -395,7 +370,7 @@ def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress
     """Read the stream, make the models, ask them what can be asked in advance, and compute every context."""
     table = read_stream(network, folder)
     built = Built(network, folder, table)
-    built.all_classifiers()
+    built.classifiers()
     classes = np.unique(table.labels).tolist()
     first = network.training
     training, items = table.part(0, first), table.part(first, len(table))

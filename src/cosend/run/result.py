@@ -11,9 +11,10 @@ import numpy as np
 
 from cosend.algorithm.cells import axes_of, keys_of
 from cosend.algorithm.layout import EXPLOIT, EXPLORE, TRAIN, Floats, Ints
-from cosend.algorithm.policies import EqualCells, Policy
+from cosend.algorithm.policies import EqualCells
 from cosend.axes import PreviousLabel
 from cosend.axis_format import ticks_of
+from cosend.config.sections import AxisSection
 from cosend.errors import CosendError, install
 from cosend.run.play import Learnt, Outcome, Played, slices_of, summary, what_others_see
 from cosend.run.prepare import NOTHING, Prepared
@@ -43,11 +44,11 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
         "policy": prepared.policy.name,
         "is_default": prepared.network.policy is None,
         "seed": prepared.network.seed,
-        "data": prepared.digest,
+        "data": (prepared.built.table or prepared.items).digest(),
         "items": len(arrived),
         "unlabelled": int((~prepared.items.known[arrived]).sum()),
         "sites": [site.name for site in prepared.network.sites],
-        "context": [axis.title for axis in prepared.axis_sections],
+        "context": [axis.title for axis in axis_sections(prepared)],
         "goes_by": goes_by(prepared),
         "others_see": what_others_see(prepared),
         "axes": [scale_and_bins(prepared, axis)[0].plain() for axis in range(len(prepared.axes))],
@@ -69,15 +70,9 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
     The error is that of the items for which it was used and whose label is known; None if there is none, or if nothing
     is known of it alone.
     """
-    learner, (own,) = (
-        outcome.first.learners[site],
-        [
-            each
-            for each in outcome.played
-            if (each.policy, each.site) == (prepared.policy.name, prepared.network.sites[site].name)
-        ],
-    )
-    arms = outcome.first.trace.arms[prepared.places[:, site] != NOTHING, site]
+    learner, name = outcome.first.learners[site], prepared.network.sites[site].name
+    own = next(each for each in outcome.played if (each.policy, each.site) == (prepared.policy.name, name))
+    arms = outcome.first.arms[site]
     functions = np.flatnonzero(prepared.owners == site)
     known = own.counted
     net = (prepared.right[prepared.rows_of(site)] - prepared.costs(site))[known]
@@ -97,6 +92,10 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
     return found
 
 
+def axis_sections(prepared: Prepared) -> list[AxisSection]:
+    return prepared.network.given or [AxisSection(kind="time")]
+
+
 def goes_by(prepared: Prepared) -> list[str]:
     """Return what the policy decides by, in words: the axes that are given, and every feature if it looks at them."""
     given = [axis.title for axis in prepared.network.given]
@@ -107,15 +106,14 @@ def looked_at(prepared: Prepared, learnt: Learnt) -> dict[str, Any]:
     """Return what a policy did, site by site: its phases, the best arms, the arms it used where, and whom it asked."""
     sites = [site.name for site in prepared.network.sites]
     return {
-        "phases": {name: phases(prepared, learnt, site) for site, name in enumerate(sites)},
+        "phases": {name: phases(learnt.phases[site]) for site, name in enumerate(sites)},
         "winners": {name: winners(prepared, learnt, site) for site, name in enumerate(sites)},
         "use": use(prepared, learnt),
         "flows": flows(learnt, sites),
     }
 
 
-def phases(prepared: Prepared, learnt: Learnt, site: int) -> dict[str, Any]:
-    own = learnt.trace.phases[prepared.places[:, site] != NOTHING, site]
+def phases(own: Ints) -> dict[str, Any]:
     parts = [part for part in np.array_split(own, min(PHASE_BINS, max(1, len(own)))) if len(part)]
     ends = np.cumsum([len(part) for part in parts])
     centres = [int(end - len(part) / 2) for end, part in zip(ends, parts, strict=True)]
@@ -134,9 +132,8 @@ def use(prepared: Prepared, learnt: Learnt) -> dict[str, Any]:
     bins = np.column_stack([scale_and_bins(prepared, axis)[1] for axis in range(len(prepared.axes))])
     found = {}
     for site, learner in enumerate(learnt.learners):
-        arrived = np.flatnonzero(prepared.places[:, site] != NOTHING)
-        late = arrived[len(arrived) // 2 :]
-        places, arms = bins[prepared.places[late, site]], learnt.trace.arms[late, site].astype(np.int64)
+        half = len(learnt.arms[site]) // 2
+        places, arms = bins[prepared.rows_of(site)[half:]], learnt.arms[site][half:]
         inside = (places != NOTHING).all(axis=1)
         cells, number_of = np.unique(places[inside], axis=0, return_inverse=True)
         counts = np.zeros((len(cells), len(learner.arms)), np.int64)
@@ -157,7 +154,8 @@ def winners(prepared: Prepared, learnt: Learnt, site: int) -> dict[str, Any]:
     if len(prepared.measured) < len(prepared.axes):
         return {"arms": list(learner.arms.names), "cells": [], "best": [], "arrivals": []}
     cells = [cell for cell in learner.cells().values() if cell.view == 0]
-    if not _has_these_cells(learnt.policy.policies[site]) or {cell.slices for cell in cells} - {slices_of(prepared)}:
+    policy = learnt.policy.policies[site]
+    if not isinstance(policy, EqualCells) or policy.doubles or {cell.slices for cell in cells} - {slices_of(prepared)}:
         return _most_used(prepared, learnt, site)
     cells.sort(key=lambda cell: cell.axes)
     arms = list(learner.arms.names)
@@ -170,15 +168,9 @@ def winners(prepared: Prepared, learnt: Learnt, site: int) -> dict[str, Any]:
     }
 
 
-def _has_these_cells(policy: Policy) -> bool:
-    """Tell whether a policy has equal cells, from the beginning to the end."""
-    return isinstance(policy, EqualCells) and not policy.doubles
-
-
 def _most_used(prepared: Prepared, learnt: Learnt, site: int) -> dict[str, Any]:
     """Return the arm that a site used most in every equal cell, while it exploited if it did."""
-    arrived = prepared.places[:, site] != NOTHING
-    arms, phases = learnt.trace.arms[arrived, site].astype(np.int64), learnt.trace.phases[arrived, site]
+    arms, phases = learnt.arms[site], learnt.phases[site]
     keys = keys_of(prepared.contexts[prepared.rows_of(site)], slices_of(prepared))
     best, arrivals = {}, {}
     for key in np.unique(keys).tolist():
@@ -197,14 +189,11 @@ def _most_used(prepared: Prepared, learnt: Learnt, site: int) -> dict[str, Any]:
 def flows(learnt: Learnt, sites: list[str]) -> dict[str, Any]:
     """Return who labels whose items, in % of the items of the site where they arrived."""
     percent = []
-    for site, learner in enumerate(learnt.learners):
-        arrived = learnt.trace.phases[:, site] > 0
-        arms = learnt.trace.arms[arrived, site]
+    for learner, arms in zip(learnt.learners, learnt.arms, strict=True):
         own = len(learner.arms.own)
-        shares = {learner.name: 100 * float((arms < own).mean()) if len(arms) else 0.0}
-        for number, peer in enumerate(learner.arms.peers, start=own):
-            shares[peer] = 100 * float((arms == number).mean()) if len(arms) else 0.0
-        percent.append([round(shares[name], 3) for name in sites])
+        counts = {learner.name: int((arms < own).sum())}
+        counts |= {peer: int((arms == number).sum()) for number, peer in enumerate(learner.arms.peers, start=own)}
+        percent.append([round(100 * counts[name] / max(1, len(arms)), 3) for name in sites])
     return {"from": sites, "to": sites, "percent": percent}
 
 
@@ -302,7 +291,7 @@ class Scale(NamedTuple):
 
 def scale_and_bins(prepared: Prepared, axis: int) -> tuple[Scale, Ints]:
     """Return the scale of an axis, and the bin of every arrival; NOTHING for a value that has none."""
-    setting, kind = prepared.axis_sections[axis], prepared.axes[axis]
+    setting, kind = axis_sections(prepared)[axis], prepared.axes[axis]
     name = setting.title
     if kind.is_category:
         return _values(name, _raw(prepared, setting.feature or ""))
@@ -318,7 +307,7 @@ def scale_and_bins(prepared: Prepared, axis: int) -> tuple[Scale, Ints]:
 
 def _raw(prepared: Prepared, feature: str) -> Any:
     arrived: Any = prepared.arrivals[prepared.arrivals != NOTHING]
-    return prepared.items.column(feature)[arrived]
+    return prepared.items.columns[feature][arrived]
 
 
 def _values(name: str, raw: Any) -> tuple[Scale, Ints]:

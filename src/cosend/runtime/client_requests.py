@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -60,13 +60,11 @@ class Request:
         self.done: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
 
 
-class Owners:
+class Owners(NamedTuple):
     """Whose the items of a batch are: the request of each row, and its place there."""
 
-    __slots__ = ("places", "requests")
-
-    def __init__(self, requests: Sequence[Request], places: Sequence[int]) -> None:
-        self.requests, self.places = requests, places
+    requests: Sequence[Request]
+    places: Sequence[int]
 
 
 class Requests:

@@ -98,21 +98,15 @@ class Driver:
             self._loop.call_soon(self._turn, left - 1)
             return
         self._scheduled = False
-        if self._closed:
-            return
-        try:
-            self._submit()
-        except Exception as error:  # half of it is done, and nobody knows which half
-            self.fail(error)
+        self._enter(self._submit)
 
     def _submit(self) -> None:
-        owners, items, columns = self._arrivals.take(with_peers=bool(self.engine.state.learner.arms.peers))
+        has_peers = bool(self.engine.state.learner.arms.peers)
+        owners, items, columns = self._arrivals.take(MOST_WITH_PEERS if has_peers else MOST_IN_A_TURN)
         if self._arrivals.count:
             self._wake(turns=TURNS)
         if items:
-            self.engine.now = time.monotonic()
             self.engine.submit(items, columns, owners)
-            self.run()
 
     # What the engine needs
 
@@ -255,10 +249,10 @@ class Arrivals:
         self._new.append(request)
         self.count += len(request.items)
 
-    def take(self, *, with_peers: bool) -> tuple[Owners, list[Any], list[Column]]:
-        """Return items of the requests that have waited longest, never very many."""
+    def take(self, enough: int) -> tuple[Owners, list[Any], list[Column]]:
+        """Return items of the requests that have waited longest, never very many: whole requests until it is enough."""
         if self._taken == len(self._read[1]):
-            self._read, self._taken = self._next(with_peers=with_peers), 0
+            self._read, self._taken = self._next(enough), 0
         owners, items, columns = self._read
         start, self._taken = self._taken, min(self._taken + MOST_IN_A_TURN, len(items))
         self.count -= self._taken - start
@@ -268,9 +262,9 @@ class Arrivals:
         part = Owners(owners.requests[some], owners.places[some])
         return part, items[some], [column[some] for column in columns]
 
-    def _next(self, *, with_peers: bool) -> tuple[Owners, list[Any], list[Column]]:
-        count, items = 0 if with_peers else len(self._new), 0
-        while count < len(self._new) and items < MOST_WITH_PEERS:
+    def _next(self, enough: int) -> tuple[Owners, list[Any], list[Column]]:
+        count = items = 0
+        while count < len(self._new) and items < enough:
             items += len(self._new[count].items)
             count += 1
         some, self._new = self._new[:count], self._new[count:]

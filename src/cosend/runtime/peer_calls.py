@@ -14,9 +14,10 @@ from itertools import chain
 from typing import Any, Final
 
 from cosend.algorithm.values import LabelledData
-from cosend.engine.needs import QUESTION, AskPeer, CallPeer, Failure, Question, Rows, columns_of
+from cosend.engine.needs import QUESTION, AskPeer, Call, CallPeer, Failure, Question, Rows, columns_of
 from cosend.errors import CosendError, LinkError, Unavailable, in_one_line
 from cosend.runtime.log_writer import Commits
+from cosend.runtime.model_threads import smoothed
 from cosend.transport.link import Link
 
 MOST_ITEMS: Final = 256  # of one call: if more went together, each site would wait while the other has them
@@ -80,9 +81,9 @@ class Calls:
         try:
             if any(need.promised for need, _, _ in parts):
                 await self._commits.done()  # a peer that waits for a label must not wait for one that nobody remembers
-            answers, reports = await self._answers(peer, questions, parts[0][0])
-            spent = (time.monotonic() - start_s) / len(questions)
-            lane.seconds_per_item = spent if not lane.seconds_per_item else (lane.seconds_per_item + spent) / 2
+            call = parts[0][0].call._replace(questions=questions)
+            answers, reports = await answers_of_peer(self._link, call, self._deadline_s * (1 - ASK_SHARE))
+            lane.seconds_per_item = smoothed(lane.seconds_per_item, (time.monotonic() - start_s) / len(questions))
         except Unavailable:  # the disk has failed: all who wait have been told
             return
         except Exception as error:  # whatever it is, the items must not wait for ever
@@ -96,28 +97,6 @@ class Calls:
             part = slice(done, done + end - first)
             self._answered(need, first, answers[part], reports[part])
             done = part.stop
-
-    async def _answers(
-        self, peer: str, questions: Rows[Question], need: CallPeer
-    ) -> tuple[list[Any], list[LabelledData]]:
-        count = len(questions)
-        try:
-            if self._link is None:
-                raise LinkError("call", peer, "broker gone", "this site has no network")
-            call = need.call._replace(questions=questions)
-            replies, reports = await self._link.call(peer, call, self._deadline_s * (1 - ASK_SHARE))
-        except LinkError as error:
-            if error.reason in UNFIT and count > 1:
-                half = count // 2
-                halves = [self._answers(peer, part, need) for part in (questions[:half], questions[half:])]
-                (first, told), (second, more) = await asyncio.gather(*halves)
-                return first + second, told + more if len(told) + len(more) == count else []
-            return [Failure(str(error), failure_kind(error))] * count, []
-        labels, failures = columns_of(replies, 2)
-        if failures.count(None) == len(failures):
-            return [*labels], [*reports]
-        both = zip(labels, failures, strict=True)
-        return [label if failed is None else Failure(failed) for label, failed in both], [*reports]
 
     def seconds_per_item(self, peer: str) -> float | None:
         """Return how long a peer takes for an item, if it was ever asked."""
@@ -138,6 +117,27 @@ class Calls:
         except CosendError as error:
             reports = Failure(str(error), failure_kind(error))
         self._reported(need, reports)
+
+
+async def answers_of_peer(link: Link | None, call: Call, deadline_s: float) -> tuple[list[Any], list[LabelledData]]:
+    """Return labels, or failures in their places, and reports; in several calls if the items are too long for one."""
+    questions, count = call.questions, len(call.questions)
+    try:
+        if link is None:
+            raise LinkError("call", call.peer, "broker gone", "this site has no network")
+        replies, reports = await link.call(call.peer, call, deadline_s)
+    except LinkError as error:
+        if error.reason in UNFIT and count > 1:
+            parts = questions[: count // 2], questions[count // 2 :]
+            halves = [answers_of_peer(link, call._replace(questions=part), deadline_s) for part in parts]
+            (first, told), (second, more) = await asyncio.gather(*halves)
+            return first + second, told + more if len(told) + len(more) == count else []
+        return [Failure(str(error), failure_kind(error))] * count, []
+    labels, failures = columns_of(replies, 2)
+    if failures.count(None) == len(failures):
+        return [*labels], [*reports]
+    both = zip(labels, failures, strict=True)
+    return [label if failed is None else Failure(failed) for label, failed in both], [*reports]
 
 
 def _in_calls(waiting: list[Part]) -> list[list[Part]]:

@@ -13,7 +13,8 @@ from cosend.engine.engine import Engine
 from cosend.errors import CosendError
 from cosend.runtime.posting import Posting
 from cosend.runtime.site_setup import Setup
-from cosend.transport.link import Announcement, Change, Link
+from cosend.transport.codec import Announcement
+from cosend.transport.link import Change, Link
 
 LOG: Final = logging.getLogger("cosend.runtime")
 MOST_PEERS: Final = 256  # that are discovered: names cost nothing where anybody may announce one

@@ -1,33 +1,34 @@
-"""Models that run elsewhere: in worker processes, any number of them, on any machines.
+"""Models that run elsewhere, in any number of worker processes: the site's side, and that of a worker.
 
-Every worker of a classifier has a name of its own, so the site knows whom it has given what. It gives each as many
-calls at once as that has threads; what comes meanwhile waits here, and goes together. A worker that is silent is asked
-whether it is still there. If it is not, its calls are repeated at another, within the time of the classifier; if it
-only hangs, whichever answers first counts. Workers predict and do not learn, so nothing can happen twice.
+Every worker of a classifier has a name of its own. A call goes to the worker with the least to do; while all are busy,
+items wait here and go together. A call to a worker that is gone is repeated at another: workers predict and do not
+learn, so nothing can happen twice. One that is silent for too long is a failure, as with any other model.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Final
 
-from cosend.engine.needs import QUESTION, Call, Failure, Reply, Rows, columns_of
-from cosend.errors import LinkError
+from cosend.algorithm.values import LabelledData
+from cosend.engine.needs import QUESTION, Call, Failure, Forward, Reply, Rows, columns_of
+from cosend.errors import CosendError
 from cosend.models.adapters import Classifier
-from cosend.runtime.model_threads import Answers, Worker
-from cosend.transport.asking import end_tasks
-from cosend.transport.link import Change, Link
+from cosend.runtime.driver import checked
+from cosend.runtime.model_threads import Answers, Worker, smoothed
+from cosend.runtime.peer_calls import answers_of_peer
+from cosend.transport.codec import Announcement, Answered, Context
+from cosend.transport.link import Link
 
-LOOK_S: Final = 0.1  # how often it is looked after workers that are silent, or a part of the shortest limit
-LOOKS: Final = 8  # in the time that a call may take
-SILENT: Final = 2  # looks after which a worker is asked whether it is there, and as many until it has to answer
+LOG: Final = logging.getLogger("cosend.runtime")
 SPREAD_S: Final = 0.002  # what takes longer is shared among workers; what does not is quicker in one call
+TICK_S: Final = 0.05
 Told = Callable[[int, int, Answers], None]
 Part = tuple[Sequence[Any], int, Told]  # items, the place of the first, and who hears of them
 
@@ -37,140 +38,75 @@ def worker_name(site: str, classifier: str, number: str) -> str:
     return f"{site}/{classifier}/{number}"
 
 
-@dataclass(slots=True, eq=False)
-class Remote:
-    """A worker process, as the site sees it."""
-
-    name: str
-    threads: int
-    calls: list[float] = field(default_factory=list)  # when each that is on its way was sent
-    silent: bool = False  # it did not answer when it was asked whether it is there
-    gone: bool = False
-    asked: bool = False  # just now, whether it is there
-
-    @property
-    def is_free(self) -> bool:
-        """Whether it has a thread without work."""
-        return len(self.calls) < self.threads
-
-
-class Crew:
-    """The workers of a site, by classifier.
-
-    link   a way to workers only: sites do not hear each other there
-    back   hears the name of a classifier that has a worker again
-    """
-
-    def __init__(self, site: str, link: Link | None, back: Callable[[str], None]) -> None:
-        self.site, self.link, self._back = site, link, back
-        self.look_s = LOOK_S
-        self._remotes: dict[str, Remote] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        if link is not None:
-            link.listen(self._heard)
-
-    async def start(self) -> None:
-        """Look for workers from now on."""
-        if self.link is not None:
-            await self.link.start()
-            self.do(self._look_after())
-
-    async def close(self) -> None:
-        """Look for workers no longer; nobody waits for them any more."""
-        await end_tasks(self._tasks)
-        if self.link is not None:
-            await self.link.close()
-
-    def do(self, work: Any) -> None:
-        """Do something in the background."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def of(self, classifier: str) -> list[Remote]:
-        """Return the workers of a classifier that can be asked."""
-        if self.link is None or not self.link.connected:
-            return []
-        return [each for each in self._remotes.values() if not each.silent and _classifier(each.name) == classifier]
-
-    def _heard(self, change: Change) -> None:
-        told = change.announcement
-        if told is None or not told.site.startswith(f"{self.site}/"):
-            return
-        remote = self._remotes.pop(told.site, None)
-        if change.kind == "gone":
-            if remote is not None:
-                remote.gone = True
-        else:
-            self._remotes[told.site] = remote or Remote(told.site, max(1, told.functions))
-            self._back(_classifier(told.site))
-
-    async def _look_after(self) -> None:
-        """Ask workers that are silent whether they are there."""
-        while True:
-            await asyncio.sleep(self.look_s)
-            before = time.monotonic() - SILENT * self.look_s
-            for remote in list(self._remotes.values()):
-                if not remote.asked and (remote.silent or any(sent < before for sent in remote.calls)):
-                    remote.asked = True
-                    self.do(self._ask(remote))
-
-    async def _ask(self, remote: Remote) -> None:
-        was_silent = remote.silent
-        try:
-            if self.link is not None:
-                await self.link.report(remote.name, [], SILENT * self.look_s)
-            remote.silent = False
-        except LinkError as error:
-            if error.reason == "no responders":  # whoever is found again is found by its announcement
-                remote.gone = True
-                self._remotes.pop(remote.name, None)
-            remote.silent = remote.silent or error.reason == "deadline"
-        finally:
-            remote.asked = False
-        if was_silent and not remote.silent and not remote.gone:
-            self._back(_classifier(remote.name))
+def classifier_of(site: str, worker: str) -> str:
+    return worker.rpartition("/")[0].removeprefix(f"{site}/")
 
 
 class Elsewhere(Worker):
-    """One model, run by workers; its own threads are none."""
+    """One model, run by workers; its own threads are none.
 
-    def __init__(self, name: str, classifier: Classifier, limit_s: float, crew: Crew) -> None:
+    link   a way to workers only: sites do not hear each other there
+    start  runs something in the background
+    """
+
+    def __init__(
+        self,
+        name: str,
+        classifier: Classifier,
+        limit_s: float,
+        *,
+        site: str,
+        link: Link | None,
+        start: Callable[[Any], object],
+    ) -> None:
         super().__init__(name, classifier, limit_s, threads=0)
-        self._crew = crew
+        self._site, self._link, self._spawn = site, link, start
         self._waiting: deque[Part] = deque()
-        self._look_s = min(LOOK_S, limit_s / LOOKS)
-        crew.look_s = min(crew.look_s, self._look_s)
+        self._calls: Counter[str] = Counter()  # on their way, by worker
+        self._last: dict[str, float] = {}  # by worker: when it was asked last
+
+    def there(self) -> list[Announcement]:
+        """Return the workers that can be asked."""
+        if self._link is None or not self._link.connected:
+            return []
+        return [each for each in self._link.peers().values() if classifier_of(self._site, each.site) == self.name]
 
     def predict(self, items: Sequence[Any], done: Told) -> None:
-        """Let workers label items; `done` hears of it for some of them at a time."""
         size = self._size(len(items))
         for start in range(0, len(items), size):
             self._waiting.append((items[start : start + size], start, done))
-        self.send()
+        self._send()
 
     def _size(self, count: int) -> int:
         """Return how many of so many items go in one call."""
         size = self._call_size()
         if self.seconds_per_item * count > SPREAD_S:
-            size = min(size, ceil(count / max(1, len(self._crew.of(self.name)))))
+            size = min(size, ceil(count / max(1, len(self.there()))))
         return size
 
-    def send(self) -> None:
-        """Give what waits to workers that are free."""
-        there = self._crew.of(self.name)
+    def _send(self) -> None:
+        """Give what waits to workers that have a free thread; without any worker, it fails."""
+        there = self.there()
         while self._waiting and there:
-            remote = min((each for each in there if each.is_free), key=_load, default=None)
-            if remote is None:
+            free = [each for each in there if self._calls[each.site] < max(1, each.functions)]
+            if not free:
                 return
-            parts = [*self._next_call()]
-            asking = _Asking(self.name, self._crew, [item for each, _, _ in parts for item in each], self.limit_s)
-            asking.ask(remote)  # here and now: the next call goes to whoever has less to do
-            self._crew.do(self._call(asking, parts))
-        failed = "there is no worker that could be asked" if self._waiting else ""
+            self._spawn(self._call(self._next(free), [*self._next_call()]))
         while self._waiting:
             items, start, done = self._waiting.popleft()
-            done(start, start + len(items), _all_failed(items, failed, "network"))
+            failed = Failure("there is no worker that could be asked", "network")
+            done(start, start + len(items), [failed] * len(items))
+
+    def _next(self, workers: Sequence[Announcement]) -> str:
+        """Return the worker with the least to do, and of several the one that was asked longest ago."""
+
+        def load(worker: Announcement) -> tuple[float, float]:
+            return self._calls[worker.site] / max(1, worker.functions), self._last.get(worker.site, 0.0)
+
+        worker = min(workers, key=load).site
+        self._calls[worker] += 1
+        self._last[worker] = time.monotonic()
+        return worker
 
     def _next_call(self) -> Iterator[Part]:
         """Take what goes in the next call."""
@@ -183,115 +119,96 @@ class Elsewhere(Worker):
     def give_up_late(self) -> None:
         """Fail what waits if there is no worker left; calls have their own deadlines."""
         if self._waiting:
-            self.send()
+            self._send()
 
-    async def _call(self, asking: _Asking, parts: list[Part]) -> None:
+    async def _call(self, worker: str, parts: list[Part]) -> None:
+        items = [item for each, _, _ in parts for item in each]
+        answers: Answers = [Failure("this site is stopping", "network")] * len(items)
         begun = time.monotonic()
-        answers: Answers = _all_failed(asking.items, "this site is stopping", "network")
         try:
-            answers = await self._answers(asking)
-            spent = (time.monotonic() - begun) / len(asking.items)
-            self.seconds_per_item = spent if not self.seconds_per_item else (self.seconds_per_item + spent) / 2
+            answers = await self._answers(worker, items, begun + self.limit_s)
+            self.seconds_per_item = smoothed(self.seconds_per_item, (time.monotonic() - begun) / len(items))
         finally:
             place = 0
             for each, start, done in parts:
-                part, place = answers[place : place + len(each)], place + len(each)
-                done(start, start + len(each), part)
+                done(start, start + len(each), answers[place : place + len(each)])
+                place += len(each)
             with suppress(RuntimeError):  # the loop is closed
-                self.send()
+                self._send()
 
-    async def _answers(self, asking: _Asking) -> Answers:
-        """Return what workers say of items, in several calls if they are too many for one."""
-        items = asking.items
-        try:
-            return await asking.answers(self._look_s)
-        except LinkError as error:
-            if error.reason not in ("too large", "unfit") or len(items) == 1:
-                return _all_failed(items, str(error), "time" if error.reason == "deadline" else "network")
-        finally:
-            await end_tasks(asking.calls.keys())
-        parts = [await self._answers(half) for half in asking.halves()]
-        return [answer for part in parts for answer in part]
-
-
-class _Asking:
-    """A call that is repeated at another worker if one is gone, silent, or refuses."""
-
-    def __init__(self, classifier: str, crew: Crew, items: Sequence[Any], limit_s: float) -> None:
-        self.classifier, self.crew, self.items = classifier, crew, items
-        self.until = time.monotonic() + limit_s
-        count = len(items)
+    async def _answers(self, worker: str, items: Sequence[Any], until: float) -> Answers:
+        """Return what a worker says of items, or another one if that is gone."""
+        count, tried = len(items), set[str]()
         columns = range(1, count + 1), items, [()] * count, [False] * count, [False] * count
-        self.questions = Rows(QUESTION, *columns)
-        self.calls: dict[asyncio.Task[Any], Remote] = {}
-        self.tried: set[str] = set()
-        self.error = LinkError("call", classifier, "no responders", "there is no worker that could be asked")
-
-    def halves(self) -> Iterator[_Asking]:
-        """Yield the same in two parts, the second when the first is answered."""
-        half = len(self.items) // 2
-        for part in self.items[:half], self.items[half:]:
-            asking = _Asking(self.classifier, self.crew, part, self.until - time.monotonic())
-            asking.ask_another()
-            yield asking
-
-    async def answers(self, look_s: float) -> Answers:
-        """Return what the first says that answers; raises LinkError if nobody does."""
-        while self.calls:
-            done, _ = await asyncio.wait(self.calls, timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
-            for call in done:
-                self.calls.pop(call)
-                error = call.exception()
-                if error is None:
-                    both = zip(*columns_of(call.result(), 2), strict=True)
-                    return [label if failed is None else Failure(failed) for label, failed in both]
-                if not isinstance(error, LinkError):
-                    raise error
-                self.error = error
-                if error.reason in ("too large", "unfit"):
-                    raise error
-            if not any(self._may_answer(each) for each in self.calls.values()):
-                self.ask_another()
-        raise self.error
-
-    def _may_answer(self, remote: Remote) -> bool:
-        return not remote.gone and not remote.silent
-
-    def ask_another(self) -> None:
-        """Ask a worker that was not asked yet, if there is one and time is left."""
-        others = [each for each in self.crew.of(self.classifier) if each.name not in self.tried]
-        if others and time.monotonic() < self.until:
-            self.ask(min(others, key=_load))
-        elif all(each.gone for each in self.calls.values()):  # nobody is left to wait for
-            for call in self.calls:
-                call.cancel()
-            self.calls.clear()
-
-    def ask(self, remote: Remote) -> None:
-        """Ask a worker."""
-        self.tried.add(remote.name)
-        sent = time.monotonic()
-        remote.calls.append(sent)
-        call = asyncio.get_running_loop().create_task(self._asked(remote, self.until - sent))
-        call.add_done_callback(lambda _: remote.calls.remove(sent))
-        self.calls[call] = remote
-
-    async def _asked(self, remote: Remote, within_s: float) -> Sequence[Reply]:
-        if self.crew.link is None or within_s <= 0:
-            raise self.error
-        call = Call(remote.name, self.crew.site, self.questions)
-        return (await self.crew.link.call(remote.name, call, within_s)).replies
+        questions = Rows(QUESTION, *columns)
+        while True:
+            tried.add(worker)
+            try:
+                call = Call(worker, self._site, questions)
+                answers, _ = await answers_of_peer(self._link, call, until - time.monotonic())
+            finally:
+                self._calls[worker] -= 1
+            others = [each for each in self.there() if each.site not in tried]
+            is_gone = isinstance(answers[0], Failure) and answers[0].kind == "network"
+            if not is_gone or not others or time.monotonic() >= until:
+                return answers
+            worker = self._next(others)
 
 
-def _classifier(name: str) -> str:
-    """Return the classifier of a worker."""
-    return name.partition("/")[2].rpartition("/")[0]
+class Lending:
+    """Has a model label the items of calls, in the process of a worker."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+
+    async def call(self, call: Call) -> Answered:
+        """Label items."""
+        items = columns_of(call.questions, 5)[1]
+        loop = asyncio.get_running_loop()
+        replies: list[Any] = [None] * len(items)
+        left, all_there = len(items), loop.create_future()
+
+        def take(start: int, end: int, answers: Answers) -> None:
+            nonlocal left
+            left -= end - start
+            replies[start:end] = map(_reply, checked(self.worker.name, answers))
+            if not left and not all_there.done():
+                all_there.set_result(None)
+
+        def done(start: int, end: int, answers: Answers) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(take, start, end, answers)
+
+        if items:
+            self.worker.predict(items, done)
+            await all_there
+        return Answered(replies)
+
+    async def report(self, caller: str, contexts: Sequence[Context]) -> list[LabelledData]:
+        """Say that a worker has no labelled data."""
+        return [LabelledData(0, 0)] * len(contexts)
+
+    async def post(self, caller: str, forwards: Sequence[Forward]) -> None:
+        """Refuse labels."""
+        raise CosendError("a worker predicts, and learns nothing")
 
 
-def _load(remote: Remote) -> tuple[float, float]:
-    """Return how much a worker has to do, and of those with as much, when it was given something last."""
-    return len(remote.calls) / remote.threads, remote.calls[-1] if remote.calls else 0.0
+def _reply(answer: Any) -> Reply:
+    return Reply(None, answer.reason) if type(answer) is Failure else Reply(answer)
 
 
-def _all_failed(items: Sequence[Any], reason: str, kind: Any) -> Answers:
-    return [Failure(reason, kind)] * len(items)
+async def lend(workers: Mapping[str, Worker], links: Mapping[str, Link]) -> None:
+    """Let a site use models until this is cancelled; both are by the name under which the site finds each."""
+    try:
+        for name, worker in workers.items():
+            await links[name].start()
+            await links[name].serve(Announcement(name, (), worker.threads), Lending(worker))
+            LOG.info("ready", extra={"classifier": worker.name, "threads": worker.threads})
+        while True:
+            await asyncio.sleep(TICK_S)
+            for worker in workers.values():
+                worker.give_up_late()
+    finally:
+        await asyncio.gather(*(link.close() for link in links.values()))
+        for worker in workers.values():
+            worker.close()

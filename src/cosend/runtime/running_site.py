@@ -28,8 +28,7 @@ from cosend.engine.needs import Call, Forward
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing
 from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
-from cosend.models.adapters import all_known_labels
-from cosend.models.placeholder import RunsElsewhere
+from cosend.models.adapters import RunsElsewhere, all_known_labels
 from cosend.models.vote import Vote
 from cosend.runtime.client_requests import Result
 from cosend.runtime.driver import Driver
@@ -41,13 +40,14 @@ from cosend.runtime.model_threads import Lane, Worker
 from cosend.runtime.past_decisions import Naming
 from cosend.runtime.peer_calls import ASK_SHARE
 from cosend.runtime.peers import Peers
-from cosend.runtime.remote_workers import Crew, Elsewhere
+from cosend.runtime.remote_workers import Elsewhere, classifier_of
 from cosend.runtime.site_setup import LIMIT_S, THREADS, Setup
-from cosend.runtime.site_store import COSTS, HASHES, LastRun, Recovered, Store, pickled, taken_over
+from cosend.runtime.site_store import FILE, FromFile, LastRun, Recovered, Store, pickled, taken_over
 from cosend.runtime.watchdog import STUCK_S, Pulse, Standstill
 from cosend.store.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
 from cosend.store.recovery import check_snapshot
-from cosend.transport.link import Announcement, Answered, Change, Context, Link
+from cosend.transport.codec import Announcement, Answered, Context
+from cosend.transport.link import Change, Link
 
 LOG: Final = logging.getLogger("cosend.runtime")
 TICK_S: Final = 0.02
@@ -78,7 +78,7 @@ class RunningSite:
         self.counts, self.started_at = RunningCounts(), time.time()
         self.breakers = Breakers(IN_SECONDS)
         self.lane, self.pulse = Lane(), Pulse()
-        self.crew = Crew(setup.name, workers, lambda arm: self.breakers.worked(arm))
+        self._elsewhere = workers
         self.driver: Driver | None = None  # none before it has started
         self._not_ready: str | None = "it is starting"
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -87,6 +87,8 @@ class RunningSite:
         self._last_snapshot = self._last_pruned = time.monotonic()
         if link is not None:
             link.listen(self._heard)
+        if workers is not None:
+            workers.listen(self._worker_heard)
         self._rebuilding = self._stopping = self._hurried = False
         self._decisions, self._writes = Standstill(), Standstill()
         self.took_over: list[str] = []  # at the start: what is not as it was, or not as the file says
@@ -113,7 +115,8 @@ class RunningSite:
         self._do(self._every(TICK_S, self._make_room))
         self._do(self._every(TIDY_S, self._tidy))
         self._do(self._every(TIDY_S, self._look_for_standstill))
-        await self.crew.start()
+        if self._elsewhere is not None:
+            await self._elsewhere.start()
         if self.link is not None:
             await self._join(self.link)
 
@@ -132,6 +135,11 @@ class RunningSite:
         if self.is_ready:
             with self.running.whole_changes():
                 self.peers.heard(change)
+
+    def _worker_heard(self, change: Change) -> None:
+        told = change.announcement
+        if told is not None and change.kind != "gone":
+            self.breakers.worked(classifier_of(self.setup.name, told.site))
 
     @property
     def running(self) -> Driver:
@@ -193,7 +201,7 @@ class RunningSite:
     def _worker(self, arm: str, model: Any) -> Worker:
         limit_s = self.setup.limits_s.get(arm, LIMIT_S)
         if isinstance(model, RunsElsewhere):
-            return Elsewhere(arm, model, limit_s, self.crew)
+            return Elsewhere(arm, model, limit_s, site=self.setup.name, link=self._elsewhere, start=self._do)
         return Worker(arm, model, limit_s, 1 if model.learns else self.setup.threads.get(arm, THREADS), self.lane)
 
     def _tidy_up_after(self, last: LastRun) -> None:
@@ -208,15 +216,12 @@ class RunningSite:
             model = setup.classifiers[arm]
             state.add_model(arm, setup.cost(arm), (model.over or ()) if isinstance(model, Vote) else None)
         self.peers.follow_file()
-        costs = {arm: setup.cost(arm) for arm in (*setup.classifiers, *setup.peers)}
-        before = last.costs_of_the_file
-        for arm, cost in costs.items():
-            if arm in before and before[arm] != cost:
+        file = FromFile({arm: setup.cost(arm) for arm in (*setup.classifiers, *setup.peers)}, setup.hashes)
+        for arm, cost in file.costs.items():
+            if last.file.costs.get(arm, cost) != cost:
                 state.set_cost(arm, cost)
-        if costs != before:
-            self.commits.also(SET, [(COSTS, msgspec.msgpack.encode(costs))])
-        if setup.hashes != last.hashes:
-            self.commits.also(SET, [(HASHES, msgspec.msgpack.encode(setup.hashes))])
+        if file != last.file:
+            self.commits.also(SET, [(FILE, msgspec.msgpack.encode(file))])
         answered = state.learner.registry.notes
         state.withdraw([id_ for id_ in state.learner.registry.ids() if id_ not in answered])
         if self.observer is not None and self.observer not in self.workers:
@@ -246,9 +251,10 @@ class RunningSite:
             await asyncio.wait_for(self.commits.done(), patience_s)
         if self.link is not None:
             await self.link.close()
-        await self.crew.close()
         for task in self._tasks:
             task.cancel()
+        if self._elsewhere is not None:
+            await self._elsewhere.close()
         self.driver.close("it is stopping")
         try:
             await asyncio.wait_for(self.commits.done(), patience_s)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+import numba
 import numpy as np
 
 from cosend.algorithm.cells import first_bad_axis, slice_of
@@ -89,6 +90,9 @@ class Setup:
 
         A site that has used up its open files must still be able to decide.
         """
+        config: Any = numba.config
+        if config.DISABLE_JIT:
+            return
         _try_out(self.new_state(None))
         log: list[Event] = []
         two = {"a model": 0.0, "another": 0.0}

@@ -44,8 +44,7 @@ T = TypeVar("T")
 LOG: Final = logging.getLogger("cosend.runtime")
 MODEL: Final = "model."  # before the name of a model, among the arrays of a snapshot
 NODE: Final = "node"  # the facts of a snapshot that are not the state's
-COSTS: Final = "costs"  # the setting that says what the network file said when the site was last started
-HASHES: Final = "hashes"  # the setting that says what its models were made of
+FILE: Final = "file"  # the setting that says what the network file said when the site was last started
 
 
 @dataclass
@@ -136,15 +135,9 @@ class Store:
 
     def last_run(self, recovered: Recovered) -> LastRun:
         """Return the site as its last run left it, and what its file said when it was started."""
-        arms = recovered.state.learner.arms
-        costs, hashes = self.index.setting(COSTS), self.index.setting(HASHES)
-        return LastRun(
-            dict(arms.own),
-            dict(arms.peers),
-            recovered.observer,
-            {} if costs is None else msgspec.msgpack.decode(costs, type=dict[str, float]),
-            {} if hashes is None else msgspec.msgpack.decode(hashes, type=dict[str, str]),
-        )
+        arms, said = recovered.state.learner.arms, self.index.setting(FILE)
+        file = FromFile({}, {}) if said is None else msgspec.msgpack.decode(said, type=FromFile)
+        return LastRun(dict(arms.own), dict(arms.peers), recovered.observer, file)
 
     def write_snapshot(self, finish: Callable[[], State], models: dict[str, bytes], facts: Any, position: int) -> None:
         """Write a snapshot; its events must be on the disk. Another thread may do this."""
@@ -194,14 +187,20 @@ def _teaching(classifiers: dict[str, Classifier], learns_from: LearnsFrom) -> Ca
     return again
 
 
+class FromFile(NamedTuple):
+    """What a network file says of a site that may change from one start to the next."""
+
+    costs: dict[str, float]
+    hashes: Mapping[str, str]  # by classifier: of what its model was made of
+
+
 class LastRun(NamedTuple):
     """The site as its last run left it: its arms with their costs, and what its file said then."""
 
     own: Mapping[str, float]
     peers: Mapping[str, float]
     observer: str | None
-    costs_of_the_file: Mapping[str, float]
-    hashes: Mapping[str, str]  # by classifier: of what its model was made of
+    file: FromFile
 
 
 def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) -> Iterator[str]:
@@ -216,7 +215,7 @@ def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) ->
     for arm in sorted(arms.paused):
         yield f"{arm!r} is still paused"
     for arm, known in setup.hashes.items():
-        if arm in last.own and last.hashes.get(arm, known) != known:
+        if arm in last.own and last.file.hashes.get(arm, known) != known:
             yield f"classifier {arm!r} is another model than at the last start; what was learnt about it is kept"
     if observer is not None:
         yield f"observe mode is still on: {observer!r} answers, and decisions are only learnt from"
@@ -227,7 +226,7 @@ def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) ->
 def _costs(arm: str, last: LastRun, setup: Setup, now: float) -> Iterator[str]:
     if arm not in setup.classifiers and arm not in setup.peers:
         return  # a peer that was discovered says itself what it costs
-    said, says = last.costs_of_the_file.get(arm), setup.cost(arm)
+    said, says = last.file.costs.get(arm), setup.cost(arm)
     if said is not None and said != says:
         yield f"{arm!r} costs {says:g} now: the file said {said:g} at the last start"
     elif now != says:

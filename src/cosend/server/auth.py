@@ -29,9 +29,10 @@ from pathlib import Path
 from typing import Final, get_args
 from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
+
 from cosend.errors import SettingError, in_one_line, listed
 from cosend.server.bodies import Headers
-from cosend.server.problems import Refused
 from cosend.server.schema import Scope
 
 SCOPES: Final = get_args(Scope)
@@ -50,20 +51,19 @@ class Tokens:
         return bool(self._scopes)
 
     def check(self, header: str | None, scope: Scope) -> None:
-        """Raise unless a request with this header may do this."""
         if not self._scopes:
             return
         kind, _, token = (header or "").partition(" ")
         if kind.lower() != "bearer" or not token:
-            raise Refused(401, "a bearer token is needed", {"WWW-Authenticate": "Bearer"})
+            raise HTTPException(401, "a bearer token is needed", {"WWW-Authenticate": "Bearer"})
         allowed: frozenset[str] | None = None
         for known, scopes in self._scopes:  # all of them, so that the time does not tell how near a guess was
             if hmac.compare_digest(known, token.strip().encode(errors="replace")):
                 allowed = scopes
         if allowed is None:
-            raise Refused(401, "this token is not known", {"WWW-Authenticate": 'Bearer error="invalid_token"'})
+            raise HTTPException(401, "this token is not known", {"WWW-Authenticate": 'Bearer error="invalid_token"'})
         if scope not in allowed and "admin" not in allowed:
-            raise Refused(403, f"this token lacks the scope {scope}; it has {', '.join(sorted(allowed))}")
+            raise HTTPException(403, f"this token lacks the scope {scope}; it has {', '.join(sorted(allowed))}")
 
 
 def read_tokens(file: Path | None, environment: Mapping[str, str]) -> Tokens:
@@ -108,26 +108,21 @@ class Visitors:
     """
 
     def __init__(self, host: str, *, is_open: bool) -> None:
-        self._is_open, self._host = is_open, host.lower()
-        self._others = {socket.gethostname().lower()} if not is_loopback(host) else set()
+        self._is_open, self._is_local = is_open, is_loopback(host)
+        self._names = {host.lower()} if self._is_local else {host.lower(), socket.gethostname().lower()}
         self._is_ours = lru_cache(maxsize=1_000)(self._is_our_name)
 
     def check(self, headers: Headers, path: str) -> None:
-        """Raise if a request comes from a foreign page."""
         if not self._is_open and not path.startswith(PAGES):
             return
         host = headers.get(b"host")
         if self._is_open and host is not None and not self._is_ours(host):
-            raise Refused(403, f"{_text(host)} is not a name of this site; without tokens it answers to {self._names}")
+            known = "loopback addresses" if self._is_local else f"{', '.join(sorted(self._names))}, addresses in digits"
+            wrong = f"{_text(host)} is not a name of this site"
+            raise HTTPException(403, f"{wrong}; without tokens it answers to localhost and {known}")
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
         if site == b"cross-site" or (origin is not None and not same_origin(origin, host)):
-            raise Refused(403, "a web page from elsewhere may not use this site")
-
-    @property
-    def _names(self) -> str:
-        if is_loopback(self._host):
-            return "localhost and loopback addresses"
-        return f"localhost, {self._host}, {', '.join(sorted(self._others))} and addresses in digits"
+            raise HTTPException(403, "a web page from elsewhere may not use this site")
 
     def _is_our_name(self, header: bytes) -> bool:
         """Tell whether a `Host` is one of ours.
@@ -139,13 +134,10 @@ class Visitors:
             name = urlsplit(f"//{_text(header)}").hostname or ""
         except ValueError:
             return False
-        if name == self._host or is_loopback(name) or name in self._others:
-            return True
-        return not is_loopback(self._host) and _is_address(name)
+        return name in self._names or is_loopback(name) or (not self._is_local and _is_address(name))
 
 
 def same_origin(origin: bytes, host: bytes | None) -> bool:
-    """Tell whether a request comes from a page of this service."""
     try:
         return urlsplit(_text(origin)).netloc.lower() == _text(host or b"").lower()
     except ValueError:

@@ -6,9 +6,9 @@ import asyncio
 from typing import Annotated, Final, TypeVar
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
-from cosend.server.problems import Refused
 from cosend.server.schema import MAX_BODY_BYTES, MAX_ITEMS, Item, Items, Labels
 
 MAX_SMALL_BYTES: Final = 2**16  # a body of a route other than the two hot ones
@@ -35,11 +35,11 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, name: s
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise Refused(422, str(error)) from error
+        raise HTTPException(422, str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, f"{name} is not JSON: {error}") from error
+        raise HTTPException(400, f"{name} is not JSON: {error}") from error
     except RecursionError:
-        raise Refused(422, "too many lists and objects within each other") from None
+        raise HTTPException(422, "too many lists and objects within each other") from None
 
 
 async def decoded_items(body: bytes) -> list[Item]:
@@ -49,15 +49,15 @@ async def decoded_items(body: bytes) -> list[Item]:
     items, size = list[Item](), 0
     for index, part in enumerate(decoded(_RAW_ITEMS, body).items):
         if len(part) > MAX_ITEM_BYTES:
-            raise Refused(413, f"an item may have {MAX_ITEM_BYTES:,} bytes, and items.{index} has {len(part):,}")
+            raise HTTPException(413, f"an item may have {MAX_ITEM_BYTES:,} bytes, and items.{index} has {len(part):,}")
         size += len(part)
         if size > PART_BYTES:
             await asyncio.sleep(0)
             size = 0
         try:
             items.append(decoded(_ITEM, part))
-        except Refused as refused:
-            raise Refused(refused.status, _within(refused.detail, f"$.items[{index}]")) from refused
+        except HTTPException as refused:
+            raise HTTPException(refused.status_code, _within(refused.detail, f"$.items[{index}]")) from refused
     return items
 
 
@@ -72,7 +72,7 @@ def check_json(content_type: bytes | None) -> None:
         return
     kind = (content_type or b"").partition(b";")[0].strip().lower()
     if kind != JSON and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
-        raise Refused(415, "the body must be JSON, and say so: Content-Type: application/json")
+        raise HTTPException(415, "the body must be JSON, and say so: Content-Type: application/json")
 
 
 class Room:
@@ -89,7 +89,7 @@ class Room:
         """Return the body of a request; one that is too long or too slow, or finds no room, is refused."""
         length = headers.get(b"content-length", b"0")
         if not length.isdigit():
-            raise Refused(400, "the length of the body is not a number", CLOSE)
+            raise HTTPException(400, "the length of the body is not a number", CLOSE)
         if len(length) > 18 or int(length) > max_bytes:
             raise _too_long(max_bytes)
         count = taken = 0
@@ -100,7 +100,7 @@ class Room:
                 while message.get("more_body"):
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Refused(400, "the connection was closed before the body was complete")
+                        raise HTTPException(400, "the connection was closed before the body was complete")
                     parts.append(message.get("body", b""))
                     count += len(parts[-1])
                     if count > max_bytes:
@@ -109,7 +109,7 @@ class Room:
                         self._take(count - taken)
                         taken = count
         except TimeoutError:
-            raise Refused(408, f"the body did not come within {BODY_S:g} s", CLOSE) from None
+            raise HTTPException(408, f"the body did not come within {BODY_S:g} s", CLOSE) from None
         finally:
             self._taken -= taken
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -117,9 +117,9 @@ class Room:
     def _take(self, count: int) -> None:
         if self._taken + count > MAX_ALL_BYTES:
             detail = f"clients are sending more than {MAX_ALL_BYTES:,} bytes at once: try again later"
-            raise Refused(503, detail, {"Retry-After": "1"})
+            raise HTTPException(503, detail, {"Retry-After": "1"})
         self._taken += count
 
 
-def _too_long(max_bytes: int) -> Refused:
-    return Refused(413, f"the body has more than {max_bytes:,} bytes: send it as several requests", CLOSE)
+def _too_long(max_bytes: int) -> HTTPException:
+    return HTTPException(413, f"the body has more than {max_bytes:,} bytes: send it as several requests", CLOSE)

@@ -34,21 +34,18 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._in_head = True
-        self._head_length = 0
+        self._in_head, self._head_length, self._unread_since = True, 0, 0.0
         self._patience: asyncio.TimerHandle | None = None  # until it is closed, unless a request comes
         self._reading: asyncio.TimerHandle | None = None  # until the next check that the client reads
-        self._unread_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Wait for a request, unless too many clients are connected."""
         if self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency - 1:
             self.transport = transport
             transport.write(FULL)
             transport.close()
             return
         super().connection_made(transport)
-        self._patience = self.loop.call_later(HEAD_S, self._give_up)
+        self._be_patient()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel()
@@ -75,8 +72,8 @@ class Connection(HttpToolsProtocol):
             self._head_length += len(data)
         if self._head_length > MAX_HEAD:
             self._give_up()
-        elif self._patience is None:
-            self._patience = self.loop.call_later(HEAD_S, self._give_up)
+        else:
+            self._be_patient()
 
     # Replies
 
@@ -85,8 +82,8 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch_reading()
-        elif self.cycle.more_body and self.cycle.response_complete and self._patience is None:
-            self._patience = self.loop.call_later(HEAD_S, self._give_up)
+        elif self.cycle.more_body and self.cycle.response_complete:
+            self._be_patient()
 
     def timeout_keep_alive_handler(self) -> None:
         self._give_up()
@@ -99,7 +96,6 @@ class Connection(HttpToolsProtocol):
         self.loop.call_soon(self._make_room)
 
     def resume_writing(self) -> None:
-        """Continue: the client has read nearly all of it."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._watch_no_longer()
@@ -130,6 +126,10 @@ class Connection(HttpToolsProtocol):
             self._reading.cancel()
             self._reading = None
 
+    def _be_patient(self) -> None:
+        if self._patience is None:
+            self._patience = self.loop.call_later(HEAD_S, self._give_up)
+
     def _cancel(self) -> None:
         if self._patience is not None:
             self._patience.cancel()
@@ -145,26 +145,17 @@ class Connection(HttpToolsProtocol):
 class WholeReplies:
     """A transport for one reply, whose head is kept until something follows."""
 
-    __slots__ = ("_head", "_transport", "is_closing")
+    __slots__ = ("_head", "_write", "close", "is_closing")
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
+        self._write, self.close, self.is_closing = transport.write, transport.close, transport.is_closing
         self._head: bytes | None = b""  # None once it is written
-        self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """Write what comes after the head, together with the head."""
         if self._head:
-            self._transport.write(self._head + data)
+            self._write(self._head + data)
             self._head = None
         elif self._head is None or data.startswith(CONTINUE):
-            self._transport.write(data)
+            self._write(data)
         else:
             self._head = data
-
-    def close(self) -> None:
-        """Write a head that nothing followed, and close."""
-        if self._head:
-            self._transport.write(self._head)
-            self._head = None
-        self._transport.close()

@@ -63,7 +63,7 @@ def read_site(file: Path, name: str | None, keep_days: float, servers: list[str]
         call_cost=network_file.call_costs()[setting.name],
         deadline_s=network.deadline_s,
     )
-    workers = _workers_link(network_file, setting.name, setting.name, folder, servers) if has_workers else None
+    workers = _link(network_file, setting.name, folder, servers, setting.name) if has_workers else None
     return Found(setup, setting, link, workers, list(peers))
 
 
@@ -88,7 +88,7 @@ def read_worker(file: Path, name: str | None, classifiers: Sequence[str], server
         worker_name(site, each, number): Worker(each, model, settings[each].limit_s, settings[each].threads)
         for each, model in models.items()
     }
-    return Lent(site, workers, {each: _workers_link(network_file, site, each, folder, servers) for each in workers})
+    return Lent(site, workers, {each: _link(network_file, each, folder, servers, site) for each in workers})
 
 
 def _read(file: Path, name: str | None) -> tuple[NetworkFile, Path, SiteSection]:
@@ -110,21 +110,15 @@ def _check_servers(file: Path, network_file: NetworkFile, servers: list[str] | N
         )
 
 
-def _workers_link(network_file: NetworkFile, site: str, name: str, folder: Path, servers: list[str] | None) -> Link:
-    """Return a link between a site and its workers, of the site itself or of a worker."""
+def _link(network_file: NetworkFile, name: str, folder: Path, servers: list[str] | None, workers_of: str = "") -> Link:
+    """Return the link of a site to its peers; or one between a site and its workers, of either."""
     from cosend.transport.answering import Limits
     from cosend.transport.nats import NatsLink
 
-    options = replace(network_file.brokers.options(site, folder, servers), workers_of=site)
-    return NatsLink(name, options, Limits(callers=frozenset([site]), per_second=1e6, answer_s=LONGEST_CALL_S))
-
-
-def _link(network_file: NetworkFile, site: str, folder: Path, servers: list[str] | None) -> Link:
-    """Return the link of a site to its peers, which starts with the site."""
-    from cosend.transport.answering import Limits
-    from cosend.transport.nats import NatsLink
-
-    network = network_file.brokers
+    network, site = network_file.brokers, workers_of or name
+    options = network.options(site, folder, servers)
+    if workers_of:
+        limits = Limits(callers=frozenset([site]), per_second=1e6, answer_s=LONGEST_CALL_S)
+        return NatsLink(name, replace(options, workers_of=site), limits)
     callers = None if network.discover else frozenset(each.name for each in network_file.sites if each.name != site)
-    limits = Limits(callers=callers, per_second=network.calls_per_second)
-    return NatsLink(site, network.options(site, folder, servers), limits)
+    return NatsLink(name, options, Limits(callers=callers, per_second=network.calls_per_second))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
@@ -81,37 +82,42 @@ def serve(
     listener = _bound(address)
     sys.setswitchinterval(SWITCH_S)
     gc.set_threshold(*COLLECT_AFTER)
-    errors: list[Exception] = []
-
-    def failed(error: Exception) -> None:
-        errors.append(error)
-        server.should_exit = True
-
-    app = Service(site, tokens, failed, pages, address.host)
-    server = Server(config_of(app, address), site, listening, pages)
+    config = config_of(Service(site, tokens, pages, address.host), address)
+    server = Server(config, site, listening, pages)
     with listener, suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
-    for error in errors:
-        raise error
+    if server.error is not None:
+        raise server.error
 
 
 class Server(uvicorn.Server):
-    """A server that reports when it can be reached, and that stops on Ctrl-C without an error.
+    """A server that starts and stops its site, and answers requests meanwhile.
 
-    Pressed once, it finishes requests first; pressed again, it waits for none, but still stops the site in order;
-    pressed a third time, the process exits. uvicorn alone would not stop the site, and raise every signal once more.
+    Ctrl-C stops it without an error. Pressed once, it finishes requests first; pressed again, it waits for none, but
+    still stops the site in order; pressed a third time, the process exits. uvicorn alone would raise every signal once
+    more.
     """
+
+    error: Exception | None = None  # why the site could not start
 
     def __init__(
         self, config: uvicorn.Config, site: RunningSite, listening: Callable[[], None], pages: Pages | None = None
     ) -> None:
         super().__init__(config)
         self._site, self._listening, self._pages, self._interrupted = site, listening, pages, 0
+        self._starting: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._listening()
+            self._starting = asyncio.create_task(self._start())
+
+    async def _start(self) -> None:
+        try:
+            await self._site.start()
+        except Exception as error:
+            self.error, self.should_exit = error, True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
@@ -131,7 +137,9 @@ class Server(uvicorn.Server):
         if self.force_exit:
             for task in self.server_state.tasks:
                 task.cancel()
-            await self.lifespan.shutdown()
+        if self._starting is not None:
+            await self._starting
+            await self._site.stop()
 
 
 def _open_files() -> int:
@@ -162,7 +170,7 @@ def config_of(app: ASGIApp, address: Address) -> uvicorn.Config:
         backlog=min(2_048, max(8, (files - connections) // 2)),  # these may be accepted before any is refused
         server_header=False,
         proxy_headers=False,  # the address of a client is not used
-        lifespan="on",
+        lifespan="off",
     )
 
 

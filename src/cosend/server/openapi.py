@@ -37,23 +37,21 @@ PROBLEMS: Final = {
 
 
 def describe(setup: Setup, *, secured: bool) -> Json:
-    """Return the OpenAPI document of a site."""
     kinds = {kind for route in schema.ROUTES for kind in (route.reply, route.body) if isinstance(kind, type)} - {str}
     kinds |= {schema.Decision, schema.Unanswered, schema.Problem}
     _, known = _components(*sorted(kinds, key=lambda kind: kind.__name__))
     features = {name: _axis_schema(axis) for axis in setup.axes if (name := getattr(axis, "feature", None)) is not None}
     known["Item"]["properties"]["features"] |= {"properties": features, "required": [*features]}
     known["Truth"]["properties"]["label"] = _label_schema(setup) or known["Truth"]["properties"]["label"]
-    known["DecisionOrError"] = {"anyOf": [{"$ref": f"{REF}Decision"}, {"$ref": f"{REF}Unanswered"}]}
+    one_of = {"anyOf": [{"$ref": f"{REF}Decision"}, {"$ref": f"{REF}Unanswered"}]}  # msgspec has no such unions
+    known["Decisions"]["properties"]["decisions"]["items"] = one_of
     known["Problem"]["required"] = [*known["Problem"]["properties"]]
     document: Json = {
         "openapi": "3.1.0",
         "info": {"title": f"cosend site {setup.name}", "version": VERSION},
-        "paths": {route.path: {} for route in schema.ROUTES},
+        "paths": {each.path: {each.method.lower(): _operation(each, secured=secured)} for each in schema.ROUTES},
         "components": {"schemas": known},
     }
-    for route in schema.ROUTES:
-        document["paths"][route.path][route.method.lower()] = _operation(route, secured=secured)
     if secured:
         about = f"a bearer token with one of the scopes {', '.join(SCOPES)}"
         token = {"type": "http", "scheme": "bearer", "description": about}

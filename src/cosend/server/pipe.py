@@ -10,17 +10,18 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from itertools import groupby
 from queue import Queue
 from time import monotonic
 from typing import IO, Any, Final, NamedTuple
 
 import msgspec
+from starlette.exceptions import HTTPException
 
 from cosend.errors import CosendError, NoAnswer
 from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
 from cosend.server.bodies import decoded
-from cosend.server.problems import Refused
 from cosend.server.schema import Item, Truth
 
 AHEAD: Final = 512  # lines that are read ahead
@@ -37,7 +38,7 @@ class Line(NamedTuple):
     """A line of the input, counted from 1."""
 
     number: int
-    said: Any  # an Item, a Truth, or the Refused that says what is wrong with it
+    said: Any  # an Item, a Truth, or the HTTPException that says what is wrong with it
 
 
 class Pipe:
@@ -94,21 +95,17 @@ class Pipe:
 
     async def _answers(self, lines: list[Line]) -> list[bytes]:
         """Return a line for each; consecutive items are decided together, and consecutive labels learnt together."""
-        answers, start = list[bytes](), 0
-        for end in range(1, len(lines) + 1):
-            if end == len(lines) or type(lines[end].said) is not type(lines[start].said):
-                answers += await self._alike(lines[start:end])
-                start = end
-        return answers
+        alike = [[*some] for _, some in groupby(lines, key=lambda line: type(line.said))]
+        return [answer for some in alike for answer in await self._alike(some)]
 
     async def _alike(self, lines: list[Line]) -> list[bytes]:
         first = lines[0]
-        if isinstance(first.said, Refused):
+        if isinstance(first.said, HTTPException):
             return [self._refusal(line.number, line.said) for line in lines]
         work = self._decided if isinstance(first.said, Item) else self._learnt
         try:
             return await work(lines)
-        except (CosendError, Refused) as error:
+        except (CosendError, HTTPException) as error:
             if len(lines) == 1:
                 return [self._refusal(first.number, error)]
         return [answer for line in lines for answer in await self._alike([line])]
@@ -135,13 +132,14 @@ class Pipe:
 
     def _refusal(self, number: int, error: Exception) -> bytes:
         self.wrong += 1
-        return msgspec.json.encode({"error": f"line {number}: {str(error).removeprefix(ONLY_ITEM)}"})
+        why = error.detail if isinstance(error, HTTPException) else str(error)
+        return msgspec.json.encode({"error": f"line {number}: {why.removeprefix(ONLY_ITEM)}"})
 
 
-def _parsed(line: bytes) -> Item | Truth | Refused:
+def _parsed(line: bytes) -> Item | Truth | HTTPException:
     """Return the item or the label in a line, or what is wrong with it."""
     try:
         fields = decoded(LINE, line, "it")
         return decoded(TRUTH, line) if "label" in fields and "features" not in fields else decoded(ITEM, line)
-    except Refused as error:
+    except HTTPException as error:
         return error

@@ -20,24 +20,15 @@ MAX_DETAIL: Final = 2_000  # characters of an explanation
 LATER: Final = {"Retry-After": "1"}
 
 
-class Refused(Exception):
-    """A request that is answered with a problem."""
-
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.headers = status, detail, headers
-
-
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None, kind: str = "about:blank") -> Response:
     body = Problem(kind, HTTPStatus(status).phrase, status, cut(detail, MAX_DETAIL))
     return Response(msgspec.json.encode(body), status, headers=headers, media_type=PROBLEM_TYPE)
 
 
 def problem_of(error: Exception) -> Response:
-    """Return the problem that an error is."""
     match error:
-        case Refused():
-            return problem(error.status, error.detail, error.headers)
+        case HTTPException():
+            return problem(error.status_code, error.detail, error.headers)
         case NoAnswer():
             return problem(503, str(error), LATER, NO_ANSWER)
         case Unavailable():
@@ -49,7 +40,5 @@ def problem_of(error: Exception) -> Response:
             return problem(404, str(error))
         case CosendError():
             return problem(422, str(error))
-        case HTTPException():
-            return problem(error.status_code, str(error.detail), error.headers)
     LOG.exception("a request has failed", exc_info=error)
     return problem(500, "something went wrong here; the log of the site says what")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any, Final, Protocol
 
@@ -30,7 +29,7 @@ from cosend.server import bodies, openapi, schema
 from cosend.server.auth import PAGES, Tokens, Visitors
 from cosend.server.bodies import Headers, Room, check_json, decoded, decoded_items
 from cosend.server.metrics import Metrics
-from cosend.server.problems import Refused, problem, problem_of
+from cosend.server.problems import problem, problem_of
 
 ENCODE: Final = msgspec.json.Encoder().encode
 BODY: Final = "cosend.body"  # where a route finds the body of its request, which was read within limits
@@ -55,22 +54,14 @@ class Pages(Protocol):
 
 
 class Service:
-    """The service of a site that has not been started; it starts and stops with the app.
+    """The service of a site, which it neither starts nor stops.
 
-    failed  is called if the site cannot start; with it, requests are answered while the site starts
-    pages   shows the site to people, at /dashboard/
-    host    where the service listens
+    pages  shows the site to people, at /dashboard/
+    host   where the service listens
     """
 
-    def __init__(
-        self,
-        site: RunningSite,
-        tokens: Tokens,
-        failed: Callable[[Exception], None] | None = None,
-        pages: Pages | None = None,
-        host: str = "127.0.0.1",
-    ) -> None:
-        self._site, self._tokens, self._failed, self._pages = site, tokens, failed, pages
+    def __init__(self, site: RunningSite, tokens: Tokens, pages: Pages | None = None, host: str = "127.0.0.1") -> None:
+        self._site, self._tokens, self._pages = site, tokens, pages
         self._visitors = Visitors(host, is_open=not tokens)
         self._metrics, self._room = Metrics(site), Room()
         self._document: dict[str, Any] | None = None
@@ -78,20 +69,16 @@ class Service:
             schema.CLASSIFY.path: (self._classify, self._metrics.classify),
             schema.LABELS.path: (self._labels, self._metrics.labels),
         }
-        answer = dict.fromkeys((CosendError, Refused, HTTPException, Exception), _answer)
-        self._rest = Starlette(routes=self._routes(), lifespan=self._lifespan, exception_handlers=answer)
+        answer = dict.fromkeys((CosendError, HTTPException, Exception), _answer)
+        self._rest = Starlette(routes=self._routes(), exception_handlers=answer)
 
     def description(self) -> dict[str, Any]:
-        """Return the OpenAPI description of all routes."""
         if self._document is None:
             self._document = openapi.describe(self._site.setup, secured=bool(self._tokens))
         return self._document
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; one that is cancelled, because the process ends at once, is no error."""
-        if scope["type"] != "http":  # the start and the end; no route takes web sockets
-            await self._rest(scope, receive, send)
-            return
         headers, is_hot = dict(scope["headers"]), scope["path"] in self._hot
         try:
             self._visitors.check(headers, scope["path"])
@@ -100,7 +87,7 @@ class Service:
             else:
                 scope[BODY] = await self._room.read(headers, receive, bodies.MAX_SMALL_BYTES)
                 await self._rest(scope, receive, send)
-        except Refused as refused:
+        except HTTPException as refused:
             await problem_of(refused)(scope, receive, send)
         except asyncio.CancelledError:
             if is_hot:  # nothing of its reply was sent yet
@@ -110,7 +97,7 @@ class Service:
 
     async def _answer_hot(self, headers: Headers, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            raise Refused(405, "this route takes POST", {"Allow": "POST"})
+            raise HTTPException(405, "this route takes POST", {"Allow": "POST"})
         handler, latency = self._hot[scope["path"]]
         begun = perf_counter()
         try:
@@ -163,7 +150,7 @@ class Service:
             schema.METRICS: self._tell_metrics,
         }
         routes: list[BaseRoute] = [
-            *(_only(route.method, route.path, self._endpoint(route, handlers[route])) for route in handlers),
+            *(_only(route.method, route.path, self._endpoint(route, handler)) for route, handler in handlers.items()),
             _only("GET", "/openapi.json", self._openapi),
             _only("GET", "/docs", self._docs),
             _only("GET", "/", self._start_page),
@@ -247,27 +234,6 @@ class Service:
     async def _start_page(self, _: Request) -> Response:
         return HTMLResponse(openapi.start_page(self._site.setup.name, has_pages=self._pages is not None))
 
-    # Start and stop
-
-    @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        starting = asyncio.create_task(self._start())
-        if self._failed is None:
-            await starting
-        try:
-            yield
-        finally:
-            await starting
-            await self._site.stop()
-
-    async def _start(self) -> None:
-        try:
-            await self._site.start()
-        except Exception as error:
-            if self._failed is None:
-                raise
-            self._failed(error)
-
 
 def _only(method: str, path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> StarletteRoute:
     """Return a route that takes one method; Starlette would add HEAD."""
@@ -277,11 +243,10 @@ def _only(method: str, path: str, endpoint: Callable[[Request], Awaitable[Respon
 
 
 def _converted(value: Any, kind: Any, where: str) -> Any:
-    """Return what a path or a query says."""
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Refused(422, f"{where}{error}") from error
+        raise HTTPException(422, f"{where}{error}") from error
 
 
 async def _answer(_: Request, error: Exception) -> Response:

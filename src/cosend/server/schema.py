@@ -6,7 +6,7 @@ client returns them. What a newer service adds to a reply is ignored.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
@@ -89,10 +89,9 @@ class Page(msgspec.Struct):
     count: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
-class EventsPage(msgspec.Struct):
+class EventsPage(Page):
     """The number of the first event, and the largest number of events to return."""
 
-    start: Annotated[int, Meta(ge=0, le=2**53)] = 0
     count: Annotated[int, Meta(ge=1, le=10_000)] = 1000
 
 
@@ -119,24 +118,10 @@ class Unanswered(msgspec.Struct, frozen=True):
     error: str
 
 
-class DecisionOrError(msgspec.Struct, frozen=True, kw_only=True):
-    """A `Decision` or an `Unanswered`, as the client reads it: what an item is told."""
-
-    id: str | None
-    error: str | None = None
-    label: Any = None
-    arm: str = ""
-    phase: Phase = "exploit"
-    cell: int = 0
-    cost: float = 0.0
-    propensity: float | None = None
-    answered_by: str | None = None
-
-
 class Decisions(msgspec.Struct):
     """One answer for each item, in their order."""
 
-    decisions: list[DecisionOrError]
+    decisions: Annotated[list[dict[str, Any]], Meta(description="each a `Decision`, or an `Unanswered`")]
 
 
 class LabelReceipt(msgspec.Struct, kw_only=True):
@@ -149,14 +134,13 @@ class LabelReceipt(msgspec.Struct, kw_only=True):
     missing: Annotated[list[str], Meta(description="the label was null: these decisions stay pending")] = []
 
     def add(self, other: LabelReceipt) -> None:
-        """Add what became of more labels."""
         for name in self.__struct_fields__:
             getattr(self, name).extend(getattr(other, name))
 
     def outcome(self) -> LabelOutcome:
         """Return what became of the only label."""
-        outcomes: tuple[LabelOutcome, ...] = ("learnt", "duplicate", "unknown", "missing")
-        return next((outcome for outcome in outcomes if getattr(self, outcome)), "expired")
+        outcomes: tuple[LabelOutcome, ...] = get_args(LabelOutcome)
+        return next((outcome for outcome in outcomes if getattr(self, outcome)), "unknown")
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):

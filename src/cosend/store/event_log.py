@@ -130,8 +130,6 @@ class EventLog:
         `spans` are the smallest and the largest id of the decisions in each event, None if it has none. `also` are
         changes of other tables in the same transaction.
         """
-        if not all(type(event) is bytes for event in events):
-            raise StateError(f"{self.file}: only bytes can be appended")
         with self._guard:
             now = time()
             both = enumerate(zip(events, spans or repeat(NO_SPAN), strict=False), self.position)
@@ -301,7 +299,7 @@ def _told(file: Path, what: str) -> Iterator[None]:
     """Turn errors of SQLite and of the system into ours."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, UnicodeError) as error:  # damaged text cannot be decoded
         raise StateError(f"{file}: {what} ({error})") from error
 
 

@@ -46,7 +46,6 @@ SIGNS: Final = {
 
 
 def turn_of(items: int) -> int:
-    """Return after how many items the mix changes."""
     return items // 2
 
 
@@ -67,7 +66,6 @@ def clinics(rows: int, *, training: int = 0, seed: int = 0) -> Table:
 
 
 def _groups(random: np.random.Generator, clinic: Column, training: int) -> Column:
-    """Return to which of the three ages every patient belongs."""
     rows = len(clinic)
     turn = training + turn_of(rows - training)
     shares = np.array(KNOWN)[clinic]

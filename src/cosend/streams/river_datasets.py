@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from cosend.checks import check_whole
-from cosend.errors import StreamError, shown
-from cosend.streams.table import Blame, Table, as_column, as_labels, where_known
+from cosend.errors import StreamError, listed, shown
+from cosend.streams.table import Blame, Table, as_column, as_labels
 
 
 def from_river(dataset: Iterable[tuple[Mapping[str, Any], Any]], rows: int) -> Table:
@@ -22,15 +22,14 @@ def from_river(dataset: Iterable[tuple[Mapping[str, Any], Any]], rows: int) -> T
     pairs = list(islice(dataset, rows))
     if len(pairs) < rows:
         raise StreamError(f"{rows} items are wanted", f"{name} has {len(pairs)}")
-    features = dict.fromkeys(pairs[0][0])
+    features = pairs[0][0].keys()
     for number, (item, _) in enumerate(pairs, start=1):
-        _check_features(name, features, number, item)
-    columns = {
-        feature: as_column([_plain(item[feature]) for item, _ in pairs], _blame(name, feature)) for feature in features
-    }
-    labels = [_plain(label) for _, label in pairs]
-    known = where_known(labels, f"label of {name}")
-    return Table(columns, as_labels(labels, known, _blame(name, "label")), known=known)
+        if item.keys() != features:
+            wrong = f"item {number} of {name} and item 1 differ in {listed(sorted(item.keys() ^ features))}"
+            raise StreamError(wrong, "every item needs every feature")
+    columns = {each: as_column([_plain(item[each]) for item, _ in pairs], _blame(name, each)) for each in features}
+    labels, known = as_labels([_plain(label) for _, label in pairs], _blame(name, "label"))
+    return Table(columns, labels, known=known)
 
 
 def river_dataset(name: str, rows: int) -> Table:
@@ -46,17 +45,6 @@ def river_dataset(name: str, rows: int) -> Table:
         return from_river(known[name](), rows)
     except (OSError, HTTPException) as error:
         raise StreamError(f"the dataset {name!r} of river cannot be fetched ({error})") from error
-
-
-def _check_features(name: str, features: Mapping[str, None], number: int, item: Mapping[str, Any]) -> None:
-    for feature in features:
-        if feature not in item:
-            raise StreamError(f"item {number} of {name} lacks it", "every item needs every feature", column=feature)
-    for feature in item:
-        if feature not in features:
-            raise StreamError(
-                f"item {number} of {name} has it, item 1 lacks it", "every item needs every feature", column=feature
-            )
 
 
 def _plain(value: Any) -> Any:

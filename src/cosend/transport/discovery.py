@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Meta
 
 from cosend.errors import cut
-from cosend.transport.codec import LONGEST_NAME, NEWS, ForeignMessage, read_announcement
-from cosend.transport.link import Announcement, Counts
+from cosend.transport.answering import Counts
+from cosend.transport.codec import LONGEST_NAME, NEWS, Announcement, ForeignMessage, read_announcement
 
 LOG: Final = logging.getLogger("cosend.transport")
 MISSES: Final = 3  # questions in a row without an answer after which a peer is gone
@@ -91,9 +91,8 @@ class Discovery:
             info = msgspec.json.decode(data, type=_Info)
             announcement = read_announcement(info.metadata)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            self._counts.broken += 1
+            self._counts.note_broken(error)
             if isinstance(error, ForeignMessage):
-                self._counts.foreign += 1
                 self._tell_of_stranger(cut(info.metadata.get("site", ""), LONGEST_NAME), str(error))
             return "", ""
         site, starts = announcement.site, self._starts.get(announcement.site, ())

@@ -19,16 +19,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from contextlib import suppress
 from typing import Any, Final
 
 from cosend.errors import CosendError, LinkError, in_one_line, install
-from cosend.transport.answering import Limits, Server
-from cosend.transport.asking import NOT_CONNECTED, Asking, Waiting, end_tasks
-from cosend.transport.codec import NEWS, announcement_texts, ask_bytes
+from cosend.transport.answering import Handler, Limits, Server
+from cosend.transport.codec import KINDS, NEWS, Announcement, What, announcement_texts, ask_bytes
 from cosend.transport.discovery import Discovery
-from cosend.transport.link import KINDS, Announcement, Change, Handler, What
+from cosend.transport.link import NOT_CONNECTED, Link, end_tasks
 from cosend.transport.nats_options import PENDING_BYTES, NatsOptions, name_of, token
 from cosend.version import VERSION
 
@@ -64,34 +62,41 @@ class _Everywhere(Client):
         return await super().subscribe(subject, "", *options, **more)
 
 
-class NatsLink(Asking):
+class NatsLink(Link):
     """The link of one site. It connects in the background, and again whenever the connection breaks."""
 
     def __init__(self, site: str, options: NatsOptions | None = None, limits: Limits | None = None) -> None:
-        super().__init__(site)
-        self.options, self._limits = options or NatsOptions(), limits or Limits()
+        super().__init__(site, limits)
+        self.options = options or NatsOptions()
         self.last_error = ""  # of the connection, in words
         self._logged: set[str] = set()  # errors since the last connection: tries follow each other quickly
-        self._waiting = Waiting()
-        self._discovery = Discovery(self.options.discover_s, self._ask_all, self._appeared, self._gone, self._counts)
+        self._discovery = Discovery(self.options.discover_s, self._ask_all, self._appeared, self._gone, self.counts)
         self._client: Client | None = None
         self._service: Service | None = None
-        self._server: Server | None = None
         self._announced: dict[str, str] = {}  # the service holds it too, and tells what is in it when it is asked
-        self._tasks: set[asyncio.Task[None]] = set()  # answers that are being made
         self._background: list[asyncio.Task[None]] = []
         self._ready = asyncio.Event()
         self._inbox = ""
-        self._sent = 0
 
     @property
     def connected(self) -> bool:
         """Whether the broker can be reached."""
         return self._ready.is_set() and self._client is not None and self._client.is_connected
 
+    @property
+    def _most_bytes(self) -> int:
+        return self._there.max_payload
+
+    @property
+    def _there(self) -> Client:
+        """The client; raises LinkError while there is none."""
+        if self._client is None:
+            raise LinkError("connection", self.options.addresses, "broker gone", NOT_CONNECTED)
+        return self._client
+
     async def start(self, within_s: float | None = None) -> None:
         """Begin to connect; with `within_s`, raise LinkError and give up if that takes longer."""
-        connect = self.options.connect_options(f"cosend {self._site}")
+        connect = self.options.connect_options(f"cosend {self.site}")
         loop = asyncio.get_running_loop()
         self._background = [loop.create_task(self._stay_connected(connect)), loop.create_task(self._discovery.run())]
         if within_s is None:
@@ -110,7 +115,7 @@ class NatsLink(Asking):
         self._check(announcement)
         if self.connected and self._service is None:
             await self._refuse_twin()
-        self._server = Server(self._site, handler, self._limits, self._counts, time.monotonic)
+        self._server = Server(self.site, handler, self._limits, self.counts)
         self._announced.update(announcement_texts(announcement))
         if self._service is not None:
             await self._say("here")
@@ -134,10 +139,9 @@ class NatsLink(Asking):
                     await self._say_goodbye()
         await self._drop_client()
         await end_tasks(self._tasks)
-        self._waiting.fail_all("broker gone", "this link is closed")
+        self._fail("broker gone", "this link is closed")
 
     async def _say_goodbye(self) -> None:
-        assert self._client is not None  # noqa: S101 - for the type checker
         if self._service is not None:
             await self._service.stop()
             await self._say("left")
@@ -169,7 +173,7 @@ class NatsLink(Asking):
             disconnected_cb=self._on_disconnect,
             reconnected_cb=self._on_connect,
         )
-        self._inbox = f"{self.options.inbox(self._site)}.{client.new_inbox().rpartition('.')[2]}"
+        self._inbox = f"{self.options.inbox(self.site)}.{client.new_inbox().rpartition('.')[2]}"
         await client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
         for hint in ("here", "left"):
             await client.subscribe(self.subject("*", hint), cb=self._on_hint)
@@ -198,7 +202,7 @@ class NatsLink(Asking):
     async def _on_connect(self) -> None:
         self._ready.set()
         self._logged.clear()
-        self._tell(Change("connected"))
+        self._changed("connected")
         self._discovery.look()
         if self._service is not None:
             await self._say("here")
@@ -206,46 +210,45 @@ class NatsLink(Asking):
     async def _on_disconnect(self) -> None:
         was_ready = self._ready.is_set()
         self._ready.clear()
-        self._waiting.fail_all("broker gone", NOT_CONNECTED)
+        self._fail("broker gone", NOT_CONNECTED)
         if was_ready:
-            self._tell(Change("disconnected"))
+            self._changed("disconnected")
 
     async def _on_error(self, error: Exception) -> None:
         self._note(error)
         _, found, rest = str(error).lower().partition('permissions violation for publish to "')
         if found:  # which message it was is not said, and nats-py makes all letters small
-            for peer in self._waiting.peers():
+            for peer in {waiting.peer for waiting in self._waiting.values()}:
                 if rest.startswith(f"{self.subject(peer).lower()}."):
-                    self._waiting.fail_all("refused", f"the broker says: {error}", peer)
+                    self._fail("refused", f"the broker says: {error}", peer=peer)
 
     async def _refuse_twin(self) -> None:
         """Raise if another site of this name answers: its peers would tell either of them half of what they know."""
         try:
-            await self._exchange("report", self._site, ask_bytes(self._site, []), TWIN_S)
+            await self.exchange("report", self.site, ask_bytes(self.site, []), TWIN_S)
         except LinkError:
             return
         raise self._twin()
 
     def _beware_of_twin(self, site: str, service: str) -> None:
         """Warn of another site of this name: both were there, apart, when one of them was connected again."""
-        if site == self._site and self._service is not None and service != self._service.id:
+        if site == self.site and self._service is not None and service != self._service.id:
             self._note(self._twin())
 
     def _twin(self) -> LinkError:
-        return LinkError("announcement", self._site, "refused", "another site of this name answers already")
+        return LinkError("announcement", self.site, "refused", "another site of this name answers already")
 
     async def _register(self) -> None:
-        assert self._client is not None  # noqa: S101 - for the type checker
         service = await add_service(
-            self._client,
+            self._there,
             name=self.options.service,
             version=VERSION,
-            description=f"cosend site {self._site}"[:200],
+            description=f"cosend site {self.site}"[:200],
             metadata=self._announced,
             stats_handler=self._stats,
         )
         for what in KINDS:
-            subject = self.subject(self._site, what, "*")
+            subject = self.subject(self.site, what, "*")
             await service.add_endpoint(name=what, subject=subject, handler=self._endpoint(what))
         await self._settle()
         self._service = service
@@ -253,33 +256,24 @@ class NatsLink(Asking):
 
     async def _settle(self) -> None:
         """Wait until the broker has done all that it was told; `flush` of nats-py may overtake it."""
-        assert self._client is not None  # noqa: S101 - for the type checker
-        self._sent += 1
-        key, client = str(self._sent), self._client
-        await self._waiting.answer(
-            key, "report", self._site, self.options.connect_s, lambda: client.publish(f"{self._inbox}.{key}")
-        )
+        client, inbox = self._there, self._inbox
+        await self._answer("report", self.site, self.options.connect_s, lambda key: client.publish(f"{inbox}.{key}"))
 
     def _stats(self, _: EndpointStats) -> dict[str, int]:
-        counts = self._counts
-        return {name: getattr(counts, name) for name in ("served", "refused", "broken", "foreign")}
+        return {name: getattr(self.counts, name) for name in ("served", "refused", "broken", "foreign")}
 
     def _endpoint(self, what: What) -> Any:
-        loop = asyncio.get_running_loop()
-
         async def endpoint(request: Request) -> None:
             """Begin to answer: nats-py takes the next message when this returns."""
-            task = loop.create_task(self._respond(what, request))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin(self._respond(what, request))
 
         return endpoint
 
     async def _respond(self, what: What, request: Request) -> None:
-        assert self._server is not None  # noqa: S101 - for the type checker
+        if self._server is None or self._client is None:
+            return
         caller = name_of(request.subject.rpartition(".")[2])
-        longest = self._client.max_payload if self._client is not None else 0
-        answer = await self._server.answer(what, caller, request.data, longest)
+        answer = await self._server.answer(what, caller, request.data, self._client.max_payload)
         with suppress(*FAILURES, ValueError):  # the connection broke, or there is nowhere to send it
             await request.respond(answer)
 
@@ -287,40 +281,28 @@ class NatsLink(Asking):
         """Return a subject of this network; what is said of a site may be *."""
         return ".".join([self.options.subjects, *(part if part == "*" else token(part) for part in parts)])
 
-    async def _exchange(self, what: What, peer: str, data: bytes, deadline_s: float) -> bytes:
-        client = self._client
-        if client is None:
-            raise LinkError(what, peer, "broker gone", NOT_CONNECTED)
-        if len(data) > client.max_payload:
-            most = f"the broker carries at most {client.max_payload:,}"
-            raise LinkError(what, peer, "too large", f"{len(data):,} bytes; {most}")
-        if client.pending_data_size > PENDING_BYTES // 2:  # what is sent at a full buffer waits, deadline or not
+    async def _send(self, key: str, what: What, peer: str, data: bytes) -> None:
+        client = self._there
+        if client.pending_data_size > PENDING_BYTES // 2:  # the broker reads nothing: what is sent would only pile up
             raise LinkError(what, peer, "broker gone", "it takes nothing: too much waits to be sent")
-        self._sent += 1
-        key = str(self._sent)
-
-        async def send() -> None:
-            try:
-                await client.publish(self.subject(peer, what, self._site), data, reply=f"{self._inbox}.{key}")
-            except FAILURES as error:
-                self._waiting.fail(key, "broker gone", in_one_line(error))
-
-        return await self._waiting.answer(key, what, peer, deadline_s, send)
+        try:
+            await client.publish(self.subject(peer, what, self.site), data, reply=f"{self._inbox}.{key}")
+        except FAILURES as error:
+            raise LinkError(what, peer, "broker gone", in_one_line(error)) from error
 
     async def _ask_all(self) -> bool:
         """Ask all sites of the network, also this one, what they announce."""
-        if not self.connected or self._client is None:
+        if not self.connected:
             return False
         with suppress(*FAILURES):
-            await self._client.publish(f"$SRV.INFO.{self.options.service}", reply=f"{self._inbox}.info")
+            await self._there.publish(f"$SRV.INFO.{self.options.service}", reply=f"{self._inbox}.info")
             return True
         return False
 
     async def _say(self, hint: str) -> None:
         """Give all sites a hint."""
         with suppress(*FAILURES):
-            if self._client is not None:
-                await self._client.publish(self.subject(self._site, hint))
+            await self._there.publish(self.subject(self.site, hint))
 
     async def _on_hint(self, message: Msg) -> None:
         site, hint = message.subject.split(".")[-2:]
@@ -334,9 +316,9 @@ class NatsLink(Asking):
         if key == "info":
             self._beware_of_twin(*self._discovery.found(message.data))
         elif message.headers and message.headers.get("Status") == NO_RESPONDERS:
-            peer = self._waiting.peer(key)
-            self._waiting.fail(key, "no responders", "nobody listens under this name")
-            if peer is not None:
-                self._discovery.lost(peer)
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                self._fail("no responders", "nobody listens under this name", key=key)
+                self._discovery.lost(waiting.peer)
         else:
-            self._waiting.answered(key, message.data)
+            self._answered(key, message.data)
