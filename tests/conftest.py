@@ -24,7 +24,7 @@ BESIDE = ROOT.parent / "shared" / "data" / "kddcup.data_10_percent.gz"
 # These reach every branch of the algorithm and the engine. A test that is traced takes twice as long.
 TRACED = [ROOT / "tests" / name for name in ("algorithm", "engine", "site", "test_bad_input.py")]
 
-FIRST = ["test_compiled.py", "test_network_killed.py", "test_log_killed.py", "test_service_model.py"]
+FIRST = ["test_same_everywhere.py", "test_network_killed.py", "test_log_killed.py", "test_service_model.py"]
 LONGEST_S = 60.0  # no test that is a coroutine takes so long, unless something hangs
 TRACING = pytest.StashKey["Tracing"]()
 

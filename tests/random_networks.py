@@ -21,7 +21,6 @@ KINDS = ("a", "b", "c")
 def some_policy(draw: random.Random) -> Policy:
     """Draw a policy of any kind."""
     share: Any = draw.choice([{}, {"share_labels": "training"}, {"share_labels": "always"}])
-    doubling: Any = draw.choice(["reset", "keep"])
     quota: dict[str, Any] = {
         "order": draw.choice(["pseudocode", "random", "train_first"]),
         "training_count": draw.choice(["reported", "own_and_mine"]),
@@ -34,12 +33,11 @@ def some_policy(draw: random.Random) -> Policy:
         [
             ZoomingKLUCB(split_after=4),
             ZoomingKLUCB(split_after=2, inherit=draw.choice([0.0, 4.0]), max_cells=6, **share),
-            ZoomingKLUCB(horizon=30, time_dimension=True, lipschitz=1.0, split_after=3),
+            ZoomingKLUCB(lipschitz=1.0, split_after=3),
             Zooming(split_after=3, inherit=draw.choice([0.0, 2.0]), **quota),
             CoS(slices=2, exploration_exponent=0.05, **quota),
-            CoS(exploration_exponent=0.05, doubling=doubling, **quota),
-            CoS(time_dimension=True, exploration_exponent=0.1, **quota),
-            CellKLUCB(doubling=doubling, **share),
+            CoS(exploration_exponent=0.05, **quota),
+            CellKLUCB(**share),
             CellKLUCB(slices=2, **share),
             mixed,
             mixed,

@@ -195,10 +195,7 @@ BUILD: dict[str, tuple[Callable[[], object], type[CosendError], list[str]]] = {
     "exponent 1.4": (lambda: CoS(exploration_exponent=1.4), SettingError, ["exploration_exponent", "(0, 1)", "1.4"]),
     "order": (lambda: NEW_COS(order="own"), SettingError, ["order", "'pseudocode', 'random', 'train_first'", "'own'"]),
     "training_count": (lambda: NEW_COS(training_count="x"), SettingError, ["training_count", "'reported'", "'x'"]),
-    "doubling": (lambda: NEW_COS(doubling="x"), SettingError, ["doubling", "'reset', 'keep'", "'x'"]),
     "share_labels": (lambda: NEW_COS(share_labels="x"), SettingError, ["share_labels", "'training', 'always'", "'x'"]),
-    "time_dimension": (lambda: NEW_COS(time_dimension="no"), SettingError, ["time_dimension", "'no'"]),
-    "time, keep": (lambda: CoS(time_dimension=True, doubling="keep"), SettingError, ["time_dimension", "horizon"]),
     "max_pending 0": (lambda: Patience(max_pending=0), SettingError, ["max_pending", WHOLE, "0"]),
     "overdue text": (lambda: NEW_PATIENCE(overdue="x"), SettingError, ["overdue", "'drop'", "'x'"]),
 }

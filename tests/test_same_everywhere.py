@@ -1,44 +1,102 @@
-"""One by one or in batches, compiled or not: the same decisions and the same state, in 2,000 random networks."""
+"""One by one or in batches, compiled or not: the same decisions and the same state, to the last bit."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from cosend import MixedViews
+from cosend import Learner, MixedViews, simulate
 from cosend.algorithm import layout as col
 from cosend.algorithm.values import Phase
+from tests.policies import POLICIES, choose, everything, new_learner, told_of
 from tests.random_networks import play, played
+from tests.simulation.test_simulate import new_learners, stream
 
 ROOT = Path(__file__).parents[1]
-PARTS = [range(40), range(40, 700), range(700, 1300), range(1300, 2000)]
+PARTS = [range(40), range(40, 700), range(700, 1300), range(1300, 2000)]  # of 2,000 random networks
+ITEMS = 100
+SLOTS = 100  # of a replay, which takes long without the compiler
 
-pytestmark = pytest.mark.compiled
 
-
-def played_the_other_way(seeds: range) -> list[int]:
-    """Play networks in batches in a new process, without the compiler if it is used here, else with it."""
+def in_the_other_way(expression: str) -> Any:
+    """Evaluate an expression of this module in a new process, without the compiler if it is used here, else with it."""
     program = (
-        "import json, numba\n"
-        "from tests.random_networks import played\n"
-        f"checksums = [played(seed, batched=True) for seed in {seeds!r}]\n"
-        "print(json.dumps([bool(numba.config.DISABLE_JIT), checksums]))\n"
+        "import json, numba, tests.test_same_everywhere as here\n"
+        f"print(json.dumps([bool(numba.config.DISABLE_JIT), {expression}]))\n"
     )
-    here = os.environ.get("NUMBA_DISABLE_JIT") == "1"
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "0" if here else "1"}
+    is_plain = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "0" if is_plain else "1"}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - our own
-    there, checksums = json.loads(done.stdout)
-    assert there != here
-    return list(checksums)
+    was_plain, result = json.loads(done.stdout)
+    assert was_plain != is_plain
+    return result
 
 
+def plain(value: Any) -> Any:
+    """Return a form that JSON has for numbers of NumPy, which rules without the compiler give, and for names."""
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def kept(learner: Learner) -> dict[str, Any]:
+    """Return the whole state of a learner in short."""
+    facts, arrays = everything(learner)
+    return {"facts": facts, **{name: zlib.crc32(content) for name, (_, content) in arrays.items()}}
+
+
+def stepped(policy: str) -> dict[str, Any]:
+    """Choose, answer and learn late for a while; returns all that was said and all that is kept."""
+    learner, draw = new_learner(POLICIES[policy]), random.Random(policy)
+    said: list[object] = []
+    waiting: dict[int, str] = {}  # the arm of every decision without a label
+    for n in range(ITEMS):
+        context = (draw.random() ** 2, draw.random())
+        made = choose(learner, context)
+        said.append(told_of(made))
+        waiting[made.id] = made.arm
+        if n % 5 == 0:
+            said.append(learner.answer(context, caller="far", request=n, training=n % 2 == 0))
+        for decision in [each for each in waiting if draw.random() < 0.4]:
+            chance = 0.8 if waiting.pop(decision) == "there" else 0.4
+            learner.learn(decision, float(draw.random() < chance))
+    return {"said": json.dumps(said, default=plain), **kept(learner)}
+
+
+def simulated(policy: str, kind: type) -> dict[str, Any]:
+    """Replay a network with gains of a kind; returns all that was decided and all that is kept."""
+    learners, (contexts, gains, items) = new_learners([POLICIES[policy]] * 3), stream(5)
+    items = items[:SLOTS]
+    trace = simulate(learners, contexts, gains.astype(kind), items=items, delay=np.maximum(items, 0) % 7)
+    return {
+        "trace": [zlib.crc32(column.tobytes()) for column in trace],
+        **{learner.name: kept(learner) for learner in learners},
+    }
+
+
+def everything_of(policy: str) -> dict[str, Any]:
+    """Return what comes of a policy step by step, and in replays of both kinds of gains that experiments have."""
+    return {"steps": stepped(policy), "right": simulated(policy, np.uint8), "gains": simulated(policy, np.float64)}
+
+
+def test_every_policy_does_the_same_with_and_without_the_compiler() -> None:
+    """What the other process compiles is ready for the tests that need the compiler."""
+    theirs = in_the_other_way("{policy: here.everything_of(policy) for policy in here.POLICIES}")
+    assert list(theirs) == list(POLICIES)
+    for policy in POLICIES:
+        assert everything_of(policy) == theirs[policy], policy
+
+
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "seeds", [PARTS[0], *(pytest.param(part, marks=pytest.mark.claims) for part in PARTS[1:])], ids=str
 )
@@ -46,7 +104,7 @@ def test_batches_equal_one_by_one_and_compiled_equals_uncompiled(seeds: range) -
     batched = [played(seed, batched=True) for seed in seeds]
     one_by_one = [played(seed, batched=False) for seed in seeds]
     assert [seed for seed, a, b in zip(seeds, batched, one_by_one, strict=True) if a != b] == []
-    the_other_way = played_the_other_way(seeds)
+    the_other_way = in_the_other_way(f"[here.played(seed, batched=True) for seed in {seeds!r}]")
     assert [seed for seed, a, b in zip(seeds, batched, the_other_way, strict=True) if a != b] == []
 
 

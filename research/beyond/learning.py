@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from cosend.algorithm.policies import BasePolicy, Policy
-from cosend.axes import Feature
+from cosend.axes import Axis, Feature, Time
 from cosend.errors import CosendError, install
 from cosend.network import Network
 from cosend.site import Site
@@ -106,15 +106,15 @@ def brought_up(settings: Settings, policy: NamedPolicy, options: dict[str, Any],
 
 def network(policy: NamedPolicy, options: dict[str, Any], context: str, items: int, seed: int) -> Network:
     """Return fresh sites with fresh models. With time as one more axis, slices follow from the theory."""
-    timed = context == TIMED
-    settings = cast("BasePolicy", policy.build(items, 2 if timed else 1))
-    lasting: dict[str, Any] = {} if settings.mixes else {"horizon": items, "time_dimension": timed}
+    axes: list[Axis] = [Feature(CONTEXT, scale="log"), *([Time(items)] if context == TIMED else [])]
+    settings = cast("BasePolicy", policy.build(items, len(axes)))
+    lasting: dict[str, Any] = {} if settings.mixes else {"horizon": items}
     settings = replace(settings, **lasting, **options)
     return Network(
         Site(
             name,
             classifiers={model: build() for model, build in models.items()},
-            context=None if context == EVERY_FEATURE else Feature(CONTEXT, scale="log"),
+            context=None if context == EVERY_FEATURE else axes,
             policy=settings,
             score_local=policy.score_local,
             seed=seed,

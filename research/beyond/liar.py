@@ -178,7 +178,7 @@ def owed_to_useless(learner: Learner) -> float:
 
 def _owed_by_quota(learner: Learner, policy: CoS) -> float:
     """Return one more than the quota of the last step; the one of training only if it does not hang on the peer."""
-    exponent = policy.exploration_exponent or exponent_for(policy.alpha, policy.axes(learner.dimensions))
+    exponent = policy.exploration_exponent or exponent_for(policy.alpha, learner.dimensions)
     quota = exploration_quota(learner.arrivals, exponent)
     training = math.floor(PEER_FUNCTIONS * quota) + 1 if policy.training_count == "own_and_mine" else 0
     return math.floor(quota) + 1 + training

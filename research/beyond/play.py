@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from cosend.algorithm.cells import keys_of
 from cosend.algorithm.layout import Ints
-from cosend.simulation.baselines import best_fixed, epsilon_greedy, linucb, win_stay_lose_shift
+from cosend.simulation.baselines import Values, best_fixed, epsilon_greedy, linucb
 from cosend.simulation.simulate import simulate
 from research.beyond.problems import Outcome, Problem
 from research.beyond.settings import CONTEXTS, POLICIES, TOGETHER, NamedPolicy
@@ -171,3 +171,20 @@ def simple_methods() -> list[Method]:
 def shifted(problem: Problem) -> Outcome:
     """Return what came of staying with a function as long as it is right."""
     return problem.outcome(win_stay_lose_shift(problem.right, problem.delays))
+
+
+def win_stay_lose_shift(right: Values, delays: Ints) -> Ints:
+    """Stay with the function of the newest labelled item if it was right, else switch to the next one.
+
+    delays  [item]: how many items later a label is known; 0 and 1 are before the next item
+    """
+    items, functions = right.shape
+    picked, newest = np.zeros(items, np.int64), -1
+    due: list[list[int]] = [[] for _ in range(items)]
+    for item in range(items):
+        newest = max([newest, *due[item]])
+        if newest >= 0:
+            picked[item] = (picked[newest] + (right[newest, picked[newest]] < 0.5)) % functions
+        if item + max(1, delays[item]) < items:
+            due[item + max(1, delays[item])].append(item)
+    return picked

@@ -96,7 +96,7 @@ def compiled_apart(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class Waited(event.Listener):  # type: ignore[misc]  # Numba has no types for its internals
-    """Warns once if compiling takes over a second and no progress display is active.
+    """Says once why somebody waits: at once through `tell`, or, where nobody shows progress, after a second in a log.
 
     What is found in the cache is not compiled. Inner functions are compiled within entry points, so the clock is read
     every few milliseconds. A warning of `logging` is seen in scripts and notebooks, which mostly configure nothing, and
@@ -104,18 +104,20 @@ class Waited(event.Listener):  # type: ignore[misc]  # Numba has no types for it
     """
 
     def __init__(self) -> None:
-        self.depth, self.began, self.is_told, self.others_tell = 0, 0.0, False, 0
+        self.depth, self.began, self.is_told = 0, 0.0, False
+        self.tell: Callable[[str], object] | None = None
 
     def on_start(self, what: Any) -> None:
-        """Warn, if this is one of our functions and some time has passed."""
+        """Say it, if it is time to; what others compile is none of our business."""
         self.depth += 1
         if self.depth == 1:
             self.began = time.monotonic()
         function = getattr(what.data["dispatcher"], "py_func", None)
         ours = str(getattr(function, "__module__", "")).startswith("cosend.")
-        if ours and not self.is_told and not self.others_tell and time.monotonic() - self.began > UNNOTICED_S:
+        is_long = ours and time.monotonic() - self.began > UNNOTICED_S
+        if not self.is_told and (self.tell or is_long):
             self.is_told = True
-            LOG.warning(COMPILING if is_first_time() else COMPILING_MORE)
+            (self.tell or LOG.warning)(COMPILING if is_first_time() else COMPILING_MORE)
 
     def on_end(self, what: Any) -> None:
         """Note that a function is compiled."""
@@ -145,24 +147,13 @@ def is_first_time() -> bool:
 
 
 @contextmanager
-def telling(tell: Callable[[str], None]) -> Iterator[None]:
+def telling(tell: Callable[[str], object]) -> Iterator[None]:
     """Call `tell` when something is compiled in here, once in a process, to explain the wait."""
-
-    class Told(event.Listener):  # type: ignore[misc]  # Numba has no types for its internals
-        def on_start(self, what: Any) -> None:
-            if not WAITED.is_told:
-                WAITED.is_told = True
-                tell(COMPILING if is_first_time() else COMPILING_MORE)
-
-        def on_end(self, what: Any) -> None:
-            pass
-
-    WAITED.others_tell += 1
+    before, WAITED.tell = WAITED.tell, tell
     try:
-        with event.install_listener("numba:compile", Told()):
-            yield
+        yield
     finally:
-        WAITED.others_tell -= 1
+        WAITED.tell = before
 
 
 def _inner(function: Callable[P, R], *, forceinline: bool) -> Callable[P, R]:

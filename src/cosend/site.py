@@ -753,7 +753,7 @@ def name_of_view(view: View, axes: Sequence[str]) -> str:
         return "who was right last"
     if view.is_sum:
         return "all added up"
-    return " + ".join([*axes, "time"][axis] for axis in view.axes) or "none"
+    return " + ".join(axes[axis] for axis in view.axes) or "none"
 
 
 def _joined(one: View, other: View) -> View:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import CellKLUCB, CoS, Learner, Patience, ZoomingKLUCB
+from cosend import CoS, Learner, Patience, ZoomingKLUCB
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.state import State
@@ -124,7 +124,7 @@ def test_what_was_decided_can_be_entered_again_without_deciding(policy: Policy) 
         while isinstance(made := decides.choose(context, told), AskPeer):
             enters.enter_question(point[0], again=0)
             told[made.peer] = LabelledData(n // 2, 1)
-            enters.enter_told(point[0], told, again=0)
+            enters.enter_told(point[0], told)
         enters.enter(point, np.array([enters.arms.number(made.arm)]), np.array([made.phase.value]), np.array([0]))
         if n % 3 == 0:
             answer = decides.answer(context, caller="far", request=n, training=True)
@@ -160,44 +160,6 @@ def test_arms_that_join_and_leave_take_nothing_from_the_others(policy: Policy) -
     for _ in range(30):
         step([learner, twin, restored], draw)
     assert everything(restored) == everything(twin) == everything(learner)
-
-
-@named
-def test_nothing_waits_for_ever_in_any_cell(policy: Policy) -> None:
-    """When every label has come or was withdrawn, no cell of any view believes that something still waits."""
-    draw = random.Random(8)
-    learner = new_learner(policy)
-    for _ in range(90):
-        step([learner], draw, late=0.9)
-    for n, decision in enumerate(learner.registry.ids()):
-        learner.withdraw(decision) if n % 2 else learner.learn(decision, 1.0)
-    rows = learner.ledger.site[col.ROWS]
-    waits = learner.ledger.counts[:rows][..., [col.PENDING, col.TRAINING_PENDING]]
-    split = learner.ledger.cells[:rows, col.CELL_LEVEL] < 0  # a split cube may never hear of what was entered in it
-    assert not waits[~split].any()
-    assert (waits >= 0).all()
-
-
-@named
-def test_every_view_has_seen_every_item_of_its_phase(policy: Policy) -> None:
-    draw = random.Random(9)
-    learner = new_learner(policy)
-    for _ in range(60):
-        step([learner], draw)
-    arrivals = np.zeros(len(learner.ledger.views), int)
-    for cell in learner.cells().values():
-        arrivals[cell.view] += cell.labelled.arrivals
-        if learner.views()[cell.view % len(learner.views())].is_pattern:
-            continue
-        assert len(cell.axes) == learner.ledger.views[cell.view, col.VIEW_AXIS_COUNT]
-        assert all(0 <= index < cell.slices for index in cell.axes)
-    since = learner.ledger.site[col.ARRIVALS] - learner.ledger.site[col.QUOTA_START]
-    if policy.mixes:  # finer views have cells only where there are enough labels, and none decides alone
-        assert arrivals[0] == arrivals.max() == since
-    elif not (policy.doubles and policy.keeps):  # cells that were carried over count in each part
-        assert set(arrivals.tolist()) == {since}
-    assert sum(view.share for view in learner.views()) == pytest.approx(1.0)
-    assert sum(view.is_heaviest for view in learner.views()) == 1
 
 
 @named
@@ -253,32 +215,6 @@ def test_a_context_that_is_none_is_refused_and_changes_nothing(policy: Policy) -
         step([learner, twin], draw)
 
 
-def damaged(state: State, array: str, place: Any, value: Any) -> State:
-    changed = state.arrays[array].copy()
-    changed[place] = value
-    return State(state.facts, {**state.arrays, array: changed})
-
-
-DAMAGE: dict[str, list[tuple[str, Any, Any]]] = {
-    "more views than one": [("site", col.VIEWS, 2)],
-    "other axes": [("site", col.DIMENSIONS, 40), ("site", col.TIMED, 1)],
-    "a rule of another policy": [("site", col.ZOOMS, 0), ("site", col.RULE, 2), ("site", col.STEADY, 1)],
-    "other arms": [("site", col.OWN_COUNT, 9), ("site", col.ARM_COUNT, 5)],
-    "a phase without end": [("site", col.EPOCH_LENGTH, -2)],
-    "a view of other axes": [("views", (0, col.VIEW_AXES), 2.0), ("views", (0, col.VIEW_AXIS_COUNT), 5.0)],
-    "a view cut otherwise": [("views", (0, col.VIEW_SLICES), value) for value in (0.0, 7.0, np.nan, np.inf, 1e300)],
-    "a cell twice": [("cells", (1, col.CELL_KEY), 0)],
-    "a cell below 0": [("cells", (3, col.CELL_KEY), -(10**12))],
-    "a cube without parent": [("cells", (3, col.CELL_KEY), 2**60)],
-    "a cube of no level": [("cells", (0, col.CELL_LEVEL), 51), ("cells", (0, col.CELL_LEVEL), -99)],
-    "rewards that are no numbers": [("rewards", (0, 0, col.REWARD_SUM), value) for value in (np.nan, np.inf)],
-    "fewer rewards than none": [("rewards", (0, 0, col.REWARD_COUNT), -1.0)],
-    "a context that waits outside": [("pending_contexts", (0, 1), value) for value in (np.nan, 2.0, -0.5)],
-    "less than nothing waits": [("counts", (0, 0, each), -1) for each in (col.PENDING, col.TRAINING_PENDING)],
-    "an arm that waits outside": [("pending", (0, 2), 4), ("pending", (0, 2), -1)],
-}
-
-
 @pytest.fixture(scope="module")
 def whole() -> State:
     """Return a state with cubes and labels that wait."""
@@ -289,22 +225,32 @@ def whole() -> State:
     return learner.state()
 
 
-@pytest.mark.parametrize("case", DAMAGE)
-def test_a_damaged_state_is_refused(case: str, whole: State) -> None:
-    """Compiled code does not look where it reads: what is damaged must not get there."""
-    for array, place, value in DAMAGE[case]:
-        with pytest.raises(StateError, match="damaged"):
-            Learner.from_state(damaged(whole, array, place, value))
-    Learner.from_state(whole)
+UNSAFE: list[tuple[str, Any, Any]] = [
+    ("site", col.VIEWS, 2),
+    ("site", col.DIMENSIONS, 40),
+    ("site", col.RULE, 2),
+    ("site", col.STEADY, 1),
+    ("site", col.OWN_COUNT, 9),
+    ("site", col.ROWS, 10**6),
+    ("views", (0, col.VIEW_SLICES), np.nan),
+    ("views", (0, col.VIEW_SLICES), 1e300),
+    ("cells", (3, col.CELL_KEY), -(10**12)),
+    ("pending_contexts", (0, 1), np.nan),
+    ("pending_contexts", (0, 1), -0.5),
+    ("pending", (0, 2), 4),
+    ("pending", (0, 2), -1),
+]
 
 
-@pytest.mark.parametrize("answering", [-1, 99])
-def test_answers_that_do_not_wait_are_refused(answering: int) -> None:
-    learner, draw = new_learner(CellKLUCB(slices=2)), random.Random(11)
-    for _ in range(60):
-        step([learner], draw)
+@pytest.mark.parametrize(("array", "place", "value"), UNSAFE)
+def test_a_state_that_would_lead_compiled_code_astray_is_refused(
+    array: str, place: Any, value: Any, whole: State
+) -> None:
+    """It does not look where it reads."""
+    changed = whole.arrays[array].copy()
+    changed[place] = value
     with pytest.raises(StateError, match="damaged"):
-        Learner.from_state(damaged(learner.state(), "cells", (0, col.CELL_ANSWERING), answering))
+        Learner.from_state(State(whole.facts, {**whole.arrays, array: changed}))
 
 
 @pytest.mark.parametrize("array", ["site", "cells", "rewards", "counts", "views", "pending", "pending_contexts"])

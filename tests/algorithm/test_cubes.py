@@ -62,16 +62,6 @@ def test_cubes_are_fine_where_items_come_and_coarse_elsewhere() -> None:
     assert finest[0.005] > 8 * finest[0.9]
 
 
-def test_children_exist_only_where_they_were_visited() -> None:
-    """In 2 dimensions a split cube has 4 children, but items on the diagonal visit two of them."""
-    learner, draw = learner_of(Zooming(split_after=1.0, alpha=0.1), 2), random.Random(2)
-    for _ in range(400):
-        choose(learner, [draw.random()] * 2)
-    cells = learner.cells().values()
-    assert all(one == other for one, other in (cell.axes for cell in cells))
-    assert max(cell.slices for cell in cells) > 16
-
-
 @pytest.mark.compiled  # long streams
 @pytest.mark.parametrize("dimensions", [20, MOST_CUBE_AXES])
 def test_many_axes_cost_memory_only_where_items_come(dimensions: int) -> None:
@@ -94,13 +84,6 @@ def test_there_are_never_more_cubes_than_allowed_and_a_split_one_goes_on_serving
         assert holds(learner.cells()[choice.cell], context)
         assert sum(cell.labelled.arrivals for cell in learner.cells().values()) == n + 1
     assert len(learner.cells()) == 7
-
-
-def test_a_cube_splits_after_as_many_items_as_its_level_asks_for() -> None:
-    """With alpha 1 and contexts that concentrate: 1, then 8, then 64 items in one place."""
-    learner = learner_of(Zooming(contexts="concentrated"))
-    slices = [cube_for(learner, 0.3).slices for _ in range(1 + 8 + 64 + 1)]
-    assert slices == [1] + [2] * 8 + [4] * 64 + [8]
 
 
 @pytest.mark.parametrize(("lipschitz", "first", "second"), [(1.0, 16, 64), (2.0, 4, 16), (4.0, 2, 4)])
@@ -152,43 +135,3 @@ def test_an_index_policy_splits_only_while_two_arms_are_hard_to_tell_apart() -> 
 
     assert split_to(0.95) > split_to(0.0) > 1
     assert alone() == 1
-
-
-def test_a_part_starts_with_some_of_what_the_whole_knows_or_afresh() -> None:
-    """Four rewards of arm a with the mean 0.5 become two, and one of arm b stays one."""
-    for inherit, expected in ((8.0, {"a": (2, 0.5), "b": (1, 1.0)}), (0.0, {"a": (0, 0.0), "b": (0, 0.0)})):
-        learner = learner_of(ZoomingKLUCB(split_after=20.0, inherit=inherit))
-        waiting = [choose(learner, 0.2) for _ in range(2)]
-        gains = {"a": [0.5, 0.5, 0.5, 0.5], "b": [1.0]}
-        for choice in waiting:
-            learner.learn(choice.id, gains[choice.arm].pop())
-        learner.set_cost("b", 1.0)
-        for _ in range(3):
-            choice = choose(learner, 0.2)
-            assert choice.arm == "a"
-            learner.learn(choice.id, gains["a"].pop())
-        learner.set_cost("b", 0.0)
-        part = cube_for(learner, 0.2)
-        assert part.slices == 2
-        known = {arm: (each.reward_count, each.mean_reward) for arm, each in part.estimates.items()}
-        assert known == expected
-
-
-@pytest.mark.parametrize(("inherit", "rewards"), [(2.0, 1), (0.0, 0)])
-def test_a_label_that_comes_after_its_cube_was_split_goes_on_only_if_knowledge_is_passed_on(
-    inherit: float, rewards: int
-) -> None:
-    learner = learner_of(Zooming(split_after=1.0, inherit=inherit))
-    early = choose(learner, 0.2)
-    part = choose(learner, 0.2).cell
-    learner.learn(early.id, 1.0)
-    assert learner.cells()[part].estimates[early.arm].reward_count == rewards
-    assert learner.cells()[early.cell].estimates[early.arm].reward_count == 0
-
-
-def test_time_is_an_axis_of_cubes_too() -> None:
-    learner = learner_of(Zooming(horizon=100, time_dimension=True, split_after=1.0, alpha=0.1))
-    seen = [cube_for(learner, 0.1) for _ in range(100)]
-    for n, cell in enumerate(seen, 1):
-        assert holds(cell, (0.1, n / 100))
-    assert seen[-1].axes[1] == seen[-1].slices - 1

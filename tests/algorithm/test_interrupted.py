@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cosend import CoS, Learner, MixedViews, Patience, ZoomingKLUCB
+from cosend import CellKLUCB, CoS, Learner, MixedViews, Patience, ZoomingKLUCB
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import LabelledData
@@ -99,10 +99,8 @@ def test_a_learner_is_whole_that_is_interrupted_while_its_arrays_grow() -> None:
     assert at_every_line(small, lambda learner: learner.choose_many(contexts)) > 30
 
 
-@pytest.mark.parametrize(
-    "policy", [CoS(doubling="reset"), CoS(doubling="keep"), CoS(slices=100)], ids=["reset", "keep", "cells"]
-)
-def test_a_learner_that_was_interrupted_goes_on_as_if_it_had_not_been(policy: CoS) -> None:
+@pytest.mark.parametrize("policy", [CoS(), CellKLUCB(), CoS(slices=100)], ids=["reset", "keep", "cells"])
+def test_a_learner_that_was_interrupted_goes_on_as_if_it_had_not_been(policy: CoS | CellKLUCB) -> None:
     """Also between two epochs, and while its arrays grow."""
     contexts = [n / 20 for n in range(20)]
 

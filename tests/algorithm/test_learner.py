@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from cosend import CoS, Learner, Patience, Zooming, simulate
-from cosend.algorithm import api
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import how_to_decide
 from cosend.algorithm.readout import look_at
@@ -54,13 +53,6 @@ def test_first_items_explore_each_arm_then_the_best_is_exploited() -> None:
     assert estimates["a"].reward_count <= math.log(200) * 200**0.01 + 1
 
 
-def test_choice_between_equals_is_uniform_and_says_so() -> None:
-    first = [pick(Learner("here", own=dict.fromkeys("abcd", 0.0), seed=seed)) for seed in range(400)]
-    assert {choice.propensity for choice in first} == {0.25}
-    counts = [sum(choice.arm == arm for choice in first) for arm in "abcd"]
-    assert min(counts) > 60
-
-
 def test_a_cheaper_arm_wins_over_a_slightly_better_one_and_costs_may_change() -> None:
     learner = Learner("here", own={"a": 0.3, "b": 0.0}, policy=CoS(slices=1, exploration_exponent=0.01))
     for _ in range(300):
@@ -71,55 +63,12 @@ def test_a_cheaper_arm_wins_over_a_slightly_better_one_and_costs_may_change() ->
     assert pick(learner).arm == "a"
 
 
-def test_realised_costs_are_learnt() -> None:
-    learner = alone()
-    for _ in range(300):
-        choice = pick(learner)
-        learner.learn(choice.id, 1.0, cost=0.8 if choice.arm == "a" else 0.1)
-    assert learner.cells()[1].estimates["a"].mean_reward == pytest.approx(0.2)
-    assert pick(learner).arm == "b"
-
-
-def test_what_peers_told_is_forgotten_when_a_choice_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
-        raise MemoryError
-
-    learner = Learner("here", own={"a": 0.0}, peers={"b": 0.0})
-    learner.choose(0.5)
-    calls: list[tuple[object, str, Callable[[], object]]] = [
-        (learner.memory, "choose_one", lambda: learner.choose(0.5, {"b": LabelledData(0, 0)})),
-        (api, "choose_many", lambda: learner.choose_many([0.5, 0.6], {"b": LabelledData(0, 0)})),
-    ]
-    for owner, verb, call in calls:
-        with monkeypatch.context() as patch:
-            patch.setattr(owner, verb, fails)
-            with pytest.raises(MemoryError):
-                call()
-        assert not learner._asked.any()
-
-
-def test_a_peer_may_tell_numpy_counts_and_huge_ones() -> None:
-    learner, twin = (Learner("here", own={"a": 0.0}, peers={"b": 0.0}) for _ in range(2))
-    huge: Any = np.int64(2**62)
-    assert learner.choose(0.5, {"b": LabelledData(huge, huge)}) == twin.choose(0.5, {"b": LabelledData(2**31, 0)})
-    assert snapshot(learner) == snapshot(twin)
-
-
 def test_no_contexts_are_no_choices_whatever_was_told() -> None:
     learner = Learner("here", own={"a": 0.0}, peers={"b": 0.0})
     before = snapshot(learner)
     assert learner.choose_many([], {"b": LabelledData(3, 1)}) == ([], None)
     assert snapshot(learner) == before
     assert not learner._asked.any()
-
-
-@pytest.mark.parametrize("patience", [Patience(), Patience(wait_limit=5), Patience(max_pending=1)], ids=str)
-def test_none_told_is_nothing_told(patience: Patience) -> None:
-    one, other = (alone(patience=patience) for _ in range(2))
-    nothing: Any = None
-    assert one.choose(0.5, nothing) == other.choose(0.5)
-    assert one.choose_many([0.5, 0.6], nothing) == other.choose_many([0.5, 0.6])
-    assert snapshot(one) == snapshot(other)
 
 
 def test_asking_changes_nothing_but_the_cached_count() -> None:
@@ -160,29 +109,6 @@ def test_hundreds_of_cells_make_the_ledger_grow_within_its_limit() -> None:
     used = ledger.slots.nbytes + ledger.cells.nbytes + ledger.rewards.nbytes + ledger.counts.nbytes
     assert cells > 1_500
     assert used / (cells * 5) <= 64
-
-
-def test_answers_and_late_labels_grow_the_ledger_too() -> None:
-    learner = Learner("here", own={"a": 0.0}, policy=CoS(slices=100))
-    for n in range(100):
-        learner.answer((n + 0.5) / 100, caller="there", request=n, training=True)
-    assert len(learner.cells()) == 100
-    peer = Learner("here", own={"a": 0.0}, peers={"there": 0.0}, policy=CoS(slices=100, order="train_first"))
-    for n in range(100):
-        peer.choose((n + 0.5) / 100, {"there": LabelledData(10**6, 0)})
-    assert len(peer.cells()) == 100
-
-
-def test_a_label_of_an_earlier_phase_opens_no_cell() -> None:
-    learner = Learner("here", own={"a": 0.0}, policy=CoS(doubling="keep", alpha=0.2))
-    early = pick(learner, 0.49)  # the first partition has three slices, none of its later ones has a centre there
-    for n in range(1_000):
-        learner.learn(pick(learner, n / 1_000 if not 300 < n < 700 else 0.9).id, 1.0)
-    full = Learner.from_state(learner.state())  # a restored ledger has room for what it holds and no more
-    rows = len(full.cells())
-    assert rows == full.ledger.cells.shape[0]
-    full.learn(early.id, 1.0)
-    assert len(full.cells()) == rows
 
 
 def test_doubling_lays_a_finer_partition_and_resets_as_the_paper_does() -> None:
@@ -272,26 +198,6 @@ def test_arms_join_and_leave_without_losing_what_is_known_of_the_others() -> Non
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    for options, name in (
-        ({"horizon": 0}, "horizon"),
-        ({"horizon": True}, "horizon"),
-        ({"alpha": -1.0}, "alpha"),
-        ({"exploration_exponent": 1.4}, "exploration_exponent must be in"),
-        ({"order": "any"}, "order must be one of 'pseudocode'"),
-        ({"time_dimension": True, "slices": 3}, "time_dimension"),
-        ({"time_dimension": True, "doubling": "keep"}, "time_dimension"),
-    ):
-        with pytest.raises(SettingError, match=name):
-            CoS(**options)
-    for options, name in (
-        ({"wait_limit": 0}, "wait_limit"),
-        ({"max_pending": 0}, "max_pending"),
-        ({"overdue": "x"}, "overdue"),
-    ):
-        with pytest.raises(SettingError, match=name):
-            Patience(**options)
-    with pytest.raises(RewardError, match="overdue"):
-        Patience(overdue=2.0)
     with pytest.raises(ArmError, match="needs at least one"):
         Learner("here", own={})
     with pytest.raises(SettingError, match="max_cells"):
@@ -310,21 +216,9 @@ def test_a_state_of_another_version_or_damaged_is_refused() -> None:
         Learner.from_state(State({**state.facts, "last_id": 7}, state.arrays))
 
 
-@pytest.mark.parametrize("doubling", ["reset", "keep"])
-def test_batches_reach_across_phases(doubling: Any) -> None:
-    """Twenty items take a doubling learner through four phases, and their labels come after the last."""
-    single, batched = (Learner("here", own={"a": 0.0, "b": 0.0}, policy=CoS(doubling=doubling)) for _ in range(2))
-    contexts = [n / 20 for n in range(20)]
-    choices = batched.choose_many(contexts).choices
-    assert choices == [pick(single, context) for context in contexts]
-    batched.learn_many([choice.id for choice in choices], [1.0] * 20)
-    for choice in choices:
-        single.learn(choice.id, 1.0)
-    assert snapshot(batched) == snapshot(single)
-
-
-@pytest.mark.parametrize("contexts", [[1.5], [0.5, 1.5], [0.5, 0.5, math.nan]])
-@pytest.mark.parametrize("told", [{}, {"there": LabelledData(3, 1)}], ids=["told nothing", "told"])
+@pytest.mark.parametrize(
+    ("contexts", "told"), [([1.5], {}), ([0.5, math.nan], {}), ([1.5], {"there": LabelledData(3, 1)})]
+)
 def test_points_outside_are_refused_before_anything_is_entered(contexts: list[float], told: Any) -> None:
     learner = Learner("here", own={"a": 0.0}, peers={"there": 0.1}, policy=CoS(slices=2, exploration_exponent=0.01))
     before = snapshot(learner)
@@ -419,9 +313,9 @@ def test_small_questions_about_a_learner() -> None:
     assert learner.still_pending([]) == []
     assert not learner.registry.may_overflow(5, 0)
     assert learner.registry.may_overflow(6, 0)
-    with learner.memory.left_out([0]):
-        assert pick(learner).arm == "b"
+    pick(learner)
     assert learner.still_pending([1]) == [1]
+    assert repr(learner) == "<Learner 'here': 2 own, 0 peers, 1 items, 1 wait>"
     assert learner.registry.may_overflow(6, 1)
     assert [learner.registry.may_overflow(count, 3) for count in (3, 4, 8)] == [False, True, True]
     with pytest.raises(ContextError, match="must be a sequence of contexts"):

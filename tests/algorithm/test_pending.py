@@ -13,13 +13,8 @@ import pytest
 from cosend import CellKLUCB, CoS, Learner, Patience, ZoomingKLUCB, simulate
 from cosend.algorithm import layout as col
 from cosend.algorithm.pending import (
-    add_pending,
-    find_pending,
-    home_of,
     ids_among,
-    new_table,
     not_among,
-    remove_pending,
 )
 from cosend.algorithm.values import AskPeer, Choice
 from cosend.errors import ArmError, SettingError, SettledDecision, UnknownDecision
@@ -175,12 +170,6 @@ def test_categories_with_more_cells_than_there_are_keys_are_refused() -> None:
         a_learner(dimensions=6, categories=range(6), policy=CellKLUCB(slices=1))
 
 
-def test_a_learner_says_what_it_is() -> None:
-    learner = a_learner()
-    learner.choose(0.5)
-    assert repr(learner) == "<Learner 'here': 2 own, 0 peers, 1 items, 1 wait>"
-
-
 def test_a_state_comes_back_with_what_is_paused_and_more_that_waits_than_a_new_table_holds() -> None:
     learner = a_learner(policy=CoS(slices=40), categories=[1], dimensions=2)
     learner.pause("b")
@@ -194,32 +183,6 @@ def test_a_state_comes_back_with_what_is_paused_and_more_that_waits_than_a_new_t
         each.learn_many(range(1, 151), [1.0] * 150)
         each.choose((0.5, 3))
     assert str(again.state()) == str(learner.state())
-
-
-@pytest.mark.parametrize("count", [30, 1_000, 60_000])
-def test_ids_that_follow_each_other_leave_gaps_so_that_a_removal_looks_at_few(count: int) -> None:
-    slots = 1 << (2 * count - 1).bit_length()
-    taken = np.zeros(slots, np.bool_)
-    taken[[home_of(ticket, slots - 1) for ticket in range(12_345, 12_345 + count)]] = True
-    assert taken.sum() == count  # no two stand in each other's way
-    gaps = np.flatnonzero(~taken)
-    assert max(np.diff(gaps), default=0) - 1 <= 24
-
-
-@pytest.mark.parametrize("gone", [1, 65, 129, 2])
-def test_what_stood_aside_for_another_is_still_found_when_that_one_is_gone(gone: int) -> None:
-    ids = [1, 65, 129, 193, 2]  # four with the same home in a table of 64 slots, and one more
-    table = new_table(np.zeros(1_000, np.int64), 1, None, 100)
-    for ticket in ids:
-        add_pending(table, ticket, ticket + 1, 0, 3, ticket, np.array([ticket / 1_000]))
-    assert len({home_of(ticket, 63) for ticket in ids}) == 2
-    remove_pending(table, find_pending(table.entries, gone))
-    for ticket in ids:
-        slot = find_pending(table.entries, ticket)
-        assert (slot >= 0) == (ticket != gone)
-        if slot >= 0:
-            assert table.entries[slot, col.PENDING_ROW] == ticket + 1
-            assert table.contexts[table.entries[slot, col.PENDING_SPOT], 0] == ticket / 1_000
 
 
 def test_room_that_was_made_ahead_is_used_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,28 +241,6 @@ def test_a_burst_that_misleads_is_no_trap() -> None:
     assert min(late) > 0.5
 
 
-@pytest.mark.compiled
-def test_answers_for_peers_that_wait_make_no_burst() -> None:
-    learner = Learner("here", own={"a": 0.0, "b": 0.0}, policy=CellKLUCB(slices=1), seed=3)
-    draw = random.Random(2)
-    tickets = []
-    for n in range(60):
-        choice = learner.choose(0.5)
-        assert not isinstance(choice, AskPeer)
-        learner.learn(choice.id, float(draw.random() < 0.5))
-        answer = learner.answer(0.5, caller="there", request=n, training=False, labelled=True)
-        assert answer.ticket is not None
-        tickets.append(answer.ticket)
-    ledger = learner.ledger
-    assert ledger.counts[0, :, col.PENDING].sum() == ledger.cells[0, col.CELL_ANSWERING] == 60
-    learner.learn(tickets.pop(), 1.0)
-    learner.withdraw(tickets.pop())
-    assert ledger.counts[0, :, col.PENDING].sum() == ledger.cells[0, col.CELL_ANSWERING] == 58
-    learner.remove("a")
-    left = learner.ledger
-    assert left.counts[0, :, col.PENDING].sum() == left.cells[0, col.CELL_ANSWERING] == learner.pending_count < 58
-
-
 # Very many pending decisions
 
 
@@ -323,7 +264,7 @@ def seconds_to_add_a_peer(learner: Learner) -> float:
     return best
 
 
-@pytest.mark.compiled
+@pytest.mark.claims
 def test_a_peer_joins_as_fast_whatever_waits() -> None:
     few, many = with_waiting(100), with_waiting(MANY)
     assert seconds_to_add_a_peer(many) < 20 * seconds_to_add_a_peer(few)

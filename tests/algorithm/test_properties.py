@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from cosend.algorithm import layout as col
 from cosend.algorithm.cells import keys_of, slices_for, slices_within
 from cosend.algorithm.learner import Learner
-from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import CoS
-from cosend.algorithm.values import AskPeer, Choice, LabelledData
+from cosend.algorithm.values import Choice
 from cosend.errors import SettledDecision
-from tests.policies import everything
+from tests.policies import choose, everything, new_learner
 
 unit = st.floats(0, 1)
 points = st.lists(st.tuples(unit, unit), min_size=1, max_size=40)
@@ -26,23 +25,8 @@ policies = st.builds(
     slices=st.one_of(st.none(), st.integers(1, 6)),
     exploration_exponent=st.sampled_from([None, 0.05, 0.3]),
     order=st.sampled_from(["pseudocode", "random", "train_first"]),
-    doubling=st.sampled_from(["reset", "keep"]),
     max_peer_functions=st.integers(1, 3),
 )
-
-
-def new_learner(policy: CoS, patience: Patience | None = None) -> Learner:
-    return Learner(
-        "here", own={"a": 0.0, "b": 0.1}, peers={"there": 0.05}, dimensions=2, policy=policy, patience=patience, seed=3
-    )
-
-
-def choose(learner: Learner, context: tuple[float, ...], arrivals: int = 2) -> Choice:
-    """Choose with a peer that always reports the same."""
-    told: dict[str, LabelledData] = {}
-    while isinstance(choice := learner.choose(context, told), AskPeer):
-        told[choice.peer] = LabelledData(arrivals, 0)
-    return choice
 
 
 @given(context=st.tuples(unit, unit), policy=policies)
@@ -125,10 +109,6 @@ def test_memory_limit_gives_the_largest_partition_within_it(max_cells: int, dime
     slices = slices_within(max_cells, dimensions)
     assert slices == 1 or slices**dimensions <= max_cells
     assert (slices + 1) ** dimensions > max_cells
-
-
-def test_memory_limit_between_two_squares() -> None:
-    assert [slices_within(cells, 2) for cells in (1, 3, 4, 8, 9)] == [1, 1, 2, 2, 3]
 
 
 def test_six_dimensions_cost_memory_only_where_visited() -> None:

@@ -171,10 +171,6 @@ BAD: dict[str, tuple[list[str], str, str, list[tuple[str, str]]]] = {
     "training without a stream": (
         ['model = "tree"\ntrain = [0, 9]'], HEAD, "", [("sites.1.classifiers.1.model: 'tree': ", "--stream FILE")]
     ),
-    "time in a policy without an end": (
-        ['model = "models:young"'], HEAD + '[policy]\nname = "ZoomingKLUCB"\ntime_dimension = true\n', "",
-        [("policy: ", "time_dimension")],
-    ),
 }  # fmt: skip
 
 

@@ -121,9 +121,6 @@ NOT_SERVED: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
     "a previous label": ([(AGE, 'kind = "previous_label"')], ["context.1: the labels of the axis"]),
     "time": ([(AGE, 'kind = "time"')], ["context.1: horizon"]),
     "a model to train": ([(YOUNG, 'model = "tree"\ntrain = [0, 9]')], [f"{FIRST}.model: 'tree' is trained on rows"]),
-    "time in the policy": (
-        [('name = "ZoomingKLUCB"', 'name = "ZoomingKLUCB"\ntime_dimension = true')], ["policy: time_dimension"]
-    ),
 }  # fmt: skip
 
 
@@ -326,7 +323,6 @@ MEANT: dict[str, Policy] = {
     'name = "CoS"\nhorizon = 70': CoS(horizon=70),
     'name = "CELLKLUCB"\nhorizon = "unknown"': CellKLUCB(),
     'name = "Zooming"\ncontexts = "concentrated"': Zooming(contexts="concentrated"),
-    'name = "ZoomingKLUCB"\ntime_dimension = true': ZoomingKLUCB(time_dimension=True, horizon=500),
     'name = "MixedViews"\nbonus = 0.5\nmax_cells = 900': MixedViews(bonus=0.5, max_cells=900),
 }
 
@@ -338,7 +334,6 @@ WRONG_POLICIES: dict[str, tuple[str, list[str]]] = {
     'name = ["CoS"]': ("policy.name: ", ["['CoS']"]),
     'name = "CoS"\nslises = 2': ("policy.slises: ", ["did you mean 'slices'?", "CoS has horizon"]),
     'name = "ZoomingKLUCB"\nlipschitz = 0': ("policy.lipschitz: ", ["above 0", "got 0"]),
-    'name = "CoS"\nhorizon = "unknown"\ntime_dimension = true\ndoubling = "keep"': ("policy: ", ["time_dimension"]),
 }
 
 

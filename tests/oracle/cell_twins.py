@@ -10,7 +10,6 @@ from tests.oracle.twin import (
     CellKey,
     Context,
     Pick,
-    Place,
     Twin,
     TwinArm,
     TwinCell,
@@ -27,9 +26,8 @@ MAX_LEVEL = 50
 
 @dataclass(frozen=True, kw_only=True)
 class IndexTwinSettings(TwinSettings):
-    """What an index twin is told; counts are kept unless said otherwise (exactness: Index policies)."""
+    """What an index twin is told (exactness: Index policies)."""
 
-    doubling: str = "keep"
     share_labels: str = "always"
 
 
@@ -55,6 +53,8 @@ def bound(mean: float, level: float) -> float:
 class IndexTwin(Twin):
     """One learner that follows the largest index. It asks and trains nobody."""
 
+    keeps = True
+
     def _pick(self, cell: TwinCell, ask: Ask) -> Pick:
         costs = self._in(self._own, self._peers)
         indices = {
@@ -66,11 +66,10 @@ class IndexTwin(Twin):
         arm = self._one_of(candidates, BEST_TIE, self._next_id)
         return self._phase_of(cell, arm), arm, len(candidates)
 
-    def pick_answer(self, place: Place, caller: str, request: int, training: bool) -> str:
+    def _pick_answer(self, cell: TwinCell, caller: str, request: int, training: bool) -> str:
         """Choose the own function that answers: the one that may be the best if a label will follow."""
         if not training and not self.shares_all():
-            return super().pick_answer(place, caller, request, training)
-        cell = self._look(place[1])
+            return super()._pick_answer(cell, caller, request, training)
         seen = cell.arrivals + cell.taught
         indices = {name: self._index(seen, cell.arms[name]) - cost for name, cost in self._in(self._own).items()}
         largest = max(indices.values())
@@ -126,18 +125,18 @@ class CubesTwin(Twin):
     def _find(self, point: Context) -> CellKey:
         """Return the smallest visited cube that holds a point, split or not; the root if none was visited."""
         level = 0
-        while self._cell_of(point, 2 ** (level + 1)) in self._cells:
+        while self._cell_of(point, 2 ** (level + 1)) in self.cells:
             level += 1
         return self._cell_of(point, 2**level)
 
     def _enter(self, point: Context) -> CellKey:
         key = super()._enter(point)
-        parent = self._cells[key]
+        parent = self.cells[key]
         limit = math.inf if self._settings.max_cells is None else self._settings.max_cells
-        if not parent.is_split or len(self._cells) >= limit:
+        if not parent.is_split or len(self.cells) >= limit:
             return key
         child = self._cell_of(point, 2 ** (parent.level + 1))
-        self._cells[child] = self._begin_child(parent)
+        self.cells[child] = self._begin_child(parent)
         return child
 
     def _per_steepness(self, number: float) -> float:

@@ -25,7 +25,7 @@ from tests.oracle.cell_twins import (
     ZoomingTwin,
 )
 from tests.oracle.mixed_twin import MixedTwin
-from tests.oracle.twin import Context, Twin, TwinArm, TwinCell, TwinSettings, net_mean
+from tests.oracle.twin import Context, Twin, TwinCell, TwinSettings, net_mean
 
 MAIN_ONLY = {"wait_limit", "max_pending", "default_reward"}
 TWINS: dict[str, tuple[type[Twin], type[TwinSettings]]] = {
@@ -72,11 +72,9 @@ class Network:
     history: list[tuple[str, Choice]] = field(default_factory=list)
     lasting: int | None = None  # slots until good arms become bad and bad ones good; None: never
     axis: int | None = None  # the axis whose upper half makes good arms bad and bad ones good; None: none does
-    told: tuple[Any, ...] = ()  # for who reads a failing network
     categories: frozenset[int] = frozenset()  # the axes that have codes
     has_trouble: bool = False  # arms are paused, left out and resumed, and some fail
     scores: bool = False  # labels score own functions that were not used
-    chance_of_change: float = 0.5  # that an arm joins, leaves or costs something else, in a slot
     lacks: float = 0.0  # how likely a context lacks a number
 
 
@@ -90,30 +88,41 @@ def build(
     scores: bool = False,
 ) -> Network:
     """Build learners and twins with the same settings: site i has sizes[i] functions."""
-    names = [f"site{i}" for i in range(len(sizes))]
-    network = Network(
-        draw, {name: [f"{name}.f{j}" for j in range(size)] for name, size in zip(names, sizes, strict=True)}
-    )
-    seed = draw.randrange(2**40)
-    network.told = (policy, options, dimensions, categories)
-    network.categories, network.scores = categories, scores
-    limits = {key: options[key] for key in MAIN_ONLY & options.keys()}
+    functions = {f"site{i}": [f"site{i}.f{j}" for j in range(size)] for i, size in enumerate(sizes)}
+    network = Network(draw, functions, categories=categories, scores=scores)
+    seed, (twin, settings) = draw.randrange(2**40), TWINS[policy]
     rule = POLICIES[policy](**{key: value for key, value in options.items() if key not in MAIN_ONLY})
-    twin, settings = TWINS[policy]
-    for name in names:
-        own = {function: draw.choice([0.0, 0.0, 0.1, 0.25]) for function in network.functions[name]}
-        peers = {peer: draw.choice([0.0, 0.05, 0.5]) for peer in names if peer != name}
-        patience = Patience(
-            wait_limit=limits.get("wait_limit"),
-            max_pending=limits.get("max_pending", 1_000_000),
-            overdue="drop" if limits.get("default_reward") is None else limits["default_reward"],
-        )
-        told: dict[str, Any] = {"own": own, "peers": peers, "dimensions": dimensions, "categories": categories}
-        network.learners[name] = Learner(
-            name, policy=rule, patience=patience, seed=seed, score_local="all" if scores else "used", **told
-        )
-        network.twins[name] = twin(settings(name=name, seed=seed, scores=scores, **told, **options))
+    default = options.get("default_reward")
+    patience = Patience(
+        wait_limit=options.get("wait_limit"),
+        max_pending=options.get("max_pending", 1_000_000),
+        overdue="drop" if default is None else default,
+    )
+    for name, own in functions.items():
+        told: dict[str, Any] = {
+            "own": {function: draw.choice([0.0, 0.0, 0.1, 0.25]) for function in own},
+            "peers": {peer: draw.choice([0.0, 0.05, 0.5]) for peer in functions if peer != name},
+            "dimensions": dimensions,
+            "categories": categories,
+            "seed": seed,
+        }
+        scored: Any = "all" if scores else "used"
+        network.learners[name] = Learner(name, policy=rule, patience=patience, score_local=scored, **told)
+        network.twins[name] = twin(settings(name=name, scores=scores, **told, **options))
     return network
+
+
+def both(network: Network, site: str, verb: str, *given: Any) -> Any:
+    """Do something to a learner and its twin; returns what both say, or SettledDecision if it waits no longer."""
+    try:
+        said = getattr(network.learners[site], verb)(*given)
+    except SettledDecision:
+        with pytest.raises(KeyError):
+            getattr(network.twins[site], verb)(*given)
+        return SettledDecision
+    expected = getattr(network.twins[site], verb)(*given)
+    assert verb not in {"fail", "report"} or said == expected
+    return said
 
 
 # Playing
@@ -134,7 +143,7 @@ def play(network: Network, slots: int, max_delay: int, changes: bool = False) ->
 
 def play_slot(network: Network, slot: int, max_delay: int, changes: bool = False) -> None:
     deliver(network, slot)
-    if changes and network.draw.random() < network.chance_of_change:
+    if changes and network.draw.random() < 0.5:
         change(network, network.draw.choice(list(network.learners)))
     for site in network.learners:
         if network.has_trouble:
@@ -156,38 +165,29 @@ def some_context(network: Network) -> tuple[float, ...]:
 
 def grow(network: Network, count: int, same: int = 0, places: tuple[float, ...] = ()) -> None:
     """Let so many features get axes, at every site; `same` get none yet, `places` are of those that had none."""
-    for site, learner in network.learners.items():
-        twin = network.twins[site]
-        assert isinstance(twin, MixedTwin)
-        learner.add_axes(count, same, places)
-        twin.add_axes(count, same, places)
+    for site in network.learners:
+        both(network, site, "add_axes", count, same, places)
 
 
 def change(network: Network, site: str) -> None:
     """Change the cost of an arm, or let an arm leave or join."""
-    draw, learner, twin = network.draw, network.learners[site], network.twins[site]
+    draw, arms = network.draw, network.learners[site].arms
     kind = draw.choice(["cost", "leave", "join"])
-    arm = draw.choice(learner.arms.names)
-    absent = [peer for peer in network.learners if peer != site and peer not in learner.arms.peers]
+    arm = draw.choice(arms.names)
+    absent = [peer for peer in network.learners if peer != site and peer not in arms.peers]
     cost = draw.choice([0.0, 0.1, 0.3])
     if kind == "cost":
-        learner.set_cost(arm, cost)
-        twin.set_cost(arm, cost)
-    elif kind == "leave" and (arm in learner.arms.peers or len(learner.arms.own) > 1):
-        learner.remove(arm)
-        twin.remove(arm)
+        both(network, site, "set_cost", arm, cost)
+    elif kind == "leave" and (arm in arms.peers or len(arms.own) > 1):
+        both(network, site, "remove", arm)
     elif kind == "join" and absent:
-        functions = draw.randint(1, 4)
-        learner.add_peer(absent[0], cost, functions)
-        twin.add_peer(absent[0], cost, functions)
+        both(network, site, "add_peer", absent[0], cost, draw.randint(1, 4))
     elif kind == "join":
-        name = f"{site}.g{draw.randrange(10**9)}"
-        learner.add_own(name, cost)
-        twin.add_own(name, cost)
+        both(network, site, "add_own", f"{site}.g{draw.randrange(10**9)}", cost)
 
 
 def arrive(network: Network, slot: int, site: str, context: tuple[float, ...], max_delay: int) -> None:
-    if network.has_trouble and not is_left(network, site):
+    if network.has_trouble and not free(network, site):
         with pytest.raises(ArmError, match="has no arm left"):
             network.learners[site].choose(context)
         return
@@ -207,26 +207,22 @@ def give(
     draw = network.draw
     choice = agree(network, site, context, some_out(network, site, failed), again)
     network.history.append((site, choice))
-    forward = None
+    forward, failed = None, failed | {choice.arm}
     if choice.arm in network.learners:
-        answer = call(network, site, choice, context)
+        training = choice.phase.name == "TRAIN"
+        labelled = training or network.twins[choice.arm].shares_all()
+        answer = answer_both(network, choice.arm, site, choice.id, context, training, labelled)
         if answer is None:
-            try_again(network, slot, Failure(slot, site, choice.id, failed | {choice.arm}, context, None), max_delay)
+            try_again(network, slot, Failure(slot, site, choice.id, failed, context, None), max_delay)
             return
         forward = (choice.arm, answer.ticket) if answer.ticket is not None else None
     if network.has_trouble and draw.random() < 0.2:
         later = slot + draw.randint(0, max_delay)
-        network.failing.append(Failure(later, site, choice.id, failed | {choice.arm}, context, forward))
+        network.failing.append(Failure(later, site, choice.id, failed, context, forward))
     elif draw.random() < 0.95:
         cost = draw.choice([None, None, None, draw.random()])
         gain = reward_of(network, slot, choice.arm, context)
         network.due.append(Due(slot + draw.randint(0, max_delay), site, choice.id, gain, cost, forward))
-
-
-def call(network: Network, site: str, choice: Choice, context: tuple[float, ...]) -> Answer | None:
-    training = choice.phase.name == "TRAIN"
-    labelled = training or network.twins[choice.arm].shares_all()
-    return answer_both(network, choice.arm, site, choice.id, context, training, labelled)
 
 
 def answer_both(
@@ -239,15 +235,14 @@ def answer_both(
     labelled: bool,
 ) -> Answer | None:
     learner, out = network.learners[site], NO_ARMS
+    asked: dict[str, Any] = {"caller": caller, "requests": [request], "flags": [(training, labelled)]}
     if network.has_trouble:
         if all(name in learner.arms.paused for name in learner.arms.own):
             with pytest.raises(ArmError, match="left"):
-                learner.answer(context, caller=caller, request=request, training=training, labelled=labelled)
+                learner.answer_many([context], **asked)
             return None
         out = some_out(network, site, frozenset(learner.arms.peers))
-    (answer,) = learner.answer_many(
-        [context], caller=caller, requests=[request], flags=[(training, labelled)], without=out
-    )
+    (answer,) = learner.answer_many([context], **asked, without=out)
     expected = network.twins[site].answer(context, caller, request, training, out)
     assert (answer.function, answer.ticket) == (expected.function, expected.ticket)
     return answer
@@ -255,29 +250,15 @@ def answer_both(
 
 def try_again(network: Network, slot: int, failure: Failure, max_delay: int) -> None:
     """Take a choice back in both, and choose for its item again if an arm is left."""
-    learner, twin = network.learners[failure.site], network.twins[failure.site]
-    try:
-        again = learner.fail(failure.decision)
-    except SettledDecision:
-        with pytest.raises(KeyError):
-            twin.fail(failure.decision)
+    again = both(network, failure.site, "fail", failure.decision)
+    if again is SettledDecision:
         return
-    assert twin.fail(failure.decision) == again
     if failure.forward is not None:
-        withdraw(network, *failure.forward)
-    failed = failure.failed.intersection(learner.arms.names)  # some may have left
-    if is_left(network, failure.site, failed):
+        site, ticket = failure.forward
+        both(network, site, "withdraw", ticket)
+    failed = failure.failed.intersection(network.learners[failure.site].arms.names)  # some may have left
+    if free(network, failure.site, failed):
         give(network, slot, failure.site, failure.context, max_delay, failed, again)
-
-
-def withdraw(network: Network, site: str, ticket: int) -> None:
-    try:
-        network.learners[site].withdraw(ticket)
-    except SettledDecision:
-        with pytest.raises(KeyError):
-            network.twins[site].withdraw(ticket)
-    else:
-        network.twins[site].withdraw(ticket)
 
 
 def reward_of(network: Network, slot: int, arm: str, context: tuple[float, ...]) -> float:
@@ -334,28 +315,12 @@ def deliver(network: Network, slot: int) -> None:
 
 
 def learn(network: Network, site: str, decision: int, gain: float, cost: float | None) -> None:
-    others = some_scores(network, site, decision)
-    try:
-        network.learners[site].learn(decision, gain, cost, others)
-    except SettledDecision:
-        settled = True
-    else:
-        settled = False
-    try:
-        network.twins[site].learn(decision, gain, cost, others)
-    except KeyError:
-        assert settled
-    else:
-        assert not settled
-
-
-def some_scores(network: Network, site: str, decision: int) -> dict[str, float]:
-    if not network.scores:
-        return {}
-    learner, draw = network.learners[site], network.draw
-    ((used, _, _),) = learner.find([decision])
-    names = [name for number, name in enumerate(learner.arms.own) if number != used]
-    return {name: draw.choice([0.0, 1.0, 1.0, 0.4]) for name in names if draw.random() < 0.8}
+    others, learner, draw = {}, network.learners[site], network.draw
+    if network.scores:
+        ((used, _, _),) = learner.find([decision])
+        names = [name for number, name in enumerate(learner.arms.own) if number != used]
+        others = {name: draw.choice([0.0, 1.0, 1.0, 0.4]) for name in names if draw.random() < 0.8}
+    both(network, site, "learn", decision, gain, cost, others)
 
 
 def train_all(network: Network, requests: int) -> None:
@@ -372,13 +337,9 @@ def train_all(network: Network, requests: int) -> None:
 # Arms that are paused, left out, silent or resumed
 
 
-def free(network: Network, site: str, failed: frozenset[str] = frozenset()) -> list[str]:
+def free(network: Network, site: str, failed: frozenset[str] = NO_ARMS) -> list[str]:
     arms = network.learners[site].arms
     return [name for name in arms.names if name not in arms.paused and name not in failed]
-
-
-def is_left(network: Network, site: str, failed: frozenset[str] = frozenset()) -> bool:
-    return bool(free(network, site, failed))
 
 
 def some_out(network: Network, site: str, failed: frozenset[str]) -> frozenset[str]:
@@ -393,24 +354,17 @@ def some_out(network: Network, site: str, failed: frozenset[str]) -> frozenset[s
 def some_silent(network: Network, site: str, out: frozenset[str]) -> frozenset[str]:
     """Return peers that will not tell how much labelled data they have; an arm stays that need not be asked."""
     if not network.has_trouble:
-        return frozenset()
-    peers = network.learners[site].arms.peers
-    silent = frozenset(peer for peer in peers if network.draw.random() < 0.3)
-    return silent if is_left(network, site, out | silent) else frozenset()
+        return NO_ARMS
+    silent = frozenset(peer for peer in network.learners[site].arms.peers if network.draw.random() < 0.3)
+    return silent if free(network, site, out | silent) else NO_ARMS
 
 
 def pause_or_resume(network: Network, site: str) -> None:
     """Pause an arm of a site now and then, or let one be used again."""
-    draw, learner, twin = network.draw, network.learners[site], network.twins[site]
-    if draw.random() < 0.8:
-        return
-    arm = draw.choice(learner.arms.names)
-    if arm in learner.arms.paused or not is_left(network, site):
-        learner.resume(arm)
-        twin.resume(arm)
-    else:
-        learner.pause(arm)
-        twin.pause(arm)
+    arms = network.learners[site].arms
+    if network.draw.random() < 0.2:
+        arm = network.draw.choice(arms.names)
+        both(network, site, "resume" if arm in arms.paused or not free(network, site) else "pause", arm)
 
 
 # Comparing what was learnt, number by number
@@ -422,12 +376,11 @@ def compare_ledgers(network: Network) -> None:
         if isinstance(twin, MixedTwin):
             compare_mixed(learner, twin)
             continue
-        cells = twin.cells()
         costs = {arm: twin.cost(arm) for arm in learner.arms.names}
         seen = learner.cells().values()
-        assert sorted((cell.slices, cell.axes) for cell in seen) == sorted(cells)
+        assert sorted((cell.slices, cell.axes) for cell in seen) == sorted(twin.cells)
         for row, cell in enumerate(seen):
-            compare_cell(learner, row, cell, cells[cell.slices, cell.axes], costs)
+            compare_cell(learner, row, cell, twin.cells[cell.slices, cell.axes], costs)
         compare_waiting(learner, twin)
 
 
@@ -459,8 +412,8 @@ def where_is(learner: Learner, key: int) -> tuple[int, int, tuple[int, ...]]:
 def compare_waiting(learner: Learner, twin: Twin) -> None:
     """Compare what waits for a label, with the arrival number of each, and how many items have come."""
     waiting = {entry.id: entry.arrival for entry in learner.registry.entries()}
-    assert waiting == twin.waiting_arrivals()
-    assert learner.arrivals == twin.arrivals()
+    assert waiting == {id: waited.arrival for id, waited in twin.waiting.items()}
+    assert learner.arrivals == twin.arrivals
 
 
 def compare_cell(learner: Learner, row: int, cell: Cell, expected: TwinCell, costs: dict[str, float]) -> None:
@@ -468,21 +421,9 @@ def compare_cell(learner: Learner, row: int, cell: Cell, expected: TwinCell, cos
     assert not learner.ledger.site[col.ZOOMS] or learner.ledger.cells[row, col.CELL_LABELS] == expected.labels
     for number, arm in enumerate(learner.arms.names):
         numbers = expected.arms[arm]
-        assert core_numbers(learner, row, number) == twin_numbers(numbers)
+        rewards, counts = learner.ledger.rewards[row, number], learner.ledger.counts[row, number]
+        assert rewards[:2].tolist() == [numbers.reward_sum, numbers.reward_count]
+        waiting = [numbers.pending_count, numbers.training_count, numbers.my_training_count]
+        assert counts.tolist() == [*waiting, numbers.training_waiting_count]
         if numbers.reward_count > 0:
             assert cell.estimates[arm].mean_reward == net_mean(numbers, costs[arm])
-
-
-def core_numbers(learner: Learner, row: int, number: int) -> list[float]:
-    return [*learner.ledger.rewards[row, number, :2].tolist(), *learner.ledger.counts[row, number].tolist()]
-
-
-def twin_numbers(arm: TwinArm) -> list[float]:
-    return [
-        arm.reward_sum,
-        arm.reward_count,
-        arm.pending_count,
-        arm.training_count,
-        arm.my_training_count,
-        arm.training_waiting_count,
-    ]

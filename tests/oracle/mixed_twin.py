@@ -40,26 +40,6 @@ class View(NamedTuple):
     is_pattern: bool = False
 
 
-def views_of(settings: TwinSettings) -> list[View]:
-    """Return the views in the order of SPEC 7."""
-    d = settings.dimensions
-    parts: list[tuple[int, ...]] = [(axis,) for axis in range(d)]
-    if 2 < d <= 12:
-        parts += itertools.combinations(range(d), 2)
-    if 1 < d <= 12:
-        parts += [tuple(range(d))]
-    views = [View(memory=0.9), View(), *([View()] if settings.adds_up else [])]
-    for axes in parts:
-        codes = [axis for axis in axes if axis in settings.categories]
-        numbers = len(axes) - len(codes)
-        levels = [1] if not numbers else [4, 16, 64] if d <= 12 else [4, 16, 1024]
-        for level, slices in enumerate(levels):
-            if slices**numbers * CODES ** len(codes) > 2**48:
-                break
-            views.append(View(axes, slices, up=len(views) - 1 if level else 0, is_fine=level > 0))
-    return [*views, View(memory=0.9, is_pattern=True), View(is_pattern=True)]
-
-
 @dataclass
 class Kept:
     """What is kept with a decision until its label comes."""
@@ -104,7 +84,13 @@ class MixedTwin(Twin):
 
     def __init__(self, settings: TwinSettings) -> None:
         super().__init__(settings)
-        self.mixed = views_of(settings)
+        self.mixed = [View(memory=0.9), View(), *([View()] if settings.adds_up else [])]  # the order of SPEC 7
+        d = settings.dimensions
+        parts = [*itertools.combinations(range(d), 1)]
+        parts += itertools.combinations(range(d), 2) if 2 < d <= 12 else ()
+        for axes in [*parts, *([tuple(range(d))] if 1 < d <= 12 else [])]:
+            self._add_levels(axes, [4, 16, 64] if d <= 12 else [4, 16, 1024])
+        self.mixed += [View(memory=0.9, is_pattern=True), View(is_pattern=True)]
         self.sum = SUM if settings.adds_up else None
         self.weights = [1 / len(self.mixed) for _ in self.mixed]
         self.times = [1 for _ in self.mixed]  # for how many views each stands
@@ -117,11 +103,7 @@ class MixedTwin(Twin):
 
     def choose(self, context: Context, ask: Ask, without: Iterable[str] = (), again: int = 0) -> TwinChoice:
         """Decide which arm the next own item goes to, or one that came before; nobody is asked."""
-        self.begin_choice(again)
-        self.left_out = set(without)
-        if not again:
-            for id in self.overdue_ids():
-                self.overdue(id)
+        self._arrive(again, without)
         rows = self._rows_of(context, begins=True)
         forecasts = self._forecasts(rows)
         candidates = self._best_of(self._in(self._own, self._peers), rows, forecasts)
@@ -131,7 +113,7 @@ class MixedTwin(Twin):
             cell.arrivals += 0 if again else 1
             cell.arms[arm].pending_count += 1
         id = self._wait("own", arm, rows, forecasts)
-        self.end_choice()
+        self._again = 0
         self._limit_waiting()
         view = self._shown(rows)
         key = rows[view]
@@ -160,7 +142,7 @@ class MixedTwin(Twin):
 
     def learn(self, id: int, gain: float, cost: float | None = None, others: Scores = NO_SCORES) -> None:
         """Take the label of an own decision or of an answer; KeyError when the id is not waiting."""
-        waited = self._waiting.pop(id)
+        waited = self.waiting.pop(id)
         kept = self._kept.pop(id)
         reward = self.reward(waited, gain, cost)
         scored = {name: others[name] for name in self._own if name in others}
@@ -177,7 +159,7 @@ class MixedTwin(Twin):
             self.newest, self.pattern = id, 1 + self._pattern(waited.arm, reward, scored)
 
     def withdraw(self, id: int) -> None:
-        waited, kept = self._waiting.pop(id), self._kept.pop(id)
+        waited, kept = self.waiting.pop(id), self._kept.pop(id)
         if waited.kind == "own":
             for cell in self._cells_of(kept.rows):
                 cell.arms[waited.arm].pending_count -= 1
@@ -188,7 +170,7 @@ class MixedTwin(Twin):
         if arm != [*group][-1] or (first is not None and first.arms[arm].reward_count > 0):
             self._forget_patterns()
         super().remove(arm)
-        self._kept = {id: kept for id, kept in self._kept.items() if id in self._waiting}
+        self._kept = {id: kept for id, kept in self._kept.items() if id in self.waiting}
         for kept in self._kept.values():
             kept.forecasts.pop(arm, None)
         for rows in self.rows:
@@ -340,7 +322,7 @@ class MixedTwin(Twin):
     def _wait(self, kind: str, arm: str, rows: list[Key | None], forecasts: list[dict[str, float]]) -> int:
         id = self._next_id
         self._next_id += 1
-        self._waiting[id] = Waiting(kind, arm, (), (1, ()), self._number(), self._era)
+        self.waiting[id] = Waiting(kind, arm, (), (1, ()), self._number(), self._era)
         own = {name: [forecast[name] for forecast in forecasts] for name in self._own}
         self._kept[id] = Kept(rows, own, [forecast[arm] for forecast in forecasts])
         return id
@@ -468,6 +450,6 @@ class MixedTwin(Twin):
 
     def _add_levels(self, axes: tuple[int, ...], levels: list[int]) -> None:
         codes = [axis for axis in axes if axis in self._settings.categories]
-        for level, slices in enumerate(levels):
+        for level, slices in enumerate(levels if len(codes) < len(axes) else [1]):
             if slices ** (len(axes) - len(codes)) * CODES ** len(codes) <= 2**48:
                 self.mixed.append(View(axes, slices, up=len(self.mixed) - 1 if level else 0, is_fine=level > 0))

@@ -15,21 +15,20 @@ delays = st.sampled_from([0, 1, 5, 40])
 def cos(draw: st.DrawFn) -> dict[str, Any]:
     """Any mixture of settings that `CoS` allows."""
     exponent = draw(st.sampled_from([None, 0.05, 0.125, 0.5]))
-    return {**_any(draw), **_quotas(draw), **_equal_cells(draw, "reset"), "exploration_exponent": exponent}
+    return {**_any(draw), **_quotas(draw), **_equal_cells(draw), "exploration_exponent": exponent}
 
 
 @st.composite
 def index(draw: st.DrawFn) -> dict[str, Any]:
     """Any mixture of settings that `CellKLUCB` allows."""
-    return {**_any(draw), **_equal_cells(draw, "keep")}
+    return {**_any(draw), **_equal_cells(draw)}
 
 
 @st.composite
 def keeping(draw: st.DrawFn) -> dict[str, Any]:
-    """Phases that keep what was learnt, with cells that soon grow finer: some labels come to cells never visited."""
+    """Phases of a guessed horizon, with cells that soon grow finer: some labels come to cells never visited."""
     return {
         "alpha": draw(st.sampled_from([0.25, 0.5, 1.0])),
-        "doubling": "keep",
         "share_labels": draw(st.sampled_from(["training", "always"])),
         "wait_limit": draw(st.sampled_from([None, 10])),
         "default_reward": draw(st.sampled_from([None, 0.5])),
@@ -83,18 +82,10 @@ def _quotas(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def _equal_cells(draw: st.DrawFn, default: str) -> dict[str, Any]:
-    """Draw how fine the cells are; `default` is the kind of doubling that is meant when nothing is said."""
-    kind = draw(st.sampled_from(["horizon", "slices", "doubling", "time", "time, doubling"]))
-    chosen: dict[str, Any] = {"time_dimension": kind.startswith("time")}
-    if kind in ("horizon", "time"):
-        chosen["horizon"] = draw(st.integers(1, 500))
-    if kind == "slices":
-        chosen["slices"] = draw(st.integers(1, 4))
-    doubling = "reset" if kind == "time, doubling" else draw(st.sampled_from(["reset", "keep"]))
-    if doubling != default or draw(st.booleans()):
-        chosen["doubling"] = doubling
-    return chosen
+def _equal_cells(draw: st.DrawFn) -> dict[str, Any]:
+    kind = draw(st.sampled_from(["horizon", "slices", "doubling"]))
+    most = {"horizon": 500, "slices": 4}
+    return {kind: draw(st.integers(1, most[kind]))} if kind in most else {}
 
 
 def _cubes(draw: st.DrawFn) -> dict[str, Any]:
@@ -104,18 +95,9 @@ def _cubes(draw: st.DrawFn) -> dict[str, Any]:
         chosen["split_after"] = draw(st.sampled_from([0.5, 1.0, 3.0, 10.0, 30.0]))
     if draw(st.booleans()):
         chosen["inherit"] = draw(st.sampled_from([0.0, 0.7, 2.0, 20.0]))
-    chosen["time_dimension"] = draw(st.booleans())
-    if chosen["time_dimension"] or draw(st.booleans()):
-        chosen["horizon"] = draw(st.integers(1, 500))
     return chosen
 
 
-policies = st.one_of(
-    st.tuples(st.just("CoS"), st.one_of(cos(), keeping())),
-    st.tuples(st.just("CellKLUCB"), st.one_of(index(), keeping())),
-    st.tuples(st.just("Zooming"), zooming()),
-    st.tuples(st.just("ZoomingKLUCB"), zooming_index()),
-)
 lasting = st.sampled_from([None, 15, 40])  # slots until good arms become bad
 
 

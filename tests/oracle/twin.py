@@ -9,7 +9,6 @@ from hashlib import blake2b
 
 Context = tuple[float, ...]
 CellKey = tuple[int, tuple[int, ...]]  # slices on every axis, and the index on every axis
-Place = tuple[Context, CellKey]  # a context, with the time if that is an axis, and the cell it is entered in
 Codes = tuple[int, ...]  # of the categories among the axes, in their order
 Ask = Callable[[str], tuple[int, int] | None]  # what a peer tells; None: it cannot be asked now
 Pick = tuple[str, str, int]  # phase, arm, number of candidates
@@ -35,8 +34,6 @@ class TwinSettings:
     max_peer_functions: int | None = None
     order: str = "pseudocode"
     training_count: str = "reported"
-    doubling: str = "reset"
-    time_dimension: bool = False
     share_labels: str = "training"
     split_after: float = 1.0
     inherit: float = 0.0
@@ -104,7 +101,7 @@ class Waiting:
 
     kind: str
     arm: str
-    point: Context  # the context, and the time at that moment if it is an axis
+    point: Context
     cell: CellKey
     arrival: int
     era: int
@@ -151,6 +148,8 @@ def draw(keys: tuple[int, int], word: int, number: int, purpose: int) -> int:
 class Twin:
     """One learner, followed literally (exactness: Ids and steps, Arithmetic, Categories, Doubling, Order `random`)."""
 
+    keeps = False  # whether the counts stay when the guessed horizon doubles
+
     def __init__(self, settings: TwinSettings) -> None:
         self._settings = settings
         self._own, self._peers = dict(settings.own), dict(settings.peers)
@@ -159,32 +158,42 @@ class Twin:
         self._next_id = 1
         self._paused: set[str] = set()
         self.left_out: set[str] = set()  # of the choice or the answer that is being made
-        time_axes = 1 if settings.time_dimension else 0
-        self._axes = settings.dimensions - len(settings.categories) + time_axes  # that are cut
+        self._axes = settings.dimensions - len(settings.categories)  # that are cut
         self._is_doubling = settings.horizon is None and settings.slices is None
-        self._arrivals = 0  # never reset: waiting is measured in it (exactness: Waiting)
+        self.arrivals = 0  # never reset: waiting is measured in it (exactness: Waiting)
         self._again = 0  # the arrival number of an item that is chosen for again; 0 while no such choice is made
         self._era = 1  # the doubling phase; stays 1 without doubling
         self._era_start = 0  # arrivals before this doubling phase
-        self._keeps_late_labels = settings.doubling == "keep"  # those whose cell is no longer in use
-        self._cells: dict[CellKey, TwinCell] = {}
-        self._waiting: dict[int, Waiting] = {}
+        self._keeps_late_labels = self.keeps  # those whose cell is no longer in use
+        self.cells: dict[CellKey, TwinCell] = {}
+        self.waiting: dict[int, Waiting] = {}
         self._slices = self._slices_now()
 
     def choose(self, context: Context, ask: Ask, without: Iterable[str] = (), again: int = 0) -> TwinChoice:
         """Decide which arm the next own item goes to, or one that came before."""
-        self.begin_choice(again)
-        self.left_out = set(without)
+        self._arrive(again, without)
         if not again:
-            for id in self.overdue_ids():
-                self.overdue(id)
-            self.begin_era()
-        place = self.enter(context)
-        pick = self.pick(place, ask)
-        choice = self.enter_choice(place, pick)
-        self.end_choice()
+            self._begin_era()
+        key = self._enter(context)
+        cell = self.cells[key]
+        phase, arm, candidates = self._pick(cell, ask)
+        cell.arrivals += 0 if again else 1  # whatever arm is used (SPEC 2)
+        if phase == "train":
+            cell.arms[arm].training_count += 1
+        id = self._wait_for("training" if phase == "train" else "own", arm, context, key)
+        if not again:
+            self._after_choice(cell)
+        self._again = 0
         self._limit_waiting()
-        return choice
+        return TwinChoice(id, phase, arm, key, candidates)
+
+    def _arrive(self, again: int, without: Iterable[str]) -> None:
+        """Begin a choice for a new item, or for one that came before."""
+        self._again, self.left_out = again, set(without)
+        if not again:
+            self.arrivals += 1
+            for id in self._overdue_ids():
+                self._overdue(id)
 
     def answer(
         self, context: Context, caller: str, request: int, training: bool, without: Iterable[str] = ()
@@ -192,14 +201,14 @@ class Twin:
         """Answer a peer's call from the own functions only."""
         self.left_out = set(without)
         is_labelled = training or self.shares_all()
-        place = self.enter(context) if is_labelled else self.look_up(context)
-        function = self.pick_answer(place, caller, request, training)
-        ticket = self.wait_for("answer", function, place) if is_labelled else None
+        key = self._enter(context) if is_labelled else self._find(context)
+        function = self._pick_answer(self._look(key), caller, request, training)
+        ticket = self._wait_for("answer", function, context, key) if is_labelled else None
         self._limit_waiting()
         return TwinAnswer(function, ticket)
 
     def report(self, context: Context) -> tuple[int, int]:
-        cell = self._look(self._find(self._point(context)))
+        cell = self._look(self._find(context))
         return cell.arrivals, cell.taught
 
     def learn(self, id: int, gain: float, cost: float | None = None, others: Scores = NO_SCORES) -> None:
@@ -207,27 +216,27 @@ class Twin:
 
         `others` is what it says of own functions that were not used (SPEC 7: scoring local classifiers).
         """
-        waited = self._waiting.pop(id)
+        waited = self.waiting.pop(id)
         if self._is_in_its_cell(waited):
-            self._count_waiting(self._cells[waited.cell], waited, -1)
+            self._count_waiting(self.cells[waited.cell], waited, -1)
         if self._is_wanted(waited):
-            self._apply_label(self._cells.get(self._find(waited.point)), waited, self.reward(waited, gain, cost))
+            self._apply_label(self.cells.get(self._find(waited.point)), waited, self.reward(waited, gain, cost))
             for name in (name for name in self._own if name in others):
                 self._add_reward(
-                    self._cells.get(self._find(waited.point)), replace(waited, kind="own", arm=name), others[name]
+                    self.cells.get(self._find(waited.point)), replace(waited, kind="own", arm=name), others[name]
                 )
 
     def fail(self, id: int) -> int:
         """Take a decision back; return the arrival number of its item."""
-        arrival = self._waiting[id].arrival
+        arrival = self.waiting[id].arrival
         self.withdraw(id)
         return arrival
 
     def withdraw(self, id: int) -> None:
         """Wait no longer: the choice no longer counts, nor does the training in the cached count."""
-        waited = self._waiting.pop(id)
+        waited = self.waiting.pop(id)
         if self._is_in_its_cell(waited):  # other cells know nothing of it as waiting
-            cell = self._cells[waited.cell]
+            cell = self.cells[waited.cell]
             self._count_waiting(cell, waited, -1)
             if waited.kind == "training":
                 cell.arms[waited.arm].training_count -= 1
@@ -243,62 +252,30 @@ class Twin:
         del self._group_of(arm)[arm]
         self._paused.discard(arm)
         self._announced.pop(arm, None)
-        for cell in self._cells.values():
+        for cell in self.cells.values():
             del cell.arms[arm]
-        self._waiting = {id: waited for id, waited in self._waiting.items() if waited.arm != arm}
-
-    def cells(self) -> dict[CellKey, TwinCell]:
-        return self._cells
-
-    def arrivals(self) -> int:
-        return self._arrivals
-
-    def waiting_arrivals(self) -> dict[int, int]:
-        return {id: waited.arrival for id, waited in self._waiting.items()}
+        self.waiting = {id: waited for id, waited in self.waiting.items() if waited.arm != arm}
 
     def shares_all(self) -> bool:
         return self._settings.share_labels == "always"
 
-    # The steps of a choice and of an answer
-
-    def enter(self, context: Context) -> Place:
-        point = self._point(context)
-        return point, self._enter(point)
-
-    def look_up(self, context: Context) -> Place:
-        point = self._point(context)
-        return point, self._find(point)
-
-    def pick(self, place: Place, ask: Ask) -> Pick:
-        return self._pick(self._cells[place[1]], ask)
-
-    def enter_choice(self, place: Place, pick: Pick) -> TwinChoice:
-        phase, arm, candidates = pick
-        cell = self._cells[place[1]]
-        cell.arrivals += 0 if self._again else 1  # whatever arm is used (SPEC 2)
-        if phase == "train":
-            cell.arms[arm].training_count += 1
-        decision = self.wait_for("training" if phase == "train" else "own", arm, place)
-        if not self._again:
-            self._after_choice(cell)
-        return TwinChoice(decision, phase, arm, place[1], candidates)
-
-    def pick_answer(self, place: Place, caller: str, request: int, training: bool) -> str:
+    def _pick_answer(self, cell: TwinCell, caller: str, request: int, training: bool) -> str:
         """Choose the own function that answers."""
-        cell = self._look(place[1])
         owed = self._owed(cell, self._own) if training else []
         candidates, purpose = (owed, ANSWER_OWED) if owed else (self._best(cell, self._in(self._own)), ANSWER_TIE)
         return self._one_of(candidates, purpose, request, hash_words(caller)[0])
+
+    # Cells
 
     def _find(self, point: Context) -> CellKey:
         return self._cell_of(point, self._slices)
 
     def _look(self, key: CellKey) -> TwinCell:
-        return self._cells.get(key, self._blank())
+        return self.cells.get(key, self._blank())
 
     def _enter(self, point: Context) -> CellKey:
         key = self._find(point)
-        self._cells[key] = self._look(key)
+        self.cells[key] = self._look(key)
         return key
 
     def _after_choice(self, cell: TwinCell) -> None:
@@ -309,25 +286,21 @@ class Twin:
 
     def _join(self, group: dict[str, float], name: str, cost: float) -> None:
         group[name] = cost
-        for cell in self._cells.values():
+        for cell in self.cells.values():
             cell.arms[name] = TwinArm()
 
     # Labels and waiting (exactness: Arithmetic, Waiting)
 
-    def wait_for(self, kind: str, arm: str, place: Place) -> int:
-        point, key = place
+    def _wait_for(self, kind: str, arm: str, point: Context, key: CellKey) -> int:
         id = self._next_id
         self._next_id += 1
-        self._waiting[id] = Waiting(kind, arm, point, key, self._number(), self._era)
-        self._count_waiting(self._cells[key], self._waiting[id], 1)
+        self.waiting[id] = Waiting(kind, arm, point, key, self._number(), self._era)
+        self._count_waiting(self.cells[key], self.waiting[id], 1)
         return id
 
     def _limit_waiting(self) -> None:
-        for id in self.too_many_ids():
-            self.overdue(id)
-
-    def too_many_ids(self) -> list[int]:
-        return [min(self._waiting)] if len(self._waiting) > self._settings.max_pending else []
+        if len(self.waiting) > self._settings.max_pending:
+            self._overdue(min(self.waiting))
 
     def _is_in_its_cell(self, waited: Waiting) -> bool:
         return waited.era == self._era and waited.cell == self._find(waited.point)
@@ -362,37 +335,34 @@ class Twin:
         if waited.kind == "answer":
             cell.taught += 1
 
-    def default_reward(self, id: int) -> float | None:
-        return self._settings.default_reward if self._waiting[id].kind == "own" else None
-
-    def overdue(self, id: int) -> None:
+    def _overdue(self, id: int) -> None:
         """Wait no longer (exactness: Waiting)."""
-        default = self.default_reward(id)
-        if default is not None:
+        default = self._settings.default_reward
+        if default is not None and self.waiting[id].kind == "own":
             self.learn(id, default)
-            return
-        self.withdraw(id)
+        else:
+            self.withdraw(id)
 
     # Arrivals and doubling (exactness: Waiting, Doubling)
 
-    def overdue_ids(self) -> list[int]:
+    def _overdue_ids(self) -> list[int]:
         """Return what has waited for too long by now: in the order of ids, up to the first that has not."""
         limit = math.inf if self._settings.wait_limit is None else self._settings.wait_limit
         return list(
-            itertools.takewhile(lambda id: self._arrivals - self._waiting[id].arrival > limit, sorted(self._waiting))
+            itertools.takewhile(lambda id: self.arrivals - self.waiting[id].arrival > limit, sorted(self.waiting))
         )
 
-    def begin_era(self) -> None:
+    def _begin_era(self) -> None:
         """Start the next phase if the last one is over."""
-        if self._is_doubling and self._arrivals - self._era_start > self._length():
+        if self._is_doubling and self.arrivals - self._era_start > self._length():
             self._next_era()
 
     def _next_era(self) -> None:
         self._era += 1
-        self._era_start = self._arrivals - 1
-        old_cells, old_slices = self._cells, self._slices
-        self._cells, self._slices = {}, self._slices_now()
-        if self._settings.doubling == "reset":
+        self._era_start = self.arrivals - 1
+        old_cells, old_slices = self.cells, self._slices
+        self.cells, self._slices = {}, self._slices_now()
+        if not self.keeps:
             return
         for codes in {self._codes_of(key) for key in old_cells}:
             self._keep_cells(codes, old_cells, old_slices)
@@ -409,7 +379,7 @@ class Twin:
             )
             source = self._cell_of(point, old_slices)
             if source in old_cells:
-                cell = self._cells[self._cell_of(point, self._slices)] = deepcopy(old_cells[source])
+                cell = self.cells[self._cell_of(point, self._slices)] = deepcopy(old_cells[source])
                 for arm in cell.arms.values():
                     arm.pending_count = arm.answering_count = arm.training_waiting_count = 0
 
@@ -525,20 +495,12 @@ class Twin:
 
     # Steps, quotas and cells
 
-    def begin_choice(self, again: int) -> None:
-        self._again = again
-        self._arrivals += 0 if again else 1
-
-    def end_choice(self) -> None:
-        self._again = 0
-
     def _number(self) -> int:
         """Return the arrival number of the item being decided; for an answer, the arrivals so far."""
-        return self._again or self._arrivals
+        return self._again or self.arrivals
 
     def _step(self) -> int:
-        start = self._era_start if self._settings.doubling == "reset" else 0
-        return max(1, self._number() - start)
+        return max(1, self._number() - (0 if self.keeps else self._era_start))
 
     def _quota(self, cell: TwinCell) -> float:
         """D1 and D3."""
@@ -573,9 +535,3 @@ class Twin:
 
     def _codes_of(self, key: CellKey) -> Codes:
         return tuple(index for axis, index in enumerate(key[1]) if axis in self._settings.categories)
-
-    def _point(self, context: Context) -> Context:
-        return (*context, *self._time(self._step()))
-
-    def _time(self, step: int) -> Context:
-        return (min(1.0, step / self._length()),) if self._settings.time_dimension else ()

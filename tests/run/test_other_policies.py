@@ -20,9 +20,9 @@ pytestmark = pytest.mark.compiled
 POLICIES = {
     'name = "CellKLUCB"\nslices = 3': "CellKLUCB",
     'name = "Zooming"': "Zooming",
-    'name = "ZoomingKLUCB"\nlipschitz = 5\ntime_dimension = true': "ZoomingKLUCB",
+    'name = "ZoomingKLUCB"\nlipschitz = 5': "ZoomingKLUCB",
     'name = "CoS"\nhorizon = "unknown"': "CoS",
-    'name = "CoS"\ntime_dimension = true': "CoS",
+    'name = "CoS"\norder = "random"': "CoS",
 }
 # Pictures take longest. What differs in them is how many axes a cell has and what policies are called.
 DRAWN = ("Zooming", "CoS")

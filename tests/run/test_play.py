@@ -80,10 +80,9 @@ POLICIES = {
     "training, two functions": f"{TRAINING}\nmax_peer_functions = 2",
     "sharing": f'{TRAINING}\nmax_peer_functions = 2\nshare_labels = "always"',
     "random order": f'{PLAIN}\norder = "random"\nmax_peer_functions = 2',
-    "time as an axis": f"{PLAIN}\ntime_dimension = true\nmax_peer_functions = 2",
     "CoS, horizon unknown": 'name = "CoS"\nhorizon = "unknown"',
     "Zooming": 'name = "Zooming"',
-    "ZoomingKLUCB": 'name = "ZoomingKLUCB"\nlipschitz = 5\ntime_dimension = true',
+    "ZoomingKLUCB": 'name = "ZoomingKLUCB"\nlipschitz = 5',
 }
 
 

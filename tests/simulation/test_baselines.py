@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from research.beyond.play import win_stay_lose_shift
 
 from cosend.simulation.baselines import (
     best_fixed,
@@ -17,7 +16,6 @@ from cosend.simulation.baselines import (
     per_cell_oracle,
     persistence,
     uniform_random,
-    win_stay_lose_shift,
 )
 
 pytestmark = pytest.mark.compiled
@@ -62,15 +60,8 @@ def slow_linucb(values: Any, contexts: Any, width: float, delay: int = 1) -> lis
     return picked
 
 
-def test_epsilon_greedy_by_hand() -> None:
-    """Untried counts as 1: the first arm until it fails, then the next; every cell for itself."""
-    values = np.array([[1.0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0], [1, 0, 0]])
-    assert epsilon_greedy(values, np.zeros(5, np.int64), epsilon=0.0).tolist() == [0, 0, 1, 2, 0]
-    assert epsilon_greedy(values, np.array([5, 9, 5, 9, 5]), epsilon=0.0).tolist() == [0, 0, 0, 1, 1]
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.5, 1.0])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 1.0])
 def test_epsilon_greedy_picks_what_the_slow_version_picks(epsilon: float, seed: int) -> None:
     draw = np.random.default_rng(seed)
     right = (draw.random((400, 5)) < [0.3, 0.5, 0.7, 0.4, 0.6]).astype(np.float64)
@@ -80,8 +71,8 @@ def test_epsilon_greedy_picks_what_the_slow_version_picks(epsilon: float, seed: 
         assert picked == slow_epsilon_greedy(values, cells, epsilon, seed)
 
 
-@pytest.mark.parametrize("axes", [1, 2, 4])
-@pytest.mark.parametrize("width", [0.0, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("axes", [1, 4])
+@pytest.mark.parametrize("width", [0.0, 1.0, 3.0])
 def test_linucb_picks_what_the_slow_version_picks(width: float, axes: int) -> None:
     draw = np.random.default_rng(axes)
     contexts = draw.random((300, axes))
@@ -97,23 +88,6 @@ def test_with_late_labels_they_pick_what_the_slow_versions_pick(delay: int) -> N
     greedy = epsilon_greedy(values, cells, seed=3, delay=delay).tolist()
     assert greedy == slow_epsilon_greedy(values, cells, 0.05, 3, delay)
     assert linucb(values, contexts, delays=delay).tolist() == slow_linucb(values, contexts, 1.0, delay)
-
-
-def test_linucb_learns_which_function_is_good_where() -> None:
-    contexts = np.random.default_rng(0).random((3_000, 1))
-    values = np.hstack([contexts > 0.5, contexts <= 0.5]).astype(np.float64)
-    picked = linucb(values, contexts, width=0.5)
-    late = np.arange(1_000, 3_000)
-    assert values[late, picked[late]].mean() > 0.95
-    assert values[late, 0].mean() < 0.6
-
-
-def test_what_is_given_stays_as_it_is() -> None:
-    values, contexts = np.ones((20, 2)), np.full((20, 1), 0.5)
-    epsilon_greedy(values, np.zeros(20, np.int64))
-    linucb(values, contexts)
-    assert (values == 1).all()
-    assert (contexts == 0.5).all()
 
 
 def test_from_a_label_that_never_comes_they_learn_nothing() -> None:
@@ -158,17 +132,6 @@ def test_the_oracle_takes_the_best_of_every_cell() -> None:
     assert per_cell_oracle(VALUES, np.array([7, 7, 7, -2, -2])).tolist() == [0, 0, 0, 1, 1]
     assert per_cell_oracle(VALUES, np.arange(5)).tolist() == [0, 1, 0, 1, 1]
     assert per_cell_oracle(VALUES, np.zeros(5, np.int64)).tolist() == best_fixed(VALUES).tolist()
-
-
-@given(seed=st.integers(0, 10_000), cells=st.integers(1, 6))
-def test_the_oracle_gains_at_least_what_the_best_fixed_function_does(seed: int, cells: int) -> None:
-    draw = np.random.default_rng(seed)
-    values, cell = draw.random((40, 4)) - 0.1, draw.integers(0, cells, 40)
-    rows = np.arange(40)
-    oracle = values[rows, per_cell_oracle(values, cell)].sum()
-    fixed = values[rows, best_fixed(values)].sum()
-    assert oracle >= fixed - 1e-12
-    assert fixed == max(values[:, function].sum() for function in range(4))
 
 
 def test_uniform_random_uses_every_function_about_as_often_and_the_seed_decides() -> None:

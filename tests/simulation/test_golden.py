@@ -28,9 +28,9 @@ GOLDEN: list[tuple[Policy, str, str]] = [
     (CoS(slices=2, exploration_exponent=0.1), "03ce0a621848", "5e9db6666cd0"),
     (CoS(exploration_exponent=0.1, share_labels="always"), "764eb4549599", "e15ec53cef84"),
     (
-        CoS(time_dimension=True, order="train_first", training_count="own_and_mine", exploration_exponent=0.1),
-        "513f70fd3fc4",
-        "a1f88136f6c9",
+        CoS(order="train_first", training_count="own_and_mine", exploration_exponent=0.1),
+        "86b6b359c55a",
+        "f6c7d3174f1a",
     ),
     (CoS(slices=1, order="random", exploration_exponent=0.05), "a7de0e1b6257", "c5f3df9a74b8"),
     (CellKLUCB(slices=3), "3c7bdb03d50f", "1d6783e867da"),

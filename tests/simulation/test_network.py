@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import CoS, Decision, Network, Patience, Site
+from cosend import CellKLUCB, CoS, Decision, Network, Patience, Site
 from cosend.algorithm.values import Phase
 from cosend.axes import Feature, PreviousLabel, Time
 from cosend.errors import ArmError, LabelWarning, NetworkError, RewardError, SettingError, StateError
@@ -75,9 +76,16 @@ def test_all_sites_of_a_network_are_peers_and_announce_how_many_classifiers_they
     assert sites[0].learner.arms.functions == {"b": 1, "c": 2}
 
 
-def test_a_network_needs_a_site() -> None:
+@pytest.mark.parametrize("sites", [["a"], [a_site("a"), None], 5, None], ids=["text", "a hole", "5", "None"])
+def test_only_sites_make_a_network(sites: Any) -> None:
+    with pytest.raises(SettingError, match="Site"):
+        Network(sites)
     with pytest.raises(NetworkError, match="needs at least one site"):
         Network([])
+    network: Any = a_network("a", "b")
+    with pytest.raises(SettingError, match="must be a Site, got 'c'"):
+        network.add("c")
+    assert list(network.sites) == ["a", "b"]
 
 
 def test_two_sites_of_one_name_are_refused_and_stay_as_they_were() -> None:
@@ -88,16 +96,11 @@ def test_two_sites_of_one_name_are_refused_and_stay_as_they_were() -> None:
     Network(sites[:2])
 
 
-OTHER_CONTEXTS = [
-    Feature("y", range=(0, 1)),
-    [Feature("x", range=(0, 1)), Feature("y", range=(0, 1))],
-    Time(5),
-    Feature("x", scale="log"),
-    Feature("x", range=(0, 5)),
-]
+OTHER_CONTEXTS = [[Feature("x", range=(0, 1)), Feature("y", range=(0, 1))], Time(5), Feature("x", range=(0, 5))]
+other_contexts = pytest.mark.parametrize("context", OTHER_CONTEXTS, ids=["axes", "time", "range"])
 
 
-@pytest.mark.parametrize("context", OTHER_CONTEXTS, ids=["feature", "axes", "time", "scale", "range"])
+@other_contexts
 def test_sites_may_describe_items_differently(context: Any) -> None:
     network = a_network("a")
     network.add(a_site("b", context=context))
@@ -128,6 +131,7 @@ BAD_COSTS: list[tuple[Any, type[Exception], str]] = [
     (None, RewardError, "got None"),
     ({"b": 0.1}, NetworkError, "no cost for calling 'a'"),
     ({"a": 0.1, "b": -0.1}, RewardError, "got -0.1 for calling a peer"),
+    ({"a": 0.1, "b": 0.1, "c": 0.2}, NetworkError, "a cost for 'c', which is not a site: there are a, b"),
 ]
 
 
@@ -185,17 +189,6 @@ def test_answers_to_a_site_that_has_left_wait_no_longer() -> None:
     assert south.pending() == {}
 
 
-def test_a_stream_whose_site_leaves_ends() -> None:
-    network = a_network()
-    seen: list[str] = []
-    for event in network.run(streams(6), label_delay=2):
-        seen.append(event.site)
-        if len(seen) == 9:
-            network.remove("south")
-    assert seen.count("north") == seen.count("west") == 6
-    assert seen.count("south") == 3
-
-
 @pytest.mark.parametrize("label_delay", [0, 1, 5])
 def test_streams_of_different_length_are_played_in_turn_and_every_label_is_told(label_delay: int) -> None:
     network = a_network()
@@ -242,6 +235,8 @@ def test_run_passes_over_labels_of_decisions_that_were_dropped() -> None:
         ({"nobody": []}, 1, NetworkError, "a stream for 'nobody', which is not a site"),
         ({}, -1, SettingError, "label_delay must be a whole number of at least 0, got -1"),
         ({}, 0.5, SettingError, "label_delay must be a whole number"),
+        (5, 1, SettingError, "a mapping"),
+        ({"north": 5}, 1, NetworkError, "stream of site 'north'"),
     ],
 )
 def test_run_refuses_what_it_cannot_play_at_once(given: Any, delay: Any, error: type[Exception], sentence: str) -> None:
@@ -249,13 +244,22 @@ def test_run_refuses_what_it_cannot_play_at_once(given: Any, delay: Any, error: 
         a_network().run(given, label_delay=delay)
 
 
+@pytest.mark.parametrize("row", [None, "ab", {"x": 0.5, "y": 1}, {1, 2}, (1, 2, 3)], ids=str)
+def test_a_row_that_is_no_pair_is_named_by_site_and_number(row: Any) -> None:
+    network, good = a_network("a", "b"), ({"x": 0.5}, 1)
+    events = network.run({"a": [good] * 3, "b": [good, row]})
+    with pytest.raises(NetworkError, match=r"row 2 of the stream of site 'b' must be a pair \(item, truth\)"):
+        list(events)
+    assert network.sites["b"].learner.arrivals == 1
+
+
 CONTEXT = [PreviousLabel(0, 1), Feature("x", scale="rank", window=20)]
 SETTINGS: list[dict[str, Any]] = [
     {"policy": QUICK},
     {"policy": CoS()},
-    {"policy": CoS(doubling="keep"), "context": CONTEXT},
+    {"policy": CellKLUCB(), "context": CONTEXT},
     {"policy": CoS(horizon=60, order="random", share_labels="always"), "context": CONTEXT},
-    {"policy": CoS(horizon=60, time_dimension=True), "patience": Patience(wait_limit=6, overdue=0.5)},
+    {"policy": CoS(horizon=60), "patience": Patience(wait_limit=6, overdue=0.5)},
 ]
 
 
@@ -284,19 +288,6 @@ def test_a_network_that_was_saved_goes_on_as_one_that_never_stopped(settings: di
     assert everything(fresh) == everything(never_stopped)
 
 
-def test_a_label_that_json_would_change_is_refused_or_comes_back_as_it_was(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"classifiers": {"pair": lambda _: ("a", 1)}}
-    network, fresh = a_network("north", **options), a_network("north", **options)
-    decision = network.sites["north"].classify({"x": 0.5})
-    try:
-        network.save(tmp_path)
-    except StateError:
-        return
-    fresh.load(tmp_path)
-    fresh.sites["north"].learn(decision.id, ("a", 1))
-    assert fresh.sites["north"].learner.cells()[0].estimates["pair"].mean_reward == 1.0
-
-
 def test_a_save_that_fails_leaves_the_earlier_one_whole(tmp_path: Path) -> None:
     network = a_network()
     network.save(tmp_path)
@@ -309,6 +300,52 @@ def test_a_save_that_fails_leaves_the_earlier_one_whole(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="'west' cannot be saved: labels and kept items must be plain values"):
         network.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_disk_that_fills_up_leaves_the_earlier_save_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = a_network()
+    network.save(tmp_path)
+    before = (tmp_path / "network.npz").read_bytes()
+    network.sites["west"].classify({"x": 0.5})
+
+    def fills_up(member: Any, _: Any) -> None:
+        member.write(b"the first half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cosend.store.state_file.npy.write_array_header_1_0", fills_up)
+        with pytest.raises(StateError, match=r"network\.npz: cannot be written .*No space left"):
+            network.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["network.npz"]
+    assert (tmp_path / "network.npz").read_bytes() == before
+    network.save(tmp_path)
+    assert (tmp_path / "network.npz").read_bytes() != before
+
+
+def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    for folder in ("taken", "taken/below"):
+        with pytest.raises(StateError, match=f"{folder}: cannot be made a folder"):
+            a_network().save(tmp_path / folder)
+    (tmp_path / "saved" / "network.npz.part").mkdir(parents=True)
+    with pytest.raises(StateError, match=r"network\.npz: cannot be written"):
+        a_network().save(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("folder", [None, b"saved", "sa\0ved"], ids=repr)
+def test_what_is_no_folder_is_refused_by_save_and_load(folder: Any) -> None:
+    for method in (a_network().save, a_network().load):
+        with pytest.raises(SettingError, match="folder must be the path of a file or folder"):
+            method(folder)
+
+
+def test_what_was_saved_wins_over_what_the_sites_were_built_with(tmp_path: Path) -> None:
+    costs = {"high": 0.5, "low": 0.0}
+    a_network("a", policy=CoS(slices=3), seed=5, costs=costs).save(tmp_path)
+    network = a_network("a")
+    network.load(tmp_path)
+    learner = network.sites["a"].learner
+    assert (learner.policy, learner.seed, learner.arms.own) == (CoS(slices=3), 5, costs)
 
 
 def cut(path: Path) -> None:
@@ -347,15 +384,12 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (lambda path: path.unlink(), "network.npz: no such file"),
     (swap, "name 'north', the site has 'west'"),
     (with_fact("version", 3), "version 3; this cosend reads version 7"),
-    (with_fact("version", None), "version None"),
     (with_fact("site", {}), "'west' is damaged"),
     (forget_the_newest, "'west' is damaged"),
     (with_fact("policy", {"name": "CoS", "horizon": 3, "speed": 7}), "damaged.*speed"),
     (with_fact("own", {"high": 0.0, "other": 0.0}), "classifiers .*'other'.*the site has .*'low'"),
     (with_fact("peers", {"north": 0.1, "east": 0.1}), "peers .*'east'.*the site has .*'south'"),
-    (with_fact("own", {}), "damaged"),
     (with_fact("own", {"high": 0.0, "low": 7}), "damaged"),
-    (with_fact("own", 5), "damaged"),
 ]
 
 
@@ -374,7 +408,7 @@ def test_a_save_that_does_not_fit_is_refused_and_the_network_stays_as_it_was(
     assert everything(network) == before
 
 
-@pytest.mark.parametrize("context", OTHER_CONTEXTS, ids=["feature", "axes", "time", "scale", "range"])
+@other_contexts
 def test_a_save_with_another_context_is_refused(context: Any, tmp_path: Path) -> None:
     a_network().save(tmp_path)
     with pytest.raises(StateError, match="context"):

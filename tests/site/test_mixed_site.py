@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cosend import CoS, MixedViews, Site, ZoomingKLUCB
+from cosend import MixedViews, Site, ZoomingKLUCB
 from cosend.algorithm.values import AskPeer
 from cosend.axes import AllFeatures, Axis, Category, Feature, FromFunction, PreviousLabel, Time, TimeOfDay
 from cosend.errors import ContextError, SettingError
@@ -102,9 +102,7 @@ def test_an_item_that_lacks_a_number_is_decided_by_the_other_views() -> None:
         site_of(policy=ZoomingKLUCB()).learner.choose((nothing, 0.5, 0.0))
 
 
-def test_a_policy_that_mixes_nothing_goes_by_all_axes_and_the_time_if_that_is_one() -> None:
+def test_a_policy_that_mixes_nothing_goes_by_all_axes() -> None:
     models, axis = {"one": lambda item: 1}, Feature("hour", range=(0, 24))
     (name, view), *rest = Site("lab", classifiers=models, context=axis, policy=ZoomingKLUCB()).weights().items()
     assert ("hour" in name, view.is_heaviest, view.share, rest) == (True, True, 1.0, [])
-    (name,) = Site("lab", classifiers=models, context=axis, policy=CoS(horizon=9, time_dimension=True)).weights()
-    assert name.endswith(" + time")

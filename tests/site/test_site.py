@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosend import CoS, Decision, Network, Patience, Site
+from cosend import CellKLUCB, CoS, Decision, Network, Patience, Site
 from cosend.algorithm import layout as col
+from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import Phase
 from cosend.axes import Feature, PreviousLabel, Time
 from cosend.errors import (
@@ -140,8 +141,8 @@ def test_who_learns_what(share_labels: Any) -> None:
     assert kinds == {(Phase.TRAIN, True), (Phase.EXPLOIT, True)} | explored
 
 
-@given(st.permutations(range(12)), st.sampled_from([ONE_CELL, TRAINING_FIRST, CoS(doubling="keep"), CoS(slices=3)]))
-def test_the_order_of_late_labels_does_not_matter(order: list[int], policy: CoS) -> None:
+@given(st.permutations(range(12)), st.sampled_from([ONE_CELL, TRAINING_FIRST, CellKLUCB(), CoS(slices=3)]))
+def test_the_order_of_late_labels_does_not_matter(order: list[int], policy: Policy) -> None:
     straight, mixed = pair(policy=policy), pair(policy=policy)
     stream = items(12)
     for lab, turns in ((straight[0], list(range(12))), (mixed[0], order)):
@@ -218,9 +219,8 @@ POLICIES = [
     ONE_CELL,
     TRAINING_FIRST,
     CoS(),
-    CoS(doubling="keep"),
+    CellKLUCB(),
     CoS(horizon=50, order="random"),
-    CoS(horizon=50, time_dimension=True),
     CoS(slices=2, share_labels="always", exploration_exponent=0.05),
 ]
 PATIENCE = [None, Patience(wait_limit=3), Patience(max_pending=4, overdue=0.5)]
@@ -228,7 +228,7 @@ PATIENCE = [None, Patience(wait_limit=3), Patience(max_pending=4, overdue=0.5)]
 
 @pytest.mark.parametrize("patience", PATIENCE)
 @pytest.mark.parametrize("policy", POLICIES)
-def test_batches_are_the_same_as_one_by_one(policy: CoS, patience: Patience | None) -> None:
+def test_batches_are_the_same_as_one_by_one(policy: Policy, patience: Patience | None) -> None:
     """Classify many and learn many, at both sites in turn: the whole state of both sites is the same."""
     axes = [Feature("x", scale="rank", window=5), PreviousLabel(0, 1), Time(60)]
     many, single = (pair(policy=policy, patience=patience, context=axes) for _ in range(2))

@@ -1,6 +1,6 @@
 """From Python into the compiled rules: each entry point is one step that nothing can interrupt.
 
-There are two families of policies: those that go by cells (`cell_rules`, `updates`), and the mixture of views
+There are two families of policies: those that go by cells (`cell_rules`), and the mixture of views
 (`mixture`, `mixture_learning`). Which one a site has is decided in this module and nowhere else in compiled code.
 
 The arrays come in as a plain tuple: Numba needs half a microsecond more to unpack a named one. What is called from here
@@ -14,7 +14,15 @@ import math
 from typing import Final, TypeAlias
 
 from cosend.algorithm import layout as col
-from cosend.algorithm.cell_rules import answer_by_cell, enter_item, select_arm
+from cosend.algorithm.cell_rules import (
+    answer_by_cell,
+    enter_answer,
+    enter_item,
+    enter_report,
+    learn_in_cell,
+    select_arm,
+    undo_in_cell,
+)
 from cosend.algorithm.cells import epoch_is_over, find_cell, first_bad_axis, visit_cell
 from cosend.algorithm.cos import ASK, Asked
 from cosend.algorithm.layout import BY_MIXTURE, EMPTY, TAUGHT, TRAIN, Floats, Ints, Ledger, Words, has_room
@@ -38,7 +46,6 @@ from cosend.algorithm.pending import (
     remove_pending,
     slot_of,
 )
-from cosend.algorithm.updates import enter_answer, enter_report, learn_in_cell, undo_in_cell
 from cosend.compiled import compiled, compiled_apart, entry_point
 
 Arrays: TypeAlias = tuple[Ints, Floats, Floats, Words, Ints, Floats, Words, Floats, Ints, Floats]
@@ -61,17 +68,7 @@ def mixes(ledger: Ledger) -> bool:
 
 
 @compiled
-def learn(
-    ledger: Ledger,
-    context: Floats,
-    row: int,
-    id: int,
-    arrival: int,
-    arm: int,
-    kind: int,
-    gain: float,
-    others: Floats,
-) -> None:
+def learn(ledger: Ledger, context: Floats, row: int, id: int, arm: int, kind: int, gain: float, others: Floats) -> None:
     """Enter a reward; `context` is that of the item, or its memo, and `others` the gains of all local models.
 
     `others` is empty if no other model was run to be scored.
@@ -79,16 +76,16 @@ def learn(
     if mixes(ledger):
         learn_mixed(ledger, id, arm, kind, gain, others, context)
     else:
-        learn_in_cell(ledger, context, row, id, arrival, arm, kind, gain, others)
+        learn_in_cell(ledger, context, row, id, arm, kind, gain, others)
 
 
 @compiled
-def _undo(ledger: Ledger, context: Floats, row: int, id: int, arrival: int, arm: int, kind: int) -> None:
+def _undo(ledger: Ledger, context: Floats, row: int, id: int, arm: int, kind: int) -> None:
     """Take back a choice or answer whose label will never come."""
     if mixes(ledger):
         undo_mixed(ledger, arm, kind, context)
     else:
-        undo_in_cell(ledger, context, row, id, arrival, arm, kind)
+        undo_in_cell(ledger, context, row, id, arm, kind)
 
 
 @compiled
@@ -104,27 +101,26 @@ def answer(
 @compiled
 def report(ledger: Ledger, context: Floats) -> tuple[int, int]:
     """Return how much labelled data there is around a context: own arrivals, and labels it was taught."""
-    arrivals = ledger.site[col.ARRIVALS]
-    row = find_mixed_row(ledger, context) if mixes(ledger) else find_cell(ledger, context, arrivals)
+    row = find_mixed_row(ledger, context) if mixes(ledger) else find_cell(ledger, context)
     if row == EMPTY:
         return 0, 0
     return ledger.cells[row, col.CELL_ARRIVALS], ledger.cells[row, col.CELL_TAUGHT]
 
 
 @compiled
-def record_report(ledger: Ledger, context: Floats, peer: int, arrivals: int, taught: int, arrival: int) -> None:
-    """Enter what a peer reports around the context of the site's `arrival`-th item; there must be room."""
+def record_report(ledger: Ledger, context: Floats, peer: int, arrivals: int, taught: int) -> None:
+    """Enter what a peer reports around a context; there must be room."""
     if not mixes(ledger):  # mixed views train no peer
-        enter_report(ledger, visit_cell(ledger, context, arrival), peer, arrivals, taught)
+        enter_report(ledger, visit_cell(ledger, context), peer, arrivals, taught)
 
 
 # Decisions that expire: pending for too long, or one too many. They are dropped or get a default gain.
 
 
 @compiled
-def _drop_expired(ledger: Ledger, table: PendingTable, arrival: int) -> bool:
-    """Drop what has been pending for too long when the `arrival`-th item comes; false without room for the ids."""
-    limit = table.counters[col.PENDING_LIMIT]  # exactness.md, "Waiting"
+def _drop_expired(ledger: Ledger, table: PendingTable) -> bool:
+    """Drop what has been pending for too long when the next item comes; false without room for the ids."""
+    arrival, limit = ledger.site[col.ARRIVALS] + 1, table.counters[col.PENDING_LIMIT]  # exactness.md, "Waiting"
     while table.counters[col.PENDING_COUNT] > 0 and arrival > limit:
         slot = oldest_pending(table)
         if arrival - table.entries[slot, col.PENDING_ARRIVAL] <= limit:
@@ -157,15 +153,15 @@ def _drop(ledger: Ledger, table: PendingTable, slot: int) -> None:
 
 @compiled
 def _learn_slot(ledger: Ledger, table: PendingTable, slot: int, gain: float, others: Floats) -> None:
-    id, row, arm, kind, arrival, spot = table.entries[slot, : col.PENDING_FREE]
-    learn(ledger, table.contexts[spot], row, id, arrival, arm, kind, gain, others)
+    id, row, arm, kind, _, spot = table.entries[slot, : col.PENDING_FREE]
+    learn(ledger, table.contexts[spot], row, id, arm, kind, gain, others)
     remove_pending(table, slot)
 
 
 @compiled
 def _undo_slot(ledger: Ledger, table: PendingTable, slot: int) -> None:
-    id, row, arm, kind, arrival, spot = table.entries[slot, : col.PENDING_FREE]
-    _undo(ledger, table.contexts[spot], row, id, arrival, arm, kind)
+    id, row, arm, kind, _, spot = table.entries[slot, : col.PENDING_FREE]
+    _undo(ledger, table.contexts[spot], row, id, arm, kind)
     remove_pending(table, slot)
 
 
@@ -173,12 +169,12 @@ def _undo_slot(ledger: Ledger, table: PendingTable, slot: int) -> None:
 
 
 @compiled
-def _prepare(ledger: Ledger, table: PendingTable, arrival: int, again: int) -> int:
+def _prepare(ledger: Ledger, table: PendingTable, again: int) -> int:
     """Drop what expires when an item comes, and return READY, or what must be done before an arm can be chosen."""
     if not has_room(ledger) or not can_add(table):
         return NO_ROOM
     if again == 0:
-        if not _drop_expired(ledger, table, arrival) or not can_add(table):
+        if not _drop_expired(ledger, table) or not can_add(table):
             return NO_ROOM
         if epoch_is_over(ledger.site):
             return EPOCH_OVER
@@ -187,41 +183,36 @@ def _prepare(ledger: Ledger, table: PendingTable, arrival: int, again: int) -> i
 
 @compiled
 def _arrival_of(ledger: Ledger, again: int) -> int:
-    """Return the number of an item's arrival; one that came in an earlier epoch is as the first of this one."""
-    site = ledger.site
-    return int(max(again, site[col.QUOTA_START] + 1) if again > 0 else site[col.ARRIVALS] + 1)
+    """Return the number of an item's arrival."""
+    return again if again > 0 else int(ledger.site[col.ARRIVALS] + 1)
 
 
 @compiled
 def _admit(ledger: Ledger, table: PendingTable, context: Floats, row: int, arm: int, phase: int, again: int) -> None:
     """Enter a choice by cells as pending."""
-    arrival = again if again > 0 else ledger.site[col.ARRIVALS] + 1
-    enter_item(ledger, row, arm, phase, arrival, int(again == 0))
+    arrival = _arrival_of(ledger, again)
+    enter_item(ledger, row, arm, phase, int(again == 0))
     add_pending(table, ledger.site[col.LAST_ID], row, arm, phase, arrival, context)
     _drop_if_too_many(ledger, table)
 
 
 @compiled_apart
-def _admit_mixed(
-    ledger: Ledger, table: PendingTable, context: Floats, arrival: int, again: int
-) -> tuple[int, int, int, int]:
+def _admit_mixed(ledger: Ledger, table: PendingTable, context: Floats, again: int) -> tuple[int, int, int, int]:
     """Choose by mixed views and enter the choice as pending; they write its memo where it will be."""
-    id = ledger.site[col.LAST_ID] + 1
+    arrival, id = _arrival_of(ledger, again), ledger.site[col.LAST_ID] + 1
     slot, memo = slot_of(table.entries, id), table.contexts[next_spot(table)]
-    phase, arm, row, candidates = choose_mixed(ledger, context, arrival, int(again == 0), memo)
+    phase, arm, row, candidates = choose_mixed(ledger, context, int(again == 0), memo)
     fill_slot(table, slot, id, row, arm, phase, arrival)
     _drop_if_too_many(ledger, table)
     return phase, arm, row, candidates
 
 
 @compiled_apart
-def _admit_mixed_again(
-    ledger: Ledger, table: PendingTable, context: Floats, arm: int, phase: int, arrival: int, again: int
-) -> None:
+def _admit_mixed_again(ledger: Ledger, table: PendingTable, context: Floats, arm: int, phase: int, again: int) -> None:
     """Enter a choice by mixed views that was made before as pending."""
-    id = ledger.site[col.LAST_ID] + 1
+    arrival, id = _arrival_of(ledger, again), ledger.site[col.LAST_ID] + 1
     slot, memo = slot_of(table.entries, id), table.contexts[next_spot(table)]
-    row = enter_mixed(ledger, context, arm, arrival, int(again == 0), memo)
+    row = enter_mixed(ledger, context, arm, int(again == 0), memo)
     fill_slot(table, slot, id, row, arm, phase, arrival)
     _drop_if_too_many(ledger, table)
 
@@ -236,10 +227,10 @@ def choose_one(arrays: Arrays, context: Floats, asked: Asked, again: int) -> tup
     bad = first_bad_axis(context, ledger.site[col.CATEGORIES], False)
     if bad >= 0:
         return BAD_CONTEXT, bad, 0, 0, 0
-    arrival = _arrival_of(ledger, again)
-    status = _prepare(ledger, table, arrival, again)
+    status = _prepare(ledger, table, again)
     if status != READY:
         return status, EMPTY, 0, 0, 0
+    arrival = max(_arrival_of(ledger, again), ledger.site[col.QUOTA_START] + 1)  # the first of this epoch at least
     phase, arm, row, candidates = select_arm(ledger, context, asked, arrival)
     if phase != ASK:
         _admit(ledger, table, context, row, arm, phase, again)
@@ -258,11 +249,10 @@ def choose_one_mixed(
     bad = first_bad_axis(context, ledger.site[col.CATEGORIES], True)
     if bad >= 0:
         return BAD_CONTEXT, bad, 0, 0, 0
-    arrival = _arrival_of(ledger, again)
-    status = _prepare(ledger, table, arrival, again)
+    status = _prepare(ledger, table, again)
     if status != READY:
         return status, EMPTY, 0, 0, 0
-    phase, arm, row, candidates = _admit_mixed(ledger, table, context, arrival, again)
+    phase, arm, row, candidates = _admit_mixed(ledger, table, context, again)
     return phase, arm, int(ledger.cells[row, col.CELL_KEY]), candidates, int(ledger.site[col.LAST_ID])
 
 
@@ -291,14 +281,13 @@ def enter_many(arrays: Arrays, contexts: Floats, arms: Ints, phases: Ints, again
     """Enter choices that were made before, from `first` on: (how far it came, READY or what must be done first)."""
     ledger, table = Ledger(*arrays[:8]), PendingTable(arrays[8], arrays[9], arrays[0])
     for n in range(first, contexts.shape[0]):
-        arrival = _arrival_of(ledger, again[n])
-        status = _prepare(ledger, table, arrival, again[n])
+        status = _prepare(ledger, table, again[n])
         if status != READY:
             return n, status
         if mixes(ledger):
-            _admit_mixed_again(ledger, table, contexts[n], arms[n], phases[n], arrival, again[n])
+            _admit_mixed_again(ledger, table, contexts[n], arms[n], phases[n], again[n])
         else:
-            row = visit_cell(ledger, contexts[n], arrival)
+            row = visit_cell(ledger, contexts[n])
             _admit(ledger, table, contexts[n], row, arms[n], phases[n], again[n])
     return len(contexts), READY
 
@@ -307,10 +296,9 @@ def enter_many(arrays: Arrays, contexts: Floats, arms: Ints, phases: Ints, again
 def visit_one(arrays: Arrays, context: Floats, again: int) -> int:
     """Visit the cell of an item as `choose_one` does before a peer is asked: READY, or what must be done first."""
     ledger, table = Ledger(*arrays[:8]), PendingTable(arrays[8], arrays[9], arrays[0])
-    arrival = _arrival_of(ledger, again)
-    status = _prepare(ledger, table, arrival, again)
+    status = _prepare(ledger, table, again)
     if status == READY:
-        visit_cell(ledger, context, arrival)
+        visit_cell(ledger, context)
     return status
 
 
@@ -328,12 +316,12 @@ def forecast_one(arrays: Arrays, context: Floats) -> int:
 
 
 @entry_point
-def record_one(arrays: Arrays, context: Floats, peer: int, arrivals: int, taught: int, again: int) -> bool:
+def record_one(arrays: Arrays, context: Floats, peer: int, arrivals: int, taught: int) -> bool:
     """Enter what a peer reports for a context; false if the ledger must grow first."""
     ledger = Ledger(*arrays[:8])
     if not has_room(ledger):
         return False
-    record_report(ledger, context, peer, arrivals, taught, _arrival_of(ledger, again))
+    record_report(ledger, context, peer, arrivals, taught)
     return True
 
 
@@ -382,7 +370,7 @@ def enter_answers(arrays: Arrays, contexts: Floats, functions: Ints, first: int)
         if mixes(ledger):
             row = enter_mixed_answer(ledger, contexts[n], functions[n], memo)
         else:
-            row = visit_cell(ledger, contexts[n], site[col.ARRIVALS])
+            row = visit_cell(ledger, contexts[n])
             enter_answer(ledger, row, functions[n])
         _admit_answer(ledger, table, slot, row, functions[n], contexts[n])
     return len(contexts)

@@ -34,14 +34,12 @@ class Arms:
         return len(self.names)
 
     def number(self, name: str) -> int:
-        """Return the column of an arm."""
         try:
             return self.names.index(name)
         except ValueError:
             raise ArmError(f"site {self.site!r} has no arm {name!r}: it has {', '.join(self.names)}") from None
 
     def cost(self, name: str) -> float:
-        """Return the cost of an arm."""
         return self.own[name] if name in self.own else self.peers[name]
 
     def effective_costs(self) -> list[float]:
@@ -53,29 +51,23 @@ class Arms:
         return max(self.functions.values(), default=1)
 
     def add_own(self, name: str, cost: float) -> int:
-        """Add a local model and return its column."""
         self.check_new(name, cost)
         self.own[name] = float(cost)
         self._in_order()
         return self.names.index(name)
 
     def add_peer(self, name: str, cost: float, functions: int = 1) -> int:
-        """Add a peer and return its column."""
         self.check_new(name, cost, functions)
         self.peers[name] = float(cost)
         self.functions[name] = functions
         self._in_order()
         return self.names.index(name)
 
-    def check_may_leave(self, name: str) -> int:
-        """Return the column of an arm, or raise if it may not leave."""
-        if name in self.own and len(self.own) == 1:
-            raise ArmError(f"{name!r} is the last classifier of site {self.site!r} and cannot be removed")
-        return self.number(name)
-
     def remove(self, name: str) -> int:
         """Remove an arm and return the column it had."""
-        number = self.check_may_leave(name)
+        if name in self.own and len(self.own) == 1:
+            raise ArmError(f"{name!r} is the last classifier of site {self.site!r} and cannot be removed")
+        number = self.number(name)
         self.own.pop(name, None)
         self.peers.pop(name, None)
         self.functions.pop(name, None)

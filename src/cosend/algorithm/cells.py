@@ -1,7 +1,7 @@
 """From a context to the row of its cell: [0, 1]^d cut into equal cells, or into cubes that split.
 
-`slices` is m_T of the paper. A time axis, if there is one, is the last. An axis may be a category: it is not cut, and
-has a cell of its own for every code 0, 1, 2, ... that stands for a value.
+`slices` is m_T of the paper. An axis may be a category: it is not cut, and has a cell of its own for every code 0, 1,
+2, ... that stands for a value.
 
 Cubes: the root is the whole of [0, 1]^d. A cube of level p has sides of 2^-p. One that was split stays as the parent of
 its 2^d children, and a child gets its row when it is visited: memory follows the visited part, in any number of
@@ -23,7 +23,7 @@ from cosend.compiled import compiled, compiled_apart, entry_point
 # 81 ** 0.25 is 3.0000000000000004 in floating point and must give 3 slices, not 4.
 ROUNDING: Final = 1e-9
 LARGEST_KEY: Final = 2**56
-MOST_AXES: Final = 52  # of a given context: those of a view, with that of time, are bits of a double
+MOST_AXES: Final = 52  # of a given context: those of a view are bits of a double
 MOST_CODES: Final = 4096  # of a category
 DEEPEST: Final = 50  # a number in [0, 1] has no more binary places to tell two cubes apart
 ROOTS: Final = 2**56  # the keys of roots of categories begin here, above those of all children
@@ -75,7 +75,7 @@ def key_of(axes: Sequence[int], radices: Sequence[int]) -> int:
 
 
 def keys_of(points: Floats, slices: int) -> Ints:
-    """Return the key of the cell that holds each point of [0, 1]^d, for equal cells without a time axis."""
+    """Return the key of the cell that holds each point of [0, 1]^d, for equal cells."""
     indices: Ints = np.minimum((points * slices).astype(np.int64), slices - 1)
     return indices @ np.array([slices**place for place in reversed(range(points.shape[1]))], np.int64)
 
@@ -117,57 +117,46 @@ def epoch_is_over(site: Ints) -> bool:
 
 
 @compiled
-def _place_on(ledger: Ledger, context: Floats, axis: int, arrival: int) -> float:
-    """Return where an item that is the site's `arrival`-th lies on an axis."""
-    site = ledger.site
-    if axis < site[col.DIMENSIONS]:
-        return float(context[axis])
-    # Theorem 2: functions that learn make time one more dimension, t/T.
-    step = max(1, arrival - site[col.EPOCH_START])
-    return float(min(1.0, step / site[col.EPOCH_LENGTH]))
-
-
-@compiled
-def find_cell(ledger: Ledger, context: Floats, arrival: int) -> int:
+def find_cell(ledger: Ledger, context: Floats) -> int:
     """Return the row of the cell that holds an item, the smallest one that was visited, or EMPTY."""
     if ledger.site[col.ZOOMS]:
-        return _find_cube(ledger, context, arrival)
-    return find_row(ledger, cell_of(ledger, context, arrival))
+        return _find_cube(ledger, context)
+    return find_row(ledger, cell_of(ledger, context))
 
 
 @compiled
-def visit_cell(ledger: Ledger, context: Floats, arrival: int) -> int:
+def visit_cell(ledger: Ledger, context: Floats) -> int:
     """Return the row of the cell that holds an item, begun if this is the first; there must be room for it."""
     if ledger.site[col.ZOOMS]:
-        return _visit_cube(ledger, context, arrival)
-    return row_for(ledger, cell_of(ledger, context, arrival))
+        return _visit_cube(ledger, context)
+    return row_for(ledger, cell_of(ledger, context))
 
 
 # Equal cells
 
 
 @compiled
-def cell_of(ledger: Ledger, context: Floats, arrival: int) -> int:
+def cell_of(ledger: Ledger, context: Floats) -> int:
     """Return the key of the equal cell that holds an item."""
     site = ledger.site
     if site[col.CATEGORIES]:
-        return _cell_with_codes(ledger, context, arrival)
+        return _cell_with_codes(ledger, context)
     slices, key = int(ledger.views[0, col.VIEW_SLICES]), 0
-    for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
-        key = key * slices + slice_of(_place_on(ledger, context, axis, arrival), slices)
+    for axis in range(site[col.DIMENSIONS]):
+        key = key * slices + slice_of(context[axis], slices)
     return key
 
 
 @compiled_apart
-def _cell_with_codes(ledger: Ledger, context: Floats, arrival: int) -> int:
+def _cell_with_codes(ledger: Ledger, context: Floats) -> int:
     """Return what `cell_of` does where some axes are categories: the code of a value in place of a slice."""
     site = ledger.site
     slices, key = int(ledger.views[0, col.VIEW_SLICES]), 0
-    for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
+    for axis in range(site[col.DIMENSIONS]):
         if (site[col.CATEGORIES] >> axis) & 1:
             key = key * MOST_CODES + int(context[axis])
         else:
-            key = key * slices + slice_of(_place_on(ledger, context, axis, arrival), slices)
+            key = key * slices + slice_of(context[axis], slices)
     return key
 
 
@@ -175,7 +164,7 @@ def _cell_with_codes(ledger: Ledger, context: Floats, arrival: int) -> int:
 
 
 @compiled_apart
-def _find_cube(ledger: Ledger, context: Floats, arrival: int) -> int:
+def _find_cube(ledger: Ledger, context: Floats) -> int:
     """Return the row of the smallest cube that holds an item and was visited, or EMPTY."""
     child = find_row(ledger, _root_of(ledger, context))
     row = child
@@ -183,20 +172,20 @@ def _find_cube(ledger: Ledger, context: Floats, arrival: int) -> int:
         row = child
         if ledger.cells[row, col.CELL_LEVEL] >= 0:
             break
-        child = find_row(ledger, _child_of(ledger, row, context, arrival))
+        child = find_row(ledger, _child_of(ledger, row, context))
     return row
 
 
 @compiled_apart
-def _visit_cube(ledger: Ledger, context: Floats, arrival: int) -> int:
+def _visit_cube(ledger: Ledger, context: Floats) -> int:
     """Return the row of the cube that an item belongs to; a child of a split one is begun when it is visited."""
-    row = _find_cube(ledger, context, arrival)
+    row = _find_cube(ledger, context)
     if row == EMPTY:
         return row_for(ledger, _root_of(ledger, context))
     level = ledger.cells[row, col.CELL_LEVEL]
     if level < 0 and ledger.site[col.ROWS] < ledger.site[col.MAX_ROWS]:
         parent = row
-        row = row_for(ledger, _child_of(ledger, parent, context, arrival))
+        row = row_for(ledger, _child_of(ledger, parent, context))
         ledger.cells[row, col.CELL_LEVEL] = -level
         _inherit(ledger, parent, row)
     return row
@@ -215,13 +204,13 @@ def _root_of(ledger: Ledger, context: Floats) -> int:
 
 
 @compiled
-def _child_of(ledger: Ledger, row: int, context: Floats, arrival: int) -> int:
+def _child_of(ledger: Ledger, row: int, context: Floats) -> int:
     """Return the key of the child of a split cube that holds an item: one bit for every axis that is cut."""
     site, key = ledger.site, row
     slices = 1 << -int(ledger.cells[row, col.CELL_LEVEL])  # of the children's level, which is one more
-    for axis in range(site[col.DIMENSIONS] + site[col.TIMED]):
+    for axis in range(site[col.DIMENSIONS]):
         if not (site[col.CATEGORIES] >> axis) & 1:
-            key = (key << 1) | (slice_of(_place_on(ledger, context, axis, arrival), slices) & 1)
+            key = (key << 1) | (slice_of(context[axis], slices) & 1)
     return key + 1  # the root has 0 in place of that
 
 

@@ -7,11 +7,8 @@ As a peer of others it has two more: `report` how much labelled data it has, and
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
-from itertools import repeat
-from operator import itemgetter
 from typing import Final, Self, TypeAlias, get_args
 
 import numpy as np
@@ -19,7 +16,7 @@ import numpy as np
 from cosend.algorithm import api
 from cosend.algorithm import layout as col
 from cosend.algorithm.arms import Arms
-from cosend.algorithm.cells import MOST_AXES, first_bad_axis
+from cosend.algorithm.cells import MOST_AXES
 from cosend.algorithm.cos import ASK
 from cosend.algorithm.layout import EXPLOIT, EXPLORE, MOST, TRAIN, Floats, Ints, Ledger
 from cosend.algorithm.memory import MixedMemory, new_memory
@@ -65,7 +62,6 @@ Waited: TypeAlias = tuple[int, int, int]  # arm, kind and arrival of a pending i
 NOBODY: Final[Mapping[str, LabelledData]] = {}
 PHASES: Final = {TRAIN: Phase.TRAIN, EXPLORE: Phase.EXPLORE, EXPLOIT: Phase.EXPLOIT}
 ENTRIES: Final = 8  # the place of the table of pending decisions among the arrays
-NOT_PENDING: Final = -1
 MOST_FEATURES: Final = 900  # that get axes: a view of one of them is a bit of a double, however high
 
 
@@ -178,7 +174,7 @@ class Learner:
                 self._context[:] = read_point(self.name, context, self.dimensions)
             out = self._numbers_out(without) if without or self.arms.paused else ()
             if told:
-                self._record(told, again)
+                self._record(told)
             phase, arm, cell, candidates, id = self._choose_one(self._context, out, again)
             name = self.arms.names[arm]
             if phase == ASK:
@@ -230,7 +226,7 @@ class Learner:
         try:
             if told:
                 self._context[:] = points[0]
-                self._record(told, again[0] if again else 0)
+                self._record(told)
             if len(points) == 1:
                 phase, arm, cell, candidates, _ = self._choose_one(points[0], out, again[0] if again else 0)
                 made: Made = [phase], [arm], [cell], [candidates]
@@ -287,15 +283,13 @@ class Learner:
             check_count(f"{what}, arrivals", data.arrivals)
             check_count(f"{what}, taught", data.taught)
 
-    def _record(self, told: Mapping[str, LabelledData], again: int) -> None:
+    def _record(self, told: Mapping[str, LabelledData]) -> None:
         """Enter what peers report for the context that was read, if it is valid."""
-        axis = first_bad_axis(self._context, self.categories, self.memory.may_lack)
-        if axis >= 0:
-            raise bad_context(self.name, self._context, axis)
+        check_points(self.name, self._context[None], self.categories, self.memory.may_lack)
         self.check_told(told)
         for peer, data in told.items():
             number, arrivals, taught = self.arms.number(peer), min(data.arrivals, MOST), min(data.taught, MOST)
-            while not api.record_one(self.memory.arrays, self._context, number, arrivals, taught, again):
+            while not api.record_one(self.memory.arrays, self._context, number, arrivals, taught):
                 self.memory.make_way(api.NO_ROOM)
             self._asked[number] = True
 
@@ -370,16 +364,15 @@ class Learner:
         if {*map(type, ids)} != {int}:
             ids = [int(each) if isinstance(each, np.integer) else each for each in ids]
         found = self.find(ids)
-        if NOT_PENDING in map(itemgetter(0), found):
-            raise self.no_label_wanted(next(id for id, (arm, *_) in zip(ids, found, strict=True) if arm < 0))
+        for id, (arm, _, _) in zip(ids, found, strict=True):
+            if arm < 0:
+                raise self.no_label_wanted(id)
         return ids, found
 
     def still_pending(self, tickets: Sequence[int]) -> Sequence[int]:
         """Return the ids that are still pending: some may have expired, or their arm may have left."""
         if len(tickets) == 1:
-            return tickets if self._look_at(tickets[0])[0] >= 0 else []
-        if not len(tickets):
-            return tickets
+            return tickets if self.find(tickets)[0][0] >= 0 else []
         found, missing = self._looked_up(tickets)
         if missing < 0:
             return tickets
@@ -388,12 +381,9 @@ class Learner:
     def find(self, tickets: Sequence[int]) -> list[Waited]:
         """Return (arm, kind, arrival) of each id; the arm is -1 if it is not pending."""
         if len(tickets) == 1:
-            return [self._look_at(tickets[0])]
+            self._check_ids(tickets)
+            return [api.look_one(self.memory.arrays[ENTRIES], tickets[0])]
         return list(map(tuple, self._looked_up(tickets)[0].tolist()))
-
-    def _look_at(self, id: int) -> Waited:
-        self._check_ids((id,))
-        return api.look_one(self.memory.arrays[ENTRIES], id)
 
     def _looked_up(self, ids: Sequence[int]) -> tuple[Ints, int]:
         """Return [id, (arm, kind, arrival)], and the place of the first id that is not pending, -1 if all are."""
@@ -419,16 +409,12 @@ class Learner:
             raise SettledDecision(self.name, next(each for n, each in enumerate(tickets) if each in tickets[:n]))
 
     def _rewards(
-        self,
-        ids: Sequence[int],
-        found: Sequence[Waited],
-        gains: Sequence[float],
-        costs: Sequence[float | None] | None,
+        self, ids: Sequence[int], found: Sequence[Waited], gains: Sequence[float], costs: Sequence[float | None] | None
     ) -> list[float]:
-        rewards = [
-            gain if type(gain) is float and 0.0 <= gain <= 1.0 else self._checked(gain, id)
-            for gain, id in zip(gains, ids, strict=True)
-        ]
+        for gain, id in zip(gains, ids, strict=True):
+            if type(gain) is not float or not 0.0 <= gain <= 1.0:
+                check_unit("gain", gain, f"decision {id} of site {self.name!r}")
+        rewards = [*map(float, gains)]
         if costs is not None:
             known = self.arms.costs
             for n, cost in enumerate(costs):
@@ -437,10 +423,6 @@ class Learner:
                     # The known cost is subtracted where means are compared: only the difference belongs in here.
                     rewards[n] = gains[n] - cost + known[found[n][0]]
         return rewards
-
-    def _checked(self, gain: float, id: int) -> float:
-        check_unit("gain", gain, f"decision {id} of site {self.name!r}")
-        return float(gain)
 
     def _scores(
         self, ids: Sequence[int], found: Sequence[Waited], others: Sequence[Mapping[str, float] | None]
@@ -484,8 +466,8 @@ class Learner:
     def forget_notes(self, tickets: Sequence[int]) -> None:
         """Forget the notes of ids that are no longer pending."""
         notes = self.registry.notes
-        if notes:
-            deque(map(notes.pop, tickets, repeat(None)), 0)  # a loop without a line of Python for each
+        for ticket in tickets if notes else ():
+            notes.pop(ticket, None)
 
     @one_at_a_time
     def take_overdue(self) -> list[int]:
@@ -549,18 +531,18 @@ class Learner:
 
     # Entering again what was decided before, without deciding
 
-    def enter(self, points: Floats, arms: Ints, phases: Ints, again: Ints) -> None:
-        """Enter choices as they were made, by the numbers of their arms."""
-        done = 0
+    def enter(self, points: Floats, arms: Ints, phases: Ints, again: Ints, without: Collection[str] = ()) -> None:
+        """Enter choices as they were made, by the numbers of their arms; some arms could not be chosen."""
+        done, out = 0, [self.arms.number(name) for name in without]
         while done < len(points):
-            done, status = api.enter_many(self.memory.arrays, points, arms, phases, again, done)
+            done, status = api.enter_many(self.memory.without(out), points, arms, phases, again, done)
             if done < len(points):
                 self.memory.make_way(status)
 
-    def enter_told(self, context: Floats, told: Mapping[str, LabelledData], again: int) -> None:
+    def enter_told(self, context: Floats, told: Mapping[str, LabelledData]) -> None:
         """Enter what peers reported for a context."""
         self._context[:] = context
-        self._record(told, again)
+        self._record(told)
         self._asked[:] = False
 
     def enter_question(self, context: Floats, again: int) -> None:
@@ -641,7 +623,12 @@ class Learner:
         that were such and change now; `places` are those of the values that they had.
         """
         new = NewAxes(count, same, tuple(places))
-        self._check_new(new)
+        check_whole("axes", count, least=0 if same else 1)
+        features = sum(axes for axes, _, _ in self.features) + self.unchanged + count + same - len(places)
+        if features > MOST_FEATURES:
+            raise SettingError("axes", count, f"at most {MOST_FEATURES} in all")
+        if len(places) > min(count, self.unchanged):
+            raise SettingError("features that changed", len(places), "axes of features that never had")
         draft = self._draft(deepcopy(self.arms))
         memory = draft.memory
         if not isinstance(memory, MixedMemory):
@@ -657,20 +644,6 @@ class Learner:
     def unchanged(self) -> int:
         """How many features have no axis because they never changed."""
         return sum(same - changed for _, same, changed in self.features)
-
-    def _check_new(self, new: NewAxes) -> None:
-        """Raise unless features can get axes, or be looked at together."""
-        check_whole("axes", new.axes, least=0 if new.same else 1)
-        check_whole("features that never changed", new.same, least=0)
-        features = sum(count for count, _, _ in self.features) + self.unchanged + new.axes + new.same - len(new.places)
-        if features > MOST_FEATURES:
-            raise SettingError("axes", new.axes, f"at most {MOST_FEATURES} in all")
-        if new.same and any(same for _, same, _ in self.features):
-            raise SettingError("features that never changed", new.same, "found once")
-        if len(new.places) > min(new.axes, self.unchanged):
-            raise SettingError("features that changed", len(new.places), "axes of features that never had")
-        if not all(0.0 <= place <= 1.0 for place in new.places):
-            raise SettingError("places", new.places, "within [0, 1]")
 
     # Looking inside
 

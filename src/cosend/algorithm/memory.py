@@ -6,8 +6,7 @@ The cells are laid out once when the horizon is known, and again at every doubli
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from copy import copy, deepcopy
 from itertools import product
 from typing import Any, ClassVar, Final
@@ -22,14 +21,26 @@ from cosend.algorithm.cells import (
     MOST_CODES,
     axes_of,
     bits_of,
-    first_bad_axis,
+    first_bad_context,
     key_of,
     radices_of,
     slice_of,
     slices_within,
 )
 from cosend.algorithm.draws import caller_word, site_words
-from cosend.algorithm.layout import OUT, TAUGHT, Floats, Ledger, clear, grown, has_room, new_ledger, row_for
+from cosend.algorithm.layout import (
+    EMPTY,
+    OUT,
+    TAUGHT,
+    Floats,
+    Ints,
+    Ledger,
+    clear,
+    grown,
+    has_room,
+    new_ledger,
+    row_for,
+)
 from cosend.algorithm.mixture import memo_width, with_scratch
 from cosend.algorithm.mixture_views import Handed, NewAxes
 from cosend.algorithm.pending import Patience, PendingTable, Registry
@@ -76,7 +87,7 @@ class Memory:
         """Lay out the cells of a site that has seen nothing yet."""
         ledger, policy = self.ledger, self.policy
         site, categories = ledger.site, int(ledger.site[col.CATEGORIES])
-        site[col.EPOCH_LENGTH] = FIRST_EPOCH if policy.doubles else policy.first_horizon
+        site[col.EPOCH_LENGTH] = FIRST_EPOCH if policy.doubles else policy.horizon or 0
         ledger.views[:, col.VIEW_AXES] = views
         ledger.views[:, col.VIEW_AXIS_COUNT] = [(axes & ~categories).bit_count() for axes in views]
         _cut(ledger, policy)
@@ -123,16 +134,6 @@ class Memory:
         costs = self.ledger.costs.copy()
         costs[list(out)] = OUT
         return (*self.arrays[:2], costs, *self.arrays[3:])
-
-    @contextmanager
-    def left_out(self, out: Collection[int]) -> Iterator[None]:
-        """Leave arms, by number, out of all that happens inside."""
-        costs = self.ledger.costs.copy()
-        self.ledger.costs[list(out)] = OUT
-        try:
-            yield
-        finally:
-            self.ledger.costs[:] = costs
 
     def answer(
         self,
@@ -206,20 +207,11 @@ class Memory:
         self.policy.write_to(self.ledger, self.dimensions, self.arms.announced_functions())
         self.ledger.parameters[col.EXPIRED_GAIN] = self.expired_gain
 
-    def fits(self, arrays: Mapping[str, Any]) -> bool:
-        """Tell whether saved views and contexts can be those of this policy; their shapes are checked already."""
-        views, ledger = arrays["views"], self.ledger
-        return (
-            views.shape == ledger.views.shape
-            and np.array_equal(views[:, : col.VIEW_SLICES], ledger.views[:, : col.VIEW_SLICES])
-            and np.array_equal(
-                views[:, col.VIEW_SLICES], _cut_for(ledger, self.policy, int(arrays["site"][col.EPOCH_LENGTH]))
-            )
-            and all(
-                first_bad_axis(context, int(ledger.site[col.CATEGORIES]), False) < 0
-                for context in arrays["pending_contexts"]
-            )
-        )
+    def fits(self, rows: Ints, contexts: Floats, count: int) -> bool:
+        """Tell whether pending decisions can have been entered in these rows, of which there are `count`."""
+        ledger = self.ledger
+        known = not ledger.site[col.STEADY] or bool(((rows >= 0) & (rows < count)).all())
+        return known and first_bad_context(contexts, int(ledger.site[col.CATEGORIES]), False) < 0
 
 
 class MixedMemory(Memory):
@@ -262,14 +254,9 @@ class MixedMemory(Memory):
         self.use(self.ledger)
         return handed
 
-    def fits(self, arrays: Mapping[str, Any]) -> bool:
-        """Tell whether saved views, weights and memos can be those of this policy."""
-        rows, ledger = len(arrays["cells"]), self.ledger
-        return (
-            mixture_views.fits_views(arrays["views"], ledger)
-            and not arrays["cells"][:1, col.CELL_KEY].any()  # the first row is of all items
-            and mixture_views.fits_memos(arrays["pending_contexts"], ledger, rows, len(self.arms.own))
-        )
+    def fits(self, rows: Ints, contexts: Floats, count: int) -> bool:
+        """Tell whether the memos of pending decisions name rows that are there, of which there are `count`."""
+        return bool(np.isin(contexts[:, : len(self.ledger.views)], np.arange(EMPTY, count)).all())
 
 
 def new_memory(

@@ -345,28 +345,29 @@ def _copy_to(there: Floats, here: Floats) -> None:
 
 
 @compiled_apart
-def choose_mixed(
-    ledger: Ledger, context: Floats, arrival: int, arrivals: int, memo: Floats
-) -> tuple[int, int, int, int]:
-    """Choose an arm for the `arrival`-th item and enter the choice: (phase, arm, row, candidates)."""
+def choose_mixed(ledger: Ledger, context: Floats, arrivals: int, memo: Floats) -> tuple[int, int, int, int]:
+    """Choose an arm for an item and enter the choice: (phase, arm, row, candidates).
+
+    It counts as 1 arrival, or as 0 if it was counted when it came and its arm has failed.
+    """
     level = _level_of_mixture(ledger, forecast(ledger, context, True, memo))
     first, ties, index = _best_by_mixture(ledger, ledger.site[col.ARM_COUNT], level, memo)
     arm = _nth_by_mixture(ledger, first, level, index, draw_one(ledger, draws.BEST_ARM, ties), memo)
     phase = _phase_of_mixture(ledger, arm, memo)
-    _enter_forecast_choice(ledger, arm, arrival, arrivals, memo)
+    _enter_forecast_choice(ledger, arm, arrivals, memo)
     return phase, arm, _shown_row(ledger, memo), ties
 
 
 @compiled_apart
-def enter_mixed(ledger: Ledger, context: Floats, arm: int, arrival: int, arrivals: int, memo: Floats) -> int:
+def enter_mixed(ledger: Ledger, context: Floats, arm: int, arrivals: int, memo: Floats) -> int:
     """Enter a choice that was made before; returns its row."""
     forecast(ledger, context, True, memo)
-    _enter_forecast_choice(ledger, arm, arrival, arrivals, memo)
+    _enter_forecast_choice(ledger, arm, arrivals, memo)
     return _shown_row(ledger, memo)
 
 
 @compiled
-def _enter_forecast_choice(ledger: Ledger, arm: int, arrival: int, arrivals: int, memo: Floats) -> None:
+def _enter_forecast_choice(ledger: Ledger, arm: int, arrivals: int, memo: Floats) -> None:
     """Enter a choice in the rows of all views, and complete its memo."""
     site = ledger.site
     _write_memo(ledger, arm, memo)
@@ -375,8 +376,7 @@ def _enter_forecast_choice(ledger: Ledger, arm: int, arrival: int, arrivals: int
         if row != EMPTY:
             ledger.cells[row, col.CELL_ARRIVALS] += arrivals
             ledger.counts[row, arm, col.PENDING] += 1
-    if arrivals:
-        site[col.ARRIVALS] = arrival
+    site[col.ARRIVALS] += arrivals
     site[col.LAST_ID] += 1
 
 

@@ -44,7 +44,6 @@ from cosend.algorithm.mixture import (
     same_view,
     with_scratch,
 )
-from cosend.algorithm.mixture_learning import PATTERN_BITS
 
 LEVELS: Final = (4, 16, 64)  # slices per axis
 LEVELS_OF_MANY: Final = (4, 16, 1024)  # values that repeat, as sizes and counts do, mostly have a slice of their own
@@ -249,35 +248,3 @@ def forget_patterns(ledger: Ledger, number: int) -> None:
         kinds = ledger.views[ledger.cells[:rows, col.CELL_KEY] % len(ledger.views), col.VIEW_KIND]
         ledger.rewards[:rows][kinds == PATTERNS] = 0.0
         site[col.PATTERN] = 0
-
-
-# What may stand in a saved state
-
-
-def fits_memos(memos: Floats, ledger: Ledger, rows: int, own: int) -> bool:
-    """Tell whether these can be memos: rows that are there, and forecasts."""
-    views = len(ledger.views)
-    places = memos[:, :views]
-    return (
-        bool(np.isin(places, np.arange(EMPTY, rows)).all())
-        and not places[:, 0].any()  # the first row is of all items
-        and not np.isinf(memos).any()
-        and not np.isnan(memos[:, views * (1 + own) :]).any()
-    )
-
-
-def fits_pattern(pattern: int, arms: int) -> bool:
-    """Tell whether this can be a pattern: 0, bits of local models that were right, or the used arm and how."""
-    return 0 <= pattern <= max(2**PATTERN_BITS, 4 * arms)
-
-
-def fits_views(views: Floats, ledger: Ledger) -> bool:
-    """Tell whether saved views are those of this context, with weights that sum up to one."""
-    laid, weights = ledger.views, views[:, col.VIEW_WEIGHT :]
-    return (
-        views.shape == laid.shape
-        and np.array_equal(views[:, : col.VIEW_WEIGHT], laid[:, : col.VIEW_WEIGHT])
-        and bool((weights[laid[:, col.VIEW_MORE] >= 0.0] > 0.0).all())  # the view of features that all changed has 0
-        and bool((weights >= 0.0).all())
-        and abs(float(weights.sum()) - 1.0) < 1e-6
-    )

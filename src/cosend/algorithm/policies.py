@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 from cosend.algorithm import cells, cos
 from cosend.algorithm import layout as col
@@ -29,7 +29,6 @@ from cosend.errors import SettingError
 
 Order = Literal["pseudocode", "random", "train_first"]
 TrainingCount = Literal["reported", "own_and_mine"]
-Doubling = Literal["reset", "keep"]
 ShareLabels = Literal["training", "always"]
 Arrivals = Literal["uniform", "concentrated"]
 
@@ -52,13 +51,10 @@ DEFAULT_CELLS: Final = 200_000  # of all views, unless a policy says otherwise: 
 class Policy(ABC):
     """What a learner needs of a policy."""
 
-    share_labels: ShareLabels  # forward a label to the peer after training calls only, or after every call
+    mixes: ClassVar[bool] = False  # forecasts of all views are mixed; else one view decides
+    horizon: int | None = None
     max_cells: int | None
-
-    @property
-    def mixes(self) -> bool:
-        """Whether forecasts of all views are mixed; else one view decides."""
-        return False
+    share_labels: ShareLabels  # forward a label to the peer after training calls only, or after every call
 
     @property
     def doubles(self) -> bool:
@@ -66,25 +62,17 @@ class Policy(ABC):
         return False
 
     @property
-    def first_horizon(self) -> int:
-        """The horizon of the first epoch; 0 if there is none."""
-        return 0
-
-    @property
-    @abstractmethod
     def keeps(self) -> bool:
         """Whether what is known is kept when a cell is replaced by smaller ones."""
+        return True
 
-    @abstractmethod
     def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
-        """Return the views of a context: the axes of each as bits, the time axis after the others.
+        """Return the axes of every view as bits; `categories` are the axes that have codes, as bits too."""
+        return ((1 << dimensions) - 1,)
 
-        `categories` are the axes that have codes, as bits.
-        """
-
-    @abstractmethod
     def slices_at(self, horizon: int, axes: int) -> int:
         """Return the slices per axis of a view with this many axes, for a horizon."""
+        return 1
 
     def write_to(self, ledger: Ledger, dimensions: int, announced_functions: int) -> None:
         """Write these settings into the ledger of a site; its counters stay."""
@@ -108,17 +96,15 @@ class Policy(ABC):
 class BasePolicy(Policy):
     """The options of all policies that go by cells.
 
-    horizon         how many items the site will see, if that is known
-    alpha           how smooth accuracies are in the context: |difference| <= L * distance^alpha
-    max_cells       a memory limit: at most this many cells (each takes about 50 bytes per arm), or None
-    time_dimension  time as one more axis, for models that learn and for drift; needs a horizon
-    share_labels    forward the label to a peer after training calls only, or after every call
+    horizon       how many items the site will see, if that is known
+    alpha         how smooth accuracies are in the context: |difference| <= L * distance^alpha
+    max_cells     a memory limit: at most this many cells (each takes about 50 bytes per arm), or None
+    share_labels  forward the label to a peer after training calls only, or after every call
     """
 
     horizon: int | None = None
     alpha: float = 1.0
     max_cells: int | None = None
-    time_dimension: bool = False
     share_labels: ShareLabels = "training"
 
     def __post_init__(self) -> None:
@@ -128,26 +114,11 @@ class BasePolicy(Policy):
                 check_whole(setting, getattr(self, setting), most=most)
         check_number("alpha", self.alpha, LARGEST_ALPHA)
         check_one_of("share_labels", self.share_labels, get_args(ShareLabels))
-        check_kind("time_dimension", self.time_dimension, bool, "True or False")
-
-    @property
-    def first_horizon(self) -> int:
-        """The horizon, if it is known."""
-        return self.horizon or 0
-
-    def axes(self, dimensions: int) -> int:
-        """Return how many axes the partition has for a context of `dimensions` axes."""
-        return dimensions + self.time_dimension
-
-    def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
-        """Return the one view of all axes."""
-        return ((1 << self.axes(dimensions)) - 1,)
 
     def _write(self, ledger: Ledger, dimensions: int) -> None:
         site = ledger.site
-        ledger.parameters[col.EXPONENT] = exponent_for(self.alpha, self.axes(_measured(ledger, dimensions)))
-        site[col.TIMED], site[col.DOUBLING], site[col.STEADY] = self.time_dimension, self.doubles, not self.doubles
-        site[col.ZOOMS] = cells.NEVER
+        ledger.parameters[col.EXPONENT] = exponent_for(self.alpha, _measured(ledger, dimensions))
+        site[col.DOUBLING], site[col.STEADY], site[col.ZOOMS] = self.doubles, not self.doubles, cells.NEVER
 
 
 def _measured(ledger: Ledger, dimensions: int) -> int:
@@ -159,34 +130,21 @@ def _measured(ledger: Ledger, dimensions: int) -> int:
 class EqualCells(BasePolicy):
     """The context space in equal cells.
 
-    slices    cells per axis; None derives it from horizon, alpha and the number of axes
-    doubling  what happens to the counts when the guessed horizon doubles: it is guessed without horizon and slices
+    slices  cells per axis; None derives it from horizon, alpha and the number of axes. Without a horizon that is
+            guessed, and the guess doubles
     """
 
     slices: int | None = None
-    doubling: Doubling = "reset"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.slices is not None:
             check_whole("slices", self.slices, most=LARGEST_KEY)
-        check_one_of("doubling", self.doubling, get_args(Doubling))
-        if not self.time_dimension or self.horizon is not None:
-            return
-        if self.slices is not None:
-            raise SettingError("time_dimension", True, "used with a horizon when slices are given")
-        if self.doubling == "keep":
-            raise SettingError("time_dimension", True, "used with a horizon or with doubling='reset'")
 
     @property
     def doubles(self) -> bool:
         """Whether the horizon is guessed: neither it nor the slices are given."""
         return self.horizon is None and self.slices is None
-
-    @property
-    def keeps(self) -> bool:
-        """Whether the counts stay when the guessed horizon doubles."""
-        return self.doubling == "keep"
 
     def derived_slices(self, horizon: int, axes: int) -> int:
         """Return the slices per axis that the theory asks for."""
@@ -221,8 +179,6 @@ class SplitCubes(BasePolicy):
         super().__post_init__()
         check_number("split_after", self.split_after, LARGEST_NUMBER)
         check_number("inherit", self.inherit, LARGEST_NUMBER, or_0=True)
-        if self.time_dimension and self.horizon is None:
-            raise SettingError("time_dimension", True, "used with a horizon")
 
     @property
     def keeps(self) -> bool:
@@ -298,9 +254,10 @@ class ByIndex(BasePolicy):
 class CoS(ByQuota, EqualCells):
     """The paper's algorithm: train peers, explore and exploit by quota, in equal cells of the context space.
 
-    exploration_exponent    z in the quota t^z ln t; None derives it from alpha and the number of axes
+    exploration_exponent  z in the quota t^z ln t; None derives it from alpha and the number of axes
 
-    The other options are those of `ByQuota`, `EqualCells` and `BasePolicy`.
+    The other options are those of `ByQuota`, `EqualCells` and `BasePolicy`. All counts start at 0 when the guessed
+    horizon doubles, as in the theorem.
 
     >>> CoS(horizon=10_000).slices_at(10_000, 1)  # T^(1/(3 alpha + d)) slices of the one axis
     10
@@ -313,6 +270,11 @@ class CoS(ByQuota, EqualCells):
         if self.exploration_exponent is not None:
             check_between("exploration_exponent", self.exploration_exponent, 0.0, 1.0, "in (0, 1)")
 
+    @property
+    def keeps(self) -> bool:
+        """Not the counts of cells that were laid out again."""
+        return False
+
     def _write(self, ledger: Ledger, dimensions: int) -> None:
         super()._write(ledger, dimensions)
         if self.exploration_exponent is not None:
@@ -324,11 +286,8 @@ class CellKLUCB(ByIndex, EqualCells):
     """An index policy: in every cell, use the arm whose mean could still be the highest, net of its cost.
 
     It explores an arm only as long as it may be the best there, which costs far less than the quotas of `CoS`. The
-    options are those of `ByIndex`, `EqualCells` and `BasePolicy`; the counts are kept by default when the guessed
-    horizon doubles.
+    options are those of `ByIndex`, `EqualCells` and `BasePolicy`. The counts are kept when the guessed horizon doubles.
     """
-
-    doubling: Doubling = "keep"
 
     def derived_slices(self, horizon: int, axes: int) -> int:
         """Return m = ceil(T^(1/(2 alpha + d))), which balances the regret of an index policy."""
@@ -354,8 +313,7 @@ class Zooming(ByQuota, SplitCubes):
         """Return rho: (3 alpha + sqrt(9 alpha^2 + 8 alpha d)) / 2, or 3 alpha when contexts concentrate."""
         if self.contexts == "concentrated":
             return 3 * self.alpha
-        axes = self.axes(dimensions)
-        return (3 * self.alpha + math.sqrt(9 * self.alpha**2 + 8 * self.alpha * axes)) / 2
+        return (3 * self.alpha + math.sqrt(9 * self.alpha**2 + 8 * self.alpha * dimensions)) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,6 +365,7 @@ class MixedViews(Policy):
     It is made for `score_local="all"`. With "used", late labels can trap it.
     """
 
+    mixes: ClassVar[bool] = True
     max_cells: int | None = None
     share: float = 0.035
     bonus: float = 0.2
@@ -424,23 +383,9 @@ class MixedViews(Policy):
         check_one_of("share_labels", self.share_labels, get_args(ShareLabels))
         check_kind("adds_up", self.adds_up, bool, "True or False")
 
-    @property
-    def mixes(self) -> bool:
-        """It does."""
-        return True
-
-    @property
-    def keeps(self) -> bool:
-        """Cells stay as they are."""
-        return True
-
     def views(self, dimensions: int, categories: int = 0) -> tuple[int, ...]:
         """Return the axes of every view as bits."""
         return tuple(sum(1 << axis for axis in plan.axes) for plan in plans_for(dimensions, categories, self.adds_up))
-
-    def slices_at(self, horizon: int, axes: int) -> int:
-        """Return 1: each view has its own number."""
-        return 1
 
     def _write(self, ledger: Ledger, dimensions: int) -> None:
         site, known = ledger.site, ledger.parameters

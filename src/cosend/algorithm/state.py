@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cosend.algorithm import layout as col
-from cosend.algorithm.cells import DEEPEST, NEVER, ROOTS, bits_of
-from cosend.algorithm.layout import Ledger, grown, reindex
-from cosend.algorithm.mixture_views import fits_pattern
+from cosend.algorithm.cells import LARGEST_KEY, bits_of
+from cosend.algorithm.layout import grown, reindex
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import policy_from
 from cosend.errors import CosendError, StateError
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from cosend.algorithm.learner import Learner
 
 VERSION: Final = 7
-LEDGER_ARRAYS: Final = ("site", "cells", "rewards", "counts", "views")
 
 # Columns of `Ledger.site` that move with what happens; the others are settings.
 COUNTED: Final = (
@@ -125,7 +123,8 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
     if rows > ledger.cells.shape[0]:
         ledger = grown(ledger, rows)
     ledger.site[: col.SITE_COLUMNS] = arrays["site"]
-    ledger.views[:] = arrays["views"]
+    columns = [col.VIEW_SLICES, col.VIEW_WEIGHT]  # the others are laid out by now
+    ledger.views[:, columns] = arrays["views"][:, columns]
     ledger.cells[:rows] = arrays["cells"]
     ledger.rewards[:rows] = arrays["rewards"]
     ledger.counts[:rows] = arrays["counts"]
@@ -136,63 +135,34 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
 
 
 def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id: int) -> None:
-    """Raise unless the arrays fit the learner and each other: compiled code does not check its indices."""
-    ledger, site, cells, waiting = learner.ledger, arrays["site"], arrays["cells"], arrays["pending"]
-    contexts, rows = arrays["pending_contexts"], len(cells)
+    """Raise unless the arrays fit the learner and each other: compiled code does not check its indices.
+
+    What a file says is not looked at beyond that, because it has checksums.
+    """
+    ledger, site, waiting, slices = (
+        learner.ledger,
+        arrays["site"],
+        arrays["pending"],
+        arrays["views"][:, col.VIEW_SLICES],
+    )
+    rows, arms = len(arrays["cells"]), waiting[:, col.PENDING_ARM]
+    forms: dict[str, tuple[type, tuple[int, ...]]] = {
+        "site": (np.int64, (col.SITE_COLUMNS,)),
+        "cells": (np.int64, (rows, col.CELL_COLUMNS)),
+        "rewards": (np.float64, (rows, *ledger.rewards.shape[1:])),
+        "counts": (np.int32, (rows, *ledger.counts.shape[1:])),
+        "views": (np.float64, ledger.views.shape),
+        "waiting": (np.int64, (len(waiting), col.PENDING_FACTS)),
+        "pending_contexts": (np.float64, (len(waiting), learner.memory.late_width)),
+    }
     sound = (
-        all(arrays[name].dtype == getattr(ledger, name).dtype for name in LEDGER_ARRAYS)
-        and site.shape == (col.SITE_COLUMNS,)
+        all(arrays[name].dtype == kind and arrays[name].shape == shape for name, (kind, shape) in forms.items())
         and np.array_equal(np.delete(site, COUNTED), np.delete(ledger.site[: col.SITE_COLUMNS], COUNTED))
-        and site[col.ROWS] == rows
-        and site[col.LAST_ID] == last_id
-        and site[col.EPOCH_LENGTH] >= ledger.site[col.EPOCH_LENGTH]
-        and cells.shape == (rows, col.CELL_COLUMNS)
-        and _fits_cells(cells, ledger)
-        and arrays["rewards"].shape == (rows, *ledger.rewards.shape[1:])
-        and _fits_rewards(arrays["rewards"])
-        and arrays["counts"].shape == (rows, *ledger.counts.shape[1:])
-        and _fits_counts(arrays["counts"], cells, bool(site[col.ZOOMS]))
-        and waiting.dtype == np.int64
-        and waiting.shape[1:] == (5,)
-        and bool(((waiting[:, 0] >= 1) & (waiting[:, 0] <= last_id) & (np.diff(waiting[:, 0], prepend=0) > 0)).all())
-        and bool(((waiting[:, 1] >= 0) & (waiting[:, 2] >= 0) & (waiting[:, 2] < len(ledger.costs))).all())
-        and (not site[col.STEADY] or bool((waiting[:, 1] < rows).all()))
-        and contexts.dtype == np.float64
-        and contexts.shape == (len(waiting), learner.memory.late_width)
-        and learner.memory.fits(arrays)
-        and fits_pattern(site[col.PATTERN], len(ledger.costs))
-        and 0 <= site[col.NEWEST] <= last_id
+        and (site[col.ROWS], site[col.LAST_ID]) == (rows, last_id)
+        and site[col.PATTERN] >= 0
+        and ((arrays["cells"][:, col.CELL_KEY] >= 0).all() and ((slices >= 1) & (slices <= LARGEST_KEY)).all())
+        and ((arms >= 0) & (arms < len(ledger.costs))).all()
+        and learner.memory.fits(waiting[:, col.PENDING_ROW], arrays["pending_contexts"], rows)
     )
     if not sound:
         raise StateError("the saved state of a learner is damaged: its arrays do not fit each other")
-
-
-def _fits_cells(cells: npt.NDArray[Any], ledger: Ledger) -> bool:
-    """Tell whether every cell has one row, and the parent of a cube a smaller one."""
-    keys, levels = cells[:, col.CELL_KEY], cells[:, col.CELL_LEVEL]
-    numbers, views = np.divmod(keys, len(ledger.views))
-    parents = (numbers - 1) >> ledger.views[views, col.VIEW_AXIS_COUNT].astype(np.int64)
-    if ledger.site[col.CATEGORIES]:
-        parents = np.where(numbers >= ROOTS, -1, parents)  # the roots of categories have no parents
-    return (
-        len(np.unique(keys)) == len(keys)
-        and bool((keys >= 0).all())
-        and bool((cells[:, col.CELL_LABELS] >= 0).all())
-        and bool(((levels >= -1 - DEEPEST) & (levels <= DEEPEST)).all())
-        and (ledger.site[col.ZOOMS] == NEVER or bool((parents < np.arange(len(keys))).all()))
-    )
-
-
-def _fits_counts(counts: npt.NDArray[Any], cells: npt.NDArray[Any], splits: bool) -> bool:
-    """Tell whether pending counts are >= 0 and answers <= pending; splitting a cube resets them."""
-    waiting, answering = counts[..., col.PENDING], cells[:, col.CELL_ANSWERING]
-    return bool(
-        (waiting >= 0).all()
-        and (counts[..., col.TRAINING_PENDING] >= 0).all()
-        and (splits or ((answering >= 0) & (answering <= waiting.sum(axis=1))).all())
-    )
-
-
-def _fits_rewards(rewards: npt.NDArray[Any]) -> bool:
-    """Tell whether rewards are numbers, and counts of them not negative."""
-    return bool(np.isfinite(rewards).all() and (rewards[..., col.REWARD_COUNT] >= 0.0).all())

@@ -76,7 +76,7 @@ class Estimate(NamedTuple):
 class View(NamedTuple):
     """A part of the context, and how much weight it has at a site."""
 
-    axes: tuple[int, ...]  # the numbers of its axes; one more than those of the context is time
+    axes: tuple[int, ...]  # the numbers of its axes
     is_heaviest: bool  # it has the most weight
     share: float  # of the weight
     slices: int = 1  # of mixed views: cells per axis
@@ -96,7 +96,7 @@ class Explanation(NamedTuple):
 class Cell(NamedTuple):
     """What a learner knows about one cell."""
 
-    axes: tuple[int, ...]  # index on every axis of its view; the time axis last
+    axes: tuple[int, ...]  # index on every axis of its view
     slices: int  # cells of this size that an axis has: the cell reaches from index/slices to (index + 1)/slices
     view: int  # 0 unless views are mixed
     labelled: LabelledData
@@ -128,18 +128,15 @@ def read_points(
     if points.dtype.kind not in "biuf" or points.shape not in shapes:
         points = np.array([read_point(site, context, dimensions) for context in contexts])  # says which one it is
     points = np.ascontiguousarray(points.astype(np.float64).reshape(len(contexts), dimensions))
-    n = first_bad_context(points, categories, may_lack)
-    if n >= 0:
-        axis = first_bad_axis(points[n], categories, may_lack)
-        raise bad_context(site, points[n], axis, f"context {n} of the batch, ")
+    check_points(site, points, categories, may_lack, "context {} of the batch, ")
     return points
 
 
-def check_points(site: str, points: Floats, categories: int, may_lack: bool) -> None:
-    """Raise if one of many points leaves [0, 1]^d."""
+def check_points(site: str, points: Floats, categories: int, may_lack: bool, where: str = "") -> None:
+    """Raise if one of many points leaves [0, 1]^d; `where` names it by its number."""
     n = first_bad_context(points, categories, may_lack)
     if n >= 0:
-        raise bad_context(site, points[n], first_bad_axis(points[n], categories, may_lack))
+        raise bad_context(site, points[n], first_bad_axis(points[n], categories, may_lack), where.format(n))
 
 
 def bad_context(site: str, point: Floats, axis: int, where: str = "") -> ContextError:

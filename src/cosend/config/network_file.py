@@ -84,7 +84,7 @@ def build_policy(options: Mapping[str, Any], horizon: int | None) -> Policy:
 def wants_horizon(options: Mapping[str, Any]) -> bool:
     """Tell whether a policy depends on the number of items at a site, and the table does not name it."""
     kind = BY_NAME[options["name"].lower()]
-    return "horizon" not in options and (issubclass(kind, EqualCells) or bool(options.get("time_dimension")))
+    return "horizon" not in options and issubclass(kind, EqualCells)
 
 
 class NetworkFile(Section):

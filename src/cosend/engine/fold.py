@@ -187,7 +187,7 @@ def apply(event: events.Event, state: SiteState) -> Sequence[Example]:  # noqa: 
         case events.Asked():
             (point,) = _points(state, [event.context])
             if event.told:
-                state.learner.enter_told(point, _reports(event.told), event.again)
+                state.learner.enter_told(point, _reports(event.told))
             state.learner.enter_question(point, event.again)
             state.drop_expired()
         case events.Answered():
@@ -230,10 +230,9 @@ def _enter_choices(event: events.Chosen, state: SiteState) -> None:
     points, learner = _points(state, event.contexts), state.learner
     again = event.again or (0,) * len(points)
     if event.told:
-        learner.enter_told(points[0], _reports(event.told), again[0])
+        learner.enter_told(points[0], _reports(event.told))
     arms = np.array([learner.arms.number(name) for name in event.arms], np.int64)
-    with learner.memory.left_out([learner.arms.number(name) for name in event.without]):
-        learner.enter(points, arms, np.array(event.kinds, np.int64), np.array(again, np.int64))
+    learner.enter(points, arms, np.array(event.kinds, np.int64), np.array(again, np.int64), event.without)
     if event.opinions or event.items:
         ids = range(event.first, event.first + len(arms))
         state.enter_opinions(ids, event.arms, event.opinions, event.items)

@@ -115,7 +115,7 @@ def _views_of(ledger: Ledger, chosen: set[int]) -> list[int]:
 def _spans(ledger: Ledger, row: int, chosen: Sequence[int]) -> tuple[Span, ...]:
     view, indices, slices = place_of(ledger, row)
     axes, categories = bits_of(int(ledger.views[view, col.VIEW_AXES])), int(ledger.site[col.CATEGORIES])
-    place = dict(zip(axes, indices, strict=False))  # time may be one more axis
+    place = dict(zip(axes, indices, strict=True))
     return tuple(
         (float(place[axis]), float(place[axis] + 1))
         if categories >> axis & 1

@@ -60,23 +60,6 @@ def per_cell_oracle(values: Values, cells: Ints) -> Ints:
     return picked
 
 
-def win_stay_lose_shift(right: Values, delays: Ints) -> Ints:
-    """Stay with the function of the newest labelled item if it was right, else switch to the next one.
-
-    delays  [item]: how many items later a label is known; 0 and 1 are before the next item
-    """
-    items, functions = right.shape
-    picked, newest = np.zeros(items, np.int64), -1
-    due: list[list[int]] = [[] for _ in range(items)]
-    for item in range(items):
-        newest = max([newest, *due[item]])
-        if newest >= 0:
-            picked[item] = (picked[newest] + (right[newest, picked[newest]] < 0.5)) % functions
-        if item + max(1, delays[item]) < items:
-            due[item + max(1, delays[item])].append(item)
-    return picked
-
-
 def uniform_random(values: Values, seed: int = 0) -> Ints:
     """Draw a function for every item."""
     return np.random.default_rng(seed).integers(0, values.shape[1], len(values))

@@ -18,12 +18,13 @@ from cosend.algorithm.cell_rules import choose
 from cosend.algorithm.cells import epoch_is_over
 from cosend.algorithm.cos import ASK, Asked
 from cosend.algorithm.draws import caller_word
-from cosend.algorithm.layout import BY_MIXTURE, EMPTY, TAUGHT, TRAIN, Floats, Ints, Ledger, Words, new_ledger, reindex
+from cosend.algorithm.layout import BY_MIXTURE, EMPTY, TAUGHT, TRAIN, Floats, Ints, Ledger, new_ledger, reindex
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.mixture import choose_mixed
 from cosend.compiled import compiled, compiled_apart, entry_point
 
 Gains = npt.NDArray[Any]  # [item, function], any number type
+Ledgers = Ledger  # of several sites: every array has the site as one more axis in front
 
 END: Final = 2**63 - 1  # the slot in which all labels are known
 DONE: Final = 1
@@ -37,11 +38,9 @@ KIND: Final = 2
 FUNCTION: Final = 3
 ITEM: Final = 4
 ID: Final = 5
-ARRIVAL: Final = 6
-PEER_ROW: Final = 7  # EMPTY unless the label is forwarded
-PEER_ID: Final = 8
-PEER_ARRIVAL: Final = 9
-PENDING_COLUMNS: Final = 10
+PEER_ROW: Final = 6  # EMPTY unless the label is forwarded
+PEER_ID: Final = 7
+PENDING_COLUMNS: Final = 8
 
 # Columns of the progress of a simulation.
 SLOT: Final = 0  # slots done
@@ -68,19 +67,6 @@ class Labels(NamedTuple):
     kept: Floats  # [slot modulo a power of two, site, 2, number]: what mixed views keep for it, here and at the peer
 
 
-class Ledgers(NamedTuple):
-    """The ledgers of several sites: the arrays of `Ledger` with the site as one more axis in front."""
-
-    site: Ints
-    parameters: Floats
-    costs: Floats
-    slots: Words
-    cells: Ints
-    rewards: Floats
-    counts: Words
-    views: Floats
-
-
 class Wiring(NamedTuple):
     """Which site is behind which arm."""
 
@@ -102,18 +88,19 @@ def combine(ledgers: Sequence[Ledger]) -> Ledgers:
     capacity = rows + rows // 8 + views * (len(ledgers) + 16)
     arms, parameters = max(len(each.costs) for each in ledgers), max(len(each.parameters) for each in ledgers)
     one = new_ledger(arms, capacity, views, parameters)
-    arrays: list[Any] = [np.zeros((len(ledgers), *array.shape), array.dtype) for array in one]
-    all_sites = Ledgers(*arrays)
+    all_sites = Ledgers(*(np.zeros((len(ledgers), *array.shape), array.dtype) for array in one))
     all_sites.slots[:] = EMPTY
     for s, ledger in enumerate(ledgers):
-        _, arms, columns = ledger.rewards.shape
         rows = int(ledger.site[col.ROWS])
-        all_sites.site[s], all_sites.costs[s, :arms] = ledger.site, ledger.costs
-        all_sites.parameters[s, : len(ledger.parameters)] = ledger.parameters
-        all_sites.views[s, : len(ledger.views)] = ledger.views
-        all_sites.cells[s, :rows] = ledger.cells[:rows]
-        all_sites.rewards[s, :rows, :arms, :columns] = ledger.rewards[:rows]
-        all_sites.counts[s, :rows, :arms] = ledger.counts[:rows]
+        known = ledger._replace(
+            slots=ledger.slots[:0],
+            cells=ledger.cells[:rows],
+            rewards=ledger.rewards[:rows],
+            counts=ledger.counts[:rows],
+        )
+        pairs: list[Any] = [*zip(all_sites, known, strict=True)]
+        for array, part in pairs:
+            array[(s, *map(slice, part.shape))] = part
         reindex(_view(all_sites, s))
     return all_sites
 
@@ -127,28 +114,26 @@ def split(all_sites: Ledgers, like: Sequence[Ledger]) -> list[Ledger]:
     """Return the ledger of every site, each with room for a few more cells than it has visited."""
     ledgers = []
     for s, before in enumerate(like):
-        _, arms, columns = before.rewards.shape
-        view = _view(all_sites, s)
+        view, arms = _view(all_sites, s), len(before.costs)
         rows, views = int(view.site[col.ROWS]), int(view.site[col.VIEWS])
         room = rows + max(16, rows // 8, views)
-        ledgers.append(
-            Ledger(
-                site=view.site.copy(),
-                parameters=view.parameters[: len(before.parameters)].copy(),
-                costs=view.costs[:arms].copy(),
-                slots=view.slots.copy(),
-                cells=view.cells[:room].copy(),
-                rewards=view.rewards[:room, :arms, :columns].copy(),
-                counts=view.counts[:room, :arms].copy(),
-                views=view.views[:views].copy(),
-            )
+        part = Ledger(
+            site=view.site,
+            parameters=view.parameters[: len(before.parameters)],
+            costs=view.costs[:arms],
+            slots=view.slots,
+            cells=view.cells[:room],
+            rewards=view.rewards[:room, :arms],
+            counts=view.counts[:room, :arms],
+            views=view.views[:views],
         )
+        arrays: list[Any] = [array.copy() for array in part]
+        ledgers.append(Ledger(*arrays))
     return ledgers
 
 
 def _view(all_sites: Ledgers, s: int) -> Ledger:
-    arrays: list[Any] = [array[s] for array in all_sites]
-    return Ledger(*arrays)
+    return Ledger(*(array[s] for array in all_sites))
 
 
 @compiled
@@ -281,7 +266,7 @@ def arrive(
         if outcome == ASK:
             there = wiring.peer_sites[s, arm]
             arrivals, taught = report(ledger_of(ledgers, there), contexts[description_of(contexts, there), item])
-            record_report(ledger, context, arm, arrivals, taught, ledger.site[col.ARRIVALS] + 1)
+            record_report(ledger, context, arm, arrivals, taught)
             asked[arm] = True
             asked_any = True
     if asked_any:
@@ -298,8 +283,7 @@ def arrive_mixed(
     In a function of its own: with both in one body, all other policies were 10% slower.
     """
     ledger = ledger_of(ledgers, s)
-    arrival = ledger.site[col.ARRIVALS] + 1
-    outcome, arm, row, _ = choose_mixed(ledger, contexts[description_of(contexts, s), item], arrival, 1, kept[0])
+    outcome, arm, row, _ = choose_mixed(ledger, contexts[description_of(contexts, s), item], 1, kept[0])
     answer_and_wait(ledgers, wiring, s, contexts, item, outcome, arm, row, entry, kept)
 
 
@@ -319,7 +303,7 @@ def answer_and_wait(
     """Let the arm answer, and make the choice pending."""
     site = ledgers.site[s]
     entry[ROW], entry[ARM], entry[KIND], entry[ITEM], entry[PEER_ROW] = row, arm, outcome, item, EMPTY
-    entry[ID], entry[ARRIVAL] = site[col.LAST_ID], site[col.ARRIVALS]
+    entry[ID] = site[col.LAST_ID]
     if arm < site[col.OWN_COUNT]:
         entry[FUNCTION] = wiring.first_functions[s] + arm
         return
@@ -334,7 +318,7 @@ def answer_and_wait(
     entry[FUNCTION] = wiring.first_functions[wiring.peer_sites[s, arm]] + function
     if labelled:
         entry[PEER_ROW] = peer_row
-        entry[PEER_ID], entry[PEER_ARRIVAL] = peer.site[col.LAST_ID], peer.site[col.ARRIVALS]
+        entry[PEER_ID] = peer.site[col.LAST_ID]
 
 
 @compiled
@@ -377,15 +361,15 @@ def label(ledgers: Ledgers, wiring: Wiring, s: int, contexts: Floats, gains: Gai
     ledger, scores = ledger_of(ledgers, s), wiring.scores[: score(ledgers, wiring, s, gains, item)]
     if ledger.site[col.RULE] == BY_MIXTURE:
         context = kept[0]
-    learn(ledger, context, entry[ROW], entry[ID], entry[ARRIVAL], arm, entry[KIND], gain, scores)
+    learn(ledger, context, entry[ROW], entry[ID], arm, entry[KIND], gain, scores)
     if entry[PEER_ROW] != EMPTY:
         peer = wiring.peer_sites[s, arm]
-        own, request, arrival = function - wiring.first_functions[peer], entry[PEER_ID], entry[PEER_ARRIVAL]
+        own, request = function - wiring.first_functions[peer], entry[PEER_ID]
         scores = wiring.scores[: score(ledgers, wiring, peer, gains, item)]
         context = (
             kept[1] if ledgers.site[peer, col.RULE] == BY_MIXTURE else contexts[description_of(contexts, peer), item]
         )
-        learn(ledger_of(ledgers, peer), context, entry[PEER_ROW], request, arrival, own, TAUGHT, gain, scores)
+        learn(ledger_of(ledgers, peer), context, entry[PEER_ROW], request, own, TAUGHT, gain, scores)
 
 
 @compiled
