@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import CoS, Learner, Patience, Zooming, simulate
+from cosend import CellKLUCB, CoS, Learner, Patience, Zooming, simulate
 from cosend.algorithm import layout as col
 from cosend.algorithm.policies import how_to_decide
 from cosend.algorithm.readout import look_at
@@ -119,6 +119,15 @@ def test_doubling_lays_a_finer_partition_and_resets_as_the_paper_does() -> None:
     learner.learn(pick(learner).id, 1.0)
     assert learner.ledger.site[[col.EPOCH, col.EPOCH_LENGTH]].tolist() == [3, 16]
     assert sum(cell.labelled.arrivals for cell in learner.cells().values()) == 1
+
+
+def test_what_is_known_is_carried_over_to_all_finer_cells_however_many() -> None:
+    learner = Learner("here", own={"a": 0.0}, dimensions=2, policy=CellKLUCB())
+    for x, y in np.random.default_rng(0).random((1_100, 2)).tolist():
+        learner.learn(pick(learner, (x, y)).id, 1.0)
+    cells = learner.cells().values()
+    assert len(cells) > 16  # more than there was room for
+    assert all(cell.estimates["a"].mean_reward == 1.0 for cell in cells)
 
 
 def test_a_second_label_is_refused_and_changes_nothing() -> None:

@@ -322,6 +322,7 @@ MEANT: dict[str, Policy] = {
     'name = "cos"\nslices = 2\nexploration_exponent = 0.125': CoS(horizon=500, slices=2, exploration_exponent=0.125),
     'name = "CoS"\nhorizon = 70': CoS(horizon=70),
     'name = "CELLKLUCB"\nhorizon = "unknown"': CellKLUCB(),
+    'name = "ZoomingKLUCB"\nlipschitz = 5': ZoomingKLUCB(lipschitz=5),
     'name = "Zooming"\ncontexts = "concentrated"': Zooming(contexts="concentrated"),
     'name = "MixedViews"\nbonus = 0.5\nmax_cells = 900': MixedViews(bonus=0.5, max_cells=900),
 }

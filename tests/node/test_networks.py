@@ -58,8 +58,8 @@ async def test_a_site_starts_again_with_its_axes(tmp_path: Path) -> None:
     arms = {arm["name"]: arm for arm in Inspection(node).arms()}
     assert arms["young"]["labels"] == 210
     assert 0.0 < arms["young"]["mean_gain"] < 1.0
-    trusted = Inspection(node).summary()["trusted"]
-    assert any("age" in each for each in trusted)
+    weights = Inspection(node).summary()["weights"]
+    assert any("age" in each for each in weights)
     before = everything(node.state)
     await node.commits.done()
     await crash(node)

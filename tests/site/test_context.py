@@ -18,7 +18,8 @@ from cosend.axes import Axis, Feature, FromFunction, PreviousLabel, Time, TimeOf
 from cosend.engine.encoding import Encoder
 from cosend.errors import ContextError, CosendError, SettingError
 
-ANY_CONTEXT: Any = Feature  # for settings that the types do not allow
+ANY_TIME: Any = Time
+ANY_FEATURE: Any = Feature  # for settings that the types do not allow
 
 
 def read(
@@ -201,23 +202,23 @@ def test_a_refused_item_in_a_batch_leaves_the_site_as_it_was(bad: Any, place: in
 
 
 BAD_SETTINGS: list[tuple[Callable[[], object], list[str]]] = [
-    (lambda: ANY_CONTEXT("x", scale="cubic"), ["scale", "'linear', 'log', 'rank'", "'cubic'"]),
-    (lambda: ANY_CONTEXT("x", outside="wrap"), ["outside", "'error', 'clip'", "'wrap'"]),
+    (lambda: ANY_FEATURE("x", scale="cubic"), ["scale", "'linear', 'log', 'rank'", "'cubic'"]),
+    (lambda: ANY_FEATURE("x", outside="wrap"), ["outside", "'error', 'clip'", "'wrap'"]),
     (lambda: Feature("x", window=0), ["window", "at least 1", "0"]),
-    (lambda: ANY_CONTEXT("x", window=2.5), ["window", "whole number", "2.5"]),
+    (lambda: ANY_FEATURE("x", window=2.5), ["window", "whole number", "2.5"]),
     (lambda: Feature("x", range=(1, 1)), ["range", "low < high", "(1, 1)"]),
     (lambda: Feature("x", range=(2, 1)), ["range", "low < high", "(2, 1)"]),
     (lambda: Feature("x", range=(0, math.inf)), ["range", "low < high", "inf"]),
     (lambda: Feature("x", range=(math.nan, 1)), ["range", "low < high", "nan"]),
     (lambda: Feature("x", scale="log", range=(-1, 1)), ["range", "low >= 0", "(-1, 1)"]),
-    (lambda: ANY_CONTEXT("x", range=("0", "1")), ["range", "low < high"]),
-    (lambda: ANY_CONTEXT("x", range=5), ["range", "low < high", "5"]),
-    (lambda: ANY_CONTEXT("x", range=(1, 2, 3)), ["range", "low < high", "(1, 2, 3)"]),
+    (lambda: ANY_FEATURE("x", range=("0", "1")), ["range", "low < high"]),
+    (lambda: ANY_FEATURE("x", range=5), ["range", "low < high", "5"]),
+    (lambda: ANY_FEATURE("x", range=(1, 2, 3)), ["range", "low < high", "(1, 2, 3)"]),
     (lambda: PreviousLabel(), ["classes", "two or more"]),
     (lambda: PreviousLabel("a"), ["classes", "two or more", "'a'"]),
     (lambda: PreviousLabel("a", "b", "a"), ["classes", "different"]),
     (lambda: Time(0), ["horizon", "at least 1", "0"]),
-    (lambda: ANY_CONTEXT.time(1.5), ["horizon", "whole number", "1.5"]),
+    (lambda: ANY_TIME(1.5), ["horizon", "whole number", "1.5"]),
 ]
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import CoS, Network, Site, Vote
+from cosend import CoS, Network, Site, Vote, axes
 from cosend.axes import AllFeatures, Feature, PreviousLabel
 from cosend.engine.needs import Call, Question
 from cosend.errors import CosendError, NoAnswer, RewardError, SettingError
 from tests.site.test_site import everything
 
 TRAINING_FIRST = CoS(slices=1, exploration_exponent=0.05, order="train_first", share_labels="always")
-NEW_CONTEXT: Any = Feature
+NEW_AXES: Any = axes
 NOT_A_NAME: Any = 7
 
 
@@ -33,13 +33,13 @@ BUILD: dict[str, tuple[Callable[[], object], list[str]]] = {
     "learns_from": (lambda: a_site(learns_from=["all"]), ["learns_from", "'used', 'all'", "['all']"]),
     "classifiers": (lambda: a_site(classifiers=[len]), ["classifiers", "'lab'", "mapping", "len"]),
     "costs": (lambda: a_site(costs=[0.5]), ["costs", "'lab'", "mapping", "[0.5]"]),
-    "feature": (lambda: NEW_CONTEXT(5), ["feature", "text", "5"]),
-    "feature of a time": (lambda: NEW_CONTEXT.time_of_day(5), ["feature", "text", "5"]),
-    "function": (lambda: NEW_CONTEXT.function(5), ["function", "from an item", "5"]),
-    "name of a function": (lambda: NEW_CONTEXT.function(len, 5), ["name", "text", "5"]),
+    "feature": (lambda: NEW_AXES.Feature(5), ["feature", "text", "5"]),
+    "feature of a time": (lambda: NEW_AXES.TimeOfDay(5), ["feature", "text", "5"]),
+    "function": (lambda: NEW_AXES.FromFunction(5), ["function", "from an item", "5"]),
+    "name of a function": (lambda: NEW_AXES.FromFunction(len, 5), ["name", "text", "5"]),
     "features left out": (lambda: AllFeatures(without="id"), ["left out", "a list of names", "'id'"]),
-    "no features left out": (lambda: NEW_CONTEXT.features(without=None), ["left out", "a list of names", "None"]),
-    "a number left out": (lambda: NEW_CONTEXT.features(without=5), ["left out", "a list of names", "5"]),
+    "no features left out": (lambda: NEW_AXES.AllFeatures(without=None), ["left out", "a list of names", "None"]),
+    "a number left out": (lambda: NEW_AXES.AllFeatures(without=5), ["left out", "a list of names", "5"]),
     "a class": (lambda: a_site(classifiers={"v": Vote}), ["classifier", "a class", "Vote()"]),
     "classes": (lambda: PreviousLabel([1], [2]), ["classes", "hashed", "[1]"]),
 }

@@ -139,21 +139,21 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id
 
     What a file says is not looked at beyond that, because it has checksums.
     """
-    ledger, site, waiting, slices = (
+    ledger, site, pending, slices = (
         learner.ledger,
         arrays["site"],
         arrays["pending"],
         arrays["views"][:, col.VIEW_SLICES],
     )
-    rows, arms = len(arrays["cells"]), waiting[:, col.PENDING_ARM]
+    rows, arms = len(arrays["cells"]), pending[:, col.PENDING_ARM]
     forms: dict[str, tuple[type, tuple[int, ...]]] = {
         "site": (np.int64, (col.SITE_COLUMNS,)),
         "cells": (np.int64, (rows, col.CELL_COLUMNS)),
         "rewards": (np.float64, (rows, *ledger.rewards.shape[1:])),
         "counts": (np.int32, (rows, *ledger.counts.shape[1:])),
         "views": (np.float64, ledger.views.shape),
-        "waiting": (np.int64, (len(waiting), col.PENDING_FACTS)),
-        "pending_contexts": (np.float64, (len(waiting), learner.memory.late_width)),
+        "pending": (np.int64, (len(pending), col.PENDING_FACTS)),
+        "pending_contexts": (np.float64, (len(pending), learner.memory.late_width)),
     }
     sound = (
         all(arrays[name].dtype == kind and arrays[name].shape == shape for name, (kind, shape) in forms.items())
@@ -162,7 +162,7 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id
         and site[col.PATTERN] >= 0
         and ((arrays["cells"][:, col.CELL_KEY] >= 0).all() and ((slices >= 1) & (slices <= LARGEST_KEY)).all())
         and ((arms >= 0) & (arms < len(ledger.costs))).all()
-        and learner.memory.fits(waiting[:, col.PENDING_ROW], arrays["pending_contexts"], rows)
+        and learner.memory.fits(pending[:, col.PENDING_ROW], arrays["pending_contexts"], rows)
     )
     if not sound:
         raise StateError("the saved state of a learner is damaged: its arrays do not fit each other")
