@@ -6,15 +6,16 @@ DEMO := .venv/.demo
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
-# Loading this plugin takes a second in every process, and only claims use it.
+# Loading schemathesis takes a second in every process, and only claims use it.
 SOON := -p no:schemathesis
-
-UNITS = NUMBA_DISABLE_JIT=1 $(PYTEST) -n 3 -m 'not compiled and not claims' $(SOON) --cov --cov-report=term-missing:skip-covered
-COMPILED = $(PYTEST) -m 'compiled and not claims' $(SOON)
+UNITS = NUMBA_DISABLE_JIT=1 $(PYTEST) -n 3 -m 'not compiled and not claims' $(SOON)
+COMPILED = $(PYTEST) -n 0 -m 'compiled and not claims' $(SOON)
 SECOND := .venv/.compiled.txt
+# These reach every branch of the algorithm and the engine.
+TRACED = tests/algorithm tests/engine tests/site tests/test_bad_input.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test claims check docs tables paper beyond regret bench screenshots format clean
+.PHONY: help setup run demo test coverage claims check docs tables paper beyond regret bench screenshots format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,10 +50,13 @@ demo: $(DEMO) ## four sites that ask each other, with live traffic and a dashboa
 	@$(BIN)/cosend demo
 
 # Both parts at once, because each of them waits now and then; the second is shown when the first is done.
-test: $(READY) ## unit tests without the compiler, with the coverage of the algorithm; beside them what needs the compiler
+test: $(READY) ## unit tests without the compiler, and beside them those that need it
 	@echo "$(COMPILED)"; $(COMPILED) >$(SECOND) 2>&1 & second=$$!; \
 	 echo "$(UNITS)"; $(UNITS); units=$$?; wait $$second; compiled=$$?; cat $(SECOND); \
 	 exit $$((units ? units : compiled))
+
+coverage: $(READY) ## every line and branch of the algorithm and the engine is reached by a test
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'not compiled and not claims' $(SOON) --cov --cov-report=term-missing:skip-covered $(TRACED)
 
 claims: $(READY) ## check again what the documentation says about data and regret
 	$(PYTEST) -n 3 -m 'claims'

@@ -1,17 +1,14 @@
-"""What all tests share: how hard Hypothesis tries, what begins first, what is traced, and the real data."""
+"""What all tests share: how hard Hypothesis tries, what begins first, and the real data."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import inspect
+import logging
 import os
-import pkgutil
 import re
 import signal
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,35 +18,13 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).parents[1]
 BESIDE = ROOT.parent / "shared" / "data" / "kddcup.data_10_percent.gz"
 
-# These reach every branch of the algorithm and the engine. A test that is traced takes twice as long.
-TRACED = [ROOT / "tests" / name for name in ("algorithm", "engine", "site", "test_bad_input.py")]
-
 FIRST = ["test_same_everywhere.py", "test_network_killed.py", "test_log_killed.py", "test_service_model.py"]
 LONGEST_S = 60.0  # no test that is a coroutine takes so long, unless something hangs
-TRACING = pytest.StashKey["Tracing"]()
 
 settings.register_profile(
     "cosend", deadline=None, suppress_health_check=list(HealthCheck), derandomize="CI" in os.environ
 )
 settings.load_profile("cosend")
-
-
-class Tracing:
-    """The tracer of the coverage, if it is measured; it is on only where somebody says so."""
-
-    def __init__(self) -> None:
-        self.here, self.in_threads = sys.gettrace(), threading.gettrace()
-
-    def on(self) -> None:
-        """Let it see what runs from here on."""
-        sys.settrace(self.here)
-        if self.in_threads:
-            threading.settrace(self.in_threads)
-
-    def off(self) -> None:
-        """Let nothing see it, here and in new threads."""
-        sys.settrace(None)
-        threading.settrace(None)
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background; children would not hear Ctrl-C
@@ -80,27 +55,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Trace the import of what is covered, and then nothing before the first test that is there for it."""
-    session.config.stash[TRACING] = tracing = Tracing()
-    if tracing.here:
-        for name in ("cosend.algorithm", "cosend.engine"):
-            for module in pkgutil.iter_modules(importlib.import_module(name).__path__, f"{name}."):
-                importlib.import_module(module.name)
-        tracing.off()
-
-
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Measure coverage only in the tests that are there for it; the marker `no_cover` goes on tracing in workers."""
-    tracing = item.config.stash[TRACING]
-    traced = tracing.here and any(map(item.path.is_relative_to, TRACED))
-    if traced:
-        tracing.on()
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Leave no handler of a command that writes a log."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     yield
-    if traced:
-        tracing.off()
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -111,12 +73,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     asyncio.run(asyncio.wait_for(pyfuncitem.obj(**given), LONGEST_S))
     return True
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Give coverage its tracer back, which it warns about if it does not find it."""
-    session.config.stash[TRACING].on()
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def test_your_models(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(rewards, key=lambda name: rewards[name]) == "routed"
 
 
-@pytest.mark.compiled
+@pytest.mark.claims
 def test_river_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
     accuracies = found(r"(\w+): Accuracy: ([\d.]+)%", printed("river_pipeline", capsys))
     assert accuracies.keys() == {"bayes", "tree", "linear", "routing"}
@@ -93,7 +93,7 @@ def test_the_notebook_is_kept_without_outputs() -> None:
         assert cell.get("execution_count") is None
 
 
-@pytest.mark.compiled
+@pytest.mark.claims
 @pytest.mark.filterwarnings("default")  # what runs notebooks has warnings of its own
 def test_the_notebook_runs_and_shows_tables() -> None:
     book = notebook()

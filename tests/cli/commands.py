@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,7 @@ from cosend.cli.main import app
 
 
 def called(*arguments: str | Path, columns: int = 300) -> Result:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        return CliRunner(env={"COLUMNS": str(columns)}).invoke(app, [*map(str, arguments)])
-    finally:  # a command that writes a log leaves its handler, and here others follow
-        root.handlers[:] = handlers
-        root.setLevel(level)
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(app, [*map(str, arguments)])
 
 
 def refused(*arguments: str | Path) -> str:

@@ -214,6 +214,7 @@ def survived(folder: Path, rounds: int) -> None:
     assert found["taught"]
 
 
+@pytest.mark.claims
 def test_a_few_faults_lose_nothing_and_teach_nothing_twice(tmp_path: Path) -> None:
     survived(tmp_path, FAULTS)
 
