@@ -49,6 +49,7 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "a hidden feature that is named": (AXIS, "+hidden = true", f"{SECOND}.features: ", ["'age' is hidden"]),
     "rows for a function": (YOUNG, "+train = [0, 5]", f"{FIRST}: ", ["train is for models by name"]),
     "trust in a function": (YOUNG, "+trusted = true", f"{FIRST}: ", ["trusted is for model files"]),
+    "trust in an ONNX file": (OLD, 'model = "old.onnx"\ntrusted = true', f"{SECOND}: ", ["runs no code"]),
     "features of a vote": (OLD, 'model = "vote"', f"{SECOND}: ", ["not for model 'vote'"]),
     "a stream without a label": (TOP, '+stream = {kind = "file", path = "a.csv"}', "stream: ", ["path and label"]),
 }  # fmt: skip
