@@ -13,7 +13,7 @@ import jsonschema_rs
 import pytest
 
 import cosend
-from cosend import Site
+from cosend import Site, axes
 from cosend.axes import Feature
 from cosend.engine.events import Event
 from cosend.runtime.inspection import event_line
@@ -86,7 +86,8 @@ def test_every_exported_name_is_in_the_reference() -> None:
     page = (DOCS / "reference" / "python.md").read_text()
     named = set(re.findall(r"^\.\. auto(?:class|function):: (\w+)$", page, flags=re.MULTILINE))
     assert named | {"axes"} == set(cosend.__all__)
-    assert ".. automodule:: cosend.axes" in page
+    kinds = {kind.__name__ for kind in vars(axes).values() if isinstance(kind, type) and issubclass(kind, axes.Axis)}
+    assert kinds == set(re.findall(r"^\.\. autoclass:: cosend\.axes\.(\w+)$", page, flags=re.MULTILINE))
 
 
 def test_functions_of_the_paper_page_exist() -> None:

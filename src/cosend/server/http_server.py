@@ -27,8 +27,8 @@ from cosend.server.connections import Connection
 from cosend.server.routes import Pages, Service
 
 SWITCH_S: Final = 0.0005  # a thread yields to another after this time; the default is ten times longer
-# More frequent garbage collections would cost 10% of the time with many pending decisions; rarer ones pause 50 ms.
-COLLECT_AFTER: Final = (20_000, 3, 1_600)
+# Collections by default would cost 10% of the time. What is pending is not looked at by any of them.
+COLLECT_AFTER: Final = (50_000, 20, 100)
 SHUTDOWN_S: Final = 10
 MAX_CONNECTIONS: Final = 4_096
 MAX_FILES: Final = 2**16  # open files that a process asks for: each costs the system something
