@@ -521,7 +521,7 @@ class Engine:
             if column is not None:
                 self._answer(batch, arm, used, column if used is rows else [column[place] for place in places])
                 continue
-            batch.again.update((rows[place], step.arrivals[place]) for place in places)
+            batch.again.update(zip(used, [step.arrivals[place] for place in places], strict=True))
             if shown:
                 self.shown_early.update(batch.ids[row] for row in used if row in shown)
             self._use(batch, arm, used)

@@ -13,7 +13,7 @@ user's and come back as they were: a tuple is not a list, and 1 is neither 1.0 n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain
 from operator import sub
 from types import NoneType
@@ -336,7 +336,9 @@ def _plain_columns(columns: Mapping[Any, Any]) -> dict[Any, Any]:
     return {name: plain_column(column) for name, column in columns.items()}
 
 
-def _plain_each(columns: Iterable[Any]) -> list[Any]:
+def _plain_each(columns: Sequence[Column]) -> Sequence[Any]:
+    if SCALARS.issuperset(map(type, chain.from_iterable(columns))):  # as contexts mostly are
+        return columns
     return [plain_column(column) for column in columns]
 
 

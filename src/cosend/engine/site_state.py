@@ -540,7 +540,7 @@ class SiteState:
 
     def _check_own(self, ids: Sequence[int], found: Sequence[Sequence[int]]) -> None:
         """Raise if one is an answer to a peer: its label comes from there."""
-        for id_, (_, kind, _) in zip(ids, found, strict=True):
+        for id_, (_, kind, _) in zip(ids, found, strict=True) if self.answering else ():
             if kind == TAUGHT:
                 raise UnknownDecision(self.name, id_, self.learner.last_id)
 
@@ -616,16 +616,12 @@ class SiteState:
 
     def _examples(self, found: Sequence[Sequence[int]], notes: Sequence[Note], truths: Sequence[Any]) -> list[Example]:
         """Let votes learn, and return what other models can learn from."""
-        arms = self.learner.arms
-        examples = []
-        for (arm, _, _), note, truth in zip(found, notes, truths, strict=True):
-            if self.votes:
-                said = {model: label for model, label in zip(note.models, note.said, strict=True) if label is not None}
-                for vote in self.votes.values():
-                    vote.learn(self.ballot(vote, said, note.newest), truth)
-            if note.item is not None:
-                examples.append(Example(arms.names[arm], note.item, truth))
-        return examples
+        for note, truth in zip(notes, truths, strict=True) if self.votes else ():
+            said = {model: label for model, label in zip(note.models, note.said, strict=True) if label is not None}
+            for vote in self.votes.values():
+                vote.learn(self.ballot(vote, said, note.newest), truth)
+        names, rows = self.learner.arms.names, zip(found, notes, truths, strict=True)
+        return [Example(names[arm], note.item, truth) for (arm, _, _), note, truth in rows if note.item is not None]
 
     def ballot(self, vote: Vote, said: Mapping[str, Any], newest: Any) -> dict[str, Any]:
         """Return what a vote sees of an item: what the models that it combines say, and the newest true label."""
