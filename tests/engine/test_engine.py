@@ -288,6 +288,32 @@ def test_when_reports_take_too_long_the_other_peers_are_left_out() -> None:
     limited.check()
 
 
+def test_what_a_peer_reported_that_has_left_since_is_forgotten() -> None:
+    driven = asking()
+    batch = driven.submit()
+    first = driven.next(AskPeer)
+    driven.engine.reported(first, [LabelledData(1000, 1000)])
+    driven.take()
+    second = driven.next(AskPeer)
+    assert second.peer != first.peer
+    driven.engine.remove(first.peer)
+    driven.engine.reported(second, [LabelledData(1000, 1000)])
+    driven.take()
+    driven.hear("home", "a")
+    assert driven.is_done(batch)
+
+
+def test_an_observer_that_has_left_answers_nothing_more() -> None:
+    driven = Driven()
+    driven.engine.observer = "fast"
+    batch = driven.submit()
+    driven.hear("fast", "a")
+    driven.engine.remove("fast")
+    driven.hear("slow", Failure("broken"))
+    assert driven.is_done(batch)
+    assert "broken" in str(batch.errors[0])
+
+
 # Questions of peers
 
 

@@ -572,7 +572,8 @@ class Engine:
         for n, row in enumerate(rows):
             silent = batch.silent.get(row, {}) | batch.reasons.get(row, {})
             blank = [arm for arm, why in silent.items() if why == SILENT and arm in arms.own and arm not in arms.paused]
-            observed = batch.observer is not None and batch.opinions[batch.observer][row] is not None
+            observer = batch.observer if batch.observer in arms.own else None  # it may have left since
+            observed = observer is not None and batch.opinions[observer][row] is not None
             point = points[n : n + 1]
             if observed and not blank:
                 self._let_observer_decide(batch, row, point)
@@ -780,7 +781,8 @@ class Engine:
                 self._exclude(batch, row, need.peer, reports.reason, late=reports.kind == "time")
                 told = NOBODY
             else:
-                told = {**told, need.peer: reports[n]}
+                peers = self.state.learner.arms.peers  # one may have left since it reported
+                told = {peer: report for peer, report in told.items() if peer in peers} | {need.peer: reports[n]}
                 self._limit_reports(batch, row, told)
             batch.blocked = False
             self._choose(batch, [row], self._points(batch, [row]), self._without(batch, row), told)
