@@ -40,7 +40,7 @@ def best_of(rounds: int, work: Callable[[], object]) -> float:
 
 
 def stream(items: int, axes: int, values: int | None = None) -> tuple[Any, Any]:
-    """Return contexts, of so many different values, and what each arm gains."""
+    """Return contexts with this many different values, and what each arm gains."""
     random = np.random.default_rng(0)
     contexts = random.random((items, axes))
     contexts = contexts if values is None else np.floor(contexts * values) / values

@@ -175,7 +175,7 @@ def regret(
 
 
 def _play(out: Path, report: Any, find: Find) -> None:
-    """Do an experiment, write what came of it, and print it with where everything is."""
+    """Run an experiment, write its results, print them, and say where the files are."""
     console = new_console()
     check_ready(out, report.FILES, "--out")
     with _progress(console) as progress:
