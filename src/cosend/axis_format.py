@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.axes import LOG_RANGE, Axis, Feature, FromFunction, PreviousLabel, Time, TimeOfDay, plain_name
-from cosend.engine.features import FeatureAxis
+from cosend.engine.encoding import FeatureAxis
 from cosend.text import round_numbers, short_text
 
 CLOSEST: Final = 0.09  # of two ticks

@@ -26,7 +26,7 @@ from cosend.axes import (
     watches,
 )
 from cosend.checks import any_missing, as_list, check_callable, check_kind, check_one_of, check_whole, is_missing
-from cosend.engine.breaker import IN_ITEMS, Breakers
+from cosend.engine.arm_health import IN_ITEMS, Breakers
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
 from cosend.engine.fold import fold

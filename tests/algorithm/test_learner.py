@@ -252,7 +252,7 @@ def test_a_label_counts_for_every_classifier_that_it_scores() -> None:
     learner.learn(choice.id, 1.0, None, {other: 0.5})
     known = learner.cells()[choice.cell].estimates
     assert (known[choice.arm].reward_count, known[other].reward_count) == (1, 1)
-    assert known[other].mean_reward == 0.5 - learner.arms.cost(other)
+    assert known[other].mean_reward == 0.5 - learner.arms.own[other]
     assert (known[other].pending_count, known["far"].reward_count) == (0, 0)
 
 

@@ -12,7 +12,7 @@ from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import LabelledData
 from cosend.axes import Feature, read_columns
 from cosend.engine import engine as rules
-from cosend.engine.breaker import IN_SECONDS
+from cosend.engine.arm_health import IN_SECONDS
 from cosend.engine.engine import LATE, NO_TIME, Batch, Engine
 from cosend.engine.events import Answered, Chosen, Event, Opined, PeerTold, Shown
 from cosend.engine.needs import (

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from cosend.engine.breaker import IN_ITEMS, IN_SECONDS, OPENS_AFTER, BackOff, Breakers
+from cosend.engine.arm_health import IN_ITEMS, IN_SECONDS, OPENS_AFTER, BackOff, Breakers
 
 
 def opened(back_off: BackOff = IN_SECONDS, now: float = 100.0) -> Breakers:

@@ -121,10 +121,10 @@ async def test_a_peer_that_was_discovered_costs_what_it_says_of_late(tmp_path: P
     async with two(tmp_path, hub, discover=True) as (north, _):
         for cost in (0.1, 0.3):
             east = await announce(hub, "east", Stub(), cost=cost)
-            assert north.state.learner.arms.cost("east") == cost
+            assert north.state.learner.arms.peers["east"] == cost
             await north.change_arm("east", cost=0.2)  # which stays, unless it says something else
             await east.kill()
         await announce(hub, "east", Stub(), cost=0.3)
-        assert north.state.learner.arms.cost("east") == 0.2
+        assert north.state.learner.arms.peers["east"] == 0.2
         hub.links["north"]._appeared(Announcement("south", CONTEXT, 1, 0.7))  # the file says what it costs
-        assert north.state.learner.arms.cost("south") == 0.0
+        assert north.state.learner.arms.peers["south"] == 0.0

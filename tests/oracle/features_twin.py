@@ -1,4 +1,4 @@
-"""The slow twin of `site/features.py`, written from exactness: Features."""
+"""The slow twin of the features in `engine/encoding.py`, written from exactness: Features."""
 
 import math
 import struct

@@ -17,7 +17,7 @@ from research.beyond.problems import Problem, with_delays
 from research.beyond.run import JOBS
 from research.beyond.settings import SHARED, TOGETHER, Settings
 
-from cosend.engine.features import ENOUGH
+from cosend.engine.encoding import ENOUGH
 
 pytestmark = pytest.mark.compiled
 

@@ -15,7 +15,7 @@ from cosend import Site, fold
 from cosend.algorithm.learner import MOST_FEATURES
 from cosend.axes import AllFeatures
 from cosend.engine import events
-from cosend.engine.features import (
+from cosend.engine.encoding import (
     ENOUGH,
     MOST_NAMES,
     FeatureAxes,

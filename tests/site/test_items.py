@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend import CoS, Network, Site, ZoomingKLUCB
-from cosend.algorithm.cells import MOST_CODES
+from cosend.algorithm.layout import MOST_CODES
 from cosend.axes import MANY, Axis, Category, Feature, FromFunction, Time, TimeOfDay, read_columns
 from cosend.engine.encoding import Codes, Encoder
 from cosend.errors import ContextError, SettingError

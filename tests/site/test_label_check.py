@@ -15,7 +15,8 @@ import pytest
 from cosend import Network, SeesOnly, Site
 from cosend.axes import Feature
 from cosend.engine import events
-from cosend.engine.scoring import LabelCheck, LabelKinds
+from cosend.engine.scoring import LabelCheck
+from cosend.engine.site_state import LabelKinds
 from cosend.errors import LabelError, LabelWarning
 
 UNIT = Feature("x", range=(0, 1))

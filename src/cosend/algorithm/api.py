@@ -23,9 +23,21 @@ from cosend.algorithm.cell_rules import (
     select_arm,
     undo_in_cell,
 )
-from cosend.algorithm.cells import epoch_is_over, find_cell, first_bad_axis, visit_cell
+from cosend.algorithm.cells import find_cell, visit_cell
 from cosend.algorithm.cos import ASK, Asked
-from cosend.algorithm.layout import BY_MIXTURE, EMPTY, TAUGHT, TRAIN, Floats, Ints, Ledger, Words, has_room
+from cosend.algorithm.layout import (
+    BY_MIXTURE,
+    EMPTY,
+    TAUGHT,
+    TRAIN,
+    Floats,
+    Ints,
+    Ledger,
+    Words,
+    epoch_is_over,
+    first_bad_axis,
+    has_room,
+)
 from cosend.algorithm.mixture import (
     answer_mixed,
     choose_mixed,

@@ -39,9 +39,6 @@ class Arms:
         except ValueError:
             raise ArmError(f"site {self.site!r} has no arm {name!r}: it has {', '.join(self.names)}") from None
 
-    def cost(self, name: str) -> float:
-        return self.own[name] if name in self.own else self.peers[name]
-
     def effective_costs(self) -> list[float]:
         """Return the costs as the rules see them: an arm that is paused loses every comparison."""
         return [OUT if name in self.paused else cost for name, cost in zip(self.names, self.costs, strict=True)]

@@ -17,14 +17,12 @@ from typing import Final
 import numpy as np
 
 from cosend.algorithm import layout as col
-from cosend.algorithm.layout import EMPTY, Floats, Ints, Ledger, find_row, net_mean, row_for
-from cosend.compiled import compiled, compiled_apart, entry_point
+from cosend.algorithm.layout import EMPTY, MOST_CODES, Floats, Ints, Ledger, find_row, net_mean, row_for, slice_of
+from cosend.compiled import compiled, compiled_apart
 
 # 81 ** 0.25 is 3.0000000000000004 in floating point and must give 3 slices, not 4.
 ROUNDING: Final = 1e-9
 LARGEST_KEY: Final = 2**56
-MOST_AXES: Final = 52  # of a given context: those of a view are bits of a double
-MOST_CODES: Final = 4096  # of a category
 DEEPEST: Final = 50  # a number in [0, 1] has no more binary places to tell two cubes apart
 ROOTS: Final = 2**56  # the keys of roots of categories begin here, above those of all children
 
@@ -78,42 +76,6 @@ def keys_of(points: Floats, slices: int) -> Ints:
     """Return the key of the cell that holds each point of [0, 1]^d, for equal cells."""
     indices: Ints = np.minimum((points * slices).astype(np.int64), slices - 1)
     return indices @ np.array([slices**place for place in reversed(range(points.shape[1]))], np.int64)
-
-
-@entry_point
-def first_bad_axis(context: Floats, categories: int, may_lack: bool) -> int:
-    """Return the first axis on which a context leaves [0, 1] or is not the code of a category, or -1.
-
-    Not a number means that the value is missing, which only mixed views can do without.
-    """
-    for axis in range(context.shape[0]):
-        x, is_code = context[axis], axis < MOST_AXES and (categories >> axis) & 1
-        if may_lack and math.isnan(x):
-            continue
-        if not 0.0 <= x <= (MOST_CODES - 1.0 if is_code else 1.0) or (is_code and x != math.floor(x)):
-            return axis
-    return -1
-
-
-@entry_point
-def first_bad_context(contexts: Floats, categories: int, may_lack: bool) -> int:
-    """Return the first of many contexts that has a bad axis, or -1."""
-    for n in range(contexts.shape[0]):
-        if first_bad_axis(contexts[n], categories, may_lack) >= 0:
-            return n
-    return -1
-
-
-@entry_point
-def slice_of(x: float, slices: int) -> int:
-    """Return the slice of one axis that holds x; 1.0 belongs to the last."""
-    return min(int(x * slices), slices - 1)
-
-
-@compiled
-def epoch_is_over(site: Ints) -> bool:
-    """Tell whether the next item of a site starts a new epoch; only a guessed horizon ends one."""
-    return bool(site[col.DOUBLING] and site[col.ARRIVALS] - site[col.EPOCH_START] >= site[col.EPOCH_LENGTH])
 
 
 @compiled

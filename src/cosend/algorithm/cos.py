@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from cosend.algorithm import draws
 from cosend.algorithm import layout as col
+from cosend.algorithm.draws import draw_one, update_argmax
 from cosend.algorithm.layout import EMPTY, EXPLOIT, EXPLORE, OUT, TRAIN, Ledger, net_mean, sample_count
 from cosend.compiled import compiled, compiled_apart
 
@@ -93,13 +94,6 @@ def quota_of(ledger: Ledger, row: int, step: int) -> float:
         level = -1 - level  # a split cube still serves until its children are visited
     # DCZA of the longer version: D1 = 2^(2 alpha p) ln t.
     return math.exp(ledger.parameters[col.ZOOM_RATE] * level) * math.log(float(step))
-
-
-@compiled
-def draw_one(ledger: Ledger, purpose: int, candidates: int) -> int:
-    """Return one of several candidates for the decision that is being made."""
-    site = ledger.site
-    return draws.pick(site[col.KEY0], site[col.KEY1], 0, site[col.LAST_ID] + 1, purpose, candidates)
 
 
 @compiled
@@ -179,14 +173,6 @@ def train_or_ask(ledger: Ledger, row: int, quota: float, asked: Asked) -> tuple[
                 drawn = peer
             n -= 1
     return ASK, drawn, stale
-
-
-@compiled
-def update_argmax(first: int, ties: int, best: float, arm: int, value: float) -> tuple[int, int, float]:
-    """Return the first arm with the highest value, how many share it, and the value, with one more arm seen."""
-    if value > best:
-        return arm, 1, value
-    return first, ties + (value == best), best
 
 
 @compiled

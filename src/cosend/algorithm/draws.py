@@ -1,5 +1,7 @@
 """Randomness as an argument: a draw is a hash of (seed, site, number, purpose).
 
+Arms that are equally good are candidates of a draw, so what finds them is here too.
+
 No generator state exists, so there is none to save, to share or to lose. The words are 32 bits wide and the
 multipliers below 2^31, so that every product fits a signed 64-bit integer: compiled and plain Python agree.
 """
@@ -9,9 +11,9 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
+from cosend.algorithm import layout as col
+from cosend.algorithm.layout import WORD, Ledger
 from cosend.compiled import compiled
-
-WORD: Final = 0xFFFFFFFF
 
 # What a draw is for. A purpose that may be drawn several times for one item adds 8 for every peer asked before.
 OWN_EXPLORATION: Final = 1
@@ -59,3 +61,18 @@ def pick(key0: int, key1: int, caller: int, number: int, purpose: int, candidate
     if candidates == 1:
         return 0
     return (draw(key0, key1, caller, number, purpose) * candidates) >> 32
+
+
+@compiled
+def draw_one(ledger: Ledger, purpose: int, candidates: int) -> int:
+    """Return one of several candidates for the decision that is being made."""
+    site = ledger.site
+    return pick(site[col.KEY0], site[col.KEY1], 0, site[col.LAST_ID] + 1, purpose, candidates)
+
+
+@compiled
+def update_argmax(first: int, ties: int, best: float, arm: int, value: float) -> tuple[int, int, float]:
+    """Return the first arm with the highest value, how many share it, and the value, with one more arm seen."""
+    if value > best:
+        return arm, 1, value
+    return first, ties + (value == best), best

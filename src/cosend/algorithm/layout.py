@@ -3,20 +3,21 @@
 There is a row for each cell that the site has visited, and in every row one estimate for each arm: local models first,
 then peers. A cell that was never visited costs nothing: a hash table finds the row of a cell.
 
-A view is some of the axes of a context. Most policies have one, of all axes. One that mixes views has many, each with
-cells of its own.
+A context has a number for each axis: where an item lies in [0, 1], or for a category the code 0, 1, 2, ... of a value.
+A view is some of the axes. Most policies have one, of all axes. One that mixes views has many, each with cells of its
+own.
 
 Plain arrays with named columns and not structured ones: Numba takes a plain array from Python four times as fast.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cosend.algorithm.draws import WORD
 from cosend.compiled import compiled, entry_point
 
 Ints = npt.NDArray[np.int64]
@@ -142,6 +143,9 @@ EXPLORE: Final = 2
 EXPLOIT: Final = 3
 TAUGHT: Final = 4  # an answer to a peer that will forward the label
 
+WORD: Final = 0xFFFFFFFF  # the 32 bits of a draw, or of a hash
+MOST_AXES: Final = 52  # of a given context: those of a view are bits of a double
+MOST_CODES: Final = 4096  # of a category
 MOST: Final = 2**31 - 1  # a training count saturates here, far above any quota
 EMPTY: Final = -1
 OUT: Final = np.inf  # the cost of an arm that may not be chosen now: it loses every comparison by itself
@@ -200,6 +204,42 @@ def clear(ledger: Ledger) -> None:
     ledger.site[ROWS] = 0
 
 
+# Contexts
+
+
+@entry_point
+def first_bad_axis(context: Floats, categories: int, may_lack: bool) -> int:
+    """Return the first axis on which a context leaves [0, 1] or is not the code of a category, or -1.
+
+    Not a number means that the value is missing, which only mixed views can do without.
+    """
+    for axis in range(context.shape[0]):
+        x, is_code = context[axis], axis < MOST_AXES and (categories >> axis) & 1
+        if may_lack and math.isnan(x):
+            continue
+        if not 0.0 <= x <= (MOST_CODES - 1.0 if is_code else 1.0) or (is_code and x != math.floor(x)):
+            return axis
+    return -1
+
+
+@entry_point
+def first_bad_context(contexts: Floats, categories: int, may_lack: bool) -> int:
+    """Return the first of many contexts that has a bad axis, or -1."""
+    for n in range(contexts.shape[0]):
+        if first_bad_axis(contexts[n], categories, may_lack) >= 0:
+            return n
+    return -1
+
+
+@entry_point
+def slice_of(x: float, slices: int) -> int:
+    """Return the slice of one axis that holds x; 1.0 belongs to the last."""
+    return min(int(x * slices), slices - 1)
+
+
+# Rows
+
+
 @compiled
 def _first_slot(key: int, last: int) -> int:
     """Return where the search for a cell begins; small keys have a place of their own."""
@@ -247,6 +287,12 @@ def row_for(ledger: Ledger, key: int) -> int:
 def has_room(ledger: Ledger) -> bool:
     """Tell whether every view can have a new cell."""
     return bool(ledger.site[ROWS] + ledger.site[VIEWS] <= ledger.cells.shape[0])
+
+
+@compiled
+def epoch_is_over(site: Ints) -> bool:
+    """Tell whether the next item of a site starts a new epoch; only a guessed horizon ends one."""
+    return bool(site[DOUBLING] and site[ARRIVALS] - site[EPOCH_START] >= site[EPOCH_LENGTH])
 
 
 @entry_point

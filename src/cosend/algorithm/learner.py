@@ -16,9 +16,8 @@ import numpy as np
 from cosend.algorithm import api
 from cosend.algorithm import layout as col
 from cosend.algorithm.arms import Arms
-from cosend.algorithm.cells import MOST_AXES
 from cosend.algorithm.cos import ASK
-from cosend.algorithm.layout import EXPLOIT, EXPLORE, MOST, TRAIN, Floats, Ints, Ledger
+from cosend.algorithm.layout import EXPLOIT, EXPLORE, MOST, MOST_AXES, TRAIN, Floats, Ints, Ledger
 from cosend.algorithm.memory import MixedMemory, new_memory
 from cosend.algorithm.mixture_views import Handed, NewAxes
 from cosend.algorithm.pending import Patience

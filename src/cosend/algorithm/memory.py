@@ -16,30 +16,23 @@ import numpy as np
 from cosend.algorithm import api, mixture_views
 from cosend.algorithm import layout as col
 from cosend.algorithm.arms import Arms
-from cosend.algorithm.cells import (
-    LARGEST_KEY,
-    MOST_CODES,
-    axes_of,
-    bits_of,
-    first_bad_context,
-    key_of,
-    radices_of,
-    slice_of,
-    slices_within,
-)
+from cosend.algorithm.cells import LARGEST_KEY, axes_of, bits_of, key_of, radices_of, slices_within
 from cosend.algorithm.draws import caller_word, site_words
 from cosend.algorithm.layout import (
     EMPTY,
+    MOST_CODES,
     OUT,
     TAUGHT,
     Floats,
     Ints,
     Ledger,
     clear,
+    first_bad_context,
     grown,
     has_room,
     new_ledger,
     row_for,
+    slice_of,
 )
 from cosend.algorithm.mixture import memo_width, with_scratch
 from cosend.algorithm.mixture_views import Handed, NewAxes

@@ -29,9 +29,8 @@ import numpy as np
 
 from cosend.algorithm import draws
 from cosend.algorithm import layout as col
-from cosend.algorithm.cells import MOST_CODES, slice_of
-from cosend.algorithm.cos import draw_one, update_argmax
-from cosend.algorithm.layout import EMPTY, EXPLOIT, EXPLORE, Floats, Ledger, find_row, row_for
+from cosend.algorithm.draws import draw_one, update_argmax
+from cosend.algorithm.layout import EMPTY, EXPLOIT, EXPLORE, MOST_CODES, Floats, Ledger, find_row, row_for, slice_of
 from cosend.algorithm.ucb import NEVER_TRIED, kl_upper_bound
 from cosend.compiled import compiled, compiled_apart
 

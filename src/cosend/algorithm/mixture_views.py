@@ -28,8 +28,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cosend.algorithm import layout as col
-from cosend.algorithm.cells import MOST_CODES, slice_of
-from cosend.algorithm.layout import EMPTY, Floats, Ledger, grown, has_room, reindex, row_for
+from cosend.algorithm.layout import EMPTY, MOST_CODES, Floats, Ledger, grown, has_room, reindex, row_for, slice_of
 from cosend.algorithm.mixture import (
     ALL_AXES,
     ENOUGH_LABELS,

@@ -9,7 +9,8 @@ import numpy as np
 
 from cosend.algorithm import draws
 from cosend.algorithm import layout as col
-from cosend.algorithm.cos import best_among, draw_one, update_argmax
+from cosend.algorithm.cos import best_among
+from cosend.algorithm.draws import draw_one, update_argmax
 from cosend.algorithm.layout import EXPLOIT, EXPLORE, Ledger, net_mean, sample_count
 from cosend.compiled import compiled, compiled_apart
 

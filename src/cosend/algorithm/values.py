@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cosend.algorithm.cells import first_bad_axis, first_bad_context
-from cosend.algorithm.layout import EXPLOIT, EXPLORE, TRAIN, Floats
+from cosend.algorithm.layout import EXPLOIT, EXPLORE, TRAIN, Floats, first_bad_axis, first_bad_context
 from cosend.errors import ContextError, SettingError, shown
 
 PointLike = float | Sequence[float] | Floats

@@ -30,14 +30,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from cosend.algorithm.arms import Arms
 from cosend.algorithm.layout import TRAIN, Floats
 from cosend.algorithm.learner import NOBODY, PHASES
 from cosend.algorithm.values import LabelledData
 from cosend.axes import Column
 from cosend.checks import NEVER_MISSING, is_missing
-from cosend.engine.breaker import IN_ITEMS, NO_ARMS, BackOff, Breakers
-from cosend.engine.counts import Counts
+from cosend.engine.arm_health import IN_ITEMS, NO_ARMS, BackOff, Breakers, Counts
 from cosend.engine.events import Shown
 from cosend.engine.needs import (
     QUESTION,
@@ -56,9 +54,10 @@ from cosend.engine.needs import (
     RunModel,
     TellPeer,
     TrainModel,
+    as_answer,
     columns_of,
 )
-from cosend.engine.scoring import LabelCheck, Reward, Where, as_answer, gains_of, right_or_wrong, scores_of
+from cosend.engine.scoring import LabelCheck, Reward, Where, gains_of, right_or_wrong, scores_of
 from cosend.engine.site_state import Example, Note, SiteState, Step
 from cosend.errors import ContextError, CosendError, NoAnswer, in_one_line
 
@@ -117,10 +116,9 @@ class Batch:
         self.left = count
         self.abandoned = False  # nobody waits for it: what its arms still say is passed over
 
-    def enter(self, rows: Sequence[int], step: Step, arms: Arms) -> None:
+    def enter(self, rows: Sequence[int], step: Step) -> None:
         """Take what was chosen for these items."""
-        for arm in {*step.arms}:
-            self.costs[arm] = arms.cost(arm)
+        self.costs.update(step.costs)
         if isinstance(rows, range):
             part = slice(rows.start, rows.stop)
             self.ids[part] = range(step.first, step.first + len(rows))
@@ -513,7 +511,7 @@ class Engine:
 
     def _enter(self, batch: Batch, rows: Sequence[int], step: Step, opinions: Mapping[str, Sequence[Any]]) -> None:
         """Take choices: an opinion that is there is the answer; the other arms are used."""
-        batch.enter(rows, step, self.state.learner.arms)
+        batch.enter(rows, step)
         shown = self._show(batch, rows, opinions) if batch.observer is not None else ()
         for arm, places in _by_arm(step.arms).items():
             used = rows if len(places) == len(rows) else [rows[place] for place in places]
@@ -579,7 +577,7 @@ class Engine:
                 self._let_observer_decide(batch, row, point)
             elif blank:
                 step = self._only(batch, row, point, blank)
-                batch.enter([row], step, arms)
+                batch.enter([row], step)
                 self._complete(batch, step.arms[0], [row], [None])
             else:
                 batch.errors[row] = NoAnswer(self.state.name, silent)

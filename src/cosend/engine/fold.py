@@ -20,8 +20,7 @@ from cosend.algorithm.values import LabelledData
 from cosend.axes import Axis, Column
 from cosend.checks import check_kind
 from cosend.engine import events
-from cosend.engine.encoding import Codes
-from cosend.engine.features import FeatureAxis, NewAxes
+from cosend.engine.encoding import Codes, FeatureAxis, NewAxes
 from cosend.engine.site_state import Example, SiteState
 from cosend.errors import CosendError, StateError
 

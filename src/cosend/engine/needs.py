@@ -1,4 +1,4 @@
-"""What goes in and out of an engine: what it needs done, what travels between sites, and decisions.
+"""What goes in and out of an engine: what arms say, decisions, what travels between sites, and what it needs done.
 
 Small values, nothing else. Whoever drives an engine executes its needs, now or later, in their order for each peer,
 and reports back with the need itself.
@@ -12,6 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, overload
 
 from cosend.algorithm.values import LabelledData, Phase
+from cosend.checks import is_missing
+from cosend.errors import shown
 from cosend.text import SmallTable
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def columns_of(rows: Sequence[tuple[Any, ...]], width: int) -> Sequence[Sequence
 # Decisions, and what arms say
 
 FailureKind: TypeAlias = Literal["error", "label", "time", "network", "item"]
+LABELS: Final = "a label is anything that can be hashed: text, a number, a tuple, an Enum"
 SILENT: Final = "it has no answer"  # why there is no label though nothing failed: models before their first label
 
 
@@ -69,6 +72,19 @@ class Failure(NamedTuple):
 
     reason: str
     kind: FailureKind = "error"  # item: it could not be sent, which says nothing about the arm
+
+
+def as_answer(arm: str, answer: Any) -> Any:
+    """Return what an arm has said: a label, None if it has no answer, or a failure."""
+    if isinstance(answer, Failure):
+        return answer
+    if is_missing(answer):
+        return None
+    try:
+        hash(answer)
+    except Exception:  # of a list, or whatever an object of the user's raises
+        return Failure(f"{arm!r} returned {shown(answer)}; {LABELS}", "label")
+    return answer
 
 
 class Decision(NamedTuple):

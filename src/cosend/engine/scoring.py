@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from numbers import Number
-from types import NoneType
 from typing import Any, Final, TypeAlias
 
-from cosend.checks import check_unit, is_missing
-from cosend.engine.needs import Failure
+from cosend.checks import check_unit
+from cosend.engine.site_state import NO_LABEL, LabelKinds, kind_of
 from cosend.errors import LabelError, LabelWarning, RewardError, levels_to_the_user, shown
 
 Reward: TypeAlias = Callable[[Any, Any], float]  # (label, truth) -> gain in [0, 1]
@@ -63,45 +61,7 @@ def scores_of(
     return {model: gains_of(reward, column, truths, named(model)) for model, column in opinions.items()}
 
 
-# What is a label at all, and whether a true label is one that some arm could have given
-
-LABELS: Final = "a label is anything that can be hashed: text, a number, a tuple, an Enum"
-
-
-def as_answer(arm: str, answer: Any) -> Any:
-    """Return what an arm has said: a label, None if it has no answer, or a failure."""
-    if isinstance(answer, Failure):
-        return answer
-    if is_missing(answer):
-        return None
-    try:
-        hash(answer)
-    except Exception:  # of a list, or whatever an object of the user's raises
-        return Failure(f"{arm!r} returned {shown(answer)}; {LABELS}", "label")
-    return answer
-
-
-def kind_of(kind: type) -> str:
-    """Return in a word what kind of label a type is; 1, 1.0 and True are of one kind, and so are equal labels."""
-    if issubclass(kind, str):
-        return "text"
-    return "a number" if issubclass(kind, Number) else f"a {kind.__name__}"
-
-
-NO_LABEL: Final = kind_of(NoneType)
-
-
-class LabelKinds:
-    """The kinds of labels that arms have given."""
-
-    def __init__(self, kinds: Iterable[str] = ()) -> None:
-        self.kinds = set(kinds)  # in words
-        self.types: set[type] = set()  # some of theirs: these need no second look
-
-    def remember(self, labels: Sequence[Any]) -> None:
-        if not self.types.issuperset(map(type, labels)):
-            self.types.update(map(type, labels))
-            self.kinds.update(map(kind_of, self.types))
+# Whether a true label is one that some arm could have given
 
 
 class LabelCheck:

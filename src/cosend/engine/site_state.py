@@ -18,7 +18,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice, repeat
+from numbers import Number
 from operator import ne
+from types import NoneType
 from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
@@ -31,10 +33,8 @@ from cosend.algorithm.policies import Policy, how_to_decide
 from cosend.algorithm.values import AskPeer, LabelledData, ScoreLocal
 from cosend.axes import Axis, Column, watches
 from cosend.engine import events
-from cosend.engine.encoding import Codes, Encoder, Spelled, none_for_nan
-from cosend.engine.features import NewAxes
+from cosend.engine.encoding import Codes, Encoder, NewAxes, Spelled, none_for_nan
 from cosend.engine.needs import FORWARD, Forward, Pending
-from cosend.engine.scoring import LabelKinds
 from cosend.errors import (
     CosendError,
     DecisionError,
@@ -82,6 +82,7 @@ class Step(NamedTuple):
 
     first: int
     arms: list[str]
+    costs: dict[str, float]  # by arm
     kinds: list[int]  # TRAIN, EXPLORE or EXPLOIT
     cells: list[int]
     propensities: list[float]
@@ -140,6 +141,29 @@ class Answering:
     def rows(self) -> list[list[Any]]:
         """Return [id, caller, request] of all, the oldest first."""
         return [[id_, *self._askers[id_]] for id_ in sorted(self._askers)]
+
+
+def kind_of(kind: type) -> str:
+    """Return in a word what kind of label a type is; 1, 1.0 and True are of one kind, and so are equal labels."""
+    if issubclass(kind, str):
+        return "text"
+    return "a number" if issubclass(kind, Number) else f"a {kind.__name__}"
+
+
+NO_LABEL: Final = kind_of(NoneType)
+
+
+class LabelKinds:
+    """The kinds of labels that arms have given."""
+
+    def __init__(self, kinds: Iterable[str] = ()) -> None:
+        self.kinds = set(kinds)  # in words
+        self.types: set[type] = set()  # some of theirs: these need no second look
+
+    def remember(self, labels: Sequence[Any]) -> None:
+        if not self.types.issuperset(map(type, labels)):
+            self.types.update(map(type, labels))
+            self.kinds.update(map(kind_of, self.types))
 
 
 class SiteState:
@@ -359,10 +383,11 @@ class SiteState:
         if again and (len(again) != len(points) or not 0 <= min(again) <= max(again) <= learner.arrivals):
             raise SettingError("again", again, "the arrival of each item as `choose` gave it, or 0 for a new one")
         (kinds, arms, cells, candidates), ask = self._change(learner.decide, points, told, without, again)
-        names, count = learner.arms.names, len(arms)
+        names, costs, count = learner.arms.names, learner.arms.costs, len(arms)
         step = Step(
             learner.last_id - count + 1,
             [names[arm] for arm in arms],
+            {names[arm]: costs[arm] for arm in {*arms}},
             kinds,
             cells,
             [1.0 / each for each in candidates],
@@ -411,7 +436,7 @@ class SiteState:
                 heard,
                 without,
                 again[:count],
-                {arm: cost for arm in set(step.arms) if (cost := self.learner.arms.cost(arm))},
+                {arm: cost for arm, cost in step.costs.items() if cost},
                 {model: tuple(column[:count]) for model, column in opinions.items()},
                 tuple(items[:count]),
             )

@@ -16,10 +16,8 @@ from cosend.algorithm.layout import Ints
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import arrays_of, find_pending, ids_among, not_among
 from cosend.algorithm.state import Json, State, state_but_pending
-from cosend.engine.encoding import Codes, Encoder, RecentValues
-from cosend.engine.features import features_state, read_features
-from cosend.engine.scoring import LabelKinds
-from cosend.engine.site_state import Answering, Note, SiteState
+from cosend.engine.encoding import Codes, Encoder, RecentValues, features_state, read_features
+from cosend.engine.site_state import Answering, LabelKinds, Note, SiteState
 from cosend.errors import StateError, shown
 from cosend.models.vote import Vote
 

@@ -28,7 +28,7 @@ from cosend.charts.figures import (
     map_chart,
     strip_chart,
 )
-from cosend.engine.counts import PHASE_NAMES
+from cosend.engine.arm_health import PHASE_NAMES
 from cosend.pages.site_view import AxisView, Choice, Flow, Means, SiteView, Snapshot
 from cosend.pages.winning_arms import Square, Winner, interval, winner
 from cosend.runtime.inspection import Facts

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Final, NamedTuple, TypeAlias
 
 from cosend.axis_format import AnyAxis, name_of, ticks_of, value_at
-from cosend.engine.features import FeatureAxis
+from cosend.engine.encoding import FeatureAxis
 from cosend.pages.winning_arms import Square, local_means, squares
 from cosend.runtime.client_requests import id_text
 from cosend.runtime.gossip import Traffic, read, traffic_of

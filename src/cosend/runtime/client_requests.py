@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from cosend.engine.counts import PHASE_NAMES
+from cosend.engine.arm_health import PHASE_NAMES
 from cosend.engine.engine import Batch
 from cosend.engine.events import Named
 from cosend.errors import NoAnswer, Unavailable

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, Self, TypeVar
 import msgspec
 
 from cosend.engine import events
-from cosend.engine.counts import PHASE_NAMES
+from cosend.engine.arm_health import PHASE_NAMES
 from cosend.engine.events import decode
 from cosend.errors import StateError
 from cosend.runtime.client_requests import id_text

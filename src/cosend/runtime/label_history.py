@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import Final
 
-from cosend.engine.counts import Counts
+from cosend.engine.arm_health import Counts
 from cosend.engine.needs import Learnt
 
 LOG: Final = logging.getLogger("cosend.runtime")

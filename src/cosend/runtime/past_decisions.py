@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from cosend.engine.counts import PHASE_NAMES
+from cosend.engine.arm_health import PHASE_NAMES
 from cosend.engine.events import Answered, Chosen, Labelled, Shown, decode
 from cosend.errors import SettingError
 from cosend.runtime.client_requests import Decided, Result, id_number

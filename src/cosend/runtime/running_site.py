@@ -21,7 +21,7 @@ from cosend.algorithm.layout import Ints
 from cosend.algorithm.pending import Registry, ids_among, not_among
 from cosend.algorithm.values import LabelledData
 from cosend.axes import EVERY_FEATURE
-from cosend.engine.breaker import IN_SECONDS, Breakers
+from cosend.engine.arm_health import IN_SECONDS, Breakers
 from cosend.engine.engine import Engine
 from cosend.engine.events import ModeChanged
 from cosend.engine.needs import Call, Forward

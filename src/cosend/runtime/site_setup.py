@@ -10,8 +10,7 @@ from typing import Any, Final
 import numba
 import numpy as np
 
-from cosend.algorithm.cells import first_bad_axis, slice_of
-from cosend.algorithm.layout import grown, row_for
+from cosend.algorithm.layout import first_bad_axis, grown, row_for, slice_of
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy

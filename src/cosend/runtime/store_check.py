@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final
 
 from cosend.algorithm.state import State
-from cosend.engine.counts import PHASE_NAMES
+from cosend.engine.arm_health import PHASE_NAMES
 from cosend.engine.events import Chosen, Event, Labelled
 from cosend.engine.fold import Difference, fold, verify
 from cosend.engine.site_state import SiteState

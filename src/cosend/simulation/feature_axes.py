@@ -17,7 +17,7 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.mixture import memo_width
 from cosend.algorithm.mixture_views import NewAxes, plans_for_features, with_more_views
 from cosend.checks import check_kind
-from cosend.engine.features import FeatureAxes
+from cosend.engine.encoding import FeatureAxes
 from cosend.errors import NetworkError, SettingError
 from cosend.simulation.loop import ARM, NEVER, Labels
 

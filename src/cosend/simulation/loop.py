@@ -15,10 +15,20 @@ import numpy.typing as npt
 from cosend.algorithm import layout as col
 from cosend.algorithm.api import EPOCH_OVER, NO_ROOM, answer, learn, record_report, report
 from cosend.algorithm.cell_rules import choose
-from cosend.algorithm.cells import epoch_is_over
 from cosend.algorithm.cos import ASK, Asked
 from cosend.algorithm.draws import caller_word
-from cosend.algorithm.layout import BY_MIXTURE, EMPTY, TAUGHT, TRAIN, Floats, Ints, Ledger, new_ledger, reindex
+from cosend.algorithm.layout import (
+    BY_MIXTURE,
+    EMPTY,
+    TAUGHT,
+    TRAIN,
+    Floats,
+    Ints,
+    Ledger,
+    epoch_is_over,
+    new_ledger,
+    reindex,
+)
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.mixture import choose_mixed
 from cosend.compiled import compiled, compiled_apart, entry_point
