@@ -82,6 +82,16 @@ def entry_point(function: Callable[P, R]) -> Callable[P, R]:
         config.CACHE_DIR = users  # functions that are not ours are cached where their owner wants them
 
 
+def compiled_beside(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` as an entry point beside which other threads run: for work that takes seconds."""
+    config: Any = numba.config
+    users, config.CACHE_DIR = config.CACHE_DIR, CACHE_FOLDER
+    try:
+        return cast("Callable[P, R]", numba.njit(nogil=True, cache=True, **OPTIONS)(function))
+    finally:
+        config.CACHE_DIR = users
+
+
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` as a part of the compiled functions that call it."""
     return _inner(function, forceinline=True)

@@ -1,0 +1,290 @@
+"""Gradient boosting: trees that are fitted to labelled items, and what they say of an item.
+
+Each round adds a tree per class (one for two classes) to the scores whose softmax are the probabilities. A tree grows
+leaf by leaf where the gain is largest. An item is a row of bins, the slices of its places on the axes; missing values
+have a bin of their own and go to the side where they gain more. Everything is plain arithmetic in a fixed order, so the
+same items give the same trees, bit for bit.
+
+    gain of a split     GL^2 / HL + GR^2 / HR - G^2 / H        G, H: sums of gradients and of curvatures
+    value of a leaf     STEP * G / H                           gradient y - p, curvature p (1 - p)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cosend.algorithm.layout import Floats, Ints
+from cosend.compiled import compiled, compiled_beside, entry_point
+
+Bins: TypeAlias = npt.NDArray[np.uint8]  # [item, axis]
+
+BINS: Final = 64  # slices of an axis
+MISSING_BIN: Final = BINS
+ROUNDS: Final = 60
+MOST_TREES: Final = 3_000  # with very many classes there are fewer rounds
+LEAVES: Final = 15
+NODES: Final = 2 * LEAVES - 1
+STEP: Final = 0.1
+LEAST_ITEMS: Final = 20  # in a leaf
+LEAST_CURVATURE: Final = 1e-3  # of a leaf
+LEAST_GAIN: Final = 1e-9
+
+# Columns of a node.
+AXIS: Final = 0  # NO_AXIS: it is a leaf
+THRESHOLD: Final = 1  # the last bin that goes left
+MISSING_LEFT: Final = 2
+LEFT: Final = 3  # the number of the left child; the right one is next
+NODE_COLUMNS: Final = 4
+NO_AXIS: Final = -1
+# Sums of a bin.
+GRADIENT: Final = 0
+CURVATURE: Final = 1
+COUNT: Final = 2
+
+
+class Trees(NamedTuple):
+    """A fitted model."""
+
+    nodes: Ints  # [tree, node, column], int32
+    values: Floats  # [tree, node]: what a leaf adds to the score of its class
+    first: Floats  # [class]: scores before the first tree
+
+
+class Room(NamedTuple):
+    """What a fit works in."""
+
+    gradients: Floats  # [item]
+    curvatures: Floats  # [item]
+    order: Ints  # [item]: items, those of a node adjacent
+    spare: Ints  # [item]
+    sums: Floats  # [node, axis, bin, 3]
+    spans: Ints  # [node, 2]: where its items begin and end in `order`
+    splits: Floats  # [node, 4]: gain, axis, threshold, missing_left of the best split
+
+
+def trees_for(classes: int) -> tuple[int, int]:
+    """Return how many scores there are, and how many rounds."""
+    outputs = 1 if classes == 2 else classes
+    return outputs, max(1, min(ROUNDS, MOST_TREES // outputs))
+
+
+def fit(bins: Bins, codes: Ints, classes: int) -> Trees:
+    """Fit trees to items whose true class is `codes`; there are at least two classes."""
+    outputs, rounds = trees_for(classes)
+    count, axes = bins.shape
+    counts = np.bincount(codes, minlength=classes) + 1.0
+    first = np.log(counts[1:] / counts[:1]) if outputs == 1 else np.log(counts / counts.sum())
+    trees = Trees(
+        np.zeros((rounds * outputs, NODES, NODE_COLUMNS), np.int32), np.zeros((rounds * outputs, NODES)), first
+    )
+    room = Room(
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros((NODES, axes, BINS + 1, 3)),
+        np.zeros((NODES, 2), np.int64),
+        np.zeros((NODES, 4)),
+    )
+    scores = np.repeat(first[None, :], count, axis=0)
+    _grow_all(bins, codes.astype(np.int64), scores, np.zeros_like(scores), *trees[:2], *room)
+    return trees
+
+
+@compiled_beside
+def _grow_all(
+    bins: Bins,
+    codes: Ints,
+    scores: Floats,
+    chances: Floats,
+    nodes: Ints,
+    values: Floats,
+    gradients: Floats,
+    curvatures: Floats,
+    order: Ints,
+    spare: Ints,
+    sums: Floats,
+    spans: Ints,
+    splits: Floats,
+) -> None:
+    room = Room(gradients, curvatures, order, spare, sums, spans, splits)
+    outputs = scores.shape[1]
+    for tree in range(nodes.shape[0]):
+        output = tree % outputs
+        if output == 0:
+            for n in range(scores.shape[0]):
+                _chances(scores[n], chances[n])
+        for n in range(scores.shape[0]):
+            truth = codes[n] == 1 if outputs == 1 else codes[n] == output
+            chance = chances[n, output]
+            room.gradients[n] = (1.0 if truth else 0.0) - chance
+            room.curvatures[n] = chance * (1.0 - chance)
+            room.order[n] = n
+        _grow(bins, room, nodes[tree], values[tree])
+        for n in range(scores.shape[0]):
+            scores[n, output] += values[tree, _leaf_of(nodes[tree], bins[n])]
+
+
+@compiled
+def _chances(scores: Floats, chances: Floats) -> None:
+    """Turn scores into probabilities: a logistic for one score, else a softmax."""
+    if scores.shape[0] == 1:
+        chances[0] = 1.0 / (1.0 + math.exp(-scores[0]))
+        return
+    highest = scores[0]
+    for k in range(1, scores.shape[0]):
+        highest = max(highest, scores[k])
+    total = 0.0
+    for k in range(scores.shape[0]):
+        chances[k] = math.exp(scores[k] - highest)
+        total += chances[k]
+    for k in range(scores.shape[0]):
+        chances[k] /= total
+
+
+@compiled
+def _leaf_of(nodes: Ints, bins: Bins) -> int:
+    node = 0
+    while nodes[node, AXIS] != NO_AXIS:
+        value = bins[nodes[node, AXIS]]
+        goes_left = nodes[node, MISSING_LEFT] != 0 if value == MISSING_BIN else value <= nodes[node, THRESHOLD]
+        node = nodes[node, LEFT] + (0 if goes_left else 1)
+    return int(node)
+
+
+@compiled
+def _grow(bins: Bins, room: Room, nodes: Ints, values: Floats) -> None:
+    """Grow one tree, the leaf with the largest gain first."""
+    room.spans[0, 0], room.spans[0, 1] = 0, bins.shape[0]
+    _add_up(bins, room, 0)
+    _begin_node(room, nodes, values, 0)
+    count = 1
+    while count + 2 <= NODES:
+        best = 0
+        for node in range(1, count):
+            if room.splits[node, 0] > room.splits[best, 0]:
+                best = node
+        if room.splits[best, 0] <= LEAST_GAIN:
+            return
+        _split(bins, room, nodes, best, count)
+        _begin_node(room, nodes, values, count)
+        _begin_node(room, nodes, values, count + 1)
+        count += 2
+
+
+@compiled
+def _add_up(bins: Bins, room: Room, node: int) -> None:
+    """Add up the gradients of the items of a node by axis and bin."""
+    sums = room.sums[node]
+    sums[:] = 0.0
+    for place in range(room.spans[node, 0], room.spans[node, 1]):
+        n = room.order[place]
+        gradient, curvature = room.gradients[n], room.curvatures[n]
+        for axis in range(bins.shape[1]):
+            bucket = sums[axis, bins[n, axis]]
+            bucket[GRADIENT] += gradient
+            bucket[CURVATURE] += curvature
+            bucket[COUNT] += 1.0
+
+
+@compiled
+def _begin_node(room: Room, nodes: Ints, values: Floats, node: int) -> None:
+    """Make a node a leaf, and find its best split."""
+    sums, best = room.sums[node], room.splits[node]
+    gradient, curvature, count = 0.0, 0.0, 0.0
+    for bucket in range(BINS + 1):
+        gradient += sums[0, bucket, GRADIENT]
+        curvature += sums[0, bucket, CURVATURE]
+        count += sums[0, bucket, COUNT]
+    nodes[node, AXIS] = NO_AXIS
+    values[node] = STEP * gradient / max(curvature, LEAST_CURVATURE)
+    best[0] = 0.0
+    if count < 2.0 * LEAST_ITEMS:
+        return
+    whole = gradient * gradient / max(curvature, LEAST_CURVATURE)
+    for axis in range(sums.shape[0]):
+        missing = sums[axis, MISSING_BIN]
+        for side in range(2 if missing[COUNT] > 0.0 else 1):  # missing values go right, then left
+            left_g = missing[GRADIENT] if side else 0.0
+            left_h = missing[CURVATURE] if side else 0.0
+            left_n = missing[COUNT] if side else 0.0
+            for bucket in range(BINS):
+                if sums[axis, bucket, COUNT] == 0.0:
+                    continue
+                left_g += sums[axis, bucket, GRADIENT]
+                left_h += sums[axis, bucket, CURVATURE]
+                left_n += sums[axis, bucket, COUNT]
+                if left_n < LEAST_ITEMS or left_h < LEAST_CURVATURE:
+                    continue
+                right_h, right_n = curvature - left_h, count - left_n
+                if right_n < LEAST_ITEMS or right_h < LEAST_CURVATURE:
+                    break
+                right_g = gradient - left_g
+                gain = left_g * left_g / left_h + right_g * right_g / right_h - whole
+                if gain > best[0]:
+                    best[0], best[1], best[2], best[3] = gain, axis, bucket, side
+
+
+@compiled
+def _split(bins: Bins, room: Room, nodes: Ints, node: int, left: int) -> None:
+    """Split a leaf: its items are parted, keeping their order, and its sums become those of its children."""
+    axis, threshold, missing_left = int(room.splits[node, 1]), int(room.splits[node, 2]), int(room.splits[node, 3])
+    start, end = room.spans[node, 0], room.spans[node, 1]
+    middle, others = start, 0
+    for place in range(start, end):
+        n = room.order[place]
+        value = bins[n, axis]
+        if missing_left != 0 if value == MISSING_BIN else value <= threshold:
+            room.order[middle] = n
+            middle += 1
+        else:
+            room.spare[others] = n
+            others += 1
+    for place in range(others):
+        room.order[middle + place] = room.spare[place]
+    nodes[node, AXIS], nodes[node, THRESHOLD] = axis, threshold
+    nodes[node, MISSING_LEFT], nodes[node, LEFT] = missing_left, left
+    room.splits[node, 0] = 0.0
+    room.spans[left, 0], room.spans[left, 1] = start, middle
+    room.spans[left + 1, 0], room.spans[left + 1, 1] = middle, end
+    smaller = left if middle - start <= end - middle else left + 1
+    larger = 2 * left + 1 - smaller
+    _add_up(bins, room, smaller)
+    all_of, these, those = room.sums[node], room.sums[smaller], room.sums[larger]
+    for each in range(bins.shape[1]):
+        for bucket in range(BINS + 1):
+            for column in range(3):
+                those[each, bucket, column] = all_of[each, bucket, column] - these[each, bucket, column]
+
+
+@entry_point
+def chances_of(nodes: Ints, values: Floats, first: Floats, bins: Bins, chances: Floats) -> None:
+    """Write the probability of every class for every item to `chances`."""
+    outputs = first.shape[0]
+    for n in range(bins.shape[0]):
+        line = chances[n]
+        for output in range(outputs):
+            line[output] = first[output]
+        for tree in range(nodes.shape[0]):
+            line[tree % outputs] += values[tree, _leaf_of(nodes[tree], bins[n])]
+        _chances(line[:outputs], line[:outputs])
+        if outputs == 1:
+            line[1] = line[0]
+            line[0] = 1.0 - line[1]
+
+
+def predict(trees: Trees, bins: Bins) -> Floats:
+    """Return [item, class]: the probabilities."""
+    chances = np.zeros((len(bins), max(2, len(trees.first))))
+    chances_of(*trees, bins, chances)
+    return chances
+
+
+def bins_of(points: Floats) -> Bins:
+    """Return the bins of items from their places in [0, 1], or not a number where they have none."""
+    slices = np.minimum(np.nan_to_num(points) * BINS, BINS - 1).astype(np.uint8)
+    return np.where(np.isnan(points), np.uint8(MISSING_BIN), slices)
