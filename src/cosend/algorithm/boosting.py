@@ -1,9 +1,9 @@
 """Gradient boosting: trees that are fitted to labelled items, and what they say of an item.
 
 Each round adds a tree per class (one for two classes) to the scores whose softmax are the probabilities. A tree grows
-leaf by leaf where the gain is largest. An item is a row of bins, the slices of its places on the axes; missing values
-have a bin of their own and go to the side where they gain more. Everything is plain arithmetic in a fixed order, so the
-same items give the same trees, bit for bit.
+leaf by leaf where the gain is largest. The values of an item are cut into bins at quantiles of the items of the fit;
+missing values have a bin of their own and go to the side where they gain more. Everything is plain arithmetic in a
+fixed order, so the same items give the same trees, bit for bit.
 
     gain of a split     GL^2 / HL + GR^2 / HR - G^2 / H        G, H: sums of gradients and of curvatures
     value of a leaf     STEP * G / H                           gradient y - p, curvature p (1 - p)
@@ -20,9 +20,10 @@ import numpy.typing as npt
 from cosend.algorithm.layout import Floats, Ints
 from cosend.compiled import compiled, compiled_beside, entry_point
 
+Values: TypeAlias = npt.NDArray[np.float32]  # [item, axis]: not a number where one is missing
 Bins: TypeAlias = npt.NDArray[np.uint8]  # [item, axis]
 
-BINS: Final = 64  # slices of an axis
+BINS: Final = 64  # of each value
 MISSING_BIN: Final = BINS
 ROUNDS: Final = 60
 MOST_TREES: Final = 3_000  # with very many classes there are fewer rounds
@@ -52,6 +53,7 @@ class Trees(NamedTuple):
     nodes: Ints  # [tree, node, column], int32
     values: Floats  # [tree, node]: what a leaf adds to the score of its class
     first: Floats  # [class]: scores before the first tree
+    edges: Floats  # [axis, BINS - 1]: where a value enters the next bin; infinite where there are fewer
 
 
 class Room(NamedTuple):
@@ -72,15 +74,15 @@ def trees_for(classes: int) -> tuple[int, int]:
     return outputs, max(1, min(ROUNDS, MOST_TREES // outputs))
 
 
-def fit(bins: Bins, codes: Ints, classes: int) -> Trees:
+def fit(values: Values, codes: Ints, classes: int) -> Trees:
     """Fit trees to items whose true class is `codes`; there are at least two classes."""
     outputs, rounds = trees_for(classes)
+    edges = edges_of(values)
+    bins = binned(edges, values)
     count, axes = bins.shape
     counts = np.bincount(codes, minlength=classes) + 1.0
     first = np.log(counts[1:] / counts[:1]) if outputs == 1 else np.log(counts / counts.sum())
-    trees = Trees(
-        np.zeros((rounds * outputs, NODES, NODE_COLUMNS), np.int32), np.zeros((rounds * outputs, NODES)), first
-    )
+    nodes, leaves = np.zeros((rounds * outputs, NODES, NODE_COLUMNS), np.int32), np.zeros((rounds * outputs, NODES))
     room = Room(
         np.zeros(count),
         np.zeros(count),
@@ -91,8 +93,44 @@ def fit(bins: Bins, codes: Ints, classes: int) -> Trees:
         np.zeros((NODES, 4)),
     )
     scores = np.repeat(first[None, :], count, axis=0)
-    _grow_all(bins, codes.astype(np.int64), scores, np.zeros_like(scores), *trees[:2], *room)
-    return trees
+    _grow_all(bins, codes.astype(np.int64), scores, np.zeros_like(scores), nodes, leaves, *room)
+    return Trees(nodes, leaves, first, edges)
+
+
+def edges_of(values: Values) -> Floats:
+    """Return where values are cut: at their quantiles."""
+    edges = np.full((values.shape[1], BINS - 1), np.inf)
+    for axis in range(values.shape[1]):
+        known = np.sort(values[:, axis])
+        known = known[: len(known) - np.isnan(known).sum()].astype(np.float64)
+        cuts = np.unique(known[np.arange(1, BINS) * len(known) // BINS]) if len(known) else known
+        edges[axis, : len(cuts)] = cuts
+    return edges
+
+
+def binned(edges: Floats, values: Values) -> Bins:
+    bins = np.empty((len(values), len(edges)), np.uint8)
+    bin_all(edges, values, bins)
+    return bins
+
+
+@entry_point
+def bin_all(edges: Floats, values: Values, bins: Bins) -> None:
+    """Write the bins of values; an axis that is not among them, because it is newer, is missing."""
+    for n in range(bins.shape[0]):
+        for axis in range(bins.shape[1]):
+            value = values[n, axis] if axis < values.shape[1] else np.nan
+            if math.isnan(value):
+                bins[n, axis] = MISSING_BIN
+                continue
+            low, high = 0, edges.shape[1]
+            while low < high:
+                middle = (low + high) // 2
+                if edges[axis, middle] <= value:
+                    low = middle + 1
+                else:
+                    high = middle
+            bins[n, axis] = low
 
 
 @compiled_beside
@@ -262,7 +300,7 @@ def _split(bins: Bins, room: Room, nodes: Ints, node: int, left: int) -> None:
 
 
 @entry_point
-def chances_of(nodes: Ints, values: Floats, first: Floats, bins: Bins, chances: Floats) -> None:
+def chances_of(nodes: Ints, leaves: Floats, first: Floats, bins: Bins, chances: Floats) -> None:
     """Write the probability of every class for every item to `chances`."""
     outputs = first.shape[0]
     for n in range(bins.shape[0]):
@@ -270,21 +308,15 @@ def chances_of(nodes: Ints, values: Floats, first: Floats, bins: Bins, chances: 
         for output in range(outputs):
             line[output] = first[output]
         for tree in range(nodes.shape[0]):
-            line[tree % outputs] += values[tree, _leaf_of(nodes[tree], bins[n])]
+            line[tree % outputs] += leaves[tree, _leaf_of(nodes[tree], bins[n])]
         _chances(line[:outputs], line[:outputs])
         if outputs == 1:
             line[1] = line[0]
             line[0] = 1.0 - line[1]
 
 
-def predict(trees: Trees, bins: Bins) -> Floats:
+def predict(trees: Trees, values: Values) -> Floats:
     """Return [item, class]: the probabilities."""
-    chances = np.zeros((len(bins), max(2, len(trees.first))))
-    chances_of(*trees, bins, chances)
+    chances = np.zeros((len(values), max(2, len(trees.first))))
+    chances_of(trees.nodes, trees.values, trees.first, binned(trees.edges, values), chances)
     return chances
-
-
-def bins_of(points: Floats) -> Bins:
-    """Return the bins of items from their places in [0, 1], or not a number where they have none."""
-    slices = np.minimum(np.nan_to_num(points) * BINS, BINS - 1).astype(np.uint8)
-    return np.where(np.isnan(points), np.uint8(MISSING_BIN), slices)

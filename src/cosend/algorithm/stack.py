@@ -1,9 +1,9 @@
-"""The stack: a softmax regression that combines what models say of an item, and learns from every label.
+"""The stack: a softmax regression that combines what models say about an item, and learns from every label.
 
 It hears the slices of the item's places (4 and 16 of each axis), the newest known label, and of every model its answer
-and, where the model says how sure it is, how likely it holds each class. All weights are 0 at first, but .5 where a
-model speaks for a class, so it begins as a soft vote. A label moves them by one step of AdaGrad. Plain arithmetic in a
-fixed order: folded and decided again, the weights are the same bit for bit.
+and, where the model says how sure it is, the log odds of that. All weights are 0 at first, but .5 where a model speaks
+for its answer, so it begins as a soft vote. A label moves them by one step of AdaGrad. Plain arithmetic in a fixed
+order: folded and decided again, the weights are the same bit for bit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Weights(NamedTuple):
 
     labels: Floats  # [0: always, 1 + newest label, class, 2]
     axes: Floats  # [axis, slice, class, 2]
-    models: Floats  # [model, answer and then chance of each class, class, 2]
+    models: Floats  # [model, answer, and then log odds of each class, class, 2]
 
 
 class Heard(NamedTuple):
@@ -45,7 +45,7 @@ class Heard(NamedTuple):
     newest: Ints  # [item]: the newest known label, or NONE
     slices: Slices  # [item, axis]
     answers: Ints  # [item, model]: its answer, or NONE
-    chances: Floats  # [item, model, class]: centred logarithms; not a number where a model does not say how sure it is
+    odds: Floats  # [item, model]: of its answer; not a number where a model does not say how sure it is
 
 
 def weights_for(axes: int, models: int, room: int) -> Weights:
@@ -61,9 +61,20 @@ def weights_for(axes: int, models: int, room: int) -> Weights:
     return weights
 
 
+def widened(weights: Weights, axes: int, models: int, room: int) -> Weights:
+    """Return weights with more room; what was learnt stays."""
+    wider, before = weights_for(axes, models, room), weights.labels.shape[1]
+    wider.labels[: 1 + before, :before] = weights.labels
+    wider.axes[: len(weights.axes), :, :before] = weights.axes
+    for old, new in ((0, 0), (before, room)):  # answers, then log odds
+        part = weights.models[:, old : old + before]
+        wider.models[: len(part), new : new + before, :before] = part
+    return wider
+
+
 @compiled
 def _scores(
-    labels: Floats, axes: Floats, models: Floats, newest: int, slices: Slices, answers: Ints, chances: Floats, z: Floats
+    labels: Floats, axes: Floats, models: Floats, newest: int, slices: Slices, answers: Ints, odds: Floats, z: Floats
 ) -> None:
     """Write the chance of every class of an item."""
     classes, room = z.shape[0], labels.shape[1]
@@ -82,10 +93,9 @@ def _scores(
             continue
         for k in range(classes):
             z[k] += models[model, answers[model], k, WEIGHT]
-        if not math.isnan(chances[model, 0]):
-            for c in range(classes):
-                for k in range(classes):
-                    z[k] += chances[model, c] * models[model, room + c, k, WEIGHT]
+        if not math.isnan(odds[model]):
+            for k in range(classes):
+                z[k] += odds[model] * models[model, room + answers[model], k, WEIGHT]
     highest = z[0]
     for k in range(1, classes):
         highest = max(highest, z[k])
@@ -105,12 +115,12 @@ def stack_chances(
     newest: Ints,
     slices: Slices,
     answers: Ints,
-    chances: Floats,
+    odds: Floats,
     out: Floats,
 ) -> None:
     """Write the probability of every class for every item to `out`."""
     for n in range(out.shape[0]):
-        _scores(labels, axes, models, newest[n], slices[n], answers[n], chances[n], out[n])
+        _scores(labels, axes, models, newest[n], slices[n], answers[n], odds[n], out[n])
 
 
 @compiled
@@ -130,14 +140,14 @@ def stack_learn(
     newest: Ints,
     slices: Slices,
     answers: Ints,
-    chances: Floats,
+    odds: Floats,
     truths: Ints,
     errors: Floats,
 ) -> None:
     """Learn the true classes of items; `errors` is room for one number a class."""
     room = labels.shape[1]
     for n in range(truths.shape[0]):
-        _scores(labels, axes, models, newest[n], slices[n], answers[n], chances[n], errors)
+        _scores(labels, axes, models, newest[n], slices[n], answers[n], odds[n], errors)
         errors[truths[n]] -= 1.0
         _move(labels[0], 1.0, errors)
         if newest[n] != NONE:
@@ -150,6 +160,5 @@ def stack_learn(
         for model in range(answers.shape[1]):
             if answers[n, model] != NONE:
                 _move(models[model, answers[n, model]], 1.0, errors)
-                if not math.isnan(chances[n, model, 0]):
-                    for c in range(errors.shape[0]):
-                        _move(models[model, room + c], chances[n, model, c], errors)
+                if not math.isnan(odds[n, model]):
+                    _move(models[model, room + answers[n, model]], odds[n, model], errors)

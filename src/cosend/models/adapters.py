@@ -11,10 +11,12 @@ value, so that labels compare, travel and save alike whatever made them.
 from __future__ import annotations
 
 import importlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from cosend.errors import ClassifierError, SettingError, in_one_line, listed, sh
 
 PLAIN: Final = frozenset((str, int, float, bool, type(None)))  # labels that need not be looked at one by one
 DICT: Final = frozenset({dict})
+GUESS_APART: Final = ("SVC", "NuSVC")  # their probabilities are of another model than their labels
 NAMED: Final = "a mapping, a row of pandas, a named tuple, a dataclass, or a row of a NumPy array with named fields"
 Item: TypeAlias = Any  # usually a mapping from feature to value; whatever the site's models and contexts understand
 Label: TypeAlias = Any  # anything that compares: text, a number, a truth value
@@ -39,6 +42,16 @@ class Classifier(Protocol):
     def learn(self, item: Item, label: Label) -> None:
         """Learn from the true label of an item that it answered; only called if `learns`."""
         ...
+
+
+class Predicted(NamedTuple):
+    """What a model says about items, and how sure it is of each label: a probability, NaN where it does not say.
+
+    A classifier that knows how sure it is has a method `predict_sure` that returns this, beside `predict`.
+    """
+
+    labels: list[Label]
+    confidences: Sequence[float] | None = None
 
 
 def named(item: Any) -> Mapping[Any, Any] | None:
@@ -148,14 +161,31 @@ class SklearnModel(Fixed):
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
         """Return a label for every item, in one call of the model."""
+        labels: list[Label] = np.asarray(self._ask(self.model.predict, items)).tolist()
+        return labels
+
+    def predict_sure(self, items: Sequence[Item]) -> Predicted:
+        """Return labels with their probabilities where the model has them: its label is the most probable one."""
+        if hasattr(self.model, "predict_sure") and len(items):
+            return Predicted(*(each.tolist() for each in self._ask(self.model.predict_sure, items)))
+        classes = getattr(self.model, "classes_", None) if len(items) else None
+        if type(self.model).__name__ in GUESS_APART or classes is None or not hasattr(self.model, "predict_proba"):
+            return Predicted(self.predict(items))
+        chances = np.asarray(self._ask(self.model.predict_proba, items))
+        if chances.ndim != 2 or chances.shape[1] != len(classes):  # of several outputs
+            return Predicted(self.predict(items))
+        best = chances.argmax(axis=1)
+        return Predicted(np.asarray(classes)[best].tolist(), chances[np.arange(len(best)), best].tolist())
+
+    def _ask(self, method: Callable[[Any], Any], items: Sequence[Item]) -> Any:
         if not len(items):
-            return []
+            return ()
         items, order = by_names(items), self.order
         if order is None and self.features is None and isinstance(items[0], Mapping):
             order = list(items[0])
-        labels: list[Label] = np.asarray(self.model.predict(self._table(items, order))).tolist()
+        answers = method(self._table(items, order))
         self.order = order  # not before the model has taken it
-        return labels
+        return answers
 
     def _table(self, items: Sequence[Item], order: list[Any] | None) -> Any:
         if not isinstance(items[0], Mapping):
@@ -180,21 +210,51 @@ class RiverModel:
         """Return a label for every item; None while the model has seen nothing."""
         return [plain(self.model.predict_one(item)) for item in by_names(items)]
 
+    def predict_sure(self, items: Sequence[Item]) -> Predicted:
+        """Return labels with their probabilities where the model has them."""
+        ask = getattr(self.model, "predict_proba_one", None)
+        if ask is None:
+            return Predicted(self.predict(items))
+        try:
+            chances = [ask(item) for item in by_names(items)]
+        except NotImplementedError:  # river's classifiers all have the method, whether it works or not
+            return Predicted(self.predict(items))
+        best = [max(each.items(), key=itemgetter(1)) if each else (None, math.nan) for each in chances]
+        return Predicted([plain(label) for label, _ in best], [float(chance) for _, chance in best])
+
     def learn(self, item: Item, label: Label) -> None:
         """Learn online."""
         self.model.learn_one(*by_names([item]), label)
 
 
 class Function(Fixed):
-    """A plain function from an item to a label."""
+    """A plain function from an item to a label, or to (label, confidence) with a float in [0, 1] for its confidence."""
 
     def __init__(self, function: Callable[[Item], Label]) -> None:
         self.function = function
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
         """Return a label for every item."""
+        return self.predict_sure(items).labels
+
+    def predict_sure(self, items: Sequence[Item]) -> Predicted:
+        """Return a label for every item, and the confidences that the function gives."""
         labels = [*map(self.function, items)]
-        return labels if PLAIN.issuperset(map(type, labels)) else [*map(plain, labels)]
+        if PLAIN.issuperset(map(type, labels)):
+            return Predicted(labels)
+        confidences = [label[1] if is_sure(label) else math.nan for label in labels]
+        some = any(each == each for each in confidences)
+        return Predicted(
+            [plain(label[0] if is_sure(label) else label) for label in labels],
+            confidences if some else None,
+        )
+
+
+def is_sure(label: Any) -> bool:
+    """Tell whether this is (label, confidence)."""
+    return (
+        type(label) is tuple and len(label) == 2 and isinstance(label[1], float | np.floating) and 0.0 <= label[1] <= 1.0
+    )
 
 
 class RunsElsewhere(Fixed):
@@ -215,6 +275,10 @@ class SeesPart(ABC):
     def predict(self, items: Sequence[Item]) -> list[Label]:
         """Return a label for every item, from the features that the model may see."""
         return self.classifier.predict([self._view(item) for item in items])
+
+    def predict_sure(self, items: Sequence[Item]) -> Predicted:
+        """Return labels with confidences, from the features that the model may see."""
+        return predicted_by(self.classifier, [self._view(item) for item in items])
 
     def learn(self, item: Item, label: Label) -> None:
         """Learn from the features that the model may see."""
@@ -289,19 +353,28 @@ def plain(label: Label) -> Label:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def predictions(name: str, classifier: Classifier, items: Sequence[Item]) -> list[Label]:
+def predicted_by(classifier: Classifier, items: Sequence[Item]) -> Predicted:
+    """Return what a classifier says about items, with its confidences if it has any."""
+    sure = getattr(classifier, "predict_sure", None)
+    if sure is None:
+        return Predicted(classifier.predict(items))
+    predicted: Predicted = sure(items)
+    return predicted
+
+
+def predictions(name: str, classifier: Classifier, items: Sequence[Item]) -> Predicted:
     """Return what a classifier says of the items; whatever goes wrong in it is a `ClassifierError` with its name."""
     try:
-        labels = classifier.predict(items)
+        predicted = predicted_by(classifier, items)
     except ClassifierError as error:
         raise ClassifierError(f"classifier {name!r} failed: {error}") from error
     except Exception as error:  # a user's model may raise anything
         raise ClassifierError(f"classifier {name!r} failed: {in_one_line(error)}") from error
-    if not isinstance(labels, list):
-        raise ClassifierError(f"classifier {name!r} must give a list of labels, gave {shown(labels)}")
-    if len(labels) != len(items):
-        raise ClassifierError(f"classifier {name!r} gave {len(labels)} labels for {len(items)} items")
-    return labels
+    if not isinstance(predicted.labels, list):
+        raise ClassifierError(f"classifier {name!r} must give a list of labels, gave {shown(predicted.labels)}")
+    if len(predicted.labels) != len(items):
+        raise ClassifierError(f"classifier {name!r} gave {len(predicted.labels)} labels for {len(items)} items")
+    return predicted
 
 
 def teach(name: str, classifier: Classifier, item: Item, label: Label) -> None:

@@ -120,14 +120,22 @@ class Coded(Fixed):
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
         """Return a label for every item."""
+        return self.predict_sure(items).labels
+
+    def predict_sure(self, items: Sequence[Item]) -> Predicted:
+        """Return a label for every item, and how sure the model is of it, where it says so."""
         if not len(items):
-            return []
+            return Predicted([])
         return self.predict_rows(np.array([self._row(item) for item in items], np.float64))
 
-    def predict_rows(self, rows: Matrix) -> list[Label]:
+    def predict_rows(self, rows: Matrix) -> Predicted:
         """Return a label for every row of numbers, as they are in the training rows."""
-        labels: list[Label] = np.asarray(self.model.predict(rows)).tolist()
-        return labels
+        classes = getattr(self.model, "classes_", None)
+        if classes is None or not hasattr(self.model, "predict_proba"):
+            return Predicted(np.asarray(self.model.predict(rows)).tolist())
+        chances = np.asarray(self.model.predict_proba(rows))
+        best = chances.argmax(axis=1)
+        return Predicted(np.asarray(classes)[best].tolist(), chances[np.arange(len(best)), best].tolist())
 
     def _row(self, item: Item) -> list[float]:
         values = by_name(item, self.features)

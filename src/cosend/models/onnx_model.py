@@ -6,8 +6,8 @@ Two kinds of inputs, which is what skl2onnx makes of scikit-learn models:
     one tensor for every feature    [items, 1] each, by name; skl2onnx writes "sepal length (cm)" as sepal_length__cm_.
                                     If there is only one, and an item has only one feature, it may have any name
 
-The label is the output named label or output_label, or else the first. A file that was exported for one item at a time
-is asked item by item.
+The label is the output named label or output_label, or else the first. If there is one of probabilities, the largest is
+how sure the model is. A file that was exported for one item at a time is asked item by item.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from cosend.errors import ClassifierError, ModelError, in_one_line, listed, shown
-from cosend.models.adapters import Classifier, Fixed, Item, Label, SklearnModel, by_name, by_names
+from cosend.models.adapters import Classifier, Fixed, Item, Label, Predicted, SklearnModel, by_name, by_names
 
 KINDS: Final[Mapping[str, type[np.generic]]] = {
     "tensor(float)": np.float32,
@@ -33,6 +33,8 @@ KINDS: Final[Mapping[str, type[np.generic]]] = {
 }
 NUMBERS: Final = ("tensor(float)", "tensor(double)", "tensor(int64)", "tensor(int32)")
 LABELS: Final = ("label", "output_label")
+PROBABILITIES: Final = ("probabilities", "output_probability")
+Sure: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]  # labels and their probabilities
 
 
 def from_onnx(model: str, path: Path, data: bytes, runtime: Any) -> Classifier:
@@ -44,53 +46,60 @@ def from_onnx(model: str, path: Path, data: bytes, runtime: Any) -> Classifier:
         session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors have no base of their own
         raise ModelError(model, f"{path} is not a readable ONNX file ({in_one_line(error)})") from error
-    output = _label_output(model, session.get_outputs())
+    outputs = _outputs(model, session.get_outputs())
     inputs = session.get_inputs()
     if not inputs:
         raise ModelError(model, "it has no inputs", "a model takes the features of an item")
     if len(inputs) == 1 and _width(inputs[0]) != 1:
         _check_input(model, inputs[0], NUMBERS)
-        return SklearnModel(OnnxTable(session, inputs[0], output))
+        return SklearnModel(OnnxTable(session, inputs[0], outputs))
     for each in inputs:
         _check_input(model, each, tuple(KINDS))
         if _width(each) != 1:
             allowed = "allowed are one tensor of all features, or one of shape [items, 1] for every feature"
             raise ModelError(model, f"input {each.name!r} has the shape {each.shape}", allowed)
-    return OnnxColumns(session, inputs, output)
+    return OnnxColumns(session, inputs, outputs)
 
 
 class OnnxTable:
     """A session that takes all features as one tensor; `predict` is scikit-learn's."""
 
-    def __init__(self, session: Any, tensor: Any, output: str) -> None:
-        self.session, self.tensor, self.output = session, tensor, output
+    def __init__(self, session: Any, tensor: Any, outputs: Sequence[str]) -> None:
+        self.session, self.tensor, self.outputs = session, tensor, outputs
         self.n_features_in_ = _width(tensor)
 
     def predict(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a label for every row."""
+        return self.predict_sure(rows)[0]
+
+    def predict_sure(self, rows: npt.NDArray[Any]) -> Sure:
+        """Return a label for every row, and how sure the model is of it."""
         if rows.ndim != 2 or rows.shape[1] != (self.n_features_in_ or rows.shape[-1]):
             takes = self.n_features_in_ or "a row of"
             raise ClassifierError(f"the model takes {takes} features for every item, got {shown(rows.tolist())}")
-        return _run(self.session, {self.tensor.name: _as_kind(rows, self.tensor)}, self.output)
+        return _run(self.session, {self.tensor.name: _as_kind(rows, self.tensor)}, self.outputs)
 
 
 class OnnxColumns(Fixed):
     """A classifier from a session that takes every feature as a tensor of its own."""
 
-    def __init__(self, session: Any, inputs: Sequence[Any], output: str) -> None:
-        self.session, self.inputs, self.output = session, list(inputs), output
+    def __init__(self, session: Any, inputs: Sequence[Any], outputs: Sequence[str]) -> None:
+        self.session, self.inputs, self.outputs = session, list(inputs), outputs
         self.names = [each.name for each in self.inputs]
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
-        """Return a label for every item, in one call of the model."""
+        """Return a label for every item."""
+        return self.predict_sure(items).labels
+
+    def predict_sure(self, items: Sequence[Item]) -> Predicted:
+        """Return a label for every item, and how sure the model is of it, in one call of the model."""
         if not len(items):
-            return []
+            return Predicted([])
         items = by_names(items)
         rows = [by_name(item, self._names_in(item)) for item in items]
         columns = zip(self.inputs, zip(*rows, strict=True), strict=True)
         feed = {each.name: _as_kind(_column(values, each), each) for each, values in columns}
-        labels: list[Label] = _run(self.session, feed, self.output).tolist()
-        return labels
+        return Predicted(*(each.tolist() for each in _run(self.session, feed, self.outputs)))
 
     def _names_in(self, item: Item) -> list[str]:
         if not isinstance(item, Mapping) or all(name in item for name in self.names):
@@ -112,12 +121,23 @@ def as_skl2onnx(name: object) -> str:
     return re.sub(r"\W", "_", str(name))
 
 
-def _run(session: Any, feed: Mapping[str, npt.NDArray[Any]], output: str) -> npt.NDArray[Any]:
+def _run(session: Any, feed: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str]) -> Sure:
     if isinstance(session.get_inputs()[0].shape[0], int):  # exported for one item at a time
         count = len(next(iter(feed.values())))
-        parts = [session.run([output], {name: rows[k : k + 1] for name, rows in feed.items()})[0] for k in range(count)]
-        return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
-    return np.asarray(session.run([output], dict(feed))[0]).reshape(-1)
+        feeds = [{name: rows[k : k + 1] for name, rows in feed.items()} for k in range(count)]
+        parts = [_run_once(session, each, outputs) for each in feeds]
+        return np.concatenate([labels for labels, _ in parts]), np.concatenate([sure for _, sure in parts])
+    return _run_once(session, feed, outputs)
+
+
+def _run_once(session: Any, feed: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str]) -> Sure:
+    labels, *chances = session.run(list(outputs), dict(feed))
+    labels = np.asarray(labels).reshape(-1)
+    if not chances:
+        return labels, np.full(len(labels), np.nan)
+    if isinstance(chances[0], list):  # a mapping from label to probability for every item
+        return labels, np.array([max(each.values(), default=np.nan) for each in chances[0]])
+    return labels, np.asarray(chances[0]).reshape(len(labels), -1).max(axis=1)
 
 
 def _column(values: Sequence[Any], tensor: Any) -> npt.NDArray[Any]:
@@ -166,8 +186,8 @@ def _check_input(model: str, tensor: Any, kinds: Sequence[str]) -> None:
         raise ModelError(model, f"input {tensor.name!r} has the shape {tensor.shape}", allowed)
 
 
-def _label_output(model: str, outputs: Sequence[Any]) -> str:
-    """Return the name of the output that holds the labels, one for every item."""
+def _outputs(model: str, outputs: Sequence[Any]) -> list[str]:
+    """Return the names of the output that holds the labels, one for every item, and of that with the probabilities."""
     output = next((each for each in outputs if each.name in LABELS), outputs[0])
     one_each = len(output.shape) == 1 or (len(output.shape) == 2 and output.shape[1] == 1)
     if output.type not in KINDS or not one_each:
@@ -176,5 +196,4 @@ def _label_output(model: str, outputs: Sequence[Any]) -> str:
             f"output {output.name!r} is of type {output.type} and shape {output.shape}",
             "the label must be one number, text or truth value for every item",
         )
-    name: str = output.name
-    return name
+    return [output.name, *(each.name for each in outputs if each.name in PROBABILITIES)]
