@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from cosend.algorithm.pending import Patience
     from cosend.algorithm.policies import CellKLUCB, CoS, MixedViews, Zooming, ZoomingKLUCB
     from cosend.engine.fold import fold, verify
+    from cosend.engine.learnt_arms import Learnt
     from cosend.engine.needs import Decision
     from cosend.models.adapters import SeesOnly
-    from cosend.models.vote import Vote
     from cosend.network import Network
     from cosend.simulation.simulate import simulate
     from cosend.site import Site
@@ -43,12 +43,12 @@ _MODULE_OF = {
     "CoS": "cosend.algorithm.policies",
     "Decision": "cosend.engine.needs",
     "Learner": "cosend.algorithm.learner",
+    "Learnt": "cosend.engine.learnt_arms",
     "MixedViews": "cosend.algorithm.policies",
     "Network": "cosend.network",
     "Patience": "cosend.algorithm.pending",
     "SeesOnly": "cosend.models.adapters",
     "Site": "cosend.site",
-    "Vote": "cosend.models.vote",
     "Zooming": "cosend.algorithm.policies",
     "ZoomingKLUCB": "cosend.algorithm.policies",
     "fold": "cosend.engine.fold",
@@ -77,12 +77,12 @@ __all__ = [
     "CosendError",
     "Decision",
     "Learner",
+    "Learnt",
     "MixedViews",
     "Network",
     "Patience",
     "SeesOnly",
     "Site",
-    "Vote",
     "Zooming",
     "ZoomingKLUCB",
     "axes",

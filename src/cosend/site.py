@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import deque
@@ -9,9 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, get_args
 
+import numpy as np
+
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
-from cosend.algorithm.policies import Policy
+from cosend.algorithm.policies import Policy, how_to_decide
 from cosend.algorithm.state import State
 from cosend.algorithm.values import Explanation, LabelledData, ScoreLocal, View
 from cosend.alone import NETWORK, Alone, one_at_a_time
@@ -30,6 +33,7 @@ from cosend.engine.arm_health import IN_ITEMS, Breakers
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
 from cosend.engine.fold import fold
+from cosend.engine.learnt_arms import Learnt, Opinions
 from cosend.engine.needs import (
     AskPeer,
     Call,
@@ -60,13 +64,13 @@ from cosend.errors import (
 )
 from cosend.models.adapters import (
     Classifier,
+    Predicted,
     all_known_labels,
     as_classifier,
     plain,
     predictions,
     teach,
 )
-from cosend.models.vote import Vote
 from cosend.store.state_file import read_state, write_state
 from cosend.text import SmallTable, counted
 
@@ -87,8 +91,10 @@ class Site:
     retries        how many further tries an item gets when an arm has failed, the last one among local models
     strict_labels  refuse a true label that no arm could have given; else it is a warning, once
     score_local    which models a label scores: the arm that was "used", or "all": those that cost nothing are asked for
-                   their opinion on every item, as they are for a `Vote` among them. Unless given, "used" if a policy
-                   is, else "all"
+                   their opinion on every item. Unless given, "used" if a policy is, else "all"
+    learnt         whether it also learns two models from its own labels, which are arms like all others: "grown", trees
+                   over the features, and "stack", which combines what all models say. Unless given, if labels score
+                   all models. One alone, or under another name: `{"mine": Learnt.STACK}` among the classifiers
     learns_from    which labels a model that learns gets: "all" at this site, or those of items that it was "used" for
     journal        takes every event, for example `list.append`; `fold` makes the state of the site from them
 
@@ -114,6 +120,7 @@ class Site:
         strict_labels: bool = False,
         learns_from: LearnsFrom = "all",
         score_local: ScoreLocal | None = None,
+        learnt: bool | None = None,
         journal: Journal | None = None,
     ) -> None:
         costs = {} if costs is None else costs
@@ -126,14 +133,15 @@ class Site:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
         self.name = name
         self.axes: tuple[Axis, ...] = as_axes(name, context)
+        learns = learnt_arms(name, classifiers, learnt, policy, score_local)
         self.classifiers: dict[str, Classifier] = {
-            arm: as_classifier(model) for arm, model in classifiers.items() if not isinstance(model, Vote)
+            arm: as_classifier(model) for arm, model in classifiers.items() if arm not in learns
         }
         self.peers: dict[str, Peer] = {}
         state = SiteState(
             name,
-            local={arm: costs.get(arm, 0.0) for arm in classifiers},
-            votes={arm: model.over or () for arm, model in classifiers.items() if isinstance(model, Vote)},
+            local={arm: costs.get(arm, 0.0) for arm in (*classifiers, *(arm for arm in learns if arm not in classifiers))},
+            learnt=learns,
             axes=self.axes,
             policy=policy,
             patience=patience,
@@ -151,7 +159,7 @@ class Site:
 
     def __repr__(self) -> str:
         learner = self.learner
-        arms = f"{counted(len(learner.arms.own), 'classifier')}, {counted(len(self.peers), 'peer')}"
+        arms = f"{counted(len(self.classifiers), 'classifier')}, {counted(len(self.peers), 'peer')}"
         waiting = f"{counted(learner.pending_count, 'label')} pending"
         return f"<Site {self.name!r}: {arms}, {counted(learner.arrivals, 'item')}, {waiting}>"
 
@@ -258,8 +266,11 @@ class Site:
                 (waiting.appendleft if isinstance(need, TellPeer) else waiting.append)(need)
             need = waiting.popleft()
             if isinstance(need, RunModel):
-                answers = answers_of(need.model, self.classifiers[need.model], need.items)
-                (engine.heard if need.is_opinion else engine.answered)(need, 0, answers)
+                answers, sure = answers_of(need.model, self.classifiers[need.model], need.items)
+                if need.is_opinion:
+                    engine.heard(need, 0, answers, sure)
+                else:
+                    engine.answered(need, 0, answers)
             elif isinstance(need, CallPeer):
                 engine.answered(need, 0, _called(self.peers[need.peer], need.call))
             elif isinstance(need, AskPeer):
@@ -373,10 +384,9 @@ class Site:
 
     @one_at_a_time
     def add_classifier(self, name: str, model: Any, cost: float = 0.0) -> None:
-        """Add a local model; a vote starts from nothing."""
-        if isinstance(model, Vote):
-            check_vote(self.name, name, model, self.classifiers)
-            self.engine.state.add_model(name, cost, model.over or ())
+        """Add a local model, or `Learnt.STACK` or `Learnt.GROWN`."""
+        if isinstance(model, Learnt):
+            self.engine.state.add_model(name, cost, model.value)
         else:
             classifier = as_classifier(model)
             self.learner.arms.check_new(name, cost)
@@ -508,18 +518,24 @@ class Site:
     def predict(self, arm: str, items: Sequence[Any]) -> list[Any]:
         """Return what a local model says about items: nothing is decided, learnt or remembered.
 
-        A vote hears the others, and says None where nobody has said anything.
+        An arm that the site learns itself hears the others, and says None before it has learnt anything.
         """
-        vote = self.engine.state.votes.get(arm)
-        if vote is None:
-            return predictions(arm, self.classifiers[arm], items)
-        state, said = self.engine.state, [dict[str, Any]() for _ in items]
+        if arm not in self.engine.state.learnt.kinds:
+            return predictions(arm, self.classifiers[arm], items).labels
+        return self._learnt_says(arm, items)
+
+    def _learnt_says(self, arm: str, items: Sequence[Any]) -> list[Any]:
+        state, said, sure = self.engine.state, dict[str, Sequence[Any]](), dict[str, Any]()
         for name, cost in self.learner.arms.own.items():
-            if name in self.classifiers and (name in (vote.over or ()) or (vote.over is None and not cost)):
-                for row, answer in zip(said, answers_of(name, self.classifiers[name], items), strict=True):
-                    row.update({} if type(answer) is Failure or is_missing(answer) else {name: answer})
-        newest = state.encoder.newest_label
-        return [vote.predict([state.ballot(vote, row, newest)])[0] if row else None for row in said]
+            if name in self.classifiers and not cost:
+                answers, confidences = answers_of(name, self.classifiers[name], items)
+                said[name] = [None if type(each) is Failure or is_missing(each) else each for each in answers]
+                if confidences is not None:
+                    sure[name] = np.array(confidences, np.float32)
+        points = state.encoder.look(items, self.learner.arrivals)
+        seen, newest = state.look(items, points), state.encoder.newest_label
+        opinions = state.learnt.opinions(state.learnt.kinds, seen, newest, Opinions(said, sure))
+        return [*opinions.said.get(arm, [None] * len(items))]
 
     @one_at_a_time
     def summary(self) -> Summary:
@@ -559,7 +575,7 @@ class Site:
 
     @one_at_a_time
     def state(self) -> State:
-        """Return everything it needs, except its models, to continue as if it had never stopped; votes are in it."""
+        """Return everything it needs, except its models, to continue as if it had never stopped; those it learns are in it."""
         state = state_of(self.engine.state)
         state.facts["site"]["items"] = self.engine.now
         state.facts["site"]["breakers"] = self.engine.breakers.rows()
@@ -621,39 +637,42 @@ def check_models(site: Any, classifiers: Any, costs: Any) -> None:
         raise SettingError("the name of a site", site, allowed)
     check_kind(f"the classifiers of site {site!r}", classifiers, Mapping, "a mapping from names to models")
     check_kind(f"the costs of site {site!r}", costs, Mapping, "a mapping from classifiers to costs")
-    if classifiers and all(isinstance(model, Vote) for model in classifiers.values()):
-        raise ArmError(f"site {site!r} has votes, and no other classifier that they could combine")
-    for name, model in classifiers.items():
-        check_vote(site, name, model, classifiers)
     unknown = [arm for arm in costs if arm not in classifiers]
     if unknown:
         raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is not one of its classifiers")
 
 
-def check_vote(site: str, name: str, model: Any, classifiers: Mapping[str, Any]) -> None:
-    """Raise if this is a vote over what is not among the models of its site; one that leaves later may be."""
-    voters = [each for each, other in classifiers.items() if not isinstance(other, Vote)]
-    if isinstance(model, Vote) and (wrong := wrong_voter(model.over, voters)):
-        raise ArmError(f"vote {name!r} of site {site!r}: {wrong}")
-
-
-def wrong_voter(over: Sequence[str] | None, voters: Sequence[str]) -> str | None:
-    """Say what is wrong with the names that a vote is over; None if nothing is."""
-    wrong = [name for name in over or () if name not in voters]
-    return f"over names {wrong[0]!r}, and what a vote can combine here is {', '.join(voters)}" if wrong else None
+def learnt_arms(
+    site: str, classifiers: Mapping[str, Any], learnt: bool | None, policy: Policy | None, score_local: ScoreLocal | None
+) -> dict[str, str]:
+    """Return the arms that a site learns itself: those among its classifiers, and others unless it shall not."""
+    check_one_of("learnt", learnt, (True, False, None))
+    named = {name: model.value for name, model in classifiers.items() if isinstance(model, Learnt)}
+    wanted = how_to_decide(policy, score_local)[1] == "all" if learnt is None else learnt
+    more = [kind.value for kind in Learnt if wanted and kind.value not in named.values()]
+    for name in more:
+        if name in classifiers:
+            sentence = f"site {site!r} has a model {name!r}, which is the name of one that it learns itself"
+            raise ArmError(f"{sentence}: give it another name, or set learnt=False")
+    return {**named, **{name: name for name in more}}
 
 
 # What arms say
 
 
-def answers_of(name: str, model: Classifier, items: Sequence[Any]) -> list[Any]:
+def answers_of(name: str, model: Classifier, items: Sequence[Any]) -> Predicted:
     """Return what a model says about items; if it fails on all of them together, each gets a chance of its own."""
     try:
         return predictions(name, model, items)
     except ClassifierError as error:
         if len(items) == 1:
-            return [Failure(str(error))]
-        return [answer for item in items for answer in answers_of(name, model, [item])]
+            return Predicted([Failure(str(error))])
+        answers, confidences = list[Any](), list[float]()
+        for item in items:
+            (answer,), sure = answers_of(name, model, [item])
+            answers.append(answer)
+            confidences.append(math.nan if sure is None else sure[0])
+        return Predicted(answers, confidences)
 
 
 def _called(peer: Peer, call: Call) -> list[Any]:

@@ -55,6 +55,21 @@ class Trees(NamedTuple):
     first: Floats  # [class]: scores before the first tree
     edges: Floats  # [axis, BINS - 1]: where a value enters the next bin; infinite where there are fewer
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether every index in it is one: compiled code does not look."""
+        nodes, leaves, first, edges = self
+        count, outputs = len(nodes), len(first)
+        shapes = nodes.shape == (count, NODES, NODE_COLUMNS) and leaves.shape == (count, NODES) and outputs > 0
+        if not (shapes and first.ndim == 1 and edges.ndim == 2 and edges.shape[1] == BINS - 1 and not count % outputs):
+            return False
+        if not all(part.dtype == np.float64 for part in (leaves, first, edges)) or nodes.dtype != np.int32:
+            return False
+        inner = nodes[nodes[:, :, AXIS] != NO_AXIS]
+        own = np.broadcast_to(np.arange(NODES), nodes.shape[:2])[nodes[:, :, AXIS] != NO_AXIS]
+        axes = (inner[:, AXIS] >= 0) & (inner[:, AXIS] < len(edges))
+        return bool((axes & (inner[:, LEFT] > own) & (inner[:, LEFT] < NODES - 1)).all())
+
 
 class Room(NamedTuple):
     """What a fit works in."""

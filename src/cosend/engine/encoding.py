@@ -364,14 +364,23 @@ class FeatureAxes:
 
     def place(self, items: Sequence[Item]) -> Floats:
         """Return [item, axis]: where items lie on the axes that there are; not a number where one lacks a value."""
+        return self.places(self.numbers(items))
+
+    def numbers(self, items: Sequence[Item]) -> Floats:
+        """Return [item, axis]: the values of features, the codes of text and truth values; not a number without one."""
         if not self.axes or not items:
             return np.zeros((len(items), len(self.axes)))
         both = zip(self.axes, self._codes, strict=True)
         columns = [
             codes_of(feature.name, codes, items) if codes else numbers(feature.name, items) for feature, codes in both
         ]
-        raw = np.array(columns).T
-        return np.vstack([self._places(raw[first : first + AT_ONCE]) for first in range(0, len(items), AT_ONCE)])
+        return np.array(columns).T
+
+    def places(self, raw: Floats) -> Floats:
+        """Return [item, axis]: where these numbers lie on the axes."""
+        if not raw.size:
+            return raw
+        return np.vstack([self._places(raw[first : first + AT_ONCE]) for first in range(0, len(raw), AT_ONCE)])
 
     def _look(self, item: Item) -> None:
         """Remember the features of an item that are watched, or that nobody has seen before."""

@@ -7,6 +7,7 @@
     asked     a peer's questions come in, answered by local models the same way
     learn     true labels come in    -> models learn, peers are told
     taught    true labels from a peer for what was answered for it
+    fitted    trees of a learnt arm are fitted
     tick      time has passed        -> opinions that are late are no longer waited for
 
 Each verb changes the state, writes its events, and leaves needs: run this model, call that peer, tell it this, train
@@ -30,6 +31,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from cosend.algorithm.boosting import Trees
 from cosend.algorithm.layout import TRAIN, Floats
 from cosend.algorithm.learner import NOBODY, PHASES
 from cosend.algorithm.values import LabelledData
@@ -37,6 +39,7 @@ from cosend.axes import Column
 from cosend.checks import NEVER_MISSING, is_missing
 from cosend.engine.arm_health import IN_ITEMS, NO_ARMS, BackOff, Breakers, Counts
 from cosend.engine.events import Shown
+from cosend.engine.learnt_arms import Opinions, Seen, Sure, Window
 from cosend.engine.needs import (
     QUESTION,
     SILENT,
@@ -46,6 +49,7 @@ from cosend.engine.needs import (
     Decision,
     Done,
     Failure,
+    FitTrees,
     Forward,
     Learnt,
     Need,
@@ -58,7 +62,7 @@ from cosend.engine.needs import (
     columns_of,
 )
 from cosend.engine.scoring import LabelCheck, Reward, Where, gains_of, right_or_wrong, scores_of
-from cosend.engine.site_state import Example, Note, SiteState, Step
+from cosend.engine.site_state import Example, Heard, Note, SiteState, Step
 from cosend.errors import ContextError, CosendError, NoAnswer, in_one_line
 
 LearnsFrom: TypeAlias = Literal["used", "all"]
@@ -91,6 +95,8 @@ class Batch:
         self.requests: Sequence[int] = ()
         self.flags: Sequence[tuple[bool, bool]] = ()  # (training, labelled) of a peer's questions
         self.opinions: dict[str, list[Any]] = {}  # by model that was asked before the choice
+        self.sure: dict[str, Sure] = {}  # by model that says how sure it is of its opinions
+        self.seen: list[bytes] = []  # by row: what learnt arms see of the item; empty if there are none
         self.missing: list[int] = []  # by row: opinions that have not come; empty if nobody was asked
         self.given_up: set[str] = set()  # models whose opinions are no longer waited for
         self.since = 0.0  # when opinions were asked for
@@ -188,8 +194,10 @@ class Engine:
         self._ended: dict[
             tuple[str, int], float
         ] = {}  # by caller and request: withdrawn or taught before it was answered
+        self._fitting: Window | None = None  # what a fit was asked for
         self._seen_arms: Any = None
         self._asked_first: tuple[str, ...] = ()
+        self._fit_if_due()  # one that was interrupted
 
     def take(self) -> Sequence[Need]:
         """Return what is needed now, once."""
@@ -266,15 +274,14 @@ class Engine:
             self._advance(batch)
 
     def _models_to_hear(self, batch: Batch) -> Sequence[str]:
-        """Return the models that are heard before the choice: those that cost nothing, and that votes name."""
+        """Return the models that are heard before the choice: those that cost nothing, if labels score them."""
         arms = self.state.learner.arms
         if arms is not self._seen_arms:  # they have changed
             self._seen_arms = arms
-            votes, scores_all = self.state.votes, self.state.learner.score_local == "all"
-            named = {model for vote in votes.values() for model in vote.over or ()}
-            hears_free = scores_all or any(vote.over is None for vote in votes.values())
-            heard = [name for name, cost in arms.own.items() if name in named or (hears_free and not cost)]
-            self._asked_first = tuple(name for name in heard if name not in votes and name not in arms.paused)
+            learnt = self.state.learnt.kinds
+            hears = learnt or self.state.learner.score_local == "all"
+            free = [name for name, cost in arms.own.items() if hears and not cost and name not in learnt]
+            self._asked_first = tuple(name for name in free if name not in arms.paused)
         skipped = self.breakers.skipped(self.now)
         models: Sequence[str] = self._asked_first
         if skipped:
@@ -283,8 +290,13 @@ class Engine:
             models = [*models, batch.observer]
         return models
 
-    def heard(self, need: RunModel, start: int, answers: Sequence[Any]) -> None:
-        """Take the opinions of a model on some items of a batch, from `start` on: labels or failures."""
+    def heard(
+        self, need: RunModel, start: int, answers: Sequence[Any], confidences: Sequence[float] | None = None
+    ) -> None:
+        """Take the opinions of a model on some items of a batch, from `start` on: labels or failures.
+
+        confidences  how sure it is of each, if it says so
+        """
         self.moves += 1
         batch, model, end = need.batch, need.model, start + len(answers)
         labels = self._opinions(batch, model, start, answers)
@@ -295,6 +307,9 @@ class Engine:
             self._heard_late(batch, model, start, labels)
             return
         column[start:end] = labels
+        if confidences is not None:
+            sure = batch.sure.setdefault(model, np.full(len(column), np.nan, np.float32))
+            sure[start:end] = confidences
         for row in range(start, end):
             missing[row] -= 1
         if end == len(column):
@@ -343,7 +358,7 @@ class Engine:
             for model, column in batch.opinions.items():
                 # Before it is known how long a model takes, only clients of a shadow model need not wait for it.
                 usual = self._usual.get(model, math.inf if batch.observer is None else 0.0)
-                if model in batch.given_up or model == batch.observer or model in self.state.votes:
+                if model in batch.given_up or model == batch.observer:
                     continue
                 if waited < max(LEAST_LATE, LATE_AFTER * usual):
                     continue
@@ -370,26 +385,28 @@ class Engine:
                 end += 1
         if end == count:
             self._listening.pop(id(batch), None)
-        if end > batch.released:
-            if self.state.votes:
-                self._vote(batch, batch.released, end)
-            batch.released = end
+        batch.released = max(batch.released, end)
         if batch.chosen < batch.released and not batch.blocked:
             self._choose_new(batch)
 
-    def _vote(self, batch: Batch, start: int, end: int) -> None:
-        state, newest = self.state, self.state.encoder.newest_label
-        paused = state.learner.arms.paused
-        heard = {model: column for model, column in batch.opinions.items() if model not in state.votes}
-        for name, vote in state.votes.items():
-            if name in paused:
-                continue
-            column = batch.opinions.setdefault(name, [None] * len(batch.items))
-            for row in range(start, end):
-                said = {model: each[row] for model, each in heard.items() if each[row] is not None}
-                (column[row],) = vote.predict([state.ballot(vote, said, newest)]) if said else (None,)
-                if column[row] is None:
-                    batch.silent.setdefault(row, {})[name] = SILENT
+    def _ask_learnt(self, batch: Batch, start: int, seen: Seen) -> None:
+        """Let learnt arms say what they think of the items from `start` on, whose other opinions are there."""
+        state, count = self.state, len(seen.values)
+        arms, part = state.learner.arms, slice(start, start + count)
+        able = [arm for arm in state.learnt.kinds if arm not in arms.paused]
+        heard = Opinions(
+            {model: column[part] for model, column in batch.opinions.items() if model not in state.learnt.kinds},
+            {model: column[part] for model, column in batch.sure.items() if model not in state.learnt.kinds},
+        )
+        said, sure = state.learnt.opinions(able, seen, state.encoder.newest_label, heard)
+        for arm in said:
+            batch.opinions.setdefault(arm, [None] * len(batch.items))[part] = said[arm]
+            batch.sure.setdefault(arm, np.full(len(batch.items), np.nan, np.float32))[part] = sure[arm]
+
+    def _learnt_silent(self, batch: Batch, row: int) -> Collection[str]:
+        """Return the learnt arms that have said nothing about an item: they have learnt nothing yet."""
+        learnt, opinions = self.state.learnt.kinds, batch.opinions
+        return [arm for arm in learnt if arm not in opinions or opinions[arm][row] is None]
 
     # An arm is chosen
 
@@ -402,13 +419,19 @@ class Engine:
                 continue
             if batch.caller is not None:
                 end = self._end_of_run(batch, start, batch.released)
+                if self.state.learnt:
+                    points = self._points(batch, range(start, end))
+                    self._ask_learnt(batch, start, self.state.look(batch.items[start:end], points))
                 batch.chosen = end
                 self._serve(batch, range(start, end), self._without(batch, start))
                 continue
             if batch.points is None:
                 whole = start == 0 and batch.released == len(batch.items)
                 read = batch.read if whole else [column[start : batch.released] for column in batch.read]
-                batch.points = self.state.encode(read)
+                batch.points, seen = self.state.encode(read)
+                if self.state.learnt:
+                    batch.seen[start:] = seen.packed()
+                    self._ask_learnt(batch, start, seen)
             points = batch.points
             end = self._end_of_run(batch, start, start + len(points))
             chosen = self._choose(batch, range(start, end), points[: end - start], self._without(batch, start))
@@ -429,6 +452,8 @@ class Engine:
         """Return the arms that cannot be chosen for an item; None if it is given up."""
         reasons, silent = batch.reasons.get(row), batch.silent.get(row)
         excluded = NO_ARMS if silent is None else frozenset(silent)
+        if self.state.learnt:
+            excluded = excluded.union(self._learnt_silent(batch, row))
         if reasons is not None:
             excluded = excluded.union(reasons)
         if batch.caller is not None:
@@ -466,15 +491,12 @@ class Engine:
         while True:
             some = rows[done:] if done else rows
             again = [batch.again.get(row, 0) for row in some] if batch.again else ()
-            opinions = self._opinions_on(batch, some)
-            items = self._kept(batch, some)
-            heard: Any = {"without": without, "again": again, "opinions": opinions, "items": items}
-            step = state.choose(points[done:] if done else points, told=told, **heard)
+            heard = self._heard_of(batch, some)
+            left = points[done:] if done else points
+            step = state.choose(left, told=told, without=without, again=again, heard=heard)
             count = len(step.arms)
             if count:
-                if count < len(some):
-                    opinions = {model: column[:count] for model, column in opinions.items()}
-                self._enter(batch, some[:count], step, opinions)
+                self._enter(batch, some[:count], step, heard if count == len(some) else heard.first(count))
             if step.ask is None:
                 return len(rows)
             done, told = done + count, NOBODY if count else told
@@ -492,25 +514,29 @@ class Engine:
             if done == len(rows):
                 return done
 
-    def _opinions_on(self, batch: Batch, rows: Sequence[int]) -> dict[str, Sequence[Any]]:
-        """Return what models have said about items, those that said anything."""
-        if not batch.opinions:
-            return {}
+    def _heard_of(self, batch: Batch, rows: Sequence[int]) -> Heard:
+        """Return what is known about items before the choice, with what models have said that said anything."""
+        items = self._kept(batch, rows)
         if isinstance(rows, range) and rows.step == 1:
             part = slice(rows.start, rows.stop)
             columns: dict[str, Sequence[Any]] = {model: column[part] for model, column in batch.opinions.items()}
+            sure, seen = {model: column[part] for model, column in batch.sure.items()}, batch.seen[part]
         else:
             columns = {model: [column[row] for row in rows] for model, column in batch.opinions.items()}
-        if not batch.silent:
-            return columns
-        return {model: column for model, column in columns.items() if any(said is not None for said in column)}
+            sure = {model: column[[*rows]] for model, column in batch.sure.items()}
+            seen = [batch.seen[row] for row in rows] if batch.seen else []
+        if batch.silent:
+            columns = {model: column for model, column in columns.items() if any(said is not None for said in column)}
+            sure = {model: column for model, column in sure.items() if model in columns}
+        return Heard(columns, sure, items, seen)
 
     def _kept(self, batch: Batch, rows: Sequence[int]) -> list[Any]:
         """Return copies of items for models that learn, which may change what they are given."""
         return [copy(batch.items[row]) for row in rows] if self.learning else []
 
-    def _enter(self, batch: Batch, rows: Sequence[int], step: Step, opinions: Mapping[str, Sequence[Any]]) -> None:
+    def _enter(self, batch: Batch, rows: Sequence[int], step: Step, heard: Heard) -> None:
         """Take choices: an opinion that is there is the answer; the other arms are used."""
+        opinions = heard.opinions
         batch.enter(rows, step)
         shown = self._show(batch, rows, opinions) if batch.observer is not None else ()
         for arm, places in _by_arm(step.arms).items():
@@ -569,6 +595,7 @@ class Engine:
         arms = self.state.learner.arms
         for n, row in enumerate(rows):
             silent = batch.silent.get(row, {}) | batch.reasons.get(row, {})
+            silent |= dict.fromkeys(self._learnt_silent(batch, row), SILENT)
             blank = [arm for arm, why in silent.items() if why == SILENT and arm in arms.own and arm not in arms.paused]
             observer = batch.observer if batch.observer in arms.own else None  # it may have left since
             observed = observer is not None and batch.opinions[observer][row] is not None
@@ -586,9 +613,8 @@ class Engine:
 
     def _only(self, batch: Batch, row: int, point: Floats, arms: Collection[str]) -> Step:
         without = frozenset(self.state.learner.arms.names) - frozenset(arms)
-        opinions, items = self._opinions_on(batch, [row]), self._kept(batch, [row])
-        again = [batch.again.get(row, 0)]
-        return self.state.choose(point, without=without, again=again, opinions=opinions, items=items)
+        heard, again = self._heard_of(batch, [row]), [batch.again.get(row, 0)]
+        return self.state.choose(point, without=without, again=again, heard=heard)
 
     def _let_observer_decide(self, batch: Batch, row: int, point: Floats) -> None:
         """Take the model that answers anyway as the arm, though no arm is left, even if it is paused.
@@ -602,7 +628,7 @@ class Engine:
         step = self._only(batch, row, point, [observer])
         if is_paused:
             state.pause(observer)
-        self._enter(batch, [row], step, self._opinions_on(batch, [row]))
+        self._enter(batch, [row], step, self._heard_of(batch, [row]))
 
     # A peer's questions are answered
 
@@ -617,15 +643,14 @@ class Engine:
                 batch.errors[row], batch.ids[row] = NoAnswer(self.state.name, why), 0
             self._finish(batch, rows)
             return
-        opinions = self._opinions_on(batch, rows)
-        heard: Any = {"without": without, "opinions": opinions, "items": self._kept(batch, rows)}
+        heard = self._heard_of(batch, rows)
         columns: Any = [[column[row] for row in rows] for column in (batch.requests, batch.contexts, batch.flags)]
-        models, ids = self.state.serve(batch.caller or "", *columns, **heard)
+        models, ids = self.state.serve(batch.caller or "", *columns, without=without, heard=heard)
         for row, model, id_ in zip(rows, models, ids, strict=True):
             batch.arms[row], batch.ids[row] = model, id_
         for model, places in _by_arm(models).items():
             used = rows if len(places) == len(rows) else [rows[place] for place in places]
-            column = opinions.get(model)
+            column = heard.opinions.get(model)
             if column is not None:
                 self._answer(batch, model, used, column if used is rows else [column[place] for place in places])
             else:
@@ -838,6 +863,7 @@ class Engine:
         self.counts.learnt(names, self._right(labels, truths, gains), gains, paid)
         self.counts.scored(names, scores)
         self._train(settled.examples)
+        self._fit_if_due()
         return Learnt(names, labels, gains, paid, scores)
 
     def _right(self, labels: Sequence[Any], truths: Sequence[Any], gains: Sequence[float]) -> Iterable[bool]:
@@ -864,6 +890,19 @@ class Engine:
                 some = [each for each in examples if self.learns_from == "all" or each.arm == model]
                 if some:
                     self._needs.append(TrainModel(model, [(each.item, each.truth) for each in some]))
+
+    def _fit_if_due(self) -> None:
+        window = self.state.learnt.fitting
+        if window is not None and window is not self._fitting:
+            self._fitting = window
+            self._needs.append(FitTrees(window))
+
+    def fitted(self, need: FitTrees, trees: Trees | None) -> None:
+        """Take trees that were fitted; without any, because that failed, it is tried again after the next label."""
+        self._fitting = None
+        if trees is not None:
+            self.state.fitted(trees)
+            self._fit_if_due()
 
     def taught(self, caller: str, forwards: Sequence[Forward]) -> list[CosendError]:
         """Take true labels from a peer, or that there will be none; what is not pending any more changes nothing.

@@ -51,9 +51,8 @@ class Started(_Event, tag=1, frozen=True):
     local: dict[str, float]  # models and their costs
     score_local: str = "used"  # all: labels score every local model that costs nothing
     features: bool = False  # the last axis stands for every feature of the items
-    votes: dict[
-        str, tuple[str, ...]
-    ] = {}  # the local models that are votes, and over which models; empty: all free ones
+    learnt: dict[str, str] = {}  # the local models that the site learns itself, and what each is: "grown" or "stack"
+    fits_at_once: bool = True  # trees are in force with the label that made a fit due, and not when it is `Fitted`
 
 
 class Encoded(_Event, tag=2, frozen=True):
@@ -78,6 +77,8 @@ class Chosen(_Event, tag=3, frozen=True):
     costs: dict[str, float] = {}  # of the chosen arms that cost something
     opinions: dict[str, Column] = {}  # by local model: what it says about each item, None where it says nothing
     items: Column = ()  # for models that learn: the item, or None; else empty
+    sure: dict[str, bytes] = {}  # by local model: how sure it is, as floats of 32 bits; not a number where unknown
+    seen: tuple[bytes, ...] = ()  # what learnt arms see of each item; empty if there is none
 
 
 class Asked(_Event, tag=4, frozen=True):
@@ -125,6 +126,7 @@ class Served(_Event, tag=8, frozen=True):
     without: tuple[str, ...] = ()
     opinions: dict[str, Column] = {}  # as in Chosen
     items: Column = ()
+    sure: dict[str, bytes] = {}
 
 
 class Labelled(_Event, tag=9, frozen=True):
@@ -166,7 +168,7 @@ class ArmAdded(_Event, tag=13, frozen=True):
     arm: str
     cost: float
     functions: int = 0  # of a peer; 0 for a local model
-    vote_over: tuple[str, ...] | None = None  # for a vote: over which models, empty for all free ones
+    learnt: str = ""  # what it is if the site learns it itself: "grown" or "stack"
 
 
 class ArmRemoved(_Event, tag=14, frozen=True):
@@ -234,6 +236,12 @@ class ModeChanged(_Event, tag=22, frozen=True):
     model: str = ""  # that answers while decisions are only observed
 
 
+class Fitted(_Event, tag=23, frozen=True):
+    """The trees whose fit had begun are in force."""
+
+    count: int  # labels that had come when the fit began
+
+
 Event: TypeAlias = (
     Started
     | Encoded
@@ -257,6 +265,7 @@ Event: TypeAlias = (
     | Named
     | Shown
     | ModeChanged
+    | Fitted
 )
 KINDS: Final = get_args(Event)
 Journal: TypeAlias = Callable[[Any], object]  # takes every event: `list.append`, for example

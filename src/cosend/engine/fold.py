@@ -21,7 +21,8 @@ from cosend.axes import Axis, Column
 from cosend.checks import check_kind
 from cosend.engine import events
 from cosend.engine.encoding import Codes, FeatureAxis, NewAxes
-from cosend.engine.site_state import Example, SiteState
+from cosend.engine.learnt_arms import WIDTH
+from cosend.engine.site_state import Example, Heard, SiteState
 from cosend.errors import CosendError, StateError
 
 Examples = Callable[[Sequence[Example]], object]
@@ -157,7 +158,8 @@ def _started(event: events.Started, axes: Sequence[Axis] | None) -> SiteState:
     return SiteState(
         event.site,
         local=event.local,
-        votes=event.votes,
+        learnt=event.learnt,
+        fits_at_once=event.fits_at_once,
         axes=recorded if axes is None else axes,
         policy=policy_from(dict(event.policy)),
         patience=Patience(**event.patience),
@@ -201,12 +203,14 @@ def apply(event: events.Event, state: SiteState) -> Sequence[Example]:  # noqa: 
             return state.settle(event.ids, event.truths, event.gains, event.costs or None, event.scores).examples
         case events.Taught():
             return state.teach(event.caller, event.requests, event.truths, event.gains, event.scores).examples
+        case events.Fitted():
+            state.fitted(None)
         case events.Withdrawn():
             state.withdraw(event.ids)
         case events.PeerTold():
             state.peer_told(event.peer, event.count)
         case events.ArmAdded(functions=0):
-            state.add_model(event.arm, event.cost, event.vote_over)
+            state.add_model(event.arm, event.cost, event.learnt)
         case events.ArmAdded():
             state.add_peer(event.arm, event.cost, event.functions)
         case events.ArmRemoved():
@@ -232,9 +236,9 @@ def _enter_choices(event: events.Chosen, state: SiteState) -> None:
         learner.enter_told(points[0], _reports(event.told))
     arms = np.array([learner.arms.number(name) for name in event.arms], np.int64)
     learner.enter(points, arms, np.array(event.kinds, np.int64), np.array(again, np.int64), event.without)
-    if event.opinions or event.items:
-        ids = range(event.first, event.first + len(arms))
-        state.enter_opinions(ids, event.arms, event.opinions, event.items)
+    heard = _heard(event, event.seen)
+    if heard:
+        state.enter_heard(range(event.first, event.first + len(arms)), event.arms, heard)
     state.drop_expired()
 
 
@@ -246,9 +250,23 @@ def _enter_answers(event: events.Served, state: SiteState) -> None:
     state.learner.enter_answers(points, models)
     ids = range(event.first, event.first + len(points))
     state.answering.add(event.caller, event.requests, ids)
-    if event.opinions or event.items:
-        state.enter_opinions(ids, event.models, event.opinions, event.items)
+    heard = _heard(event)
+    if heard:
+        state.enter_heard(ids, event.models, heard)
     state.drop_expired()
+
+
+def _heard(event: events.Chosen | events.Served, seen: Sequence[bytes] = ()) -> Heard:
+    """Return what an event says was known before the choice; compiled code does not look at its shape."""
+    sure = {model: np.frombuffer(column, np.float32) for model, column in event.sure.items()}
+    heard = Heard(event.opinions, sure, event.items, seen)
+    columns = [*heard.opinions.values(), *sure.values(), *(column for column in (heard.items, seen) if column)]
+    count = len(event.contexts)
+    if any(len(column) != count for column in columns) or not sure.keys() <= heard.opinions.keys():
+        raise StateError(f"what was heard before must be about its {count} items")
+    if any(len(each) % WIDTH for each in seen):
+        raise StateError("what learnt arms see of an item must be a value and a slice for each axis")
+    return heard
 
 
 def _check_next(state: SiteState, first: int) -> None:
@@ -277,15 +295,15 @@ def _decided_again(
     """Decide what an event says was decided; returns what was decided then, and now."""
     if isinstance(event, events.Served):
         flags = [(training, True) for training in event.training]
-        heard: Any = {"without": event.without, "opinions": event.opinions, "items": event.items}
-        models, _ = state.serve(event.caller, event.requests, event.contexts, flags, **heard)
+        known: Any = {"without": event.without, "heard": _heard(event)}
+        models, _ = state.serve(event.caller, event.requests, event.contexts, flags, **known)
         return event.models, tuple(models)
     if isinstance(event, events.Asked):
         again = [event.again] if event.again else []
         points = _points(state, [event.context])
         step = state.choose(points, told=_reports(event.told), without=event.without, again=again)
         return (event.peer,), (None if step.ask is None else step.ask.peer,)
-    known: Any = {"told": _reports(event.told), "without": event.without, "again": event.again}
-    step = state.choose(_points(state, event.contexts), **known, opinions=event.opinions, items=event.items)
+    known = {"told": _reports(event.told), "without": event.without, "again": event.again}
+    step = state.choose(_points(state, event.contexts), **known, heard=_heard(event, event.seen))
     recorded = (event.arms, event.kinds, tuple(map(repr, event.propensities)))  # an unknown one equals nothing
     return recorded, (tuple(step.arms), tuple(step.kinds), tuple(map(repr, step.propensities)))

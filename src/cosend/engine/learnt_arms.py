@@ -12,11 +12,10 @@ follows from the labels, bit for bit, and so do trees from the labels that a fit
 from __future__ import annotations
 
 import math
-from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,19 +28,19 @@ from cosend.algorithm.stack import NO_SLICE, NONE, Slices, Weights, stack_chance
 if TYPE_CHECKING:
     from cosend.engine.site_state import Note
 
-Confidences: TypeAlias = npt.NDArray[np.float32]  # by item; not a number where a model does not say how sure it is
-Columns: TypeAlias = Mapping[str, Sequence[Any]]  # by model: what it says about each item, None for nothing
+Sure: TypeAlias = npt.NDArray[np.float32]  # by item: how sure a model is, not a number where it does not say
 
 MOST_LABELS: Final = 100  # different ones; those that come later are never said
 WINDOW: Final = 10_000  # labelled items of a fit, the newest
 FIRST_FIT: Final = 100  # labels
 MORE: Final = 1.3  # times as many labels: it is fitted again
-MUCH_MORE: Final = 1_000  # so many more labels: the same
+MUCH_MORE: Final = 1_000  # more labels: the same
 FINE: Final = 16  # slices of an axis
 LEAST_SURE: Final = 0.01  # a model of the user's is held to be no surer than this, or one surprise would rule it out
 LEAST_SURE_GROWN: Final = 0.001
 ODDS_SCALE: Final = 3.0
 MISSING: Final = b"\xff"  # every byte of a value that is not a number, and of no slice
+WIDTH: Final = 5  # bytes of an axis: a value of four, and a slice
 
 
 class Learnt(StrEnum):
@@ -52,20 +51,51 @@ class Learnt(StrEnum):
 
 
 class Seen(NamedTuple):
-    """What is read off items for arms that are learnt."""
+    """What learnt arms see of items: the numbers that their axes have read, and the slices in which they lie."""
 
-    values: Values  # [item, axis]: raw, as far as there is a raw value
+    values: Values  # [item, axis]
     slices: Slices  # [item, axis]
 
-    def __getitem__(self, rows: Any) -> Seen:  # type: ignore[override]  # items, not fields
+    def packed(self) -> list[bytes]:
+        """Return it as bytes, item by item: the values of all axes, then their slices."""
+        count, axes = self.values.shape
+        both = np.hstack([np.ascontiguousarray(self.values).view(np.uint8).reshape(count, 4 * axes), self.slices])
+        whole, width = both.tobytes(), WIDTH * axes
+        return [whole[start : start + width] for start in range(0, count * width, width)] if axes else [b""] * count
+
+    @classmethod
+    def unpacked(cls, rows: Sequence[bytes]) -> Seen:
+        """Return what was packed; an item from before an axis was created has no value there."""
+        lengths = {*map(len, rows)}
+        axes = max(lengths, default=0) // WIDTH
+        if len(lengths) > 1:
+            rows = [_widened(row, axes) for row in rows]
+        both = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), WIDTH * axes)
+        values = np.ascontiguousarray(both[:, : 4 * axes]).view(np.float32).reshape(len(rows), axes)
+        return cls(values, np.ascontiguousarray(both[:, 4 * axes :]))
+
+    def part(self, rows: slice) -> Seen:
         return Seen(self.values[rows], self.slices[rows])
+
+
+def _widened(row: bytes, axes: int) -> bytes:
+    had = len(row) // WIDTH
+    return row[: 4 * had].ljust(4 * axes, MISSING) + row[4 * had :].ljust(axes, MISSING)
+
+
+def seen_at(values: Floats, points: Floats, categories: Sequence[int]) -> Seen:
+    """Return what learnt arms see of items with these values, which lie at these points."""
+    fine = np.minimum(np.nan_to_num(points) * FINE, FINE - 1).astype(np.uint8)
+    for axis in categories:
+        fine[:, axis] = np.minimum(points[:, axis], FINE - 1)
+    return Seen(values.astype(np.float32), np.where(np.isnan(points), np.uint8(NO_SLICE), fine))
 
 
 class Opinions(NamedTuple):
     """What models say about items, and how sure they are."""
 
-    said: dict[str, list[Any]]
-    confidences: dict[str, Confidences]
+    said: Mapping[str, Sequence[Any]]  # None where a model says nothing
+    sure: Mapping[str, Sure]
 
 
 class Window(NamedTuple):
@@ -73,30 +103,26 @@ class Window(NamedTuple):
 
     count: int  # labels that had come
     classes: int
-    rows: Sequence[tuple[bytes, int, int]]  # values, newest label, true label
-
-
-def slices_of(points: Floats) -> Slices:
-    """Return the slices in which points lie."""
-    fine = np.minimum(np.nan_to_num(points) * FINE, FINE - 1).astype(np.uint8)
-    return np.where(np.isnan(points), np.uint8(NO_SLICE), fine)
+    rows: Sequence[tuple[bytes, int, int]]  # what was seen, newest label, true label
 
 
 def grow(window: Window) -> Trees:
     """Fit trees; this takes seconds, and what it is given does not change meanwhile."""
-    values = _matrix([row[0] for row in window.rows], np.float32)
-    newest, truths = (np.array([row[n] for row in window.rows], np.int64) for n in (1, 2))
-    return fit(_with_newest(values, newest), truths, max(2, window.classes))
+    seen, newest, truths = zip(*window.rows, strict=True)
+    values = _with_newest(Seen.unpacked(seen).values, np.array(newest, np.int64))
+    return fit(values, np.array(truths, np.int64), max(2, window.classes))
 
 
 class LearntArms:
     """What the learnt arms of a site know.
 
-    kinds  which of its arms these are
+    kinds    by name of the arm: what it is
+    at_once  trees are in force with the label that made a fit due; else when somebody has fitted them
     """
 
-    def __init__(self, kinds: Mapping[str, str]) -> None:
+    def __init__(self, kinds: Mapping[str, str], *, at_once: bool = True) -> None:
         self.kinds = {arm: Learnt(kind) for arm, kind in kinds.items()}
+        self.at_once = at_once
         self.labels: list[Any] = []
         self.count = 0  # labels that were learnt
         self.fitted = 0  # how many of them had come when the trees in force were begun
@@ -105,7 +131,7 @@ class LearntArms:
         self._codes: dict[Any, int] = {}
         self._window: deque[tuple[bytes, int, int]] = deque(maxlen=WINDOW)
         self._trees: Trees | None = None
-        self._unfitted: Window | None = None  # of trees in force that nobody has needed since the log was read
+        self._unfitted: Window | None = None  # of trees in force that nobody has needed yet
         self._models: dict[str, int] = {}  # places of models in the stack
         self._places = 0
         self._weights = weights_for(0, 0, 4)
@@ -128,9 +154,8 @@ class LearntArms:
 
         heard  what other models say
         """
-        said, confidences = dict[str, list[Any]](), dict[str, Confidences]()
-        code = self._codes.get(newest, NONE)
-        newest_codes = np.full(len(seen.values), code, np.int64)
+        said, sure = dict[str, Sequence[Any]](), dict[str, Sure]()
+        newest_codes = np.full(len(seen.values), self._code(newest), np.int64)
         for arm in sorted(arms, key=lambda each: self.kinds[each]):  # the stack hears the grown trees
             if self.kinds[arm] is Learnt.GROWN:
                 trees = self.trees()
@@ -138,49 +163,49 @@ class LearntArms:
                     continue
                 chances = predict(trees, _with_newest(seen.values, newest_codes, len(trees.edges) - 1))
             elif self.labels:
-                others = Opinions({**heard.said, **said}, {**heard.confidences, **confidences})
+                others = Opinions({**heard.said, **said}, {**heard.sure, **sure})
                 chances = self._stacked(newest_codes, seen.slices, others)
             else:
                 continue
             best = chances[:, : len(self.labels)].argmax(axis=1)
             said[arm] = [self.labels[k] for k in best.tolist()]
-            confidences[arm] = chances[np.arange(len(best)), best].astype(np.float32)
-        return Opinions(said, confidences)
+            sure[arm] = chances[np.arange(len(best)), best].astype(np.float32)
+        return Opinions(said, sure)
 
     def trees(self) -> Trees | None:
-        """Return the trees in force; after a log was read, they are fitted when they are needed."""
+        """Return the trees in force; where nobody has fitted them, that is done when they are needed."""
         if self._unfitted is not None:
             self._trees, self._unfitted = grow(self._unfitted), None
         return self._trees
 
+    def _code(self, label: Any) -> int:
+        try:
+            return self._codes.get(label, NONE)
+        except TypeError:  # one that cannot be hashed
+            return NONE
+
     def _stacked(self, newest: Ints, slices: Slices, heard: Opinions) -> Floats:
-        weights, codes = self._weights, self._codes
+        weights = self._weights
         answers = np.full((len(newest), self._places), NONE, np.int64)
         odds = np.full(answers.shape, np.nan)
         for model, place in self._models.items():
             if model in heard.said:
-                answers[:, place] = [codes.get(label, NONE) for label in heard.said[model]]
-            if model in heard.confidences:
-                odds[:, place] = self._odds(model, heard.confidences[model])
+                answers[:, place] = [*map(self._code, heard.said[model])]
+            if model in heard.sure:
+                odds[:, place] = self._odds(model, heard.sure[model])
         chances = np.empty((len(newest), len(self.labels)))
         stack_chances(*weights, newest, slices[:, : len(weights.axes)], answers, odds, chances)
         return chances
 
-    def _odds(self, model: str, confidences: Confidences) -> Floats:
+    def _odds(self, model: str, sure: Sure) -> Floats:
         """Return the log odds of answers against each of the other labels."""
         least = LEAST_SURE_GROWN if self.kinds.get(model) is Learnt.GROWN else LEAST_SURE
-        sure = np.clip(confidences.astype(np.float64), least, 1.0 - least)
-        others = np.maximum((1.0 - sure) / max(1, len(self.labels) - 1), least)
-        odds: Floats = np.log(sure / others) / ODDS_SCALE
+        chances = np.clip(sure.astype(np.float64), least, 1.0 - least)
+        others = np.maximum((1.0 - chances) / max(1, len(self.labels) - 1), least)
+        odds: Floats = np.log(chances / others) / ODDS_SCALE
         return odds
 
     # What they learn
-
-    @property
-    def until_due(self) -> int:
-        """How many labels may come before a fit begins."""
-        grows = Learnt.GROWN in self.kinds.values()
-        return max(1, self.due - self.count) if grows and self.fitting is None else WINDOW
 
     def learn(self, notes: Sequence[Note], truths: Sequence[Any]) -> None:
         """Learn true labels from what was known about their items when they were decided."""
@@ -189,13 +214,11 @@ class LearntArms:
         self._meet_models(notes)
         start, codes = 0, self._codes
         for n, (note, truth) in enumerate(zip(notes, truths, strict=True)):
-            if truth not in codes or not all(label in codes for label in note.said if label is not None):
+            if self._code(truth) == NONE or not all(label in codes for label in note.said if label is not None):
                 self._learn(notes[start:n], truths[start:n])  # with the labels that were known then
                 start = n
                 self._meet_labels(chain([truth], note.said))
         self._learn(notes[start:], truths[start:])
-        if self.count >= self.due and self.fitting is None:
-            self._begin_fit()
 
     def _meet_models(self, notes: Sequence[Note]) -> None:
         for models in dict.fromkeys(note.models for note in notes):
@@ -206,24 +229,35 @@ class LearntArms:
 
     def _meet_labels(self, labels: Iterable[Any]) -> None:
         for label in labels:
-            if label is not None and label not in self._codes and len(self.labels) < MOST_LABELS:
+            if self._code(label) == NONE and is_hashable(label) and label is not None and len(self.labels) < MOST_LABELS:
                 self._codes[label] = len(self.labels)
                 self.labels.append(label)
+        self._make_room(len(self._weights.axes))
 
     def _learn(self, notes: Sequence[Note], truths: Sequence[Any]) -> None:
-        codes = self._codes
-        both = [(note, codes[truth]) for note, truth in zip(notes, truths, strict=True) if truth in codes]
-        if not both:
-            return
-        notes, truth_codes = [note for note, _ in both], [code for _, code in both]
-        newest = [codes.get(note.newest, NONE) for note in notes]
-        self.count += len(both)
-        self._window.extend(zip((note.values for note in notes), newest, truth_codes, strict=True))
+        coded = zip(notes, map(self._code, truths), strict=True)
+        known = [(note, code) for note, code in coded if code != NONE]
+        while known:
+            some, known = known[: self._until_due], known[self._until_due :]
+            self._learn_some([note for note, _ in some], [code for _, code in some])
+
+    @property
+    def _until_due(self) -> int:
+        """How many labels may come before a fit begins."""
+        grows = Learnt.GROWN in self.kinds.values()
+        return max(1, self.due - self.count) if grows and self.fitting is None else WINDOW
+
+    def _learn_some(self, notes: Sequence[Note], truths: Sequence[int]) -> None:
+        newest = [self._code(note.newest) for note in notes]
+        self.count += len(notes)
+        self._window.extend(zip((note.seen for note in notes), newest, truths, strict=True))
         if Learnt.STACK in self.kinds.values():
-            self._learn_stack(notes, np.array(newest, np.int64), np.array(truth_codes, np.int64))
+            self._learn_stack(notes, np.array(newest, np.int64), np.array(truths, np.int64))
+        if self.count >= self.due and self.fitting is None:
+            self._begin_fit()
 
     def _learn_stack(self, notes: Sequence[Note], newest: Ints, truths: Ints) -> None:
-        slices = _matrix([note.slices for note in notes], np.uint8)
+        slices = Seen.unpacked([note.seen for note in notes]).slices
         self._make_room(slices.shape[1])
         answers = np.full((len(notes), self._places), NONE, np.int64)
         odds = np.full(answers.shape, np.nan)
@@ -232,13 +266,12 @@ class LearntArms:
             by_models.setdefault(note.models, []).append(row)
         for models, rows in by_models.items():
             said = [*zip(*(notes[row].said for row in rows), strict=True)]
-            sure = _matrix([notes[row].confidences for row in rows], np.float32)
+            sure = _sure_of([notes[row] for row in rows], len(models))
             for n, model in enumerate(models):
                 place = self._models.get(model)
                 if place is not None:
-                    answers[rows, place] = [self._codes.get(label, NONE) for label in said[n]]
-                    if n < sure.shape[1]:
-                        odds[rows, place] = self._odds(model, sure[:, n])
+                    answers[rows, place] = [*map(self._code, said[n])]
+                    odds[rows, place] = self._odds(model, sure[:, n])
         stack_learn(*self._weights, newest, slices, answers, odds, truths, np.empty(len(self.labels)))
 
     def _make_room(self, axes: int) -> None:
@@ -255,6 +288,8 @@ class LearntArms:
         if Learnt.GROWN in self.kinds.values():
             self.fitting = Window(self.count, len(self.labels), [*self._window])
             self.due = min(math.ceil(MORE * self.count), self.count + MUCH_MORE)
+            if self.at_once:
+                self.finish_fit(None)
 
     def finish_fit(self, trees: Trees | None) -> None:
         """Put trees into force that were fitted to `fitting`; without any, they are fitted when they are needed."""
@@ -272,33 +307,37 @@ class LearntArms:
         """Return all but the arrays as plain data."""
         return {
             "kinds": {arm: kind.value for arm, kind in self.kinds.items()},
+            "at_once": self.at_once,
             "labels": [*self.labels],
             "counts": [self.count, self.fitted, self.due, self._places],
             "models": dict(self._models),
-            "window": _packed(self._window),
-            "fitting": None if self.fitting is None else [*self.fitting[:2], _packed(self.fitting.rows)],
+            "fitting": None if self.fitting is None else [*self.fitting[:2]],
         }
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        trees, arrays = self.trees(), {f"stack_{name}": part for name, part in self._weights._asdict().items()}
-        grown = {} if trees is None else {f"grown_{name}": part for name, part in trees._asdict().items()}
-        return {name: part.copy() for name, part in {**arrays, **grown}.items()}
+        """Return copies of the arrays, by name."""
+        trees = self.trees()
+        arrays = {f"learnt_stack_{name}": part.copy() for name, part in self._weights._asdict().items()}
+        arrays |= _packed("learnt_window", self._window)
+        if self.fitting is not None:
+            arrays |= _packed("learnt_fitting", self.fitting.rows)
+        return arrays if trees is None else {**arrays, **{f"learnt_grown_{n}": p for n, p in trees._asdict().items()}}
 
     @classmethod
     def restored(cls, facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> LearntArms:
         """Return what was saved, or raise ValueError, KeyError or TypeError."""
-        arms = cls(facts["kinds"])
+        arms = cls(facts["kinds"], at_once=bool(facts["at_once"]))
         arms.labels = [*facts["labels"]]
         arms._codes = {label: code for code, label in enumerate(arms.labels)}
         arms.count, arms.fitted, arms.due, arms._places = map(int, facts["counts"])
         arms._models = {str(model): int(place) for model, place in facts["models"].items()}
-        arms._window.extend(_unpacked(facts["window"], len(arms.labels)))
+        arms._window.extend(_unpacked("learnt_window", arrays, len(arms.labels)))
         if facts["fitting"] is not None:
-            count, classes, rows = facts["fitting"]
-            arms.fitting = Window(int(count), int(classes), _unpacked(rows, int(classes)))
-        arms._weights = Weights(*(arrays[f"stack_{name}"] for name in Weights._fields))
-        if "grown_nodes" in arrays:
-            arms._trees = Trees(*(arrays[f"grown_{name}"] for name in Trees._fields))
+            count, classes = map(int, facts["fitting"])
+            arms.fitting = Window(count, classes, _unpacked("learnt_fitting", arrays, classes))
+        arms._weights = Weights(*(arrays[f"learnt_stack_{name}"] for name in Weights._fields))
+        if "learnt_grown_nodes" in arrays:
+            arms._trees = Trees(*(arrays[f"learnt_grown_{name}"] for name in Trees._fields))
         arms._check()
         return arms
 
@@ -310,11 +349,19 @@ class LearntArms:
         sound = shapes == [part.shape for part in weights_for(axes, models, room)]
         sound = sound and all(part.dtype == np.float64 for part in weights) and len(self.labels) == len(self._codes)
         sound = sound and all(0 <= place < self._places for place in self._models.values())
-        sound = sound and (not self.count or len(self.labels) <= room)
+        sound = sound and len(self.labels) <= room and self._places >= 0
         if trees is not None:
-            sound = sound and trees.fits(len(self.labels))
+            sound = sound and trees.is_sound and len(trees.first) <= max(2, len(self.labels))
         if not sound:
             raise ValueError("what learnt arms know does not fit together")
+
+
+def is_hashable(label: Any) -> bool:
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
 
 
 def _with_newest(values: Values, newest: Ints, axes: int | None = None) -> Values:
@@ -327,20 +374,23 @@ def _with_newest(values: Values, newest: Ints, axes: int | None = None) -> Value
     return row
 
 
-def _matrix(rows: Sequence[bytes], kind: type[Any]) -> npt.NDArray[Any]:
-    """Return rows of numbers as a matrix; shorter ones, made when there were fewer axes, are filled up."""
-    width = max(map(len, rows), default=0)
-    size = np.dtype(kind).itemsize
-    whole = b"".join([row.ljust(width, MISSING) for row in rows])
-    return np.frombuffer(whole, kind).reshape(len(rows), width // size)
+def _sure_of(notes: Sequence[Note], models: int) -> npt.NDArray[np.float32]:
+    """Return [note, model]: how sure each model was; opinions that came late do not say."""
+    whole = b"".join([note.sure.ljust(4 * models, MISSING) for note in notes])
+    return np.frombuffer(whole, np.float32).reshape(len(notes), models)
 
 
-def _packed(rows: Iterable[tuple[bytes, int, int]]) -> list[list[Any]]:
-    return [[b64encode(values).decode(), newest, truth] for values, newest, truth in rows]
+def _packed(name: str, rows: Collection[tuple[bytes, int, int]]) -> dict[str, npt.NDArray[Any]]:
+    """Return labelled items as arrays: what was seen, and [row] (length of that, newest label, true label)."""
+    numbers = np.array([(len(seen), newest, truth) for seen, newest, truth in rows], np.int64).reshape(len(rows), 3)
+    seen = np.frombuffer(b"".join([row[0] for row in rows]), np.uint8)
+    return {f"{name}_seen": seen, f"{name}_rows": numbers}
 
 
-def _unpacked(rows: Iterable[Sequence[Any]], classes: int) -> list[tuple[bytes, int, int]]:
-    unpacked = [(b64decode(values), int(newest), int(truth)) for values, newest, truth in rows]
-    if not all(NONE <= newest < classes and 0 <= truth < classes and not len(each) % 4 for each, newest, truth in unpacked):
+def _unpacked(name: str, arrays: Mapping[str, npt.NDArray[Any]], classes: int) -> list[tuple[bytes, int, int]]:
+    seen, rows = arrays[f"{name}_seen"].tobytes(), arrays[f"{name}_rows"].tolist()
+    ends = [*accumulate(length for length, _, _ in rows)]
+    sound = all(length >= 0 and not length % WIDTH for length, _, _ in rows) and (ends or [0])[-1] == len(seen)
+    if not sound or not all(NONE <= newest < classes and 0 <= truth < classes for _, newest, truth in rows):
         raise ValueError("it has labelled items with labels or values that do not exist")
-    return unpacked
+    return [(seen[end - row[0] : end], row[1], row[2]) for end, row in zip(ends, rows, strict=True)]

@@ -18,6 +18,7 @@ from cosend.text import SmallTable
 
 if TYPE_CHECKING:
     from cosend.engine.engine import Batch
+    from cosend.engine.learnt_arms import Window
 
 R = TypeVar("R", bound=tuple[Any, ...])
 
@@ -227,6 +228,13 @@ class TrainModel:
 
 
 @dataclass(slots=True, eq=False)
+class FitTrees:
+    """Fit trees to labelled items, beside everything else: the old ones answer until then."""
+
+    window: Window
+
+
+@dataclass(slots=True, eq=False)
 class Done:
     """These items of a batch have a decision or an error."""
 
@@ -234,7 +242,7 @@ class Done:
     rows: Sequence[int]
 
 
-Need: TypeAlias = RunModel | CallPeer | AskPeer | TellPeer | TrainModel | Done
+Need: TypeAlias = RunModel | CallPeer | AskPeer | TellPeer | TrainModel | FitTrees | Done
 
 
 class Learnt(NamedTuple):

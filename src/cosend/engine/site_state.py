@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
+from cosend.algorithm.boosting import Trees
 from cosend.algorithm.layout import TAUGHT, TRAIN, Floats
 from cosend.algorithm.learner import NOBODY, Learner
 from cosend.algorithm.pending import Patience
@@ -34,6 +35,7 @@ from cosend.algorithm.values import AskPeer, LabelledData, ScoreLocal
 from cosend.axes import Axis, Column, watches
 from cosend.engine import events
 from cosend.engine.encoding import Codes, Encoder, NewAxes, Spelled, none_for_nan
+from cosend.engine.learnt_arms import LearntArms, Seen, Sure, seen_at
 from cosend.engine.needs import FORWARD, Forward, Pending
 from cosend.errors import (
     CosendError,
@@ -43,13 +45,10 @@ from cosend.errors import (
     UnansweredDecision,
     UnknownDecision,
 )
-from cosend.models.vote import NEWEST, Vote
 from cosend.version import VERSION as SOFTWARE
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Opinions: TypeAlias = Mapping[str, Sequence[Any]]  # by local model: what it says about each item, None for nothing
-NO_OPINIONS: Final[Opinions] = {}
 NO_MODELS: Final[tuple[str, ...]] = ()
 
 
@@ -63,7 +62,43 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     item: Any  # for models that learn; else None
     models: tuple[str, ...]  # whose opinions were heard
     said: tuple[Any, ...]  # what they said, None for nothing
-    newest: Any  # the newest true label that was known then, for votes
+    newest: Any  # the newest true label that was known then, for learnt arms
+    sure: bytes = b""  # how sure each of these models was, floats of 32 bits; fewer if the last ones did not say
+    seen: bytes = b""  # what learnt arms see of the item
+
+
+class Heard(NamedTuple):
+    """What is known about items before their arms are chosen, beside their points."""
+
+    opinions: Mapping[str, Sequence[Any]] = {}  # by local model: what it says about each item, None for nothing
+    sure: Mapping[str, Sure] = {}  # by local model: how sure it is of each, if it says so
+    items: Sequence[Any] = ()  # for models that learn; else empty
+    seen: Sequence[bytes] = ()  # what learnt arms see of each; empty if there are none
+
+    def __bool__(self) -> bool:
+        return bool(self.opinions or self.items or self.seen)
+
+    def first(self, count: int) -> Heard:
+        """Return what is known about the first items."""
+        return self.at(slice(count))
+
+    def at(self, rows: slice) -> Heard:
+        opinions = {model: column[rows] for model, column in self.opinions.items()}
+        sure = {model: column[rows] for model, column in self.sure.items()}
+        return Heard(opinions, sure, self.items[rows], self.seen[rows])
+
+    def pick(self, rows: Sequence[int]) -> Heard:
+        """Return what is known about some of the items."""
+        opinions = {model: [column[row] for row in rows] for model, column in self.opinions.items()}
+        sure = {model: column[[*rows]] for model, column in self.sure.items()}
+        items, seen = ([column[row] for row in rows] if column else () for column in (self.items, self.seen))
+        return Heard(opinions, sure, items, seen)
+
+    def sure_in_bytes(self) -> dict[str, bytes]:
+        return {model: column.tobytes() for model, column in self.sure.items()}
+
+
+NOTHING: Final = Heard()
 
 
 class Example(NamedTuple):
@@ -170,7 +205,8 @@ class SiteState:
     """Everything that a site knows.
 
     local    the local models with their costs
-    votes    those of them that are votes, and over which models; empty for all that cost nothing
+    learnt   those of them that the site learns itself, and what each is: "grown" or "stack"
+    fits_at_once    whether trees are in force with the label that made a fit due, or when `fitted` is called
     axes     of the context; they place items, and are not part of the state
     policy, patience, seed, score_local    as of a Site
     journal  takes every event, for example `list.append`; None writes nothing
@@ -182,7 +218,8 @@ class SiteState:
         *,
         local: Mapping[str, float],
         axes: Sequence[Axis],
-        votes: Mapping[str, Sequence[str]] | None = None,
+        learnt: Mapping[str, str] | None = None,
+        fits_at_once: bool = True,
         policy: Policy | None = None,
         patience: Patience | None = None,
         seed: int = 0,
@@ -204,7 +241,7 @@ class SiteState:
             seed=seed,
             score_local=score_local,
         )
-        self.votes = {vote: Vote(over=tuple(over) or None) for vote, over in (votes or {}).items()}
+        self.learnt = LearntArms(learnt or {}, at_once=fits_at_once)
         self.answering = Answering()
         self.unanswered: dict[int, Note] = {}  # chosen, and no answer yet: what was known before
         self.outbox: dict[str, deque[tuple[int, Any, bool]]] = {}  # by peer: (request, truth, withdrawn) to tell it
@@ -234,7 +271,8 @@ class SiteState:
             local=dict(learner.arms.own),
             score_local=learner.score_local,
             features=encoder.features is not None,
-            votes={name: vote.over or () for name, vote in self.votes.items()},
+            learnt={name: kind.value for name, kind in self.learnt.kinds.items()},
+            fits_at_once=self.learnt.at_once,
         )
 
     # How a transition changes the state
@@ -275,20 +313,31 @@ class SiteState:
 
     # Items get their places
 
-    def encode(self, columns: Sequence[Column]) -> Floats:
-        """Return [item, axis]: the points of new items, from what the axes have read.
+    def encode(self, columns: Sequence[Column]) -> tuple[Floats, Seen]:
+        """Return [item, axis]: the points of new items, from what the axes have read; and what learnt arms see.
 
         These may be fewer than the items, if some features get axes before the next one: it can be encoded when those
         before it have been chosen.
         """
         encoder = self.encoder
         if encoder.features is None:
-            return self._encode_given(columns)
+            points = self._encode_given(columns)
+            return points, seen_at(points, points, encoder.categories)
         given = columns[:-1]
         items: Any = columns[-1]
         count = self._watch(items, own=True)
         points = self._encode_given([column[:count] for column in given]) if given else np.zeros((count, 0))
-        return np.hstack([points, encoder.features.place(items[:count])])
+        numbers = encoder.features.numbers(items[:count])
+        whole = np.hstack([points, encoder.features.places(numbers)])
+        return whole, seen_at(np.hstack([points, numbers]), whole, encoder.categories)
+
+    def look(self, items: Sequence[Any], points: Floats) -> Seen:
+        """Return what learnt arms see of items of a peer, which lie at these points."""
+        encoder, numbers = self.encoder, points.copy()
+        if encoder.features is not None:
+            rows: Any = encoder.axes[-1].read(items)
+            numbers[:, len(encoder.given) :] = encoder.features.numbers(rows)
+        return seen_at(numbers, points, encoder.categories)
 
     def _encode_given(self, columns: Sequence[Column]) -> Floats:
         encoder = self.encoder
@@ -368,16 +417,14 @@ class SiteState:
         told: Mapping[str, LabelledData] = NOBODY,
         without: Collection[str] = (),
         again: Sequence[int] = (),
-        opinions: Opinions = NO_OPINIONS,
-        items: Sequence[Any] = (),
+        heard: Heard = NOTHING,
     ) -> Step:
         """Choose arms for items, up to the first for which a peer must be asked; call again with the rest.
 
         told      reports of peers about the first item
         without   arms that cannot be chosen
         again     for items whose arm has failed, the arrival that `Step` gave; 0 for new ones
-        opinions  of local models; one that is chosen has answered with its opinion, which must be there then
-        items     are kept for models that learn, if given
+        heard     what is known before; a local model that is chosen and has an opinion has answered with it
         """
         learner = self.learner
         if again and (len(again) != len(points) or not 0 <= min(again) <= max(again) <= learner.arrivals):
@@ -395,12 +442,12 @@ class SiteState:
             self.encoder.spell_all(points[:count]),
             None if ask is None else ask._replace(context=self.encoder.spell(points[count])),
         )
-        if opinions or items:
-            heard = {model: column[:count] for model, column in opinions.items()}
-            self.enter_opinions(range(step.first, step.first + count), step.arms, heard, items[:count])
+        if heard:
+            heard = heard if count == len(points) else heard.first(count)
+            self.enter_heard(range(step.first, step.first + count), step.arms, heard)
         self.drop_expired()
         if self.journal is not None:
-            self._write_choices(step, told, tuple(without), tuple(again), opinions, items)
+            self._write_choices(step, told, tuple(without), tuple(again), heard)
         return step
 
     def _arrivals(self, again: Sequence[int], count: int) -> list[int]:
@@ -420,10 +467,9 @@ class SiteState:
         told: Mapping[str, LabelledData],
         without: tuple[str, ...],
         again: tuple[int, ...],
-        opinions: Opinions,
-        items: Sequence[Any],
+        heard: Heard,
     ) -> None:
-        heard, count = {peer: (int(data[0]), int(data[1])) for peer, data in told.items()}, len(step.arms)
+        reports, count = {peer: (int(data[0]), int(data[1])) for peer, data in told.items()}, len(step.arms)
         chosen, asked = None, None
         if count:
             chosen = events.Chosen(
@@ -433,32 +479,36 @@ class SiteState:
                 tuple(step.kinds),
                 tuple(step.propensities),
                 tuple(step.cells),
-                heard,
+                reports,
                 without,
                 again[:count],
                 {arm: cost for arm, cost in step.costs.items() if cost},
-                {model: tuple(column[:count]) for model, column in opinions.items()},
-                tuple(items[:count]),
+                {model: tuple(column) for model, column in heard.opinions.items()},
+                tuple(heard.items),
+                heard.sure_in_bytes(),
+                tuple(heard.seen),
             )
-            heard = {}
+            reports = {}
         if step.ask is not None:
-            asked = events.Asked(step.ask.peer, step.ask.context, heard, without, again[count] if again else 0)
+            asked = events.Asked(step.ask.peer, step.ask.context, reports, without, again[count] if again else 0)
         self.write(chosen, asked)
 
-    def enter_opinions(self, ids: Sequence[int], arms: Sequence[str], opinions: Opinions, items: Sequence[Any]) -> None:
-        """Keep what local models said about items; an arm among them has answered."""
-        models, notes, newest = tuple(opinions), self.learner.registry.notes, None
-        if self.votes:
+    def enter_heard(self, ids: Sequence[int], arms: Sequence[str], heard: Heard) -> None:
+        """Keep what was heard about items before the choice; an arm that had an opinion has answered."""
+        opinions, notes, newest = heard.opinions, self.learner.registry.notes, None
+        if self.learnt:
             newest = self.encoder.newest_label
-        said: Iterable[Any] = zip(*opinions.values(), strict=True) if opinions else repeat(())
-        rows = zip(ids, arms, items or repeat(None), said, strict=False)
+        sure_first = sorted(opinions, key=lambda model: model not in heard.sure)  # those that say how sure they are
+        models = tuple(sure_first)
+        said: Iterable[Any] = zip(*(opinions[model] for model in models), strict=True) if opinions else repeat(())
+        rows = zip(ids, arms, heard.items or repeat(None), said, _rows_of(heard.sure, models), heard.seen or repeat(b""))
         places = {model: place for place, model in enumerate(models)}
-        for id_, arm, item, row in rows:
+        for id_, arm, item, row, sure, seen in rows:
             place = places.get(arm)
             if place is None or row[place] is None:
-                self.unanswered[id_] = Note(None, item, models, row, newest)
+                self.unanswered[id_] = Note(None, item, models, row, newest, sure, seen)
             else:
-                notes[id_] = Note(row[place], item, models, row, newest)
+                notes[id_] = Note(row[place], item, models, row, newest, sure, seen)
         for column in opinions.values():
             self.kinds.remember(column)
 
@@ -594,6 +644,7 @@ class SiteState:
         notes = self._answered_notes(numbers)
         self._change(self._learn, numbers, found, gains, costs, scores)
         self.encoder.remember_label(numbers, truths)
+        self.learnt.learn(notes, truths)
         if self.journal is not None:
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
             self.write(events.Labelled(tuple(numbers), tuple(truths), tuple(map(float, gains)), paid, _columns(scores)))
@@ -640,18 +691,16 @@ class SiteState:
         return None if np.isnan(matrix).all() else matrix
 
     def _examples(self, found: Sequence[Sequence[int]], notes: Sequence[Note], truths: Sequence[Any]) -> list[Example]:
-        """Let votes learn, and return what other models can learn from."""
-        for note, truth in zip(notes, truths, strict=True) if self.votes else ():
-            said = {model: label for model, label in zip(note.models, note.said, strict=True) if label is not None}
-            for vote in self.votes.values():
-                vote.learn(self.ballot(vote, said, note.newest), truth)
+        """Return what models can learn from."""
         names, rows = self.learner.arms.names, zip(found, notes, truths, strict=True)
         return [Example(names[arm], note.item, truth) for (arm, _, _), note, truth in rows if note.item is not None]
 
-    def ballot(self, vote: Vote, said: Mapping[str, Any], newest: Any) -> dict[str, Any]:
-        """Return what a vote sees of an item: what the models that it combines say, and the newest true label."""
-        hears = [model for model in said if model not in self.votes and (vote.over is None or model in vote.over)]
-        return {NEWEST: newest, **{model: said[model] for model in hears}}
+    def fitted(self, trees: Trees | None) -> None:
+        """Put the trees into force whose fit had begun; without any, they are fitted when they are needed."""
+        self._begin()
+        window = self.learnt.fitting
+        self.learnt.finish_fit(trees)
+        self.write(None if window is None else events.Fitted(window.count))
 
     # Being a peer
 
@@ -673,8 +722,7 @@ class SiteState:
         flags: Sequence[tuple[bool, bool]],
         *,
         without: Collection[str] = (),
-        opinions: Opinions = NO_OPINIONS,
-        items: Sequence[Any] = (),
+        heard: Heard = NOTHING,
     ) -> tuple[list[str], list[int]]:
         """Choose the local models with which to answer a peer; returns them, and the ids of the answers.
 
@@ -690,10 +738,9 @@ class SiteState:
             before = self.answering.ids(caller, [request for request, follows in both if not any(follows)])
         models, ids = self._change(self._serve, caller, requests, contexts, flags, without)
         places = [place for place, id_ in enumerate(ids) if id_]
-        if places and (opinions or items):
-            heard = {model: [column[place] for place in places] for model, column in opinions.items()}
-            kept = [items[place] for place in places] if items else ()
-            self.enter_opinions([ids[n] for n in places], [models[n] for n in places], heard, kept)
+        heard = heard if len(places) == len(ids) else heard.pick(places)
+        if places and heard:
+            self.enter_heard([ids[n] for n in places], [models[n] for n in places], heard)
         self.drop_expired()
         event = None
         if self.journal is not None and places:
@@ -705,8 +752,9 @@ class SiteState:
                 tuple(models[n] for n in places),
                 tuple(bool(flags[n][0]) for n in places),
                 tuple(without),
-                {model: tuple(column[n] for n in places) for model, column in opinions.items()},
-                tuple(items[n] for n in places) if items else (),
+                {model: tuple(column) for model, column in heard.opinions.items()},
+                tuple(heard.items),
+                heard.sure_in_bytes(),
             )
         self.write(events.Withdrawn(tuple(before)) if before else None, event)
         return models, ids
@@ -797,12 +845,12 @@ class SiteState:
 
     # Arms join, leave, pause, resume, and cost something else
 
-    def add_model(self, name: str, cost: float = 0.0, vote_over: Sequence[str] | None = None) -> None:
+    def add_model(self, name: str, cost: float = 0.0, learnt: str = "") -> None:
+        """Add a local model, or an arm that the site learns itself."""
         self._change(self.learner.add_own, name, cost)
-        if vote_over is not None:
-            self.votes[name] = Vote(over=tuple(vote_over) or None)
-        over = None if vote_over is None else tuple(vote_over)
-        self.write(events.ArmAdded(name, float(cost), vote_over=over))
+        if learnt:
+            self.learnt.add(name, learnt)
+        self.write(events.ArmAdded(name, float(cost), learnt=learnt))
 
     def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
         """Add a peer that announces `functions` models; what is known about the other arms stays."""
@@ -833,7 +881,7 @@ class SiteState:
         self._forget_opinions(name)
         self.learner.withdraw_many(self.learner.still_pending(asked))  # Ctrl-C may have ended this in the middle before
         self.answering.forget(asked)
-        self.votes.pop(name, None)
+        self.learnt.forget(name)
         forwards = self.forwards(name)
         self.outbox.pop(name, None)
         self.to_tell.pop(name, None)
@@ -845,9 +893,10 @@ class SiteState:
             for id_, note in table.items():
                 if name in note.models:
                     self.revised.add(id_)
-                    both = [each for each in zip(note.models, note.said, strict=True) if each[0] != name]
-                    models, said = zip(*both, strict=True) if both else ((), ())
-                    table[id_] = msgspec.structs.replace(note, models=models, said=said)
+                    place = note.models.index(name)
+                    models, said = (column[:place] + column[place + 1 :] for column in (note.models, note.said))
+                    sure = note.sure[: 4 * place] + note.sure[4 * place + 4 :]
+                    table[id_] = msgspec.structs.replace(note, models=models, said=said, sure=sure)
 
     def pause(self, name: str) -> None:
         self._change(self.learner.pause, name)
@@ -872,6 +921,15 @@ class SiteState:
             label, caller = None if note is None else note.label, None if asker is None else asker[0]
             found[entry.id] = Pending(names[entry.arm], label, caller, note is not None)
         return found
+
+
+def _rows_of(sure: Mapping[str, Sure], models: Sequence[str]) -> Iterable[bytes]:
+    """Return by item how sure the first of these models are, those that say it."""
+    columns = [sure[model] for model in models if model in sure]
+    if not columns:
+        return repeat(b"")
+    whole, width = np.column_stack(columns).astype(np.float32).tobytes(), 4 * len(columns)
+    return [whole[start : start + width] for start in range(0, len(whole), width)]
 
 
 def _columns(scores: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, ...]]:

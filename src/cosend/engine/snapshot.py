@@ -1,8 +1,9 @@
-"""The whole state of a site as plain data. Its models are the user's and are not part of it, except votes."""
+"""The whole state of a site as plain data. Its models are the user's and are no part of it, but for those it learns."""
 
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -17,9 +18,9 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import arrays_of, find_pending, ids_among, not_among
 from cosend.algorithm.state import Json, State, state_but_pending
 from cosend.engine.encoding import Codes, Encoder, RecentValues, features_state, read_features
+from cosend.engine.learnt_arms import WIDTH, LearntArms
 from cosend.engine.site_state import Answering, LabelKinds, Note, SiteState
 from cosend.errors import StateError, shown
-from cosend.models.vote import Vote
 
 Objects = npt.NDArray[np.object_]
 AT_ONCE: Final = 1_000  # pending decisions in one step
@@ -36,6 +37,7 @@ def state_of(site: SiteState) -> State:
     facts["notes"] = [*table.rows(notes)]
     facts["models"] = table.models
     state.facts["site"] = facts
+    state.arrays.update(site.learnt.arrays())
     return state
 
 
@@ -52,20 +54,20 @@ def _facts(site: SiteState) -> dict[str, Any]:
         "features": features_state(encoder.features),
         "kinds": sorted(site.kinds.kinds),
         "outbox": {peer: [list(told) for told in queue] for peer, queue in site.outbox.items()},
-        "votes": {name: [list(vote.over or ()), vote.facts()] for name, vote in site.votes.items()},
+        "learnt": site.learnt.facts(),
         "unanswered": [*table.rows(sorted(site.unanswered.items()))],
         "unanswered_models": table.models,
     }
     for queue in site.outbox.values():
         for _, truth, _ in queue:
             check_survives(site.name, truth)
-    for vote in facts["votes"].values():
-        check_survives(site.name, vote[1]["labels"])
+    for label in site.learnt.labels:
+        check_survives(site.name, label)
     return facts
 
 
 class _Notes:
-    """Notes as rows: [id, label, item, place of its models in `models`, what they said, newest label]."""
+    """Notes as rows: [id, label, item, place of its models in `models`, what they said, newest label, sure, seen]."""
 
     def __init__(self, site: str) -> None:
         self.site = site
@@ -80,7 +82,8 @@ class _Notes:
             if models not in self._places:
                 self._places[models] = len(self.models)
                 self.models.append([*models])
-            yield [id_, label, item, self._places[models], [*said], newest]
+            sure, seen = b64encode(note.sure).decode(), b64encode(note.seen).decode()
+            yield [id_, label, item, self._places[models], [*said], newest, sure, seen]
 
 
 class Freezing:
@@ -147,6 +150,7 @@ class Freezing:
         self._later: dict[int, tuple[Any, Any]] = {}
         self._look_up([*self._late, *site.revised])
         self._state, self._facts = state_but_pending(site.learner), _facts(site)
+        self._state.arrays.update(site.learnt.arrays())
         return True
 
     def _look_up(self, ids: Iterable[int]) -> None:
@@ -216,18 +220,18 @@ def restore(site: SiteState, state: State) -> Callable[[], None]:
         outbox = {
             str(peer): deque((int(r), truth, bool(w)) for r, truth, w in q) for peer, q in saved["outbox"].items()
         }
-        kinds, votes = _kinds(saved["kinds"]), {str(name): _vote(*kept) for name, kept in saved["votes"].items()}
+        kinds, learnt = _kinds(saved["kinds"]), LearntArms.restored(saved["learnt"], state.arrays)
     except DAMAGED as error:
         raise StateError(f"the saved state of site {learner.name!r} is damaged: {error!r}") from error
     check_fits(learner, site)
     _check_same("context", context, [axis.description for axis in site.encoder.axes])
-    _check_same("votes", sorted(votes), sorted(site.votes))
+    _check_same("learnt arms", learnt.kinds, site.learnt.kinds)
     if (site.encoder.features is None) != (encoder.features is None):
         raise StateError(f"the saved state of site {learner.name!r} is damaged: it lacks what is known about features")
 
     def commit() -> None:
         site.learner, site.encoder, site.answering, site.unanswered = learner, encoder, answering, unanswered
-        site.outbox, site.kinds, site.votes, site.to_tell = outbox, kinds, votes, dict.fromkeys(outbox)
+        site.outbox, site.kinds, site.learnt, site.to_tell = outbox, kinds, learnt, dict.fromkeys(outbox)
 
     return commit
 
@@ -249,22 +253,17 @@ def _encoder(saved: dict[str, Any], of: Encoder, learner: Learner) -> Encoder:
 
 def _notes(rows: Iterable[Sequence[Any]], models: Sequence[Sequence[str]]) -> Iterator[tuple[int, Note]]:
     named = [tuple(map(str, each)) for each in models]
-    for id_, label, item, place, said, newest in rows:
-        if len(said) != len(named[place]):
+    for id_, label, item, place, said, newest, sure, seen in rows:
+        models, known, looked = named[place], b64decode(sure), b64decode(seen)
+        if len(said) != len(models) or len(known) > 4 * len(models) or len(known) % 4 or len(looked) % WIDTH:
             raise ValueError("it has opinions of models that are not named")
-        yield int(id_), Note(label, item, named[place], tuple(said), newest)
+        yield int(id_), Note(label, item, models, tuple(said), newest, known, looked)
 
 
 def _kinds(saved: Any) -> LabelKinds:
     if not isinstance(saved, list) or not all(isinstance(kind, str) for kind in saved):
         raise ValueError(f"kinds of labels must be a list of texts, got {shown(saved)}")
     return LabelKinds(saved)
-
-
-def _vote(over: Sequence[str], facts: Any) -> Vote:
-    vote = Vote(over=tuple(over) or None)
-    vote.remember(facts)
-    return vote
 
 
 def check_survives(site: str, value: Any) -> None:
