@@ -61,7 +61,7 @@ class Filling:
     def decide(self, age: float) -> tuple[int, int]:
         """Decide for one item; returns its number and that of the event in which its label has come."""
         state = self.state
-        step = state.choose(state.encode(read_columns(state.encoder.axes, [{"age": age}])))
+        step = state.choose(state.encode(read_columns(state.encoder.axes, [{"age": age}]))[0])
         id_, arm = step.first, step.arms[0]
         state.complete([id_], [arm])
         state.settle([id_], ["well"], [float(arm == "well")])

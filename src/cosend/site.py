@@ -14,7 +14,7 @@ import numpy as np
 
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
-from cosend.algorithm.policies import Policy, how_to_decide
+from cosend.algorithm.policies import Policy
 from cosend.algorithm.state import State
 from cosend.algorithm.values import Explanation, LabelledData, ScoreLocal, View
 from cosend.alone import NETWORK, Alone, one_at_a_time
@@ -33,7 +33,7 @@ from cosend.engine.arm_health import IN_ITEMS, Breakers
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
 from cosend.engine.fold import fold
-from cosend.engine.learnt_arms import Learnt, Opinions
+from cosend.engine.learnt_arms import Learnt, Opinions, learnt_arms
 from cosend.engine.needs import (
     AskPeer,
     Call,
@@ -140,7 +140,9 @@ class Site:
         self.peers: dict[str, Peer] = {}
         state = SiteState(
             name,
-            local={arm: costs.get(arm, 0.0) for arm in (*classifiers, *(arm for arm in learns if arm not in classifiers))},
+            local={
+                arm: costs.get(arm, 0.0) for arm in (*classifiers, *(arm for arm in learns if arm not in classifiers))
+            },
             learnt=learns,
             axes=self.axes,
             policy=policy,
@@ -575,7 +577,7 @@ class Site:
 
     @one_at_a_time
     def state(self) -> State:
-        """Return everything it needs, except its models, to continue as if it had never stopped; those it learns are in it."""
+        """Return everything it needs, except the models it was given, to continue as if it had never stopped."""
         state = state_of(self.engine.state)
         state.facts["site"]["items"] = self.engine.now
         state.facts["site"]["breakers"] = self.engine.breakers.rows()
@@ -640,21 +642,6 @@ def check_models(site: Any, classifiers: Any, costs: Any) -> None:
     unknown = [arm for arm in costs if arm not in classifiers]
     if unknown:
         raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is not one of its classifiers")
-
-
-def learnt_arms(
-    site: str, classifiers: Mapping[str, Any], learnt: bool | None, policy: Policy | None, score_local: ScoreLocal | None
-) -> dict[str, str]:
-    """Return the arms that a site learns itself: those among its classifiers, and others unless it shall not."""
-    check_one_of("learnt", learnt, (True, False, None))
-    named = {name: model.value for name, model in classifiers.items() if isinstance(model, Learnt)}
-    wanted = how_to_decide(policy, score_local)[1] == "all" if learnt is None else learnt
-    more = [kind.value for kind in Learnt if wanted and kind.value not in named.values()]
-    for name in more:
-        if name in classifiers:
-            sentence = f"site {site!r} has a model {name!r}, which is the name of one that it learns itself"
-            raise ArmError(f"{sentence}: give it another name, or set learnt=False")
-    return {**named, **{name: name for name in more}}
 
 
 # What arms say

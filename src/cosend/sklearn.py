@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from importlib import import_module
 from typing import Any, Final, Self
 
@@ -22,8 +21,8 @@ import numpy.typing as npt
 from cosend.algorithm.policies import Policy
 from cosend.axes import Axis, as_rows
 from cosend.checks import any_missing, check_kind, check_unit, is_missing
+from cosend.engine.learnt_arms import Learnt
 from cosend.errors import CosendError, install
-from cosend.models.vote import Vote
 from cosend.site import Site
 
 try:
@@ -126,7 +125,7 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
         labels = np.empty(len(arms), self.classes_.dtype)
         for arm in np.unique(arms).tolist():
             mine = arms == arm
-            if arm in self.site_.engine.state.votes:
+            if arm in self.site_.engine.state.learnt.kinds:
                 labels[mine] = self.site_.predict(arm, [rows[n] for n in np.flatnonzero(mine)])
             else:
                 labels[mine] = self.models_[arm].predict(_part(X, mine))
@@ -148,8 +147,8 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
         return X, y
 
     def _trained(self, model: Any, X: Any, y: Any, trains: npt.NDArray[np.bool_]) -> Any:
-        if isinstance(model, Vote):  # it learns from the labels of its site, and what was given must stay as it is
-            return Vote(over=model.over) if self.training else deepcopy(model)
+        if isinstance(model, Learnt):
+            return model
         return base.clone(model).fit(_part(X, trains), y[trains]) if self.training else model
 
     def _rows(self, X: Any) -> list[Any]:

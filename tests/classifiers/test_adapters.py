@@ -70,11 +70,11 @@ def test_other_features_than_those_of_the_first_item_are_refused(item: dict[str,
     classifier = as_classifier(fitted_on_array())
     with pytest.raises(ClassifierError, match="ValueError"):
         predictions("tree", classifier, [{"loud": 1.0}])  # what the model refuses names no features
-    assert predictions("tree", classifier, ROWS) == LABELS
+    assert predictions("tree", classifier, ROWS).labels == LABELS
     for batch in ([item], [ROWS[0], item]):
         with pytest.raises(ClassifierError, match=f"'tree' failed: an item has {said}.*'size', 'noise'"):
             predictions("tree", classifier, batch)
-    assert predictions("tree", classifier, ROWS) == LABELS
+    assert predictions("tree", classifier, ROWS).labels == LABELS
 
 
 def test_a_river_model_learns_online() -> None:

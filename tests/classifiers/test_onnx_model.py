@@ -82,7 +82,7 @@ def test_an_item_that_does_not_fit_into_the_tensor_is_refused(tmp_path: Path, it
     classifier = load_model(models.iris_onnx(tmp_path), tmp_path)
     with pytest.raises(ClassifierError, match=f"'old' failed: .*{said}"):
         predictions("old", classifier, [item])
-    assert predictions("old", classifier, ITEMS[:1]) == ["setosa"]
+    assert predictions("old", classifier, ITEMS[:1]).labels == ["setosa"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_value_that_does_not_fit_into_its_column_is_refused(
     classifier = load_model(models.connections_onnx(tmp_path), tmp_path)
     with pytest.raises(ClassifierError, match=f"'old' failed: .*{said}"):
         predictions("old", classifier, [CONNECTION | change])
-    assert predictions("old", classifier, CONNECTIONS[:1]) == ["normal"]
+    assert predictions("old", classifier, CONNECTIONS[:1]).labels == ["normal"]
 
 
 def test_a_feature_that_is_missing_or_could_be_two_is_named(tmp_path: Path) -> None:

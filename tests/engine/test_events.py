@@ -168,7 +168,7 @@ def lines(batch: int, batches: int) -> list[events.Event]:
     axes: list[Axis] = [Feature("x", range=(0, 1)), Feature("y", range=(0, 1))]
     state = SiteState("north", local={"young": 0.0, "old": 0.1}, axes=axes, journal=log.append)
     for _ in range(batches):
-        step = state.choose(state.encode([[draw.random() for _ in range(batch)] for _ in axes]))
+        step = state.choose(state.encode([[draw.random() for _ in range(batch)] for _ in axes])[0])
         ids = range(step.first, step.first + batch)
         state.complete(ids, draw.choices(["normal", "attack"], k=batch))
         state.settle(ids, draw.choices(["normal", "attack"], k=batch), draw.choices([0.0, 1.0], k=batch))

@@ -11,7 +11,7 @@ import pytest
 from cosend.algorithm.state import Json, State
 from cosend.axes import Feature
 from cosend.engine import snapshot
-from cosend.engine.site_state import SiteState
+from cosend.engine.site_state import Heard, SiteState
 from cosend.engine.snapshot import Freezing, state_of
 from cosend.errors import StateError
 
@@ -26,7 +26,7 @@ def choose(state: SiteState, count: int, *, answered: bool = True) -> list[int]:
     """Let items come, and answer them with a mixture of what local models say."""
     ids = []
     for _ in range(count):
-        step = state.choose(POINT, opinions={"a": ["x"]} if state.learner.last_id % 3 else {})
+        step = state.choose(POINT, heard=Heard({"a": ["x"]} if state.learner.last_id % 3 else {}))
         ids.append(step.first)
     if answered:
         state.complete([id_ for id_ in ids if id_ not in state.learner.registry.notes], ["y"] * _open(state, ids))

@@ -16,7 +16,7 @@ from cosend.algorithm.values import LabelledData
 from cosend.axes import Axis, Category, Feature
 from cosend.engine.events import Asked, Chosen, Event
 from cosend.engine.fold import fold, verify
-from cosend.engine.site_state import Answering, SiteState
+from cosend.engine.site_state import Answering, Heard, SiteState
 from cosend.errors import (
     ContextError,
     CosendError,
@@ -88,7 +88,7 @@ def test_a_label_that_comes_before_the_answer_is_refused_and_may_come_again() ->
 def test_a_late_opinion_is_entered_once_and_only_where_there_was_none() -> None:
     log: Log = []
     state = SiteState("lab", local={"a": 0.0, "b": 0.1}, axes=[UNIT], score_local="all", journal=log.append)
-    step = state.choose(np.full((2, 1), 0.5), without=["b"], opinions={"a": [1, 1], "b": [None, 0]})
+    step = state.choose(np.full((2, 1), 0.5), without=["b"], heard=Heard({"a": [1, 1], "b": [None, 0]}))
     ids = [step.first, step.first + 1]
     for _ in range(2):
         state.opine("b", ids, [5, 6])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cosend.models.adapters import as_classifier
-from cosend.runtime.model_threads import MOST_STUCK, Answers, Lane, Worker
+from cosend.models.adapters import Predicted, as_classifier
+from cosend.runtime.model_threads import MOST_STUCK, Lane, Worker
 from tests.node.sites import is_busy
 
 LIMIT_S = 0.1
@@ -24,9 +24,9 @@ class Heard:
         self.answers: dict[int, Any] = {}
         self.changed = threading.Condition()
 
-    def __call__(self, start: int, end: int, answers: Answers) -> None:
+    def __call__(self, start: int, end: int, answers: Predicted) -> None:
         with self.changed:
-            self.answers.update(zip(range(start, end), answers, strict=True))
+            self.answers.update(zip(range(start, end), answers.labels, strict=True))
             self.changed.notify()
 
     def wait(self, count: int) -> list[Any]:

@@ -26,7 +26,7 @@ from cosend.axes import Axis, Category, Feature
 from cosend.engine import events
 from cosend.engine.events import decode, encode
 from cosend.engine.fold import fold
-from cosend.engine.site_state import SiteState
+from cosend.engine.site_state import Heard, SiteState
 from cosend.engine.snapshot import state_of
 from cosend.store.event_log import EventLog
 from cosend.store.recovery import recover, write_snapshot
@@ -63,8 +63,9 @@ def opened(log: EventLog, cycle: list[events.Event], acknowledge: Acknowledge) -
 def one_cycle(state: SiteState, draw: random.Random) -> None:
     """Decide on a few items, and learn some labels of those that wait."""
     count = draw.randint(1, 5)
-    points = state.encode([[draw.random() for _ in range(count)], draw.choices("abc", k=count)])
-    step = state.choose(points, opinions={"a": [True] * count}, items=[{"x": n} for n in range(count)])
+    points, _ = state.encode([[draw.random() for _ in range(count)], draw.choices("abc", k=count)])
+    heard = Heard({"a": [True] * count}, items=[{"x": n} for n in range(count)])
+    step = state.choose(points, heard=heard)
     used = [step.first + n for n, arm in enumerate(step.arms) if arm == "b"]
     state.complete(used, [False] * len(used))
     waiting = [id_ for id_, entry in state.pending().items() if entry.answered]

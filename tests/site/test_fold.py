@@ -102,12 +102,12 @@ def test_a_folded_site_goes_on_as_the_live_one_and_writes_its_own_journal() -> N
     folded, live = fold(log, axes=RANKED, journal=written.append), sites[0].engine.state
     before = len(log)
     for x in (0.2, 0.8, 0.5):
-        steps = [each.choose(each.encode([[x], [0.0]]), without=["hq"]) for each in (folded, live)]
+        steps = [each.choose(each.encode([[x], [0.0]])[0], without=["hq"]) for each in (folded, live)]
         assert steps[0] == steps[1]
     assert written == log[before:]
     assert whole(folded) == whole(live)
     recorded = fold(log)
-    assert recorded.encode([[0.3], [0.0]]).shape == (1, 2)
+    assert recorded.encode([[0.3], [0.0]])[0].shape == (1, 2)
     with pytest.raises(StateError, match="known from a log only: give the site its axes to go on"):
         recorded.encoder.axes[0].read([{"x": 1}])
 
@@ -146,7 +146,7 @@ def a_state(log: Log | None = None, **options: Any) -> SiteState:
 def test_a_log_that_is_none_is_refused_with_the_event_that_is_wrong() -> None:
     log: Log = []
     state = a_state(log)
-    step = state.choose(state.encode([[0.5]]))
+    step = state.choose(state.encode([[0.5]])[0])
     state.complete([step.first], [1])
     started = log[0]
     assert isinstance(started, events.Started)
@@ -180,7 +180,7 @@ def test_a_log_that_is_none_is_refused_with_the_event_that_is_wrong() -> None:
 def test_a_log_with_a_hole_is_refused_and_so_is_what_is_no_log() -> None:
     log: Log = []
     state = a_state(log)
-    state.choose(state.encode([[0.5, 0.6]]))
+    state.choose(state.encode([[0.5, 0.6]])[0])
     assert isinstance(log[-1], events.Chosen)
     with pytest.raises(StateError, match="it begins with id 77, the next one is 1"):
         fold([log[0], replace(log[-1], first=77)])
@@ -196,7 +196,7 @@ def test_a_refused_change_is_no_change_and_writes_nothing() -> None:
     log: Log = []
     state = a_state(log)
     state.add_peer("hq", 0.1, 2)
-    step = state.choose(state.encode([[0.5]]))
+    step = state.choose(state.encode([[0.5]])[0])
     before, written = whole(state), len(log)
     bad: list[Callable[[], object]] = [
         lambda: state.settle([step.first], [1], [1.0]),  # it is still being decided
@@ -205,7 +205,7 @@ def test_a_refused_change_is_no_change_and_writes_nothing() -> None:
         lambda: state.pause("nobody"),
         lambda: state.set_cost("a", 7),
         lambda: state.add_peer("far", 0.1, 2**63),
-        lambda: state.choose(state.encode([[0.5]]), without=["a", "b", "hq"]),
+        lambda: state.choose(state.encode([[0.5]])[0], without=["a", "b", "hq"]),
         lambda: state.serve("hq", [1, 1], [(0.5,)] * 2, [LABELLED] * 2),
         lambda: state.serve("hq", [1], [(1.5,)], [LABELLED]),
         lambda: state.serve("hq", [1], [([0.5],)], [LABELLED]),

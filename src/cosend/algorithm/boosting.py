@@ -23,6 +23,8 @@ from cosend.compiled import compiled, compiled_beside, entry_point
 Values: TypeAlias = npt.NDArray[np.float32]  # [item, axis]: not a number where one is missing
 Bins: TypeAlias = npt.NDArray[np.uint8]  # [item, axis]
 
+Nodes: TypeAlias = npt.NDArray[np.int32]
+
 BINS: Final = 64  # of each value
 MISSING_BIN: Final = BINS
 ROUNDS: Final = 60
@@ -50,7 +52,7 @@ COUNT: Final = 2
 class Trees(NamedTuple):
     """A fitted model."""
 
-    nodes: Ints  # [tree, node, column], int32
+    nodes: Nodes  # [tree, node, column]
     values: Floats  # [tree, node]: what a leaf adds to the score of its class
     first: Floats  # [class]: scores before the first tree
     edges: Floats  # [axis, BINS - 1]: where a value enters the next bin; infinite where there are fewer
@@ -154,7 +156,7 @@ def _grow_all(
     codes: Ints,
     scores: Floats,
     chances: Floats,
-    nodes: Ints,
+    nodes: Nodes,
     values: Floats,
     gradients: Floats,
     curvatures: Floats,
@@ -200,7 +202,7 @@ def _chances(scores: Floats, chances: Floats) -> None:
 
 
 @compiled
-def _leaf_of(nodes: Ints, bins: Bins) -> int:
+def _leaf_of(nodes: Nodes, bins: Bins) -> int:
     node = 0
     while nodes[node, AXIS] != NO_AXIS:
         value = bins[nodes[node, AXIS]]
@@ -210,7 +212,7 @@ def _leaf_of(nodes: Ints, bins: Bins) -> int:
 
 
 @compiled
-def _grow(bins: Bins, room: Room, nodes: Ints, values: Floats) -> None:
+def _grow(bins: Bins, room: Room, nodes: Nodes, values: Floats) -> None:
     """Grow one tree, the leaf with the largest gain first."""
     room.spans[0, 0], room.spans[0, 1] = 0, bins.shape[0]
     _add_up(bins, room, 0)
@@ -245,7 +247,7 @@ def _add_up(bins: Bins, room: Room, node: int) -> None:
 
 
 @compiled
-def _begin_node(room: Room, nodes: Ints, values: Floats, node: int) -> None:
+def _begin_node(room: Room, nodes: Nodes, values: Floats, node: int) -> None:
     """Make a node a leaf, and find its best split."""
     sums, best = room.sums[node], room.splits[node]
     gradient, curvature, count = 0.0, 0.0, 0.0
@@ -283,7 +285,7 @@ def _begin_node(room: Room, nodes: Ints, values: Floats, node: int) -> None:
 
 
 @compiled
-def _split(bins: Bins, room: Room, nodes: Ints, node: int, left: int) -> None:
+def _split(bins: Bins, room: Room, nodes: Nodes, node: int, left: int) -> None:
     """Split a leaf: its items are parted, keeping their order, and its sums become those of its children."""
     axis, threshold, missing_left = int(room.splits[node, 1]), int(room.splits[node, 2]), int(room.splits[node, 3])
     start, end = room.spans[node, 0], room.spans[node, 1]
@@ -315,7 +317,7 @@ def _split(bins: Bins, room: Room, nodes: Ints, node: int, left: int) -> None:
 
 
 @entry_point
-def chances_of(nodes: Ints, leaves: Floats, first: Floats, bins: Bins, chances: Floats) -> None:
+def chances_of(nodes: Nodes, leaves: Floats, first: Floats, bins: Bins, chances: Floats) -> None:
     """Write the probability of every class for every item to `chances`."""
     outputs = first.shape[0]
     for n in range(bins.shape[0]):

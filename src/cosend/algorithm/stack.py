@@ -73,37 +73,45 @@ def widened(weights: Weights, axes: int, models: int, room: int) -> Weights:
 
 
 @compiled
+def _add(z: Floats, value: float, weights: Floats) -> None:
+    """Add what an input of this value says to the score of every class."""
+    for k in range(z.shape[0]):
+        z[k] += value * weights[k, WEIGHT]
+
+
+@compiled
 def _scores(
     labels: Floats, axes: Floats, models: Floats, newest: int, slices: Slices, answers: Ints, odds: Floats, z: Floats
 ) -> None:
     """Write the chance of every class of an item."""
-    classes, room = z.shape[0], labels.shape[1]
-    for k in range(classes):
-        z[k] = labels[0, k, WEIGHT]
+    room = labels.shape[1]
+    z[:] = 0.0
+    _add(z, 1.0, labels[0])
     if newest != NONE:
-        for k in range(classes):
-            z[k] += labels[1 + newest, k, WEIGHT]
+        _add(z, 1.0, labels[1 + newest])
     for axis in range(slices.shape[0]):
         fine = slices[axis]
         if fine != NO_SLICE:
-            for k in range(classes):
-                z[k] += axes[axis, fine // COARSE, k, WEIGHT] + axes[axis, COARSE + fine, k, WEIGHT]
+            _add(z, 1.0, axes[axis, fine // COARSE])
+            _add(z, 1.0, axes[axis, COARSE + fine])
     for model in range(answers.shape[0]):
-        if answers[model] == NONE:
-            continue
-        for k in range(classes):
-            z[k] += models[model, answers[model], k, WEIGHT]
-        if not math.isnan(odds[model]):
-            for k in range(classes):
-                z[k] += odds[model] * models[model, room + answers[model], k, WEIGHT]
+        if answers[model] != NONE:
+            _add(z, 1.0, models[model, answers[model]])
+            if not math.isnan(odds[model]):
+                _add(z, odds[model], models[model, room + answers[model]])
+    _softmax(z)
+
+
+@compiled
+def _softmax(z: Floats) -> None:
     highest = z[0]
-    for k in range(1, classes):
+    for k in range(1, z.shape[0]):
         highest = max(highest, z[k])
     total = 0.0
-    for k in range(classes):
+    for k in range(z.shape[0]):
         z[k] = math.exp(z[k] - highest)
         total += z[k]
-    for k in range(classes):
+    for k in range(z.shape[0]):
         z[k] /= total
 
 

@@ -81,8 +81,8 @@ def _kind(setting: ModelSection, model: Classifier) -> str:
         model = model.classifier
     if setting.kind in ("always", "trained"):
         return f"always {shown(setting.label)}" if setting.kind == "always" else setting.model
-    if setting.kind == "vote":
-        return f"vote of {', '.join(setting.over or ['all that cost nothing'])}"
+    if setting.kind == "learnt":
+        return f"{setting.model}, learnt from the labels of the site"
     if setting.column is not None:
         return f"column {shown(setting.column)} of the stream"
     inner = type(model.model).__name__ if isinstance(model, SklearnModel | RiverModel) else type(model).__name__

@@ -21,6 +21,7 @@ from cosend.algorithm.policies import Policy
 from cosend.axes import Axis, watches
 from cosend.config.network_file import NO_STREAM, SOURCE, NetworkFile, wants_horizon
 from cosend.config.sections import AxisSection, ModelSection, SiteSection
+from cosend.engine.learnt_arms import Learnt
 from cosend.errors import (
     ClassifierError,
     CosendError,
@@ -34,7 +35,6 @@ from cosend.errors import (
 from cosend.models.adapters import Classifier, RunsElsewhere
 from cosend.models.built_in import Coded, Matrix, Said, train
 from cosend.models.loading import load_model
-from cosend.models.vote import Vote
 from cosend.site import Site
 from cosend.streams.table import Table
 
@@ -111,13 +111,17 @@ class Built:
         arriving = self.table.sites[self.network.training :]
         return max(1, *(int((arriving == site.name).sum()) for site in self.network.sites))
 
-    def classifiers(self, site: str | None = None) -> dict[str, Classifier]:
-        """Return the models of a site, or of all, by name; they see only the features that they may see."""
+    def classifiers(self, site: str | None = None) -> dict[str, Any]:
+        """Return the models of a site, or of all, by name; `Learnt` where a site learns one itself."""
         if site is not None:
             self.setting(site)  # raises if there is none
         return self._make(list(self.network.classifiers(site)))
 
-    def classifiers_here(self, site: str) -> dict[str, Classifier]:
+    def models(self, site: str | None = None) -> dict[str, Classifier]:
+        """Return the models of a site, or of all, without arms that a site learns itself."""
+        return self._make(list(self.network.models(site)))
+
+    def classifiers_here(self, site: str) -> dict[str, Any]:
         """Return the models of a site as its own process needs them: those that workers run are not loaded."""
         made = self._make([each for each in self.network.classifiers(site) if not each[2].workers])
         return {each.name: made.get(each.name, RunsElsewhere()) for each in self.setting(site).classifiers}
@@ -166,6 +170,7 @@ class Built:
             "strict_labels": network.strict_labels,
             "learns_from": setting.learns_from,
             "score_local": setting.score_local,
+            "learnt": setting.learnt,
         }
         return Site(name, **(options | changes))
 
@@ -175,7 +180,7 @@ class Built:
                 return each
         raise SettingError("site", site, f"one of {', '.join(each.name for each in self.network.sites)}")
 
-    def _make(self, wanted: list[tuple[str, SiteSection, ModelSection]]) -> dict[str, Classifier]:
+    def _make(self, wanted: list[tuple[str, SiteSection, ModelSection]]) -> dict[str, Any]:
         """Return models, made if they are not there yet, or raise with everything that is wrong with any of them."""
         found = []
         for key, site, setting in wanted:
@@ -188,15 +193,15 @@ class Built:
             raise NetworkFileError(SOURCE, found)
         return {setting.name: self._models[setting.name] for _, _, setting in wanted}
 
-    def _made(self, site: SiteSection, setting: ModelSection) -> Classifier:
+    def _made(self, site: SiteSection, setting: ModelSection) -> Any:
         if setting.column is not None:
             return Said(setting.column)
         if setting.is_trained:
             return self._trained(site, setting)
         if setting.kind == "always":
             return Coded(train(setting.model, np.empty((0, 0)), np.empty(0), label=setting.label), [], {})
-        if setting.kind == "vote":
-            return Vote(over=setting.over)
+        if setting.kind == "learnt":
+            return Learnt(setting.model)
         hidden = self.network.hidden() if setting.features is None else ()
         model = load_model(setting.model, self.folder, trusted=setting.trusted, features=setting.features, hide=hidden)
         if setting.workers and model.learns:
@@ -310,7 +315,7 @@ def hash_of(model: ModelSection, folder: Path, hidden: Sequence[str], training: 
             made_of.append(_file_of(model, folder).read_bytes())
         except (OSError, TypeError):  # it is elsewhere, or built into Python
             return None
-    facts = [model.model, model.features or ["all but", *hidden], model.label, model.over]
+    facts = [model.model, model.features or ["all but", *hidden], model.label]
     found = hashlib.sha256(json.dumps(facts, default=str).encode())
     for each in made_of:
         found.update(hashlib.sha256(each).digest())

@@ -35,7 +35,8 @@ from cosend.config.sections import (
     mistake_of,
     wrong_options,
 )
-from cosend.errors import NetworkFileError, SettingError, listed, shown
+from cosend.engine.learnt_arms import Learnt, learnt_arms
+from cosend.errors import ArmError, NetworkFileError, SettingError, listed, shown
 
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
 SOURCE: Final = "the network file"
@@ -156,6 +157,15 @@ class NetworkFile(Section):
                 for k, model in enumerate(owner.classifiers, start=1):
                     yield f"sites.{n}.classifiers.{k}", owner, model
 
+    def models(self, site: str | None = None) -> Iterator[tuple[str, SiteSection, ModelSection]]:
+        """Yield as `classifiers` does, without arms that a site learns itself."""
+        return (each for each in self.classifiers(site) if each[2].kind != "learnt")
+
+    def learnt_arms(self, site: SiteSection, policy: Policy | None) -> dict[str, str]:
+        """Return the arms that a site learns itself with a policy, None for the default."""
+        named = {each.name: Learnt(each.model) if each.kind == "learnt" else None for each in site.classifiers}
+        return learnt_arms(site.name, named, site.learnt, policy, site.score_local)
+
     def prediction_columns(self) -> list[str]:
         return [each.column for _, _, each in self.classifiers() if each.column is not None]
 
@@ -193,10 +203,17 @@ class NetworkFile(Section):
 
     def mistakes(self) -> list[str]:
         """Return what is wrong though every section for itself is right."""
-        found = [*self._double_names(), *self._double_ports(), *self._wrong_models()]
+        found = [*self._double_names(), *self._double_ports(), *self._wrong_models(), *self._wrong_learnt()]
         if len(self.context) - len(self.given) > 1:
             found.append("context: kind = 'features' is given twice; once is enough for every feature")
         return [*found, *self._wrong_policy()]
+
+    def _wrong_learnt(self) -> Iterator[str]:
+        for n, site in enumerate(self.sites, start=1):
+            try:
+                self.learnt_arms(site, None)
+            except ArmError as error:
+                yield f"sites.{n}.learnt: {error}"
 
     def _double_names(self) -> Iterator[str]:
         names = [site.name for site in self.sites] + [each.name for _, _, each in self.classifiers()]

@@ -15,10 +15,10 @@ from cosend.algorithm.values import ScoreLocal
 from cosend.axes import AllFeatures, Axis, Category, Feature, PreviousLabel, Time, TimeOfDay
 from cosend.checks import check_path
 from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
+from cosend.engine.learnt_arms import Learnt
 from cosend.errors import CosendError, SettingError, StreamError, in_one_line, shown
 from cosend.models.built_in import NAMES
 from cosend.models.loading import ALLOWED, PICKLES
-from cosend.site import wrong_voter
 from cosend.streams.clinics import clinics, turn_of
 from cosend.streams.read_files import read_table
 from cosend.streams.river_datasets import river_dataset
@@ -44,7 +44,7 @@ ITEMS: Final = 20_000  # of a stream that has no end
 OF_FEATURES: Final = ("feature", "category", "time_of_day")  # the kinds of axes that read a feature
 COLUMN: Final = "column:"
 MODEL_FILES: Final = (".skops", ".onnx", *PICKLES)
-VOTE: Final = "vote"
+LEARNT: Final = tuple(kind.value for kind in Learnt)
 SITE: Final = "{site}"
 CREDENTIALS: Final = ("password_file", "nkey_file", "credentials_file")
 BROKER_FILES: Final = (*CREDENTIALS, "tls_ca", "tls_certificate", "tls_key")
@@ -250,12 +250,11 @@ class ModelSection(Section):
         "workers": ("trained", "always", "column", "file", "module"),
         "trusted": ("file",),
         "label": ("always",),
-        "over": ("vote",),
     }
     kind_words = {
         "always": "model 'always'",
         "trained": "models by name that are trained",
-        "vote": "model 'vote'",
+        "learnt": f"models {' and '.join(map(repr, LEARNT))}",
         "column": "columns of predictions",
         "file": "model files",
         "module": "models of a module",
@@ -271,7 +270,6 @@ class ModelSection(Section):
     limit_s: Seconds = 1.0
     threads: Threads = 4
     workers: Flag = False
-    over: Names | None = None
 
     @field_validator("model")
     @classmethod
@@ -279,7 +277,7 @@ class ModelSection(Section):
         check_path("model", model)
         if model == COLUMN:
             raise ValueError("name the column of the stream that holds the predictions: column:NAME")
-        names = [*NAMES, VOTE]
+        names = [*NAMES, *LEARNT]
         if model not in names and ":" not in model and Path(model).suffix.lower() not in MODEL_FILES:
             guess = did_you_mean(model, names)
             raise ValueError(f"must be one of {', '.join(names)}, or column:NAME; else {ALLOWED}; got {model!r}{guess}")
@@ -305,11 +303,11 @@ class ModelSection(Section):
         return self
 
     @property
-    def kind(self) -> Literal["always", "trained", "vote", "column", "file", "module"]:
+    def kind(self) -> Literal["always", "trained", "learnt", "column", "file", "module"]:
         if self.model in NAMES:
             return "always" if self.model == "always" else "trained"
-        if self.model == VOTE:
-            return "vote"
+        if self.model in LEARNT:
+            return "learnt"
         if self.model.startswith(COLUMN):
             return "column"
         return "file" if Path(self.model).suffix.lower() in MODEL_FILES else "module"
@@ -332,17 +330,8 @@ class SiteSection(Section):
     call_cost: Unit | None = None
     learns_from: Literal["used", "all"] = "all"
     score_local: ScoreLocal | None = None  # None: "all" if no policy is named, else "used"
+    learnt: bool | None = None  # None: if labels score all models
     classifiers: Annotated[list[ModelSection], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _votes_have_voters(self) -> SiteSection:
-        voters = [each.name for each in self.classifiers if each.kind != "vote"]
-        if not voters:
-            raise ValueError("a vote needs other classifiers to combine, and this site has none")
-        for each in self.classifiers:
-            if wrong := wrong_voter(each.over, voters):
-                raise ValueError(wrong)
-        return self
 
 
 class BrokerSection(Section):

@@ -51,11 +51,11 @@ from cosend.engine.needs import (
     Failure,
     FitTrees,
     Forward,
-    Learnt,
     Need,
     Reply,
     Rows,
     RunModel,
+    Scored,
     TellPeer,
     TrainModel,
     as_answer,
@@ -850,7 +850,7 @@ class Engine:
             self.label_check.check(truths, None if peers else self.known_labels, self.state.kinds)
         return notes, gains, scores
 
-    def learn(self, ids: Sequence[int], truths: Sequence[Any], costs: Sequence[float | None] | None = None) -> Learnt:
+    def learn(self, ids: Sequence[int], truths: Sequence[Any], costs: Sequence[float | None] | None = None) -> Scored:
         """Learn the true labels of the site's own decisions; a bad one among them changes nothing."""
         notes, gains, scores = self.check_labels(ids, truths)
         settled = self.state.settle(ids, truths, gains, costs, scores)
@@ -864,7 +864,7 @@ class Engine:
         self.counts.scored(names, scores)
         self._train(settled.examples)
         self._fit_if_due()
-        return Learnt(names, labels, gains, paid, scores)
+        return Scored(names, labels, gains, paid, scores)
 
     def _right(self, labels: Sequence[Any], truths: Sequence[Any], gains: Sequence[float]) -> Iterable[bool]:
         if self.reward is right_or_wrong:

@@ -16,17 +16,17 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from cosend.algorithm.boosting import Trees, Values, fit, predict
 from cosend.algorithm.layout import Floats, Ints
+from cosend.algorithm.policies import Policy, how_to_decide
 from cosend.algorithm.stack import NO_SLICE, NONE, Slices, Weights, stack_chances, stack_learn, weights_for, widened
-
-if TYPE_CHECKING:
-    from cosend.engine.site_state import Note
+from cosend.algorithm.values import ScoreLocal
+from cosend.errors import ArmError
 
 Sure: TypeAlias = npt.NDArray[np.float32]  # by item: how sure a model is, not a number where it does not say
 
@@ -48,6 +48,24 @@ class Learnt(StrEnum):
 
     GROWN = "grown"
     STACK = "stack"
+
+
+def learnt_arms(
+    site: str,
+    classifiers: Mapping[str, Any],
+    learnt: bool | None,
+    policy: Policy | None,
+    score_local: ScoreLocal | None,
+) -> dict[str, str]:
+    """Return the arms that a site learns itself: those among its classifiers, and others unless it shall not."""
+    named = {name: model.value for name, model in classifiers.items() if isinstance(model, Learnt)}
+    wanted = how_to_decide(policy, score_local)[1] == "all" if learnt is None else learnt
+    more = [kind.value for kind in Learnt if wanted and kind.value not in named.values()]
+    for name in more:
+        if name in classifiers:
+            sentence = f"site {site!r} has a model {name!r}, which is the name of one that it learns itself"
+            raise ArmError(f"{sentence}: give it another name, or set learnt=False")
+    return {**named, **{name: name for name in more}}
 
 
 class Seen(NamedTuple):
@@ -98,10 +116,33 @@ class Opinions(NamedTuple):
     sure: Mapping[str, Sure]
 
 
+class Known(Protocol):
+    """What was known about an item when it was decided."""
+
+    @property
+    def models(self) -> tuple[str, ...]: ...  # whose opinions were heard
+    @property
+    def said(self) -> tuple[Any, ...]: ...  # what they said, None for nothing
+    @property
+    def newest(self) -> Any: ...  # the newest true label
+    @property
+    def sure(self) -> bytes: ...  # how sure the first of the models were
+    @property
+    def seen(self) -> bytes: ...  # the item as learnt arms see it
+
+
+class _Tried(NamedTuple):
+    models: tuple[str, ...]
+    said: tuple[Any, ...]
+    newest: Any
+    sure: bytes
+    seen: bytes
+
+
 class Window(NamedTuple):
     """The labelled items of a fit."""
 
-    count: int  # labels that had come
+    labels: int  # that had come
     classes: int
     rows: Sequence[tuple[bytes, int, int]]  # what was seen, newest label, true label
 
@@ -111,6 +152,15 @@ def grow(window: Window) -> Trees:
     seen, newest, truths = zip(*window.rows, strict=True)
     values = _with_newest(Seen.unpacked(seen).values, np.array(newest, np.int64))
     return fit(values, np.array(truths, np.int64), max(2, window.classes))
+
+
+def warm_up() -> None:
+    """Have everything compiled and loaded that learnt arms need."""
+    arms = LearntArms({kind.value: kind.value for kind in Learnt})
+    seen = Seen(np.zeros((1, 1), np.float32), np.zeros((1, 1), np.uint8))
+    note = _Tried(("a model",), ("any",), "any", b"", seen.packed()[0])
+    arms.learn([note] * FIRST_FIT, ["any", "other"] * (FIRST_FIT // 2))
+    arms.opinions(arms.kinds, seen, "any", Opinions({"a model": ["any"]}, {}))
 
 
 class LearntArms:
@@ -207,7 +257,7 @@ class LearntArms:
 
     # What they learn
 
-    def learn(self, notes: Sequence[Note], truths: Sequence[Any]) -> None:
+    def learn(self, notes: Sequence[Known], truths: Sequence[Any]) -> None:
         """Learn true labels from what was known about their items when they were decided."""
         if not self.kinds:
             return
@@ -220,7 +270,7 @@ class LearntArms:
                 self._meet_labels(chain([truth], note.said))
         self._learn(notes[start:], truths[start:])
 
-    def _meet_models(self, notes: Sequence[Note]) -> None:
+    def _meet_models(self, notes: Sequence[Known]) -> None:
         for models in dict.fromkeys(note.models for note in notes):
             for model in models:
                 if model not in self._models and self.kinds.get(model) is not Learnt.STACK:
@@ -229,12 +279,17 @@ class LearntArms:
 
     def _meet_labels(self, labels: Iterable[Any]) -> None:
         for label in labels:
-            if self._code(label) == NONE and is_hashable(label) and label is not None and len(self.labels) < MOST_LABELS:
+            if (
+                self._code(label) == NONE
+                and is_hashable(label)
+                and label is not None
+                and len(self.labels) < MOST_LABELS
+            ):
                 self._codes[label] = len(self.labels)
                 self.labels.append(label)
         self._make_room(len(self._weights.axes))
 
-    def _learn(self, notes: Sequence[Note], truths: Sequence[Any]) -> None:
+    def _learn(self, notes: Sequence[Known], truths: Sequence[Any]) -> None:
         coded = zip(notes, map(self._code, truths), strict=True)
         known = [(note, code) for note, code in coded if code != NONE]
         while known:
@@ -247,7 +302,7 @@ class LearntArms:
         grows = Learnt.GROWN in self.kinds.values()
         return max(1, self.due - self.count) if grows and self.fitting is None else WINDOW
 
-    def _learn_some(self, notes: Sequence[Note], truths: Sequence[int]) -> None:
+    def _learn_some(self, notes: Sequence[Known], truths: Sequence[int]) -> None:
         newest = [self._code(note.newest) for note in notes]
         self.count += len(notes)
         self._window.extend(zip((note.seen for note in notes), newest, truths, strict=True))
@@ -256,7 +311,7 @@ class LearntArms:
         if self.count >= self.due and self.fitting is None:
             self._begin_fit()
 
-    def _learn_stack(self, notes: Sequence[Note], newest: Ints, truths: Ints) -> None:
+    def _learn_stack(self, notes: Sequence[Known], newest: Ints, truths: Ints) -> None:
         slices = Seen.unpacked([note.seen for note in notes]).slices
         self._make_room(slices.shape[1])
         answers = np.full((len(notes), self._places), NONE, np.int64)
@@ -296,7 +351,7 @@ class LearntArms:
         window, self.fitting = self.fitting, None
         if window is None:
             raise ValueError("no fit has begun")
-        self.fitted, self._trees = window.count, trees
+        self.fitted, self._trees = window.labels, trees
         self._unfitted = window if trees is None else None
         if self.count >= self.due:
             self._begin_fit()
@@ -374,7 +429,7 @@ def _with_newest(values: Values, newest: Ints, axes: int | None = None) -> Value
     return row
 
 
-def _sure_of(notes: Sequence[Note], models: int) -> npt.NDArray[np.float32]:
+def _sure_of(notes: Sequence[Known], models: int) -> npt.NDArray[np.float32]:
     """Return [note, model]: how sure each model was; opinions that came late do not say."""
     whole = b"".join([note.sure.ljust(4 * models, MISSING) for note in notes])
     return np.frombuffer(whole, np.float32).reshape(len(notes), models)

@@ -245,7 +245,7 @@ class Done:
 Need: TypeAlias = RunModel | CallPeer | AskPeer | TellPeer | TrainModel | FitTrees | Done
 
 
-class Learnt(NamedTuple):
+class Scored(NamedTuple):
     """What true labels have said: by label the arm that was used, what it gained, and what local models gained."""
 
     arms: list[str]

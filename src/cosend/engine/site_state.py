@@ -21,7 +21,7 @@ from itertools import islice, repeat
 from numbers import Number
 from operator import ne
 from types import NoneType
-from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
@@ -501,7 +501,8 @@ class SiteState:
         sure_first = sorted(opinions, key=lambda model: model not in heard.sure)  # those that say how sure they are
         models = tuple(sure_first)
         said: Iterable[Any] = zip(*(opinions[model] for model in models), strict=True) if opinions else repeat(())
-        rows = zip(ids, arms, heard.items or repeat(None), said, _rows_of(heard.sure, models), heard.seen or repeat(b""))
+        kept = heard.items or repeat(None), said, _rows_of(heard.sure, models), heard.seen or repeat(b"")
+        rows: Iterable[Any] = zip(ids, arms, *kept, strict=False)
         places = {model: place for place, model in enumerate(models)}
         for id_, arm, item, row, sure, seen in rows:
             place = places.get(arm)
@@ -700,7 +701,7 @@ class SiteState:
         self._begin()
         window = self.learnt.fitting
         self.learnt.finish_fit(trees)
-        self.write(None if window is None else events.Fitted(window.count))
+        self.write(None if window is None else events.Fitted(window.labels))
 
     # Being a peer
 

@@ -254,10 +254,10 @@ def _encoder(saved: dict[str, Any], of: Encoder, learner: Learner) -> Encoder:
 def _notes(rows: Iterable[Sequence[Any]], models: Sequence[Sequence[str]]) -> Iterator[tuple[int, Note]]:
     named = [tuple(map(str, each)) for each in models]
     for id_, label, item, place, said, newest, sure, seen in rows:
-        models, known, looked = named[place], b64decode(sure), b64decode(seen)
-        if len(said) != len(models) or len(known) > 4 * len(models) or len(known) % 4 or len(looked) % WIDTH:
+        heard, known, looked = named[place], b64decode(sure), b64decode(seen)
+        if len(said) != len(heard) or len(known) > 4 * len(heard) or len(known) % 4 or len(looked) % WIDTH:
             raise ValueError("it has opinions of models that are not named")
-        yield int(id_), Note(label, item, models, tuple(said), newest, known, looked)
+        yield int(id_), Note(label, item, heard, tuple(said), newest, known, looked)
 
 
 def _kinds(saved: Any) -> LabelKinds:

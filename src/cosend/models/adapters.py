@@ -252,9 +252,9 @@ class Function(Fixed):
 
 def is_sure(label: Any) -> bool:
     """Tell whether this is (label, confidence)."""
-    return (
-        type(label) is tuple and len(label) == 2 and isinstance(label[1], float | np.floating) and 0.0 <= label[1] <= 1.0
-    )
+    if type(label) is not tuple or len(label) != 2 or not isinstance(label[1], float | np.floating):
+        return False
+    return bool(0.0 <= label[1] <= 1.0)
 
 
 class RunsElsewhere(Fixed):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cosend.checks import check_one_of
 from cosend.errors import ClassifierError, CosendError, install, listed, shown
-from cosend.models.adapters import Fixed, Item, Label, by_name
+from cosend.models.adapters import Fixed, Item, Label, Predicted, by_name
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[Any]

@@ -33,6 +33,7 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.policies import MOST_CELLS, MOST_CUBE_AXES, CellKLUCB, CoS, EqualCells, Policy, ZoomingKLUCB
 from cosend.algorithm.values import View
 from cosend.axes import plain_name
+from cosend.engine.learnt_arms import Learnt
 from cosend.errors import LabelWarning
 from cosend.models.adapters import Classifier, Label, SeesPart
 from cosend.network import Network
@@ -207,7 +208,7 @@ def slices_of(prepared: Prepared) -> int:
     return policy.slices_at(policy.horizon or len(prepared.arrivals), max(1, len(prepared.measured)))
 
 
-class Learnt(NamedTuple):
+class Decided(NamedTuple):
     """What sites with a policy have decided, and their learners afterwards."""
 
     policy: PolicyPerSite
@@ -222,8 +223,8 @@ class Outcome(NamedTuple):
     """What was played: the policy of the file, and other policies."""
 
     played: list[Played]
-    first: Learnt
-    others: Sequence[Learnt]
+    first: Decided
+    others: Sequence[Decided]
     notes: list[str]  # what a reader should know
 
 
@@ -236,12 +237,13 @@ def play(prepared: Prepared, watch: Watch | None = None, *, others: bool = True)
     )
 
 
-def play_policy(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = None) -> Learnt:
+def play_policy(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = None) -> Decided:
     """Play all sites with a policy: in the compiled simulation if it can, else as real sites."""
-    return play_sites(prepared, policy, watch) if prepared.one_by_one else _simulated(prepared, policy, watch)
+    by_sites = prepared.one_by_one or policy.learnt
+    return play_sites(prepared, policy, watch) if by_sites else _simulated(prepared, policy, watch)
 
 
-def _simulated(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None) -> Learnt:
+def _simulated(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None) -> Decided:
     def seen(slots: int, trace: Trace) -> None:
         if watch is not None:
             watch(slots, _errors_so_far(prepared, trace, slots))
@@ -261,7 +263,7 @@ def _simulated(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None) -
         for site, learner in enumerate(learners):
             names = features_with_axes([features[item] for item in prepared.items_of(site).tolist()])
             notes.append(weights_note(learner.name, weighted_views(learner.views(), [*given, *names])))
-    return Learnt(policy, learners, arms, phases, right, notes)
+    return Decided(policy, learners, arms, phases, right, notes)
 
 
 def _errors_so_far(prepared: Prepared, trace: Trace, slots: int) -> float:
@@ -294,7 +296,7 @@ class Recorded(SeesPart):
         return item.number
 
 
-def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = None) -> Learnt:
+def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = None) -> Decided:
     """Play real sites, with models as they were before anything was played."""
     notes: list[str] = []
     with _label_warnings(notes):
@@ -304,7 +306,8 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
                 context=prepared.built.axes if each.mixes else prepared.axes,
                 policy=each,
                 score_local=score_local,
-                classifiers=_fresh_models(prepared, name),
+                classifiers=_fresh_models(prepared, name) | _learnt(policy, name),
+                learnt=False,
             )
             for name, (each, score_local) in policy.by_site.items()
         ]
@@ -314,7 +317,7 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
     notes += [
         weights_note(site.name, site.weights()) for site in sites if site.engine.state.encoder.features is not None
     ]
-    return Learnt(policy, learners, arms, phases, right, notes)
+    return Decided(policy, learners, arms, phases, right, notes)
 
 
 def _fresh_models(prepared: Prepared, site: str) -> dict[str, Classifier]:
@@ -322,8 +325,12 @@ def _fresh_models(prepared: Prepared, site: str) -> dict[str, Classifier]:
     labels, constant = prepared.predictions.labels, prepared.predictions.constant
     return {
         name: Recorded(each, labels[name]) if name in constant else fresh_copy(name, each) if each.learns else each
-        for name, each in prepared.built.classifiers(site).items()
+        for name, each in prepared.built.models(site).items()
     }
+
+
+def _learnt(policy: PolicyPerSite, site: str) -> dict[str, Any]:
+    return {arm: Learnt(kind) for arm, kind in policy.learnt.get(site, {}).items()}
 
 
 def _run(
@@ -387,7 +394,7 @@ def _how_it_was_played(prepared: Prepared) -> Iterator[str]:
             "and with the oracle, regret"
         )
     elif not prepared.all_known:
-        names = [setting.name for _, _, setting in prepared.network.classifiers()]
+        names = [setting.name for _, _, setting in prepared.network.models()]
         known = prepared.predictions.known.tolist()
         without = " and ".join(repr(name) for name, is_known in zip(names, known, strict=True) if not is_known)
         yield (
@@ -420,10 +427,13 @@ def other_policies(prepared: Prepared) -> list[PolicyPerSite]:
         PolicyPerSite(type(each).__name__, {site: (each, scored) for site, (_, scored) in default.by_site.items()})
         for each in policies
     ]
-    return [each for each in (default, paper, *alike) if each.name != prepared.policy.name]
+    others = [each for each in (default, paper, *alike) if each.name != prepared.policy.name]
+    if prepared.policy.learnt:
+        others.insert(0, prepared.policy._replace(name=f"{prepared.policy.name}, nothing learnt", learnt={}))
+    return others
 
 
-def _played(prepared: Prepared, learnt: Learnt) -> Iterator[Played]:
+def _played(prepared: Prepared, learnt: Decided) -> Iterator[Played]:
     for site, learner in enumerate(learnt.learners):
         arms, phases = learnt.arms[site], learnt.phases[site]
         yield Played(

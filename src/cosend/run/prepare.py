@@ -1,9 +1,9 @@
 """A network file made ready to play: every context is known, and every prediction that can be known in advance.
 
 A model that does not learn always says the same about an item: it is asked once, in batches. A model that learns from
-every label of its site, and a vote, say what the labels before have taught them, whichever arm was used: they are asked
-and taught once, in the order of the stream. Only the predictions of a model that learns from the items it was used for,
-or from labels that peers forward, cannot be known in advance: they depend on the policy.
+every label of its site says what the labels before have taught it, whichever arm was used: it is asked and taught once,
+in the order of the stream. The predictions of a model that learns from the items it was used for, or from labels that
+peers forward, cannot be known in advance: they depend on the policy. Nor are those of arms that a site learns itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from cosend.engine.encoding import Encoder
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
 from cosend.models.adapters import Classifier, Item, Label, predictions, teach
 from cosend.models.built_in import Coded
-from cosend.models.vote import NEWEST, Ballot, Vote, ballot_of, votes_among
 from cosend.simulation.simulate import NO_LABEL
 from cosend.streams.table import Mask, Table
 
@@ -74,13 +73,13 @@ def predict_all(
     """
     found = _Found(built, rows, table.truths(), progress)
     for site, own in zip(built.network.sites, order, strict=True):
-        models = built.classifiers(site.name)
+        models = built.models(site.name)
         for name, model in models.items():
             if not model.learns:
                 found.ask_about_all_rows(name, model)
         if any(model.learns for model in models.values()):
             found.teach_in_order(site, models, own.tolist())
-    names, code_of = [each.name for _, _, each in built.network.classifiers()], {c: n for n, c in enumerate(classes)}
+    names, code_of = [each.name for _, _, each in built.network.models()], {c: n for n, c in enumerate(classes)}
     columns = [_codes(found.labels.get(name, [None] * len(rows)), code_of) for name in names]
     notes = [
         f"{name!r} never gives a label that occurs: it says {_examples(found.labels[name])}, "
@@ -110,7 +109,7 @@ class _Found:
     def ask(self, name: str, model: Classifier, items: Sequence[Any]) -> Labels:
         """Return what a model says about items; if it fails on a batch, each item gets another try."""
         try:
-            return predictions(name, model, items)
+            return predictions(name, model, items).labels
         except ClassifierError as error:
             if len(items) > 1:
                 return [label for item in items for label in self.ask(name, model, [item])]
@@ -123,7 +122,7 @@ class _Found:
             self._progress(name, 0, count)
             try:
                 with np.errstate(over="ignore", invalid="ignore"):  # models refuse the result
-                    self.labels[name] = model.predict_rows(self._built.rows_for(model.features))
+                    self.labels[name] = model.predict_rows(self._built.rows_for(model.features)).labels
             except (ValueError, ArithmeticError) as error:
                 raise NetworkFileError(SOURCE, [f"classifier {name!r} cannot label all rows ({error})"]) from error
             return
@@ -139,23 +138,20 @@ class _Found:
         """Ask and teach the models of a site that learn, unless what they learn depends on what is played."""
         self.learning.update(name for name, model in models.items() if model.learns)
         for name in (name for name, model in models.items() if model.learns):
-            why = self._why_unknown(site) or self._why_vote_unknown(site, models, name)
+            why = self._why_unknown(site)
             if why:
                 self.unknown[name] = f"{name!r} {why}"
         students = _Students(models, self)
         if not students.names:
             return
-        late, newest = max(1, self._built.network.label_delay), None
+        late = max(1, self._built.network.label_delay)
         for n, row in enumerate(order):
             if n % AT_ONCE == 0:
                 self._progress(" and ".join(students.names), n, len(order))
             earlier = order[n - late] if n >= late else None
-            if earlier is not None and self._truths[earlier] is None:
-                students.ballots.pop(earlier, None)  # its label never comes
-            elif earlier is not None:
-                newest = self._truths[earlier]
-                students.learn(self._rows[earlier], earlier, newest)
-            students.predict(self._rows[row], row, newest)
+            if earlier is not None and self._truths[earlier] is not None:  # else its label never comes
+                students.learn(self._rows[earlier], self._truths[earlier])
+            students.predict(self._rows[row], row)
         for name in students.names:
             self.labels[name] = [students.labels[name].get(row) for row in range(len(self._rows))]
             self._note_gaps(name, [self.labels[name][row] for row in order])
@@ -174,53 +170,24 @@ class _Found:
             return "learns, and labels are not awaited forever"
         return ""
 
-    def _why_vote_unknown(self, site: SiteSection, models: dict[str, Classifier], name: str) -> str:
-        """Say which voter a vote hears only now and then; nothing if it hears the same whatever is played."""
-        vote = models[name]
-        if not isinstance(vote, Vote):
-            return ""
-        for each in site.classifiers:
-            hears = each.name in vote.over if vote.over is not None else not isinstance(models[each.name], Vote)
-            if hears and each.name in self.unknown:
-                return f"hears {each.name!r}, which {self.unknown[each.name].partition(' ')[2]}"
-            if hears and each.name in self.failing:
-                return f"hears {each.name!r}, which cannot label every row"
-            if hears and vote.over is None and each.cost > 0.0:
-                return f"hears {each.name!r}, which costs something, only where it was used"
-        return ""
-
 
 class _Students:
     """Copies of the models of a site that learn, on their way through its stream."""
 
     def __init__(self, models: dict[str, Classifier], found: _Found) -> None:
         learning = {name: model for name, model in models.items() if model.learns and name not in found.unknown}
-        self._votes = {name: fresh_copy(name, vote) for name, vote in votes_among(learning).items()}
-        self._models = {name: fresh_copy(name, each) for name, each in learning.items() if name not in self._votes}
+        self._models = {name: fresh_copy(name, each) for name, each in learning.items()}
         self.names = list(learning)
         self.labels: dict[str, dict[int, Label]] = {name: {} for name in learning}  # by row
-        self._found, self._voters = found, [name for name in models if name not in votes_among(models)]
-        self.ballots: dict[int, Ballot] = {}  # by row, until its label comes
+        self._found = found
 
-    def predict(self, item: Any, row: int, newest: Label) -> None:
+    def predict(self, item: Any, row: int) -> None:
         for name, model in self._models.items():
             (self.labels[name][row],) = self._found.ask(name, model, [{**item}])
-        if not self._votes:
-            return
-        heard = {name: self.labels[name].get(row) for name in self._voters if name in self.labels}
-        heard |= {name: self._found.labels[name][row] for name in self._voters if name in self._found.labels}
-        ballot = {name: heard[name] for name in self._voters if heard.get(name) is not None}
-        self.ballots[row] = {NEWEST: newest} | ballot
-        for name, vote in self._votes.items():
-            (self.labels[name][row],) = self._found.ask(name, vote, [ballot_of(vote, self.ballots[row], ())])
 
-    def learn(self, item: Any, row: int, truth: Label) -> None:
+    def learn(self, item: Any, truth: Label) -> None:
         for name, model in self._models.items():
             teach(name, model, {**item}, truth)
-        if self._votes:
-            ballot = self.ballots.pop(row)
-            for name, vote in self._votes.items():
-                teach(name, vote, ballot_of(vote, ballot, ()), truth)
 
 
 def fresh_copy(name: str, model: Model) -> Model:
@@ -251,6 +218,7 @@ class PolicyPerSite(NamedTuple):
 
     name: str
     by_site: dict[str, tuple[Policy, ScoreLocal]]  # the policy of each, and which of its models a label scores
+    learnt: Mapping[str, Mapping[str, str]] = {}  # by site that learns arms itself: what each of them is
 
     @property
     def policies(self) -> list[Policy]:
@@ -288,7 +256,7 @@ class Prepared(NamedTuple):
 
     @property
     def owners(self) -> Ints:
-        counts = [len(site.classifiers) for site in self.network.sites]
+        counts = [len([*self.network.models(site.name)]) for site in self.network.sites]
         return np.repeat(np.arange(len(counts)), counts)
 
     @property
@@ -320,7 +288,7 @@ class Prepared(NamedTuple):
         axes = self.given if self.looks_at_features(how) else self.axes
         return Learner(
             site.name,
-            own=self.built.costs(site.name),
+            own={each.name: each.cost for _, _, each in self.network.models(site.name)},
             dimensions=len(axes),
             categories=[n for n, axis in enumerate(axes) if axis.is_category],
             policy=policy,
@@ -358,7 +326,7 @@ class Prepared(NamedTuple):
 
     def costs(self, site: int) -> Floats:
         """Return what using each model costs a site: its own cost, or that of the call."""
-        own = np.array([each.cost for _, _, each in self.network.classifiers()])
+        own = np.array([each.cost for _, _, each in self.network.models()])
         called = np.array(list(self.network.call_costs().values()))[self.owners]
         return np.where(self.owners == site, own, called)
 
@@ -370,7 +338,7 @@ def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress
     """Read the stream, make the models, ask them what can be asked in advance, and compute every context."""
     table = read_stream(network, folder)
     built = Built(network, folder, table)
-    built.classifiers()
+    built.models()
     classes = np.unique(table.labels).tolist()
     first = network.training
     training, items = table.part(0, first), table.part(first, len(table))
@@ -412,7 +380,9 @@ def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress
 def policy_per_site(network: NetworkFile, policy: Policy | None) -> PolicyPerSite:
     """Return how the sites of a file decide with a policy, or with the default."""
     chosen = {site.name: network.policy_of(site, policy) for site in network.sites}
-    return PolicyPerSite(" and ".join(dict.fromkeys(type(each).__name__ for each, _ in chosen.values())), chosen)
+    learnt = {site.name: arms for site in network.sites if (arms := network.learnt_arms(site, policy))}
+    name = " and ".join(dict.fromkeys(type(each).__name__ for each, _ in chosen.values()))
+    return PolicyPerSite(name, chosen, learnt)
 
 
 def right_about(predictions: Predictions, items: Table, classes: list[Any]) -> npt.NDArray[np.uint8]:

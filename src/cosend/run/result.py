@@ -16,7 +16,7 @@ from cosend.axes import PreviousLabel
 from cosend.axis_format import ticks_of
 from cosend.config.sections import AxisSection
 from cosend.errors import CosendError, install
-from cosend.run.play import Learnt, Outcome, Played, slices_of, summary, what_others_see
+from cosend.run.play import Decided, Outcome, Played, slices_of, summary, what_others_see
 from cosend.run.prepare import NOTHING, Prepared
 from cosend.text import short_text
 
@@ -102,7 +102,7 @@ def goes_by(prepared: Prepared) -> list[str]:
     return [*given, "every feature"] if prepared.network.watches else given
 
 
-def looked_at(prepared: Prepared, learnt: Learnt) -> dict[str, Any]:
+def looked_at(prepared: Prepared, learnt: Decided) -> dict[str, Any]:
     """Return what a policy did, site by site: its phases, the best arms, the arms it used where, and whom it asked."""
     sites = [site.name for site in prepared.network.sites]
     return {
@@ -124,7 +124,7 @@ def phases(own: Ints) -> dict[str, Any]:
     return {"item": centres, **shares}
 
 
-def use(prepared: Prepared, learnt: Learnt) -> dict[str, Any]:
+def use(prepared: Prepared, learnt: Decided) -> dict[str, Any]:
     """Return how often each arm was used in every bin of the context, in the second half of a site's items.
 
     By then a policy has learnt what it can, and uses what it holds for the best.
@@ -144,7 +144,7 @@ def use(prepared: Prepared, learnt: Learnt) -> dict[str, Any]:
     return found
 
 
-def winners(prepared: Prepared, learnt: Learnt, site: int) -> dict[str, Any]:
+def winners(prepared: Prepared, learnt: Decided, site: int) -> dict[str, Any]:
     """Return which arm is the best in every cell that a site has visited.
 
     That is what the site holds for the best if its policy has these cells, else the arm that it used most in them.
@@ -168,7 +168,7 @@ def winners(prepared: Prepared, learnt: Learnt, site: int) -> dict[str, Any]:
     }
 
 
-def _most_used(prepared: Prepared, learnt: Learnt, site: int) -> dict[str, Any]:
+def _most_used(prepared: Prepared, learnt: Decided, site: int) -> dict[str, Any]:
     """Return the arm that a site used most in every equal cell, while it exploited if it did."""
     arms, phases = learnt.arms[site], learnt.phases[site]
     keys = keys_of(prepared.contexts[prepared.rows_of(site)], slices_of(prepared))
@@ -186,7 +186,7 @@ def _most_used(prepared: Prepared, learnt: Learnt, site: int) -> dict[str, Any]:
     }
 
 
-def flows(learnt: Learnt, sites: list[str]) -> dict[str, Any]:
+def flows(learnt: Decided, sites: list[str]) -> dict[str, Any]:
     """Return who labels whose items, in % of the items of the site where they arrived."""
     percent = []
     for learner, arms in zip(learnt.learners, learnt.arms, strict=True):

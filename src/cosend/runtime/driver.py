@@ -22,12 +22,14 @@ from cosend.algorithm.values import LabelledData
 from cosend.axes import Axis, Column, read_columns
 from cosend.checks import is_missing
 from cosend.engine.engine import Batch, Engine
+from cosend.engine.learnt_arms import grow
 from cosend.engine.needs import (
     AskPeer,
     Call,
     CallPeer,
     Done,
     Failure,
+    FitTrees,
     Forward,
     Need,
     RunModel,
@@ -35,9 +37,10 @@ from cosend.engine.needs import (
     TrainModel,
 )
 from cosend.errors import ContextError, Unavailable, in_one_line, shown
+from cosend.models.adapters import Predicted
 from cosend.runtime.client_requests import Owners, Request, Requests
 from cosend.runtime.log_writer import Commits
-from cosend.runtime.model_threads import Worker, teach_all
+from cosend.runtime.model_threads import Worker, fit_beside, teach_all
 from cosend.runtime.peer_calls import Calls
 from cosend.runtime.posting import Posting
 from cosend.runtime.site_setup import Setup
@@ -129,19 +132,34 @@ class Driver:
             self.calls.ask(need)
         elif isinstance(need, TellPeer):
             self.posting.deliver(need.peer)
+        elif isinstance(need, FitTrees):
+            fit_beside(partial(self._fit, need))
         elif isinstance(need, TrainModel):
             worker = self.workers[need.model]
             work = partial(teach_all, need.model, worker.classifier, need.examples)
             worker.do(work, partial(self._trained, need.model))
 
-    def _said(self, need: RunModel, start: int, end: int, answers: list[Any]) -> None:
+    def _said(self, need: RunModel, start: int, end: int, answers: Predicted) -> None:
         """Take what a model says, in its thread."""
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(self._enter, self._take_answers, need, start, answers)
 
-    def _take_answers(self, need: RunModel, start: int, answers: list[Any]) -> None:
-        take = self.engine.heard if need.is_opinion else self.engine.answered
-        take(need, start, checked(need.model, answers))
+    def _take_answers(self, need: RunModel, start: int, answers: Predicted) -> None:
+        labels = checked(need.model, answers.labels)
+        if need.is_opinion:
+            self.engine.heard(need, start, labels, answers.confidences)
+        else:
+            self.engine.answered(need, start, labels)
+
+    def _fit(self, need: FitTrees) -> None:
+        """Fit trees, in a thread of their own."""
+        trees = None
+        try:
+            trees = grow(need.window)
+        except Exception as error:  # for want of memory, say; the old ones answer on
+            LOG.error("trees could not be fitted", extra={"reason": in_one_line(error)})
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._enter, self.engine.fitted, need, trees)
 
     def _called(self, need: CallPeer, start: int, answers: list[Any], reports: Sequence[LabelledData]) -> None:
         self._enter(self.engine.answered, need, start, checked(need.peer, answers), reports)

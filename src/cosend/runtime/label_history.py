@@ -14,7 +14,7 @@ from math import fsum
 from typing import Final
 
 from cosend.engine.arm_health import Counts
-from cosend.engine.needs import Learnt
+from cosend.engine.needs import Scored
 
 LOG: Final = logging.getLogger("cosend.runtime")
 MOST: Final = 240  # buckets, an even number
@@ -84,7 +84,7 @@ class RunningCounts(Counts):
         super().opened(arm, reason)
         LOG.warning("arm left out for a while", extra={"arm": arm, "reason": reason})
 
-    def keep(self, learnt: Learnt, free: Mapping[str, float]) -> None:
+    def keep(self, learnt: Scored, free: Mapping[str, float]) -> None:
         """Keep over time what labels have said, and what local models gained that cost nothing."""
         known = [n for n, gain in enumerate(learnt.gains) if gain == gain]
         if not known:

@@ -11,6 +11,7 @@ Threads are daemons: a model that hangs does not keep the process from ending, a
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +23,7 @@ from typing import Any, Final
 
 from cosend.engine.needs import Failure
 from cosend.errors import ClassifierError, CosendError, in_one_line
-from cosend.models.adapters import Classifier, teach
+from cosend.models.adapters import Classifier, Predicted, teach
 from cosend.site import answers_of
 
 SHARE_OF_LIMIT: Final = 0.25  # of its time limit that a call should take: this decides how many items it gets at once
@@ -30,14 +31,12 @@ MOST_ITEMS: Final = 4_096
 FIRST_ITEMS: Final = 16  # before it is known how fast a model is: many together could take a good one over its limit
 QUICK_S: Final = 0.002  # a call that takes less is made in the thread that models share: waking another takes longer
 STALLED_S: Final = 0.01  # of one call in that thread: then others do not wait for it
+LOWEST_PRIORITY: Final = 19
 MOST_STUCK: Final = 8  # threads that a model may leave hanging before it is given no more
 
 
 class TooSlow(CosendError):
     """A model that took longer than its limit."""
-
-
-Answers = list[Any]  # labels, or failures in their places
 
 
 @dataclass(slots=True, eq=False)
@@ -74,7 +73,7 @@ class Worker:
             if self.threads and not self._started and not self._start():
                 raise CosendError(f"classifier {self.name!r} cannot be run: the system starts no more threads")
 
-    def predict(self, items: Sequence[Any], done: Callable[[int, int, Answers], None]) -> None:
+    def predict(self, items: Sequence[Any], done: Callable[[int, int, Predicted], None]) -> None:
         """Let the model label items; `done` hears of it for some of them at a time.
 
         It gets the places of the first and after the last of these, and their labels, or a failure for each.
@@ -260,13 +259,25 @@ def started(thread: threading.Thread) -> bool:
     return True
 
 
-def _told_from(done: Callable[[int, int, Answers], None], start: int, count: int) -> Callable[[Any], None]:
+def fit_beside(work: Callable[[], object]) -> None:
+    """Do work in a thread of its own that gets the processor only when nobody else wants it, where that is possible."""
+
+    def run() -> None:
+        with suppress(OSError, AttributeError):  # other systems than Linux know no priority of a thread
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
+        work()
+
+    if not started(threading.Thread(target=run, name="fit", daemon=True)):
+        work()
+
+
+def _told_from(done: Callable[[int, int, Predicted], None], start: int, count: int) -> Callable[[Any], None]:
     """Return what tells the answers of a part; an error is a failed reply for every item of it."""
 
     def tell(result: Any) -> None:
         answers = result
         if isinstance(result, Exception):
-            answers = [Failure(str(result), "time" if isinstance(result, TooSlow) else "error")] * count
+            answers = Predicted([Failure(str(result), "time" if isinstance(result, TooSlow) else "error")] * count)
         done(start, start + count, answers)
 
     return tell

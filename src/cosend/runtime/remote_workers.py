@@ -19,9 +19,9 @@ from typing import Any, Final
 from cosend.algorithm.values import LabelledData
 from cosend.engine.needs import QUESTION, Call, Failure, Forward, Reply, Rows, columns_of
 from cosend.errors import CosendError
-from cosend.models.adapters import Classifier
+from cosend.models.adapters import Classifier, Predicted
 from cosend.runtime.driver import checked
-from cosend.runtime.model_threads import Answers, Worker, smoothed
+from cosend.runtime.model_threads import Worker, smoothed
 from cosend.runtime.peer_calls import answers_of_peer
 from cosend.transport.codec import Announcement, Answered, Context
 from cosend.transport.link import Link
@@ -29,7 +29,8 @@ from cosend.transport.link import Link
 LOG: Final = logging.getLogger("cosend.runtime")
 SPREAD_S: Final = 0.002  # what takes longer is shared among workers; what does not is quicker in one call
 TICK_S: Final = 0.05
-Told = Callable[[int, int, Answers], None]
+Answers = list[Any]
+Told = Callable[[int, int, Predicted], None]
 Part = tuple[Sequence[Any], int, Told]  # items, the place of the first, and who hears of them
 
 
@@ -95,7 +96,7 @@ class Elsewhere(Worker):
         while self._waiting:
             items, start, done = self._waiting.popleft()
             failed = Failure("there is no worker that could be asked", "network")
-            done(start, start + len(items), [failed] * len(items))
+            done(start, start + len(items), Predicted([failed] * len(items)))
 
     def _next(self, workers: Sequence[Announcement]) -> str:
         """Return the worker with the least to do, and of several the one that was asked longest ago."""
@@ -131,7 +132,7 @@ class Elsewhere(Worker):
         finally:
             place = 0
             for each, start, done in parts:
-                done(start, start + len(each), answers[place : place + len(each)])
+                done(start, start + len(each), Predicted(answers[place : place + len(each)]))
                 place += len(each)
             with suppress(RuntimeError):  # the loop is closed
                 self._send()
@@ -175,9 +176,9 @@ class Lending:
             if not left and not all_there.done():
                 all_there.set_result(None)
 
-        def done(start: int, end: int, answers: Answers) -> None:
+        def done(start: int, end: int, answers: Predicted) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(take, start, end, answers)
+                loop.call_soon_threadsafe(take, start, end, answers.labels)
 
         if items:
             self.worker.predict(items, done)

@@ -29,7 +29,6 @@ from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing
 from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
 from cosend.models.adapters import RunsElsewhere, all_known_labels
-from cosend.models.vote import Vote
 from cosend.runtime.client_requests import Result
 from cosend.runtime.driver import Driver
 from cosend.runtime.gossip import traffic_of, written
@@ -124,7 +123,7 @@ class RunningSite:
         """Let peers find this site, and find them."""
         setup = self.setup
         await link.start()
-        await link.serve(Announcement(setup.name, setup.context, len(setup.classifiers), setup.call_cost), self)
+        await link.serve(Announcement(setup.name, setup.context, len(setup.local), setup.call_cost), self)
 
     def _go_on(self) -> None:
         """Answer from now on, and look for peers: until now, their announcements were ignored."""
@@ -208,15 +207,15 @@ class RunningSite:
         """Withdraw what was never answered, and follow the file where it has changed since the last start."""
         state, setup = self.state, self.setup
         own = state.learner.arms.own
-        for arm in [arm for arm in own if arm not in setup.classifiers or self._is_another_vote(arm)]:
+        was, wanted = dict(state.learnt.kinds), setup.learnt_arms
+        for arm in [arm for arm in own if arm not in setup.local or was.get(arm, "") != wanted.get(arm, "")]:
             state.remove(arm)
-        for arm in [arm for arm in setup.classifiers if arm not in state.learner.arms.own]:
+        for arm in [arm for arm in setup.local if arm not in state.learner.arms.own]:
             if arm in state.learner.arms.peers:  # it was discovered, and now there is a model of its name
                 self.peers.remove(arm)
-            model = setup.classifiers[arm]
-            state.add_model(arm, setup.cost(arm), (model.over or ()) if isinstance(model, Vote) else None)
+            state.add_model(arm, setup.cost(arm), wanted.get(arm, ""))
         self.peers.follow_file()
-        file = FromFile({arm: setup.cost(arm) for arm in (*setup.classifiers, *setup.peers)}, setup.hashes)
+        file = FromFile({arm: setup.cost(arm) for arm in (*setup.local, *setup.peers)}, setup.hashes)
         for arm, cost in file.costs.items():
             if last.file.costs.get(arm, cost) != cost:
                 state.set_cost(arm, cost)
@@ -227,12 +226,6 @@ class RunningSite:
         if self.observer is not None and self.observer not in self.workers:
             self._set_mode("apply", "")
         self.running.run()
-
-    def _is_another_vote(self, arm: str) -> bool:
-        """Tell whether the file has another vote under a name than the state, or one of them is not a vote."""
-        model, vote = self.setup.classifiers.get(arm), self.state.votes.get(arm)
-        over = (model.over or ()) if isinstance(model, Vote) else None
-        return over != (None if vote is None else vote.over or ())
 
     def hurry(self) -> None:
         """Do not wait for anything when the site stops."""

@@ -19,10 +19,10 @@ from cosend.axes import Axis, Feature
 from cosend.engine.engine import LearnsFrom
 from cosend.engine.events import Event
 from cosend.engine.fold import fold
+from cosend.engine.learnt_arms import Learnt, learnt_arms, warm_up
 from cosend.engine.scoring import right_or_wrong
-from cosend.engine.site_state import SiteState
+from cosend.engine.site_state import Heard, SiteState
 from cosend.models.adapters import Classifier
-from cosend.models.vote import Vote
 
 LIMIT_S: Final = 1.0
 THREADS: Final = 4
@@ -39,6 +39,7 @@ class Setup:
     limits_s      by classifier: how long a call of it may take; 1 s unless given
     threads       by classifier: in how many threads it runs at once; 4 unless given, always 1 if it learns
     learns_from   "all": a classifier that learns does so from every label of the site; "used": of what it answered
+    learnt        as of a Site
     score_local   "used": a label scores the arm that was used; "all": also the classifiers that cost nothing, which are
                   run on every item, so that it is done when the slowest of them has answered. Unless given, "used" if a
                   policy is, else "all"
@@ -51,7 +52,7 @@ class Setup:
     """
 
     name: str
-    classifiers: Mapping[str, Classifier]
+    classifiers: Mapping[str, Classifier | Learnt]
     axes: Sequence[Axis]
     policy: Policy | None = None
     costs: Mapping[str, float] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Setup:
     strict_labels: bool = False
     learns_from: LearnsFrom = "all"
     score_local: ScoreLocal | None = None
+    learnt: bool | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
     limits_s: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
@@ -81,8 +83,18 @@ class Setup:
 
     @cached_property
     def models(self) -> dict[str, Classifier]:
-        """The classifiers that are models; the others are votes, which the engine has."""
-        return {name: each for name, each in self.classifiers.items() if not isinstance(each, Vote)}
+        """The classifiers that are models; the others are learnt arms, which the engine has."""
+        return {name: each for name, each in self.classifiers.items() if not isinstance(each, Learnt)}
+
+    @cached_property
+    def learnt_arms(self) -> dict[str, str]:
+        """What the site learns itself, by the name of the arm."""
+        return learnt_arms(self.name, self.classifiers, self.learnt, self.policy, self.score_local)
+
+    @cached_property
+    def local(self) -> tuple[str, ...]:
+        """The names of all local arms."""
+        return tuple({**self.classifiers, **self.learnt_arms})
 
     def warm_up(self) -> None:
         """Have everything compiled and loaded that a running site may need, so that nothing is read from a file later.
@@ -92,6 +104,7 @@ class Setup:
         config: Any = numba.config
         if config.DISABLE_JIT:
             return
+        warm_up()
         _try_out(self.new_state(None))
         log: list[Event] = []
         two = {"a model": 0.0, "another": 0.0}
@@ -101,8 +114,9 @@ class Setup:
     def new_state(self, journal: Callable[[Any], object] | None) -> SiteState:
         return SiteState(
             self.name,
-            local={arm: self.cost(arm) for arm in self.classifiers},
-            votes={arm: each.over or () for arm, each in self.classifiers.items() if isinstance(each, Vote)},
+            local={arm: self.cost(arm) for arm in self.local},
+            learnt=self.learnt_arms,
+            fits_at_once=False,
             axes=self.axes,
             policy=self.policy,
             patience=self.patience,
@@ -130,7 +144,7 @@ def _decide(state: SiteState) -> None:
         first = state.choose(points).first
         again = state.fail([*range(first, first + count)], own[0], "a trial")
         opinions = {model: ["any"] * count for model in own}
-        step = state.choose(points, again=[*again.values()], opinions=opinions)
+        step = state.choose(points, again=[*again.values()], heard=Heard(opinions))
         ids = [*range(step.first, step.first + count)]
         scores = {model: [0.0] * count for model in own}
         state.settle(ids, ["any"] * count, [0.0] * count, scores=scores)

@@ -96,6 +96,7 @@ class Store:
         examples = _teaching(recovered.classifiers, self.setup.learns_from)
         recovered.state = fold(tail, axes=self.setup.axes, onto=state, first=covered, examples=examples)
         self._check_same(recovered.state)
+        recovered.state.learnt.trees()  # fitted now if the log says they were: later, somebody would wait for it
         return recovered
 
     def _watched(self, recovered: Recovered, start: int) -> Iterator[Event]:

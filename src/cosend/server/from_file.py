@@ -55,6 +55,7 @@ def read_site(file: Path, name: str | None, keep_days: float, servers: list[str]
         strict_labels=network_file.strict_labels,
         learns_from=setting.learns_from,
         score_local=setting.score_local,
+        learnt=setting.learnt,
         limits_s={each.name: each.limit_s for each in setting.classifiers},
         threads={each.name: each.threads for each in setting.classifiers},
         keep_s=keep_days * DAY_S,

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -87,17 +87,13 @@ def _rules(start: events.Started, state: State, axes: Sequence[Axis] | None) -> 
     fold([start], axes=axes)  # what is wrong with the start or the axes is not the state's fault
     facts = state.facts
     try:
-        rules = fold([replace(start, local=facts["own"], votes=_votes(facts))], axes=axes)
+        rules = fold([replace(start, local=facts["own"], learnt=facts["site"]["learnt"]["kinds"])], axes=axes)
         for peer, cost in facts["peers"].items():
             rules.add_peer(peer, cost, facts["functions"][peer])
         restore(rules, state)()
     except (CosendError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise _Damaged(str(error)) from error
     return rules
-
-
-def _votes(facts: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(over) for name, (over, _) in facts["site"]["votes"].items()}
 
 
 def _decoded(log: EventLog, number: int, data: bytes) -> events.Event:
