@@ -33,13 +33,14 @@ from cosend.engine.arm_health import IN_ITEMS, Breakers
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
 from cosend.engine.fold import fold
-from cosend.engine.learnt_arms import Learnt, Opinions, learnt_arms
+from cosend.engine.learnt_arms import Learnt, Opinions, grow, learnt_arms
 from cosend.engine.needs import (
     AskPeer,
     Call,
     CallPeer,
     Decision,
     Failure,
+    FitTrees,
     Forward,
     Need,
     Peer,
@@ -282,6 +283,8 @@ class Site:
                     errors += self._tell(need.peer)
             elif isinstance(need, TrainModel):
                 errors += self._train(need)
+            elif isinstance(need, FitTrees):  # a service began this fit
+                engine.fitted(need, grow(need.window))
             needs = engine.take()
         return errors
 

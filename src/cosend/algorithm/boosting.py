@@ -63,9 +63,11 @@ class Trees(NamedTuple):
         nodes, leaves, first, edges = self
         count, outputs = len(nodes), len(first)
         shapes = nodes.shape == (count, NODES, NODE_COLUMNS) and leaves.shape == (count, NODES) and outputs > 0
-        if not (shapes and first.ndim == 1 and edges.ndim == 2 and edges.shape[1] == BINS - 1 and not count % outputs):
+        if not (shapes and first.ndim == 1 and edges.ndim == 2 and edges.shape[1:] == (BINS - 1,) and not count % outputs):
             return False
         if not all(part.dtype == np.float64 for part in (leaves, first, edges)) or nodes.dtype != np.int32:
+            return False
+        if not len(edges):
             return False
         inner = nodes[nodes[:, :, AXIS] != NO_AXIS]
         own = np.broadcast_to(np.arange(NODES), nodes.shape[:2])[nodes[:, :, AXIS] != NO_AXIS]
@@ -100,6 +102,7 @@ def fit(values: Values, codes: Ints, classes: int) -> Trees:
     counts = np.bincount(codes, minlength=classes) + 1.0
     first = np.log(counts[1:] / counts[:1]) if outputs == 1 else np.log(counts / counts.sum())
     nodes, leaves = np.zeros((rounds * outputs, NODES, NODE_COLUMNS), np.int32), np.zeros((rounds * outputs, NODES))
+    nodes[:, :, AXIS] = NO_AXIS
     room = Room(
         np.zeros(count),
         np.zeros(count),

@@ -96,7 +96,7 @@ class Batch:
         self.flags: Sequence[tuple[bool, bool]] = ()  # (training, labelled) of a peer's questions
         self.opinions: dict[str, list[Any]] = {}  # by model that was asked before the choice
         self.sure: dict[str, Sure] = {}  # by model that says how sure it is of its opinions
-        self.seen: list[bytes] = []  # by row: what learnt arms see of the item; empty if there are none
+        self.seen: list[bytes] = []  # by row: what learnt arms see of the item; empty if there were none so far
         self.missing: list[int] = []  # by row: opinions that have not come; empty if nobody was asked
         self.given_up: set[str] = set()  # models whose opinions are no longer waited for
         self.since = 0.0  # when opinions were asked for
@@ -430,7 +430,8 @@ class Engine:
                 read = batch.read if whole else [column[start : batch.released] for column in batch.read]
                 batch.points, seen = self.state.encode(read)
                 if self.state.learnt:
-                    batch.seen[start:] = seen.packed()
+                    batch.seen = batch.seen or [b""] * len(batch.items)
+                    batch.seen[start : start + len(batch.points)] = seen.packed()
                     self._ask_learnt(batch, start, seen)
             points = batch.points
             end = self._end_of_run(batch, start, start + len(points))

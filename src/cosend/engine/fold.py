@@ -21,7 +21,7 @@ from cosend.axes import Axis, Column
 from cosend.checks import check_kind
 from cosend.engine import events
 from cosend.engine.encoding import Codes, FeatureAxis, NewAxes
-from cosend.engine.learnt_arms import WIDTH
+from cosend.engine.learnt_arms import is_seen
 from cosend.engine.site_state import Example, Heard, SiteState
 from cosend.errors import CosendError, StateError
 
@@ -264,7 +264,7 @@ def _heard(event: events.Chosen | events.Served, seen: Sequence[bytes] = ()) -> 
     count = len(event.contexts)
     if any(len(column) != count for column in columns) or not sure.keys() <= heard.opinions.keys():
         raise StateError(f"what was heard before must be about its {count} items")
-    if any(len(each) % WIDTH for each in seen):
+    if not all(map(is_seen, seen)):
         raise StateError("what learnt arms see of an item must be a value and a slice for each axis")
     return heard
 

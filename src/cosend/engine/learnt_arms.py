@@ -41,6 +41,7 @@ LEAST_SURE_GROWN: Final = 0.001
 ODDS_SCALE: Final = 3.0
 MISSING: Final = b"\xff"  # every byte of a value that is not a number, and of no slice
 WIDTH: Final = 5  # bytes of an axis: a value of four, and a slice
+SLICES: Final = bytes([*range(FINE), NO_SLICE])
 
 
 class Learnt(StrEnum):
@@ -90,7 +91,7 @@ class Seen(NamedTuple):
             rows = [_widened(row, axes) for row in rows]
         both = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), WIDTH * axes)
         values = np.ascontiguousarray(both[:, : 4 * axes]).view(np.float32).reshape(len(rows), axes)
-        return cls(values, np.ascontiguousarray(both[:, 4 * axes :]))
+        return cls(values, both[:, 4 * axes :].copy())  # compiled code would be compiled again for what is read-only
 
     def part(self, rows: slice) -> Seen:
         return Seen(self.values[rows], self.slices[rows])
@@ -103,10 +104,17 @@ def _widened(row: bytes, axes: int) -> bytes:
 
 def seen_at(values: Floats, points: Floats, categories: Sequence[int]) -> Seen:
     """Return what learnt arms see of items with these values, which lie at these points."""
-    fine = np.minimum(np.nan_to_num(points) * FINE, FINE - 1).astype(np.uint8)
-    for axis in categories:
-        fine[:, axis] = np.minimum(points[:, axis], FINE - 1)
-    return Seen(values.astype(np.float32), np.where(np.isnan(points), np.uint8(NO_SLICE), fine))
+    known, of_category = np.nan_to_num(points), [*categories]
+    fine = known * FINE
+    fine[:, of_category] = known[:, of_category]
+    slices = np.where(np.isnan(points), NO_SLICE, np.minimum(fine, FINE - 1)).astype(np.uint8)
+    with np.errstate(over="ignore"):  # a number that is too large for 32 bits is infinite
+        return Seen(values.astype(np.float32), slices)
+
+
+def is_seen(row: bytes) -> bool:
+    """Tell whether this is an item as learnt arms see it: compiled code does not look."""
+    return not len(row) % WIDTH and not row[4 * (len(row) // WIDTH) :].translate(None, SLICES)
 
 
 class Opinions(NamedTuple):
@@ -244,7 +252,8 @@ class LearntArms:
             if model in heard.sure:
                 odds[:, place] = self._odds(model, heard.sure[model])
         chances = np.empty((len(newest), len(self.labels)))
-        stack_chances(*weights, newest, slices[:, : len(weights.axes)], answers, odds, chances)
+        known = np.ascontiguousarray(slices[:, : len(weights.axes)])
+        stack_chances(*weights, newest, known, answers, odds, chances)
         return chances
 
     def _odds(self, model: str, sure: Sure) -> Floats:
@@ -276,6 +285,7 @@ class LearntArms:
                 if model not in self._models and self.kinds.get(model) is not Learnt.STACK:
                     self._models[model] = self._places
                     self._places += 1
+        self._make_room(len(self._weights.axes))
 
     def _meet_labels(self, labels: Iterable[Any]) -> None:
         for label in labels:
@@ -389,6 +399,8 @@ class LearntArms:
         arms._window.extend(_unpacked("learnt_window", arrays, len(arms.labels)))
         if facts["fitting"] is not None:
             count, classes = map(int, facts["fitting"])
+            if not 0 < classes <= len(arms.labels):
+                raise ValueError("it has a fit of labels that do not exist")
             arms.fitting = Window(count, classes, _unpacked("learnt_fitting", arrays, classes))
         arms._weights = Weights(*(arrays[f"learnt_stack_{name}"] for name in Weights._fields))
         if "learnt_grown_nodes" in arrays:
@@ -404,7 +416,8 @@ class LearntArms:
         sound = shapes == [part.shape for part in weights_for(axes, models, room)]
         sound = sound and all(part.dtype == np.float64 for part in weights) and len(self.labels) == len(self._codes)
         sound = sound and all(0 <= place < self._places for place in self._models.values())
-        sound = sound and len(self.labels) <= room and self._places >= 0
+        sound = sound and len(self.labels) <= room and 0 <= self._places <= models
+        sound = sound and (self.fitting is None or bool(self.fitting.rows))
         if trees is not None:
             sound = sound and trees.is_sound and len(trees.first) <= max(2, len(self.labels))
         if not sound:

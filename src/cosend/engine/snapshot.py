@@ -18,7 +18,7 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import arrays_of, find_pending, ids_among, not_among
 from cosend.algorithm.state import Json, State, state_but_pending
 from cosend.engine.encoding import Codes, Encoder, RecentValues, features_state, read_features
-from cosend.engine.learnt_arms import WIDTH, LearntArms
+from cosend.engine.learnt_arms import LearntArms, is_seen
 from cosend.engine.site_state import Answering, LabelKinds, Note, SiteState
 from cosend.errors import StateError, shown
 
@@ -255,8 +255,10 @@ def _notes(rows: Iterable[Sequence[Any]], models: Sequence[Sequence[str]]) -> It
     named = [tuple(map(str, each)) for each in models]
     for id_, label, item, place, said, newest, sure, seen in rows:
         heard, known, looked = named[place], b64decode(sure), b64decode(seen)
-        if len(said) != len(heard) or len(known) > 4 * len(heard) or len(known) % 4 or len(looked) % WIDTH:
+        if len(said) != len(heard) or len(known) > 4 * len(heard) or len(known) % 4:
             raise ValueError("it has opinions of models that are not named")
+        if not is_seen(looked):
+            raise ValueError("it has items that learnt arms cannot have seen")
         yield int(id_), Note(label, item, heard, tuple(said), newest, known, looked)
 
 
