@@ -54,7 +54,7 @@ def young(name: str) -> Model:
 
 
 def parity(name: str, feature: str) -> Model:
-    """Say whether a feature is even, which alone tells nothing about the truth of votes."""
+    """Say whether a feature is even, which is never the true label."""
     return model(name, lambda item: "even" if item[feature] % 2 == 0 else "odd")
 
 

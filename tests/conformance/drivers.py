@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import cosend
-from cosend import Site
+from cosend import Learnt, Site
 from cosend.axes import Feature
 from cosend.client import Client
 from cosend.errors import (
@@ -34,11 +34,12 @@ LIMIT_S = 30.0  # of a model, on a busy machine
 
 @dataclass(frozen=True)
 class Spec:
-    """A site: its models as expressions in the words of `behaviours`, or votes as the names that they combine."""
+    """A site: its models as expressions in the words of `behaviours`, and the names of stacks that it learns itself."""
 
     models: Mapping[str, str]
     costs: Mapping[str, float] = field(default_factory=dict)
-    votes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    stacks: Sequence[str] = ()
+    learnt: bool | None = False  # None: as it is unless somebody says it
     policy: str | None = None  # by name
     retries: int = 3
     strict_labels: bool = False
@@ -140,21 +141,23 @@ class InLibrary(Driver):
     def __init__(self, spec: Spec) -> None:
         super().__init__(Path())
         axis = Feature("age", range=(0, 100))
-        votes = {name: cosend.Vote(over=list(over) or None) for name, over in spec.votes.items()}
+        stacks = dict.fromkeys(spec.stacks, Learnt.STACK)
         given: dict[str, Any] = {"score_local": spec.score_local, "learns_from": spec.learns_from}
         policy = None if spec.policy is None else getattr(cosend, spec.policy)()
         self.site = Site(
             "north",
-            classifiers={**built(spec.models), **votes},
+            classifiers={**built(spec.models), **stacks},
             context=axis,
             costs=spec.costs,
             policy=policy,
             retries=spec.retries,
             strict_labels=spec.strict_labels,
+            learnt=spec.learnt,
             **given,
         )
         for name, models in spec.peers.items():
-            self.site.add_peer(name, Site(name, classifiers=built(models), context=axis, policy=policy))
+            peer = Site(name, classifiers=built(models), context=axis, policy=policy, learnt=spec.learnt)
+            self.site.add_peer(name, peer)
 
     def classify(self, *items: Item) -> list[Made]:
         made: list[Any]
@@ -265,11 +268,12 @@ def network_of(spec: Spec, site: str = "north") -> str:
     lines = [*top, "[[sites]]", f'name = "{site}"', f'learns_from = "{spec.learns_from}"']
     if spec.score_local is not None:
         lines += [f'score_local = "{spec.score_local}"']
+    if spec.learnt is not None:
+        lines += [f"learnt = {str(spec.learnt).lower()}"]
     for name in spec.models:
         lines += _classifier(name, f"models:{name}", spec.costs.get(name, 0.0), spec.limits_s.get(name, LIMIT_S))
-    for name, over in spec.votes.items():
-        lines += _classifier(name, "vote", spec.costs.get(name, 0.0))
-        lines += [f"over = {list(over)}".replace("'", '"')] if over else []
+    for name in spec.stacks:
+        lines += _classifier(name, "stack", spec.costs.get(name, 0.0))
     for peer, models in spec.peers.items():
         lines += ["[[sites]]", f'name = "{peer}"']
         for name in models:

@@ -321,36 +321,54 @@ class Conformance:
         (made,) = driver.classify(ITEM)
         assert driver.learn(made, 1) == "learnt"
 
-    # Votes
+    # What a site learns itself
 
     @pytest.mark.parametrize("score_local", ["all", "used"])
-    def test_a_vote_knows_what_no_model_says_and_its_members_are_run_once(self, make: Make, score_local: str) -> None:
+    def test_a_stack_knows_what_no_model_says_and_models_are_run_once_for_it(
+        self, make: Make, score_local: str
+    ) -> None:
         models = {"x": "parity('x')", "y": "parity('y')"}
-        driver = make(models=models, votes={"vote": ()}, score_local=score_local)
-        arms = []
+        driver = make(models=models, stacks=["stack"], score_local=score_local)
+        made = []
         for n in range(60):
             item = {**ITEM, "x": n % 2, "y": n // 2 % 2}
-            (made,) = driver.classify(item)
-            driver.learn(made, "same" if item["x"] == item["y"] else "other")
-            arms.append(made.arm)
-        assert arms[40:].count("vote") > 15
+            truth = "neither" if item["x"] and item["y"] else "one at least"
+            (each,) = driver.classify(item)
+            driver.learn(each, truth)
+            made.append((each.arm, each.label == truth))
+        assert made[40:].count(("stack", True)) > 15
         assert [driver.calls_of("x"), driver.calls_of("y")] == [60, 60]
 
-    @pytest.mark.parametrize("named", [False, True])
-    def test_what_costs_is_run_for_a_vote_only_if_that_names_it(self, make: Make, named: bool) -> None:
-        models = {"free": "says('ill')", "dear": "says('well')"}
-        driver = make(models=models, costs={"dear": 0.9}, votes={"vote": ("free", "dear") if named else ()})
+    def test_nothing_that_costs_is_run_for_a_stack(self, make: Make) -> None:
+        driver = make(models={"free": "says('ill')", "dear": "says('well')"}, costs={"dear": 0.9}, learnt=True)
         made = answers(driver, 12)
-        used = sum(each.arm == "dear" for each in made)
-        assert driver.calls_of("dear") == (12 if named else used)
+        assert [driver.calls_of("free"), driver.calls_of("dear")] == [12, sum(each.arm == "dear" for each in made)]
+        assert driver.labels_of("stack") == 11  # it says nothing before the first label
 
-    def test_a_vote_does_without_members_that_fail_are_silent_or_paused(self, make: Make) -> None:
-        models = {"bad": "fails()", "silent": "silent()", "home": "says('well')", "off": "says('well')"}
-        driver = make(models=models, votes={"vote": ()})
+    def test_a_stack_does_without_models_that_fail_are_silent_or_paused(self, make: Make) -> None:
+        models = {"bad": "fails()", "silent": "silent()", "home": "says('ill')", "off": "says('well')"}
+        driver = make(models=models, learnt=True)
         driver.pause("off")
-        assert {each.arm for each in answers(driver, 12)} <= {"home", "vote"}
+        made = answers(driver, 12)
+        assert {each.arm for each in made} == {"home", "stack"}
+        assert told(made)[-1] == ("stack", "well")
         assert driver.calls_of("off") == 0
-        assert driver.calls_of("home") >= 12
+        assert driver.calls_of("home") == 12
+
+    def test_a_paused_stack_is_not_used_and_learns_on(self, make: Make) -> None:
+        driver = make(models={"home": "says('ill')"}, learnt=True)
+        driver.pause("stack")
+        assert {each.arm for each in answers(driver, 12)} == {"home"}
+        assert driver.labels_of("stack") == 0
+        driver.pause("stack", resume=True)
+        assert told(answers(driver, 12))[-1] == ("stack", "well")
+
+    @pytest.mark.parametrize("fields", [{}, {"policy": FIRST}, {"score_local": "used"}, {"learnt": False}], ids=str)
+    def test_a_site_learns_arms_itself_where_a_label_scores_all_unless_it_shall_not(
+        self, make: Make, fields: dict[str, Any]
+    ) -> None:
+        driver = make(**{"models": {"home": "says('ill')"}, "learnt": None, **fields})
+        assert {each.arm for each in answers(driver, 12)} == ({"home"} if fields else {"home", "stack"})
 
 
 class TestSite(Conformance):
@@ -395,19 +413,20 @@ class TestService(Conformance):
     @pytest.mark.parametrize("policy", [None, "CoS"])
     def test_it_decides_as_a_site_does(self, make: Make, policy: str | None) -> None:
         models = {"young": "young()", "learns": "Majority()", "dear": "says('ill')"}
-        fields: dict[str, Any] = {"models": models, "costs": {"dear": 0.1}, "policy": policy}
+        fields: dict[str, Any] = {"models": models, "costs": {"dear": 0.1}, "policy": policy, "learnt": None}
         played = []
         for driver in (make(**fields), InLibrary(Spec(**fields))):
             lines, pending = [], list[Any]()
             for n in range(60):
                 item = {"age": n * 37 % 101, "weight": n * 11 % 90}
                 made = driver.classify(item, {**item, "age": n}) if n % 5 == 0 else driver.classify(item)
-                pending += [(each, "ill" if item["age"] % 3 else "well") for each in made]
+                pending += [(each, "ill" if 30 <= item["age"] < 60 else "well") for each in made]
                 lines += [(each.arm, each.label, each.decision.cell, each.decision.propensity) for each in made]
                 while len(pending) > 4:
                     assert driver.learn(*pending.pop(0)) == "learnt"
             played.append(lines)
         assert played[0] == played[1]
+        assert ("stack" in {arm for arm, *_ in played[0]}) == (policy is None)
 
     # What only a service has: time
 

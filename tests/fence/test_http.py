@@ -69,6 +69,7 @@ kind = "category"
 feature = "kind"
 """
 NORTH = '[[sites]]\nname = "north"\n'
+NOTHING_LEARNT = "learnt = false\n"  # trees would be in force when a thread is ready, which is at no certain item
 
 
 def model(name: str, source: str = "", **options: object) -> str:
@@ -101,7 +102,7 @@ LOOKS = ("/v1/summary", "/v1/arms")
 
 @scene(NORTH + model("young") + model("old"))
 def default_policy(say: Transcript) -> None:
-    """Two free models, no context; labels that are late, come twice, are unknown or missing; ids of the client."""
+    """Two free models, what the site learns itself, no context; late, double, unknown or missing labels; ids of clients."""
     say.get("/v1/cells", *LOOKS)
     say.play(items(60), late=3)
     say.get(*LOOKS)
@@ -119,7 +120,7 @@ def default_policy(say: Transcript) -> None:
     say.get("/v1/decisions/a", "/v1/decisions/twice", *LOOKS)
 
 
-@scene(NORTH + AGE + KIND + model("young") + model("old") + model("right", cost=0.2))
+@scene(NORTH + NOTHING_LEARNT + AGE + KIND + model("young") + model("old") + model("right", cost=0.2))
 def priced_model(say: Transcript) -> None:
     """MixedViews with a context and a model that costs something; arms that are paused, costs that change."""
     say.play(items(60), late=2)
@@ -178,9 +179,9 @@ def shadow_mode(say: Transcript) -> None:
     say.cells()
 
 
-@scene(NORTH + model("bayes", "models:Bayes") + model("majority", "models:Majority") + model("vote", "vote"))
+@scene(NORTH + model("bayes", "models:Bayes") + model("majority", "models:Majority"))
 def models_that_learn(say: Transcript) -> None:
-    """Learn: a model of river, one of our own, and a vote among them."""
+    """Learn: a model of river, one of our own, and the site itself."""
     say.play(items(60), late=2)
     say.get(*LOOKS)
     say.play(items(30, seed=1))
@@ -195,7 +196,7 @@ def used_arms_only(say: Transcript) -> None:
     say.cells()
 
 
-@scene(NORTH + AGE + model("young") + model("old"))
+@scene(NORTH + NOTHING_LEARNT + AGE + model("young") + model("old"))
 def bad_requests(say: Transcript) -> None:
     """Everything that is refused, and that it changes nothing."""
     good = {"features": {"age": 5}}
@@ -326,10 +327,11 @@ def test_a_service_that_was_killed_says_the_same_again(
 def test_two_sites_ask_each_other_as_they_did(
     rule: str, tmp_path: Path, services: Services, recordings: Recordings
 ) -> None:
-    south = '[[sites]]\nname = "south"\n' + model("right")
+    south = '[[sites]]\nname = "south"\n' + NOTHING_LEARNT + model("right")
     head = "call_cost = 0.05\n[network]\ndeadline_s = 30.0\n"
     given = policy("CoS", slices=2, exploration_exponent=0.1, horizon=200) if rule == "CoS" else ""
-    (tmp_path / "network.toml").write_text(head + given + AGE + NORTH + model("young") + model("kinds") + south)
+    both = NORTH + NOTHING_LEARNT + model("young") + model("kinds") + south
+    (tmp_path / "network.toml").write_text(head + given + AGE + both)
     (tmp_path / "models.py").write_text(MODELS)
     with broker() as url, services.running(tmp_path, "north", "south", options=("--nats", url)) as running:
         north, other = map(Transcript, running)

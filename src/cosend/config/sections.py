@@ -330,7 +330,7 @@ class SiteSection(Section):
     call_cost: Unit | None = None
     learns_from: Literal["used", "all"] = "all"
     score_local: ScoreLocal | None = None  # None: "all" if no policy is named, else "used"
-    learnt: bool | None = None  # None: if labels score all models
+    learnt: Flag | None = None  # None: if labels score all models
     classifiers: Annotated[list[ModelSection], Field(min_length=1)]
 
 
