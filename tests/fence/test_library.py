@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cosend import CellKLUCB, CoS, Decision, MixedViews, Network, Patience, Site, Vote, Zooming, ZoomingKLUCB, verify
+from cosend import CellKLUCB, CoS, Decision, Learnt, MixedViews, Network, Patience, Site, Zooming, ZoomingKLUCB, verify
 from cosend.axes import Category, Feature
 from cosend.errors import DecisionError
 from tests.fence.recordings import Recordings
@@ -22,21 +22,24 @@ PART = 250  # items of which there is one digest
 AGE = [Feature("age", range=(0, 100))]
 BOTH = [*AGE, Category("kind")]
 LATE = 12  # labels that are pending
+ALL: dict[str, Any] = {"score_local": "all", "learnt": False}
 
 SITES: dict[str, dict[str, Any]] = {
     "default": {},
     "default with a context": {"context": BOTH},
-    "default with a vote": {"context": AGE, "vote": True},
-    "default with patience": {"context": AGE, "patience": Patience(wait_limit=9)},
+    "default, nothing learnt": {"learnt": False},
+    "default with a context, nothing learnt": {"context": BOTH, "learnt": False},
+    "default with a stack alone": {"context": AGE, "learnt": False, "stack": True},
+    "default with patience": {"context": AGE, "patience": Patience(wait_limit=9), "learnt": False},
     "default, used arms only": {"context": AGE, "score_local": "used"},
-    "MixedViews": {"context": BOTH, "policy": MixedViews(max_cells=300, share_labels="training"), "score_local": "all"},
+    "MixedViews": {"context": BOTH, "policy": MixedViews(max_cells=300, share_labels="training"), **ALL},
     "CoS": {"context": AGE, "policy": CoS(slices=3, exploration_exponent=0.1)},
     "CoS, labels shared": {"context": AGE, "policy": CoS(exploration_exponent=0.1, share_labels="always")},
     "CellKLUCB": {"context": BOTH, "policy": CellKLUCB(slices=3)},
-    "CellKLUCB, all are scored": {"context": AGE, "policy": CellKLUCB(slices=3), "score_local": "all"},
+    "CellKLUCB, all are scored": {"context": AGE, "policy": CellKLUCB(slices=3), **ALL},
     "Zooming": {"context": AGE, "policy": Zooming(), "patience": Patience(max_pending=10)},
     "ZoomingKLUCB": {"context": AGE, "policy": ZoomingKLUCB()},
-    "ZoomingKLUCB, all are scored": {"context": BOTH, "policy": ZoomingKLUCB(), "score_local": "all"},
+    "ZoomingKLUCB, all are scored": {"context": BOTH, "policy": ZoomingKLUCB(), **ALL},
 }
 
 
@@ -72,10 +75,10 @@ def an_item(draw: random.Random) -> dict[str, Any]:
 
 def sites_of(options: dict[str, Any], journal: Callable[[Any], None] | None = None) -> list[Site]:
     """Return the sites of a network; the first one may have a journal."""
-    given = {key: value for key, value in options.items() if key != "vote"}
-    votes = {"vote": Vote()} if "vote" in options else {}
+    given = {key: value for key, value in options.items() if key != "stack"}
+    stacks = {"stack": Learnt.STACK} if "stack" in options else {}
     models: dict[str, dict[str, Any]] = {
-        "north": {"young": below(30), "half": below(50), "majority": Majority(), **votes},
+        "north": {"young": below(30), "half": below(50), "majority": Majority(), **stacks},
         "east": {"old": above(70), "dear": lambda item: truth_of(item, random.Random(1))},
         "south": {"kinds": lambda item: "ill" if item["kind"] == "a" else "well"},
     }
@@ -137,7 +140,7 @@ class Play:
     def changes(self) -> dict[int, Callable[[], object]]:
         """Return what happens after how many items."""
         north, east, south = self.network.sites.values()
-        given = {key: value for key, value in self.options.items() if key != "vote"}
+        given = {key: value for key, value in self.options.items() if key != "stack"}
         west = Site("west", classifiers={"never": lambda _: "well", "always": lambda _: "ill"}, seed=6, **given)
         return {
             300: lambda: north.add_classifier("late", above(60), cost=0.01),
@@ -151,7 +154,7 @@ class Play:
             1500: lambda: north.remove("late"),
             1600: lambda: east.set_cost("dear", 0.0),
             1700: lambda: east.resume("north"),
-            1800: lambda: north.remove("vote" if "vote" in self.options else "half"),
+            1800: lambda: north.remove("stack" if "stack" in self.options else "half"),
         }
 
 
