@@ -110,7 +110,7 @@ class ClassifierConformance:
             classifier = self._fresh()
             expected = self._fresh().predict(items)
             try:
-                labels = predictions("yours", classifier, batch)
+                labels = predictions("yours", classifier, batch).labels
             except ClassifierError as error:
                 said = str(error).removeprefix("classifier 'yours' failed: ").partition(": ")
                 _holds(bool(said[0] and (said[2] or " " in said[0])), f"the error says nothing: {error}")

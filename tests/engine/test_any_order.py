@@ -11,6 +11,7 @@ import pytest
 from cosend import Network, Patience, Site
 from cosend.algorithm.values import ScoreLocal
 from cosend.axes import Axis, Category, Feature, PreviousLabel, Time
+from cosend.engine import learnt_arms
 from cosend.engine.events import Event
 from tests.engine.world import (
     CALM,
@@ -48,9 +49,14 @@ PATIENCE = [
 SCORE_LOCAL: list[ScoreLocal] = ["used", "all"]
 EVERYTHING = [  # what must have happened to every policy, for the runs to be a proof of anything
     *("128 in flight", "failed", "no answer", "lost", "reply lost", "label too late", "withdrawn too early"),
-    *("taught", "refused", "restarted", "abandoned", "shown", "answered by one that left", "trained"),
-    *("model", "peer", "remove", "pause", "resume", "cost", "opinions scored"),
+    *("taught", "refused", "restarted", "abandoned", "shown", "answered by one that left", "trained", "fitted"),
+    *("model", "learnt", "peer", "remove", "pause", "resume", "cost", "opinions scored"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _fits_begin_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learnt_arms, "FIRST_FIT", 9)
 
 
 def stormy_run(policy: str, seed: int) -> Counter[str]:
@@ -63,7 +69,8 @@ def stormy_run(policy: str, seed: int) -> Counter[str]:
             axes,
             local=draw.randint(1, 3),
             learning=draw.random() < 0.5,
-            vote=draw.random() < 0.5,
+            learnt=draw.random() < 0.5,
+            fits_at_once=draw.random() < 0.5,
             in_order=draw.random() < 0.5,
             policy=POLICIES[policy],
             patience=draw.choice(PATIENCE),
@@ -113,7 +120,10 @@ def test_one_item_at_a_time_is_decided_as_by_real_sites(policy: str) -> None:
     for seed, axes in enumerate(CONTEXTS):
         scores, names = SCORE_LOCAL[seed % 2], ("lab", "hq", "far")
         nodes = [
-            RunningSite(name, axes, local=3, policy=POLICIES[policy], seed=seed, score_local=scores) for name in names
+            RunningSite(
+                name, axes, local=3, learnt=seed > 2, policy=POLICIES[policy], seed=seed, score_local=scores
+            )
+            for name in names
         ]
         logs: list[list[Event]] = [[] for _ in nodes]
         sites = [real_site(node, log) for node, log in zip(nodes, logs, strict=True)]
@@ -141,10 +151,11 @@ def told(log: list[Event]) -> list[str]:
 
 def real_site(node: RunningSite, log: list[Event]) -> Site:
     """Return a site with the same models as a node."""
-    learner = node.state.learner
+    learner, learnt = node.state.learner, node.state.learnt.kinds
     return Site(
         node.name,
-        classifiers={arm: partial(predicted, arm) for arm in learner.arms.own},
+        classifiers={arm: learnt.get(arm) or partial(predicted, arm) for arm in learner.arms.own},
+        learnt=False,
         costs=learner.arms.own,
         context=node.axes,
         policy=learner.policy,

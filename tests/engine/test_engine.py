@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cosend import CoS, MixedViews, ZoomingKLUCB, fold, verify
@@ -12,9 +14,11 @@ from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import LabelledData
 from cosend.axes import Feature, read_columns
 from cosend.engine import engine as rules
+from cosend.engine import learnt_arms
 from cosend.engine.arm_health import IN_SECONDS
 from cosend.engine.engine import LATE, NO_TIME, Batch, Engine
-from cosend.engine.events import Answered, Chosen, Event, Opined, PeerTold, Shown
+from cosend.engine.events import Answered, Chosen, Event, Fitted, Opined, PeerTold, Shown
+from cosend.engine.learnt_arms import Seen
 from cosend.engine.needs import (
     SILENT,
     AskPeer,
@@ -22,6 +26,7 @@ from cosend.engine.needs import (
     CallPeer,
     Done,
     Failure,
+    FitTrees,
     Forward,
     Question,
     RunModel,
@@ -46,15 +51,16 @@ class Driven:
         *,
         policy: Policy | None = None,
         peers: Sequence[str] = (),
-        votes: dict[str, tuple[str, ...]] | None = None,
+        learnt: dict[str, str] | None = None,
         score_local: Any = "all",
         context: Any = UNIT,
+        fits_at_once: bool = True,
         **options: Any,
     ) -> None:
         self.log: list[Event] = []
         policy = MixedViews() if policy is None else policy
-        settings: Any = {"policy": policy, "score_local": score_local, "journal": self.log.append, "votes": votes}
-        self.state = SiteState("here", local=local, axes=[context], **settings)
+        settings: Any = {"policy": policy, "score_local": score_local, "journal": self.log.append, "learnt": learnt}
+        self.state = SiteState("here", local=local, axes=[context], fits_at_once=fits_at_once, **settings)
         for peer in peers:
             self.state.add_peer(peer, 0.05)
         self.engine = Engine(self.state, back_off=IN_SECONDS, **options)
@@ -476,11 +482,11 @@ def test_where_no_try_is_left_the_observer_is_the_arm_and_without_one_the_item_i
 
 
 def test_nobody_waits_for_a_slow_model_while_an_observer_answers() -> None:
-    driven = Driven({**FREE, "vote": 0.0}, votes={"vote": ()})
+    driven = with_a_stack()
     driven.engine.observer = "fast"
     batch = driven.submit(ITEM, ITEM)
     driven.hear("fast", "a", "a")
-    slow = driven.hear("slow", "b")  # the first item is released, and the vote has spoken
+    slow = driven.hear("slow", "b")  # the first item is released, and the stack has spoken
     driven.at(0.1)
     assert batch.given_up == {"slow"}
     assert driven.is_done(batch)
@@ -510,19 +516,117 @@ def test_labels_that_cannot_be_compared_count_as_wrong_where_a_reward_of_the_use
     assert (scores.labels, scores.right) == (2, 1)
 
 
-def test_votes_see_what_was_heard_before_the_choice() -> None:
-    driven = known_times(local={**FREE, "vote": 0.0}, votes={"vote": ()})
+# Arms that the site learns itself
+
+
+def with_a_stack(**options: Any) -> Driven:
+    """Return a site that has learnt a label, and has an arm that combines what its models say."""
+    driven = Driven({**FREE, "stack": 0.0}, learnt={"stack": "stack"}, **options)
+    batch = driven.submit()
+    for model in FREE:
+        driven.hear(model, "a")
+    driven.engine.learn(batch.ids, ["a"])
+    driven.needs.clear()
+    return driven
+
+
+def test_the_stack_hears_what_was_said_before_the_choice() -> None:
+    driven = with_a_stack()
     batch = driven.submit(ITEM, ITEM)
+    assert not any(isinstance(need, RunModel) and need.model == "stack" for need in driven.needs)
     driven.hear("fast", "a", None)
     driven.hear("slow", None, None)
-    assert batch.opinions["vote"] == ["a", None]
-    assert batch.silent[1] == dict.fromkeys(("fast", "slow", "vote"), SILENT)
-    driven.state.pause("vote")
+    assert batch.opinions["stack"] == ["a", "a"]
+    assert batch.silent[1] == dict.fromkeys(FREE, SILENT)
+    assert batch.arms[1] == "stack"  # the others have said nothing
+    driven.state.pause("stack")
     batch = driven.submit()
     driven.hear("fast", "a")
     driven.hear("slow", "b")
-    assert "vote" not in batch.opinions
+    assert "stack" not in batch.opinions
     driven.check()
+
+
+def test_how_sure_models_are_is_kept_with_what_they_said() -> None:
+    driven = with_a_stack()
+    driven.submit(ITEM, ITEM)
+    slow = driven.next(RunModel, "slow")
+    driven.engine.heard(slow, 0, ["b"], [0.25])
+    driven.engine.heard(slow, 1, ["b"])
+    driven.hear("fast", "a", "a")
+    chosen = driven.log[-1]
+    assert isinstance(chosen, Chosen)
+    known = {model: np.frombuffer(column, np.float32).tolist() for model, column in chosen.sure.items()}
+    assert known.keys() == {"slow", "stack"}
+    assert known["slow"][0] == 0.25
+    assert math.isnan(known["slow"][1])
+    assert known["stack"] == [1.0, 1.0]  # it knows one label
+    driven.check()
+
+
+def test_what_learnt_arms_see_belongs_to_its_item_though_the_first_of_them_comes_later() -> None:
+    driven = Driven()
+    batch = driven.submit(*({"x": n / 4} for n in range(4)))
+    slow = driven.hear("slow", "a", "a")
+    driven.hear("fast", "a", "a", "a", "a")
+    assert batch.chosen == 2
+    driven.state.add_model("stack", 0.0, "stack")
+    driven.hear("slow", "a", "a", start=2, need=slow)
+    assert batch.chosen == 4
+    notes = [driven.state.learner.registry.notes[id_] for id_ in batch.ids]
+    assert [note.seen for note in notes[:2]] == [b"", b""]
+    assert Seen.unpacked([note.seen for note in notes[2:]]).values.tolist() == [[0.5], [0.75]]
+    driven.engine.learn(batch.ids, ["a"] * 4)
+    driven.check()
+
+
+def test_what_has_failed_is_not_hidden_by_arms_that_have_learnt_nothing() -> None:
+    driven = Driven({"fast": 0.0, "stack": 0.0, "grown": 0.0}, learnt={"stack": "stack", "grown": "grown"})
+    batch = driven.submit(ITEM, ITEM)
+    driven.hear("fast", Failure("broken"), None)
+    assert "broken" in str(batch.errors[0])
+    assert (batch.labels[1], batch.arms[1] in ("fast", "stack", "grown")) == (None, True)
+    driven.engine.learn(batch.ids[1:], ["a"])  # one that just had no answer waits for its label
+    batch = driven.submit()
+    driven.hear("fast", Failure("broken"))
+    assert (batch.errors, batch.arms, batch.labels) == ({}, ["stack"], ["a"])
+    driven.check()
+
+
+def test_a_fit_that_failed_is_begun_again_with_the_next_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learnt_arms, "FIRST_FIT", 3)
+    driven = Driven({"a": 0.1, "trees": 0.0}, learnt={"trees": "grown"}, fits_at_once=False)
+
+    def label(count: int) -> None:
+        batch = driven.submit(*[ITEM] * count)
+        if "a" in batch.arms:
+            driven.hear("a", *["yes"] * batch.arms.count("a"))
+        driven.engine.learn(batch.ids, ["yes"] * count)
+        driven.take()
+
+    label(3)
+    need = driven.next(FitTrees)
+    assert need.window.labels == 3
+    label(1)
+    assert not any(isinstance(each, FitTrees) for each in driven.needs)  # one at a time
+    driven.engine.fitted(need, None)
+    driven.take()
+    assert not any(isinstance(each, FitTrees) for each in driven.needs)
+    label(1)
+    again = driven.next(FitTrees)
+    assert again.window is need.window
+    driven.engine.fitted(again, learnt_arms.grow(again.window))
+    driven.take()
+    assert isinstance(driven.log[-1], Fitted)
+    assert driven.log[-1].count == 3
+    assert driven.next(FitTrees).window.labels == 5  # meanwhile more labels have come
+    assert driven.submit().opinions["trees"] == ["yes"]
+    driven.needs.clear()
+    driven.check()
+    assert Engine(fold(driven.log)).take()[0].window.labels == 5  # a restart begins it again
+
+
+# What peers and clients have ended
 
 
 def test_that_a_question_has_ended_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

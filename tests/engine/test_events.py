@@ -41,6 +41,7 @@ def strategy(hint: Any, name: str = "") -> st.SearchStrategy[Any]:
         float: FLOATS,
         str: TEXT,
         bool: st.booleans(),
+        bytes: st.binary(max_size=9),
     }
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is dict:

@@ -21,7 +21,20 @@ from cosend.axes import Axis, read_columns
 from cosend.engine.engine import Batch, Engine
 from cosend.engine.events import Event, decode, encode
 from cosend.engine.fold import apply, fold, verify
-from cosend.engine.needs import AskPeer, Call, CallPeer, Done, Failure, Forward, Need, RunModel, TellPeer, TrainModel
+from cosend.engine.learnt_arms import grow
+from cosend.engine.needs import (
+    AskPeer,
+    Call,
+    CallPeer,
+    Done,
+    Failure,
+    FitTrees,
+    Forward,
+    Need,
+    RunModel,
+    TellPeer,
+    TrainModel,
+)
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import restore, state_of
 from cosend.errors import ArmError, SettledDecision, UnansweredDecision, UnknownDecision
@@ -67,8 +80,7 @@ def whole(state: SiteState) -> tuple[str, dict[str, tuple[Any, str, bytes]]]:
 def restored(state: SiteState) -> SiteState:
     """Return a new state from a saved one, which went through JSON; it writes to no journal yet."""
     arms, saved = state.learner.arms, state_of(state)
-    votes = {name: vote.over or () for name, vote in state.votes.items()}
-    again = SiteState(state.name, local=arms.own, votes=votes, axes=state.encoder.axes)
+    again = SiteState(state.name, local=arms.own, learnt=state.learnt.kinds, axes=state.encoder.axes)
     for peer in arms.peers:
         again.add_peer(peer)
     restore(again, State(json.loads(json.dumps(saved.facts)), saved.arrays))()
@@ -84,16 +96,17 @@ class RunningSite:
         axes: Sequence[Axis],
         *,
         local: int = 2,
-        vote: bool = False,
+        learnt: bool = False,
         learning: bool = False,
         in_order: bool = True,
         **options: Any,
     ) -> None:
         self.name, self.axes, self.log = name, axes, list[Event]()
         costs = {f"{name}-{letter}": cost for letter, cost in zip("abc"[:local], (0.0, 0.05, 0.0), strict=False)}
-        votes = {f"{name}-c": ()} if local == 3 and vote else None
+        learns = {f"{name}-{kind}": kind for kind in ("grown", "stack")} if learnt else {}
+        costs |= dict.fromkeys(learns, 0.0)
         self.options: dict[str, Any] = {"in_order": in_order, "learning": {f"{name}-a"} if learning else set()}
-        state = SiteState(name, local=costs, votes=votes, axes=axes, journal=self.log.append, **options)
+        state = SiteState(name, local=costs, learnt=learns, axes=axes, journal=self.log.append, **options)
         self.lives = 0
         self.made: dict[int, Item] = {}  # decisions that clients know, whose label may come
         self.decisions: list[Any] = []
@@ -122,6 +135,7 @@ class World:
         self.replies: list[Message] = []
         self.deadlines: list[Message] = []
         self.running: list[tuple[RunningSite, int, RunModel, int]] = []  # node, its life, need, items that are done
+        self.fits: list[tuple[RunningSite, int, FitTrees]] = []
         self.joined: Counter[tuple[str, str]] = Counter()  # how often a peer has joined
         self.seen: Counter[str] = Counter()  # how often something happened
         for n, node in enumerate(nodes):
@@ -153,6 +167,8 @@ class World:
                 self._tell(node, need.peer)
             case TrainModel():
                 self.seen["trained"] += 1
+            case FitTrees():
+                self.fits.append((node, node.lives, need))
             case Done():
                 self._done(node, need)
 
@@ -183,7 +199,19 @@ class World:
         answers = [self._answer(need.model, item) for item in need.items[start:end]]
         if need.model not in node.state.learner.arms.own:
             self.seen["answered by one that left"] += 1
-        (node.engine.heard if need.is_opinion else node.engine.answered)(need, start, answers)
+        if need.is_opinion:
+            sure = [self.draw.random() for _ in answers] if self.draw.random() < 0.5 else None
+            node.engine.heard(need, start, answers, sure)
+        else:
+            node.engine.answered(need, start, answers)
+        self.run(node)
+
+    def trees_are_fitted(self, place: int) -> None:
+        node, life, need = self.fits.pop(place)
+        if life != node.lives:
+            return  # the site began the fit again
+        node.engine.fitted(need, None if self.happens(self.weather.broken) else grow(need.window))
+        self.seen["fitted"] += 1
         self.run(node)
 
     def _answer(self, model: str, item: Item) -> Any:
@@ -303,6 +331,7 @@ class Mishaps:
         self.actions = [
             (self.items_come, 12 if in_flight < 128 else 50),
             (self.a_model_answers, 60),
+            (self.trees_are_fitted, 4),
             (self.something_arrives, 40),
             (self.a_reply_arrives, 15),
             (self.a_deadline_passes, 3),
@@ -335,6 +364,10 @@ class Mishaps:
     def a_model_answers(self, _: RunningSite) -> None:
         if self.world.running:
             self.world.a_model_answers(self.draw.randrange(len(self.world.running)))
+
+    def trees_are_fitted(self, _: RunningSite) -> None:
+        if self.world.fits:
+            self.world.trees_are_fitted(self.draw.randrange(len(self.world.fits)))
 
     def something_arrives(self, _: RunningSite) -> None:
         links = [link for link, messages in self.world.links.items() if messages]
@@ -408,7 +441,9 @@ class Mishaps:
         self.seen[change] += 1
         if change == "model":
             self.new += 1
-            state.add_model(f"{node.name}-{self.new}", self.draw.choice([0.0, self.draw.random() / 2]))
+            learnt = self.draw.choice(["", "", "grown", "stack"])
+            self.seen["learnt"] += bool(learnt)
+            state.add_model(f"{node.name}-{self.new}", self.draw.choice([0.0, self.draw.random() / 2]), learnt)
         elif change == "peer" and away:
             state.add_peer(self.draw.choice(away), self.draw.random() / 2, functions=self.draw.randint(1, 3))
         elif change == "remove":
@@ -421,7 +456,7 @@ class Mishaps:
 
     def remove(self, node: RunningSite, arm: str) -> None:
         is_peer = arm in node.state.learner.arms.peers
-        if {*node.state.learner.arms.own} - {*node.state.votes} == {arm} or node.engine.observer == arm:
+        if {*node.state.learner.arms.own} - {*node.state.learnt.kinds} == {arm} or node.engine.observer == arm:
             return  # a driver keeps the last model, and one that answers clients
         try:
             forwards = node.engine.remove(arm)
@@ -432,7 +467,7 @@ class Mishaps:
             self.world.goodbye(node, arm, forwards)
 
     def the_mode_changes(self, node: RunningSite) -> None:
-        models = [name for name in node.state.learner.arms.own if name not in node.state.votes]
+        models = [name for name in node.state.learner.arms.own if name not in node.state.learnt.kinds]
         node.engine.observer = self.draw.choice([None, None, *models])
 
     def a_site_restarts(self, node: RunningSite) -> None:
@@ -447,8 +482,8 @@ class Mishaps:
         """Let everything that is on its way arrive and be done; what got lost is given up in the end."""
         world, anybody = self.world, next(iter(self.world.nodes.values()))
         while True:
-            while world.running or world.replies or world.slow or any(world.links.values()):
-                for happens in (self.a_model_answers, self.something_arrives, self.a_reply_arrives):
+            while world.running or world.fits or world.replies or world.slow or any(world.links.values()):
+                for happens in (self.a_model_answers, self.trees_are_fitted, self.something_arrives, self.a_reply_arrives):
                     happens(anybody)
             if not world.deadlines:
                 return

@@ -18,6 +18,7 @@ A free model that fails, says nothing, or is late has no opinion on the item and
 arm fails, the item gets up to `retries` further tries, each without what has failed for it, the last one among local
 models; after a peer was too late, no further peer is asked. An item is given up when no arm is left. If local models
 had no answer, as all have before the first label where all of them learn, it waits for its label without an answer.
+Arms that the site learns itself do not hide that a model has failed.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class Batch:
         self.requests: Sequence[int] = ()
         self.flags: Sequence[tuple[bool, bool]] = ()  # (training, labelled) of a peer's questions
         self.opinions: dict[str, list[Any]] = {}  # by model that was asked before the choice
+        self.learnt: set[str] = set()  # those of them that the site learns itself: they are never waited for
         self.sure: dict[str, Sure] = {}  # by model that says how sure it is of its opinions
         self.seen: list[bytes] = []  # by row: what learnt arms see of the item; empty if there were none so far
         self.missing: list[int] = []  # by row: opinions that have not come; empty if nobody was asked
@@ -358,7 +360,7 @@ class Engine:
             for model, column in batch.opinions.items():
                 # Before it is known how long a model takes, only clients of a shadow model need not wait for it.
                 usual = self._usual.get(model, math.inf if batch.observer is None else 0.0)
-                if model in batch.given_up or model == batch.observer:
+                if model in batch.given_up or model in batch.learnt or model == batch.observer:
                     continue
                 if waited < max(LEAST_LATE, LATE_AFTER * usual):
                     continue
@@ -395,10 +397,11 @@ class Engine:
         arms, part = state.learner.arms, slice(start, start + count)
         able = [arm for arm in state.learnt.kinds if arm not in arms.paused]
         heard = Opinions(
-            {model: column[part] for model, column in batch.opinions.items() if model not in state.learnt.kinds},
-            {model: column[part] for model, column in batch.sure.items() if model not in state.learnt.kinds},
+            {model: column[part] for model, column in batch.opinions.items() if model not in batch.learnt},
+            {model: column[part] for model, column in batch.sure.items() if model not in batch.learnt},
         )
         said, sure = state.learnt.opinions(able, seen, state.encoder.newest_label, heard)
+        batch.learnt.update(said)
         for arm in said:
             batch.opinions.setdefault(arm, [None] * len(batch.items))[part] = said[arm]
             batch.sure.setdefault(arm, np.full(len(batch.items), np.nan, np.float32))[part] = sure[arm]
@@ -596,7 +599,8 @@ class Engine:
         arms = self.state.learner.arms
         for n, row in enumerate(rows):
             silent = batch.silent.get(row, {}) | batch.reasons.get(row, {})
-            silent |= dict.fromkeys(self._learnt_silent(batch, row), SILENT)
+            if {*silent.values()} <= {SILENT}:  # what has failed is not hidden by what has learnt nothing
+                silent |= dict.fromkeys(self._learnt_silent(batch, row), SILENT)
             blank = [arm for arm, why in silent.items() if why == SILENT and arm in arms.own and arm not in arms.paused]
             observer = batch.observer if batch.observer in arms.own else None  # it may have left since
             observed = observer is not None and batch.opinions[observer][row] is not None
