@@ -35,7 +35,7 @@ from cosend.algorithm.values import View
 from cosend.axes import plain_name
 from cosend.engine.learnt_arms import Learnt
 from cosend.errors import LabelWarning
-from cosend.models.adapters import Classifier, Label, SeesPart
+from cosend.models.adapters import Classifier, Label, Predicted, SeesPart
 from cosend.network import Network
 from cosend.run.prepare import NOTHING, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
 from cosend.simulation.baselines import (
@@ -285,12 +285,15 @@ class Row(dict[str, Any]):
 class Recorded(SeesPart):
     """A model that was asked about every row of the stream before."""
 
-    def __init__(self, model: Classifier, labels: Sequence[Label]) -> None:
+    def __init__(self, model: Classifier, labels: Sequence[Label], sure: Sequence[float]) -> None:
         super().__init__(model)
-        self.labels = labels
+        self.labels, self.sure = labels, sure
 
     def predict(self, items: Sequence[Row]) -> list[Label]:
-        return [self.labels[item.number] for item in items]
+        return self.predict_sure(items).labels
+
+    def predict_sure(self, items: Sequence[Row]) -> Predicted:
+        return Predicted(*([column[item.number] for item in items] for column in (self.labels, self.sure)))
 
     def _view(self, item: Row) -> int:
         return item.number
@@ -322,9 +325,11 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
 
 def _fresh_models(prepared: Prepared, site: str) -> dict[str, Classifier]:
     """Return the models of a site: copies of those that learn, and recorded predictions of those that do not."""
-    labels, constant = prepared.predictions.labels, prepared.predictions.constant
+    said = prepared.predictions
     return {
-        name: Recorded(each, labels[name]) if name in constant else fresh_copy(name, each) if each.learns else each
+        name: Recorded(each, said.labels[name], said.sure[name])
+        if name in said.constant
+        else (fresh_copy(name, each) if each.learns else each)
         for name, each in prepared.built.models(site).items()
     }
 

@@ -8,7 +8,8 @@ peers forward, cannot be known in advance: they depend on the policy. Nor are th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -27,7 +28,7 @@ from cosend.config.network_file import SOURCE, NetworkFile
 from cosend.config.sections import SiteSection
 from cosend.engine.encoding import Encoder
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
-from cosend.models.adapters import Classifier, Item, Label, predictions, teach
+from cosend.models.adapters import Classifier, Item, Label, Predicted, predictions, teach
 from cosend.models.built_in import Coded
 from cosend.simulation.simulate import NO_LABEL
 from cosend.streams.table import Mask, Table
@@ -50,6 +51,7 @@ class Predictions(NamedTuple):
     """What all models say about all rows."""
 
     labels: dict[str, Labels]  # by model, if they do not depend on what is played
+    sure: dict[str, list[float]]  # by model that never learns: how sure it is of each, not a number where unknown
     codes: Ints  # [row, model]: positions in the classes; NO_CLASS where nothing is known
     known: npt.NDArray[np.bool_]  # [model]: whether its predictions are in `labels`
     constant: frozenset[str]  # models that never learn and have a prediction for every row
@@ -89,6 +91,7 @@ def predict_all(
     ]
     return Predictions(
         found.labels,
+        found.sure,
         np.stack(columns, axis=1),
         np.array([name in found.labels for name in names]),
         frozenset(found.labels) - found.failing.keys() - found.learning,
@@ -102,19 +105,20 @@ class _Found:
     def __init__(self, built: Built, rows: Sequence[Item], truths: Labels, progress: Progress) -> None:
         self._built, self._rows, self._truths, self._progress = built, rows, truths, progress
         self.labels: dict[str, Labels] = {}
+        self.sure: dict[str, list[float]] = {}
         self.learning: set[str] = set()
         self.unknown: dict[str, str] = {}  # why its predictions cannot be known
         self.failing: dict[str, str] = {}  # why it has no prediction for some rows
 
-    def ask(self, name: str, model: Classifier, items: Sequence[Any]) -> Labels:
+    def ask(self, name: str, model: Classifier, items: Sequence[Any]) -> Predicted:
         """Return what a model says about items; if it fails on a batch, each item gets another try."""
         try:
-            return predictions(name, model, items).labels
+            return predictions(name, model, items)
         except ClassifierError as error:
             if len(items) > 1:
-                return [label for item in items for label in self.ask(name, model, [item])]
+                return Predicted([label for item in items for label in self.ask(name, model, [item]).labels])
             self.failing.setdefault(name, f"{name!r} cannot label every row ({cut(str(error), LONGEST_REASON)})")
-            return [None]
+            return Predicted([None])
 
     def ask_about_all_rows(self, name: str, model: Classifier) -> None:
         count = len(self._rows)
@@ -122,17 +126,23 @@ class _Found:
             self._progress(name, 0, count)
             try:
                 with np.errstate(over="ignore", invalid="ignore"):  # models refuse the result
-                    self.labels[name] = model.predict_rows(self._built.rows_for(model.features)).labels
+                    self._keep(name, [model.predict_rows(self._built.rows_for(model.features))])
             except (ValueError, ArithmeticError) as error:
                 raise NetworkFileError(SOURCE, [f"classifier {name!r} cannot label all rows ({error})"]) from error
             return
-        labels: Labels = []
+        parts = []
         for start in range(0, count, AT_ONCE):
             self._progress(name, start, count)
             items = [{**item} for item in self._rows[start : start + AT_ONCE]]  # a model may change its items
-            labels += self.ask(name, model, items)
-        self.labels[name] = labels
-        self._note_gaps(name, labels)
+            parts.append(self.ask(name, model, items))
+        self._keep(name, parts)
+        self._note_gaps(name, self.labels[name])
+
+    def _keep(self, name: str, parts: Iterable[Predicted]) -> None:
+        self.labels[name], self.sure[name] = [], []
+        for labels, sure in parts:
+            self.labels[name] += labels
+            self.sure[name] += [math.nan] * len(labels) if sure is None else sure
 
     def teach_in_order(self, site: SiteSection, models: dict[str, Classifier], order: list[int]) -> None:
         """Ask and teach the models of a site that learn, unless what they learn depends on what is played."""
@@ -183,7 +193,7 @@ class _Students:
 
     def predict(self, item: Any, row: int) -> None:
         for name, model in self._models.items():
-            (self.labels[name][row],) = self._found.ask(name, model, [{**item}])
+            (self.labels[name][row],) = self._found.ask(name, model, [{**item}]).labels
 
     def learn(self, item: Any, truth: Label) -> None:
         for name, model in self._models.items():
