@@ -212,7 +212,8 @@ def test_a_setting_that_is_not_allowed_is_refused_when_the_object_is_built(case:
 def a_network() -> Network:
     """Two sites with one decision each that waits."""
     sites = [
-        Site(name, classifiers={"x": lambda item: item["x"]}, context=Feature("x", range=(0, 1))) for name in ("a", "b")
+        Site(name, classifiers={"x": lambda item: item["x"]}, context=Feature("x", range=(0, 1)), learnt=False)
+        for name in ("a", "b")
     ]
     network = Network(sites, call_cost=0.1)
     for site in sites:

@@ -16,8 +16,8 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.policies import CoS, Policy
 from cosend.algorithm.values import ScoreLocal
 from cosend.models.built_in import train
+from cosend.simulation.adaboost import adaboost, sliding_window_adaboost
 from cosend.simulation.baselines import best_fixed, epsilon_greedy, linucb, per_cell_oracle, persistence, uniform_random
-from cosend.simulation.boosting import adaboost, sliding_window_adaboost
 from cosend.simulation.loop import Trace
 from cosend.simulation.simulate import simulate
 from cosend.streams.table import Table

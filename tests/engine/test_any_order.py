@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from cosend.engine import learnt_arms
 from cosend.engine.events import Event
 from tests.engine.world import (
     CALM,
+    Item,
     Mishaps,
     RunningSite,
     Weather,
@@ -22,6 +24,7 @@ from tests.engine.world import (
     assert_log_is_the_state,
     assert_nothing_is_left,
     drawn_item,
+    is_sure,
     predicted,
     truth_of,
     whole,
@@ -149,12 +152,17 @@ def told(log: list[Event]) -> list[str]:
     return [repr(event) for event in log if type(event).__name__ != "PeerTold"]
 
 
+def said(model: str, item: Item) -> Any:
+    label = predicted(model, item)
+    return (label, item["x"]) if is_sure(model) else label
+
+
 def real_site(node: RunningSite, log: list[Event]) -> Site:
     """Return a site with the same models as a node."""
     learner, learnt = node.state.learner, node.state.learnt.kinds
     return Site(
         node.name,
-        classifiers={arm: learnt.get(arm) or partial(predicted, arm) for arm in learner.arms.own},
+        classifiers={arm: learnt.get(arm) or partial(said, arm) for arm in learner.arms.own},
         learnt=False,
         costs=learner.arms.own,
         context=node.axes,

@@ -66,6 +66,11 @@ def predicted(model: str, item: Item) -> int:
     return (int(item["x"] * 8) + ord(model[-1])) % 2
 
 
+def is_sure(model: str) -> bool:
+    """Tell whether a model says how sure it is: by the first feature of an item."""
+    return ord(model[-1]) % 2 == 1
+
+
 def truth_of(item: Item) -> int:
     return int(item["x"] * 4) % 2
 
@@ -200,7 +205,7 @@ class World:
         if need.model not in node.state.learner.arms.own:
             self.seen["answered by one that left"] += 1
         if need.is_opinion:
-            sure = [self.draw.random() for _ in answers] if self.draw.random() < 0.5 else None
+            sure = [item["x"] for item in need.items[start:end]] if is_sure(need.model) else None
             node.engine.heard(need, start, answers, sure)
         else:
             node.engine.answered(need, start, answers)

@@ -54,5 +54,5 @@ def test_it_is_the_classifier_that_was_right_there() -> None:
 
 def test_no_item_has_no_best() -> None:
     assert taught(AXES[0], ZoomingKLUCB()).best_model([]) == []
-    site = Site("here", classifiers={"one": lambda _: 1}, context=Category("half"))
+    site = Site("here", classifiers={"one": lambda _: 1}, context=Category("half"), learnt=False)
     assert site.best_model([{"half": "never seen"}]) == ["one"]

@@ -95,7 +95,7 @@ def test_an_item_that_no_arm_can_label_gets_an_error_of_its_own() -> None:
     def moody(item: Any) -> int:
         return 1 if item["x"] < 0.5 else broken(item)
 
-    site = Site("lab", classifiers={"a": moody, "b": moody}, context=UNIT)
+    site = Site("lab", classifiers={"a": moody, "b": moody}, context=UNIT, learnt=False)
     sentence = "2 of 5 items could not be labelled, the first is item 1 of the batch"
     with pytest.raises(SomeUnanswered, match=sentence) as caught:
         site.classify_many([{"x": x} for x in (0.1, 0.9, 0.2, 0.8, 0.3)])

@@ -230,7 +230,6 @@ DAMAGED: list[tuple[str, Any]] = [
     ("unanswered", [[1, 1, None, 5, [], None]]),
     ("outbox", [[1]]),
     ("outbox", {"hq": [[1]]}),
-    ("votes", {"v": [[], None]}),
     ("answering", [["a"]]),
     ("features", {"seen": {}}),
     ("kinds", ["text", 5]),

@@ -18,7 +18,7 @@ def site_of(**options: Any) -> Site:
     """Return a site whose two classifiers are right on one side of x each, whatever y is."""
     models = {"low": lambda item: item["x"] < 0.5, "high": lambda item: item["x"] >= 0.5}
     axes: list[Axis] = [Feature("x", range=(0, 1)), Feature("y", range=(0, 1)), Category("kind")]
-    chosen: dict[str, Any] = {"policy": MixedViews(), "score_local": "all"}
+    chosen: dict[str, Any] = {"policy": MixedViews(), "score_local": "all", "learnt": False}
     return Site("lab", classifiers=models, context=axes, **{**chosen, **options})
 
 

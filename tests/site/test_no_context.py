@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from cosend import CoS, Learner, MixedViews, Network, Site, Vote, ZoomingKLUCB, simulate
+from cosend import CoS, Learner, MixedViews, Network, Site, ZoomingKLUCB, simulate
 from cosend.axes import AllFeatures, Category, Feature, PreviousLabel, Time
 from cosend.engine import events
 from cosend.engine.events import decode, encode
@@ -56,7 +56,7 @@ def truth(item: dict[str, Any]) -> bool:
 
 
 def site(name: str = "north", **options: Any) -> Site:
-    return Site(name, classifiers=MODELS[name], **options)
+    return Site(name, classifiers=MODELS[name], learnt=False, **options)
 
 
 def network(**options: Any) -> Network:
@@ -64,7 +64,7 @@ def network(**options: Any) -> Network:
 
 
 def test_a_site_without_a_context_finds_out_which_features_matter() -> None:
-    here = Site("here", classifiers={**MODELS["north"], **MODELS["south"]})
+    here = Site("here", classifiers={**MODELS["north"], **MODELS["south"]}, learnt=False)
     assert isinstance(here.learner.policy, MixedViews)
     assert here.score_local == "all"
     wrong = 0
@@ -127,22 +127,17 @@ def test_a_log_and_a_state_must_fit() -> None:
 
 
 TAMPERED: dict[str, Callable[[dict[str, Any]], object]] = {
-    "votes": lambda facts: facts.update(votes=[None]),
     "items": lambda facts: facts.update(items=math.inf),
     "id": lambda facts: facts["notes"][0].__setitem__(0, math.inf),
     "features": lambda facts: facts.update(features=None),
     "no features of a site that has some": lambda facts: facts.update(features=None),
     "a watched value": lambda facts: facts["features"]["seen"]["coin"].__setitem__(4, [[]]),
-    "no weights": lambda facts: facts["votes"]["vote"][1].update(weights=[]),
-    "no weights by name": lambda facts: facts["votes"]["vote"][1].update(weights={}),
-    "weights of nothing": lambda facts: facts["votes"]["vote"][1].update(weights=[0.0] * 4),
-    "weights that are none": lambda facts: facts["votes"]["vote"][1].update(weights=[math.nan] * 4),
 }
 
 
 @pytest.mark.parametrize("tampered", TAMPERED)
 def test_a_state_that_was_tampered_with_is_refused_and_changes_nothing(tampered: str) -> None:
-    saved, other = (Site("a", classifiers={"x": lambda item: 1, "vote": Vote()}) for _ in range(2))
+    saved, other = (Site("a", classifiers={"x": lambda item: 1}) for _ in range(2))
     saved.classify_many(items(60))
     state, before = saved.state(), whole(other.engine.state)
     TAMPERED[tampered](state.facts["site"])

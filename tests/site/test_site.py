@@ -42,7 +42,7 @@ def broken(_: Any) -> Any:
 
 def pair(lab: dict[str, Any] | None = None, hq: dict[str, Any] | None = None, **options: Any) -> tuple[Site, Site]:
     """Two sites that are peers: lab with two classifiers, hq with two others, unless given."""
-    settings = {"context": Feature("x", range=(0, 1)), "policy": ONE_CELL, **options}
+    settings = {"context": Feature("x", range=(0, 1)), "policy": ONE_CELL, "learnt": False, **options}
     first = Site("lab", classifiers=lab or {"one": always(1), "zero": always(0)}, **settings)
     second = Site("hq", classifiers=hq or {"high": high, "none": always(2)}, **settings)
     Network([first, second], call_cost=0.05)

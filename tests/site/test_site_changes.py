@@ -139,7 +139,7 @@ BAD_SITES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"name": ""}, SettingError, r"the name of a site must be letters, .* got ''"),
     ({"name": "a/b"}, SettingError, "got 'a/b'"),
     ({"name": 5}, SettingError, "got 5"),
-    ({"classifiers": {}}, ArmError, "'lab' has no classifier: it needs at least one"),
+    ({"classifiers": {}, "learnt": False}, ArmError, "'lab' has no classifier: it needs at least one"),
     ({"classifiers": {"": high}}, ArmError, "must have a name, got ''"),
     ({"classifiers": {"a": "text"}}, SettingError, "classifier must be a model .* got 'text'"),
     ({"costs": {"b": 0.1}}, ArmError, "cost for 'b', which is not one of its classifiers"),

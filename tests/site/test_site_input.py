@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import CoS, Network, Site, Vote, axes
+from cosend import CoS, Network, SeesOnly, Site, axes
 from cosend.axes import AllFeatures, Feature, PreviousLabel
 from cosend.engine.needs import Call, Question
 from cosend.errors import CosendError, NoAnswer, RewardError, SettingError
@@ -40,7 +40,7 @@ BUILD: dict[str, tuple[Callable[[], object], list[str]]] = {
     "features left out": (lambda: AllFeatures(without="id"), ["left out", "a list of names", "'id'"]),
     "no features left out": (lambda: NEW_AXES.AllFeatures(without=None), ["left out", "a list of names", "None"]),
     "a number left out": (lambda: NEW_AXES.AllFeatures(without=5), ["left out", "a list of names", "5"]),
-    "a class": (lambda: a_site(classifiers={"v": Vote}), ["classifier", "a class", "Vote()"]),
+    "a class": (lambda: a_site(classifiers={"v": SeesOnly}), ["classifier", "a class", "SeesOnly()"]),
     "classes": (lambda: PreviousLabel([1], [2]), ["classes", "hashed", "[1]"]),
 }
 

@@ -15,7 +15,7 @@ AXIS = Feature("x", range=(0, 1))
 
 
 def site_of(name: str = "here", **options: Any) -> Site:
-    return Site(name, classifiers={"zero": lambda _: 0, "one": lambda _: 1}, context=AXIS, **options)
+    return Site(name, classifiers={"zero": lambda _: 0, "one": lambda _: 1}, context=AXIS, learnt=False, **options)
 
 
 def rows(html: str) -> list[list[str | None]]:
@@ -47,7 +47,7 @@ def test_a_cost_that_came_with_the_label_takes_the_place_of_the_known_one() -> N
 
 
 def test_a_summary_is_a_table_as_text_and_as_html() -> None:
-    site = Site("here", classifiers={"a<b": lambda _: 1}, context=AXIS)
+    site = Site("here", classifiers={"a<b": lambda _: 1}, context=AXIS, learnt=False)
     site.learn(site.classify({"x": 0.5}), 1)
     site.pause("a<b")
     expected = ["a<b", "local", "0", "1", "100 %", "1", "1.000", "paused"]
@@ -60,7 +60,7 @@ def test_a_summary_is_a_table_as_text_and_as_html() -> None:
 
 
 def test_a_network_shows_how_much_its_sites_send() -> None:
-    network = Network([Site("a", classifiers={"wrong": lambda _: 0}, context=AXIS), site_of("b")])
+    network = Network([Site("a", classifiers={"wrong": lambda _: 0}, context=AXIS, learnt=False), site_of("b")])
     sent = sum(turn.decision.arm == "b" for turn in network.run({"a": [({"x": 0.5}, 1)] * 30}, label_delay=0))
     first, second = rows(network._repr_html_())[1:]
     assert first[:5] == ["a", "1", "30", f"{100 * sent / 30:.0f} %", "0"]

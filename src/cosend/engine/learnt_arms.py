@@ -26,6 +26,7 @@ from cosend.algorithm.layout import Floats, Ints
 from cosend.algorithm.policies import Policy, how_to_decide
 from cosend.algorithm.stack import NO_SLICE, NONE, Slices, Weights, stack_chances, stack_learn, weights_for, widened
 from cosend.algorithm.values import ScoreLocal
+from cosend.checks import check_kind
 from cosend.errors import ArmError
 
 Sure: TypeAlias = npt.NDArray[np.float32]  # by item: how sure a model is, not a number where it does not say
@@ -59,6 +60,8 @@ def learnt_arms(
     score_local: ScoreLocal | None,
 ) -> dict[str, str]:
     """Return the arms that a site learns itself: those among its classifiers, and others unless it shall not."""
+    if learnt is not None:
+        check_kind("learnt", learnt, bool, "True, False or None")
     named = {name: model.value for name, model in classifiers.items() if isinstance(model, Learnt)}
     wanted = how_to_decide(policy, score_local)[1] == "all" if learnt is None else learnt
     more = [kind.value for kind in Learnt if wanted and kind.value not in named.values()]

@@ -38,6 +38,7 @@ from cosend.errors import LabelWarning
 from cosend.models.adapters import Classifier, Label, Predicted, SeesPart
 from cosend.network import Network
 from cosend.run.prepare import NOTHING, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
+from cosend.simulation.adaboost import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
 from cosend.simulation.baselines import (
     best_fixed,
     commonest,
@@ -47,7 +48,6 @@ from cosend.simulation.baselines import (
     persistence,
     uniform_random,
 )
-from cosend.simulation.boosting import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
 from cosend.simulation.feature_axes import features_with_axes
 from cosend.simulation.loop import Trace
 from cosend.simulation.simulate import simulate

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cosend.errors import SettingError
-from cosend.simulation.boosting import MOST_FUNCTIONS, ROUNDS, adaboost, sliding_window_adaboost
+from cosend.simulation.adaboost import MOST_FUNCTIONS, ROUNDS, adaboost, sliding_window_adaboost
 
 pytestmark = pytest.mark.compiled
 
