@@ -28,6 +28,7 @@ pytestmark = pytest.mark.compiled
 SITES = """
 [[sites]]
 name = "north"
+learnt = false
 [[sites.classifiers]]
 name = "bayes"
 model = "naive_bayes"
@@ -41,6 +42,7 @@ features = ["flag", "logged_in"]
 
 [[sites]]
 name = "east"
+learnt = false
 [[sites.classifiers]]
 name = "alarm"
 model = "always"
@@ -48,6 +50,7 @@ label = "attack"
 
 [[sites]]
 name = "south"
+learnt = false
 [[sites.classifiers]]
 name = "logit"
 model = "logistic"
@@ -111,6 +114,7 @@ def site_file(folder: Path) -> str:
 def check_same(prepared: Prepared) -> Outcome:
     """Check that the compiled simulation and real sites decide the same, and come to the same; return what they did."""
     assert prepared.one_by_one == []
+    assert not any(site.learnt is not False for site in prepared.network.sites)  # real sites play what these learn
     compiled = play(prepared)
     lived = play(prepared._replace(one_by_one=["a test wants it"]))
     assert [*map(list, lived.first.arms)] == [*map(list, compiled.first.arms)]

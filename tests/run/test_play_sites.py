@@ -33,6 +33,9 @@ tree = HoeffdingTreeClassifier(grace_period=20)
 def high(item):
     return "ill" if item["age"] > 60 else "well"
 
+def sure(item):
+    return ("ill", 0.9) if item["age"] > 60 else ("well", 0.5 + item["age"] / 200)
+
 def numbers(item):
     return int(item["age"] > 60)
 
@@ -52,11 +55,13 @@ feature = "age"
 range = [0, 100]
 [[sites]]
 name = "north"
+learnt = false
 [[sites.classifiers]]
 name = "first"
 model = "models:high"
 [[sites]]
 name = "south"
+learnt = false
 [[sites.classifiers]]
 name = "second"
 model = "models:high"
@@ -121,7 +126,6 @@ def newest():
 ALONE = NETWORK[: NETWORK.index('[[sites]]\nname = "south"')]
 LEARNS = '[[sites.classifiers]]\nname = "learns"\nmodel = "models:newest"\n'
 HIGH = '[[sites.classifiers]]\nname = "late"\nmodel = "models:high"\n'
-VOTES = '[[sites.classifiers]]\nname = "both"\nmodel = "vote"\n' + HIGH
 
 
 def alone_with(folder: Path, more: str, top: str = "", axes: str = AGE, site: str = "") -> Prepared:
@@ -135,10 +139,10 @@ def alone_with(folder: Path, more: str, top: str = "", axes: str = AGE, site: st
 
 @pytest.mark.parametrize("delay", [0, 4])
 @pytest.mark.parametrize("axes", [AGE, ""])
-def test_models_that_learn_from_every_label_and_votes_are_replayed_as_real_sites_have_them(
+def test_models_that_learn_from_every_label_are_replayed_as_real_sites_have_them(
     tmp_path: Path, delay: int, axes: str
 ) -> None:
-    check_same(alone_with(tmp_path, LEARNS + VOTES, f"label_delay = {delay}\n", axes))
+    check_same(alone_with(tmp_path, LEARNS + HIGH, f"label_delay = {delay}\n", axes))
 
 
 @pytest.mark.parametrize("axes", ["", AGE + EVERY])
@@ -146,18 +150,9 @@ def test_real_sites_that_look_at_every_feature_decide_as_the_compiled_replay_doe
     check_same(network_of(tmp_path, (AGE, axes)))
 
 
-@pytest.mark.parametrize(
-    ("site", "more", "why"),
-    [
-        ('\nlearns_from = "used"', LEARNS, "'learns' learns from the items that it was used for"),
-        ("", VOTES + "cost = 0.1\n", "'both' hears 'late', which costs something, only where it was used"),
-    ],
-)
-def test_what_a_model_learns_only_where_it_was_used_is_played_item_by_item(
-    tmp_path: Path, site: str, more: str, why: str
-) -> None:
-    prepared = alone_with(tmp_path, more, site=site)
-    assert prepared.one_by_one == [why]
+def test_what_a_model_learns_only_where_it_was_used_is_played_item_by_item(tmp_path: Path) -> None:
+    prepared = alone_with(tmp_path, LEARNS, site='\nlearns_from = "used"')
+    assert prepared.one_by_one == ["'learns' learns from the items that it was used for"]
     assert {"best local", "LinUCB"} <= set(result(prepared, play(prepared, others=False))["error_curves"])
 
 
@@ -185,6 +180,27 @@ def test_models_that_learn_learn_as_they_do_in_a_network_of_sites(tmp_path: Path
         (played,) = [each for each in outcome.played if (each.policy, each.site) == ("MixedViews", site.name)]
         assert played.right.tolist() == right
         assert outcome.first.learners[number].cells() == site.learner.cells()
+
+
+def test_what_sites_learn_themselves_is_as_in_a_network_of_sites_and_beside_it_is_what_they_do_without(
+    tmp_path: Path,
+) -> None:
+    sure = ('"models:high"', '"models:sure"')  # how sure it is moves the stack
+    without = play(network_of(tmp_path, sure, sure), others=False).first
+    prepared = network_of(tmp_path, sure, sure, *[("learnt = false", "learnt = true")] * 2)
+    assert prepared.one_by_one == []
+    outcome = play(prepared)
+    sites = [prepared.built.site(name) for name in ("north", "south")]
+    rows = list(prepared.items.rows())
+    turns = list(Network(sites, call_cost=0.02).run({"north": rows, "south": rows}))
+    for number, site in enumerate(sites):
+        used = [made.arm for name, made, _ in turns if name == site.name]
+        assert {"grown", "stack"} <= {*used}
+        assert outcome.first.arms[number].tolist() == [*map(site.learner.arms.number, used)]
+        assert outcome.first.learners[number].cells() == site.learner.cells()
+    names = [each.policy.name for each in outcome.others]
+    assert names == ["MixedViews, nothing learnt", "CoS", "CellKLUCB", "ZoomingKLUCB"]
+    assert [*map(list, outcome.others[0].arms)] == [*map(list, without.arms)]
 
 
 def test_the_same_run_twice_is_the_same_because_every_play_begins_with_the_models_of_the_file(tmp_path: Path) -> None:

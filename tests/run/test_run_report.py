@@ -143,4 +143,4 @@ def test_the_use_of_arms_counts_the_second_half_of_each_site(prepared: Prepared)
         "town": 500,
         "seniors": 500,
     }
-    assert used["town"]["owners"] == ["town", "town", "town", "school", "seniors"]
+    assert used["town"]["owners"] == ["town"] * 5 + ["school", "seniors"]

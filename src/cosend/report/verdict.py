@@ -15,6 +15,7 @@ DIGITS: Final = 16  # of a hash, as people compare it
 MEANINGS: Final = {
     "ZoomingKLUCB": "cells that split where many items arrive, and an index for each arm",
     "MixedViews": "every part of the context forecasts every arm, weighted by how well it has done; the default",
+    "MixedViews, nothing learnt": "the default without the models that sites learn themselves",
     "CellKLUCB": "equal cells, and an index for each arm",
     "CoS": "the paper's algorithm: equal cells, explores by quota",
     "never send": "the same policy at sites without peers",
