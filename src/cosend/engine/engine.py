@@ -521,13 +521,14 @@ class Engine:
     def _heard_of(self, batch: Batch, rows: Sequence[int]) -> Heard:
         """Return what is known about items before the choice, with what models have said that said anything."""
         items = self._kept(batch, rows)
+        known = [(model, batch.sure[model]) for model in batch.opinions if model in batch.sure]  # in this order
         if isinstance(rows, range) and rows.step == 1:
             part = slice(rows.start, rows.stop)
             columns: dict[str, Sequence[Any]] = {model: column[part] for model, column in batch.opinions.items()}
-            sure, seen = {model: column[part] for model, column in batch.sure.items()}, batch.seen[part]
+            sure, seen = {model: column[part] for model, column in known}, batch.seen[part]
         else:
             columns = {model: [column[row] for row in rows] for model, column in batch.opinions.items()}
-            sure = {model: column[[*rows]] for model, column in batch.sure.items()}
+            sure = {model: column[[*rows]] for model, column in known}
             seen = [batch.seen[row] for row in rows] if batch.seen else []
         if batch.silent:
             columns = {model: column for model, column in columns.items() if any(said is not None for said in column)}
