@@ -1,4 +1,4 @@
-"""`python -m research`, or `make paper`, `make beyond` and `make regret`."""
+"""`python -m research`, or `make paper`, `make beyond`, `make regret` and `make worlds`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from cosend.cli.shared import (
     steps_bar,
 )
 from cosend.report.html_report import check_ready, writing
+from research import worlds as of_worlds
 from research.beyond import report as beyond_report
 from research.beyond import run as beyond_run
 from research.beyond.settings import PARTS
@@ -33,6 +34,7 @@ from research.regret import report as regret_report
 from research.regret import run as regret_run
 from research.regret.settings import FEWEST_ITEMS, POLICIES, PROBLEMS
 from research.regret.settings import Settings as RegretSettings
+from research.worlds import Settings as WorldsSettings
 
 T = TypeVar("T")
 Progress = Callable[[str, float, float | None], None]  # what is being done, how much is done, of how much
@@ -172,6 +174,56 @@ def regret(
             items=items or few.items,
         )
         _play(out, regret_report, find)
+
+
+@app.command("worlds")
+def worlds(
+    data: Annotated[
+        Path, typer.Option(help=f"The folder of the streams, with {of_worlds.SCRIPT} or what that makes.")
+    ] = of_worlds.STREAMS,
+    out: Annotated[Path, typer.Option(help="Where results.json and tables.md go.")] = Path("out/worlds"),
+    seeds: Annotated[int | None, _seeds(WorldsSettings().seeds, "How many draws of each world.")] = None,
+    world: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Only this world; may be repeated: {', '.join(of_worlds.WORLDS)}.",
+            autocompletion=names_like(of_worlds.WORLDS),
+        ),
+    ] = None,
+    late: Annotated[
+        list[int] | None, typer.Option(help="Labels are known so many items later; may be repeated: 1, 100 and 1000.")
+    ] = None,
+    cost: Annotated[
+        list[float] | None, typer.Option(help="What a call costs; may be repeated: 0, 0.05 and 0.2.")
+    ] = None,
+    items: Annotated[int | None, typer.Option(help="At most this many items of every world.")] = None,
+    without_learnt: Annotated[bool, typer.Option("--without-learnt", help="Sites learn no models.")] = False,
+    processes: Annotated[int, typer.Option(help="How many runs are played at once.")] = of_worlds.PROCESSES,
+) -> None:
+    """Play four sites with nothing configured on three public streams that do not come with cosend.
+
+    Beside site 1 stand its learnt arms, each alone, and its best model.
+    """
+
+    def find(progress: Progress) -> tuple[Any, bool]:
+        found: list[of_worlds.Row] = []
+        finished = _collect(of_worlds.rows(settings, out, progress), found)
+        if not found:
+            raise KeyboardInterrupt  # stopped before there was anything to show
+        return of_worlds.results(settings, found), finished
+
+    with say_errors():
+        settings = WorldsSettings(
+            data=data,
+            worlds=in_their_case(world, of_worlds.WORLDS) if world else of_worlds.WORLDS,
+            delays=tuple(late or of_worlds.DELAYS),
+            costs=of_worlds.COSTS if cost is None else tuple(cost),
+            seeds=seeds or WorldsSettings().seeds,
+            items=items,
+            learnt=not without_learnt,
+            processes=processes,
+        )
+        _play(out, of_worlds, find)
 
 
 def _play(out: Path, report: Any, find: Find) -> None:

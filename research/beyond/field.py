@@ -1,9 +1,9 @@
 """The field beside us: which of its players plays where, and what it is told.
 
-Its players see all functions of all learners as flat arms. They play without votes, with a vote of every learner as one
-more arm, and with votes and told: of every label they then learn what each function of learner 1 was worth, whichever
-arm was picked. Vowpal Wabbit cannot be told, because it learns from picks with a known chance. The two LinUCB play in
-compiled form, which picks the same, with all seeds: what they draw first decides much of what follows.
+Its players see all functions of all learners as flat arms. They play without learnt arms, with the two of every learner
+as more arms, and with these and told: of every label they then learn what each function of learner 1 was worth,
+whichever arm was picked. Vowpal Wabbit cannot be told, because it learns from picks with a known chance. The two LinUCB
+play in compiled form, which picks the same, with all seeds: what they draw first decides much of what follows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from cosend.algorithm.layout import Floats
 from research.beyond.play import Method, Play
 from research.beyond.problems import Outcome, Problem
-from research.beyond.settings import AXES, CONTEXTS, EVERY_FEATURE, SHARED, TOGETHER
+from research.beyond.settings import AXES, CONTEXTS, EVERY_FEATURE, LEARNT, SHARED, TOGETHER
 from research.other_libraries import COMPILED, FIELD, LOGGED, play
 
 CONTEXT_FREE: Final = ("river_ucb", "mabwiser_ucb1")
@@ -28,7 +28,7 @@ SLOW: Final = "mabwiser_ucb1"  # the rule of river's UCB, many times slower: one
 
 
 def field_methods(contexts: Sequence[str], seeds_alone: int | None = None) -> Iterator[Method]:
-    """Yield the field without votes; with one context alone it may have fewer seeds."""
+    """Yield the field without learnt arms; with one context alone it may have fewer seeds."""
     for name in FIELD:
         for context in [None] if name in CONTEXT_FREE else contexts:
             run = partial(_play, name, CONTEXTS[context or TOGETHER])
@@ -43,11 +43,11 @@ def few_of_the_field() -> Iterator[Method]:
 
 
 def informed_field() -> Iterator[Method]:
-    """Yield the field with what `MixedViews with Vote` has."""
+    """Yield the field with what `MixedViews with learnt arms` has."""
     for name, told in told_or_not([name for name in FIELD if name != SLOW]):
         run = partial(_play, name, CONTEXTS[TOGETHER], told=told)
         context = None if name in CONTEXT_FREE else TOGETHER
-        yield _method(name, name + " with Vote" + told * TOLD, context, run, None)._replace(votes=True)
+        yield _method(name, name + LEARNT + told * TOLD, context, run, None)._replace(learnt=True)
 
 
 def field_without_context() -> Iterator[Method]:

@@ -117,6 +117,7 @@ def network(policy: NamedPolicy, options: dict[str, Any], context: str, items: i
             context=None if context == EVERY_FEATURE else axes,
             policy=settings,
             score_local=policy.score_local,
+            learnt=policy.learnt,
             seed=seed,
         )
         for name, models in SITES.items()

@@ -136,6 +136,7 @@ def network_of_sites(problem: Problem, policy: NamedPolicy, seed: int) -> Networ
             context=Feature(CONTEXT, range=(0, 1)),
             policy=policy.build(len(said), 1),
             score_local=policy.score_local,
+            learnt=policy.learnt,
             seed=seed,
         )
         for place, name in enumerate(LEARNERS)

@@ -62,6 +62,7 @@ from research.beyond.settings import (
     DELAYS,
     EVERY_FEATURE,
     LATE,
+    LEARNT_SEEDS,
     MAIN,
     PEER_COSTS,
     POLICIES,
@@ -71,6 +72,7 @@ from research.beyond.settings import (
     TOGETHER,
     UNSEEN,
     WINDOWS,
+    WITH_LEARNT,
     Settings,
     Window,
 )
@@ -147,14 +149,14 @@ def no_context(settings: Settings) -> Iterator[Setting]:
     """Yield all windows, with labels that come before the next item and late, without a context."""
     for window, scenario, delay in product(WINDOWS, SCENARIOS, (1, LATE)):
         problems = partial(with_features, settings, window.start, scenario, delay)
-        methods = [WITHOUT_CONTEXT, *_policies("MixedViews"), *field_without_context()]
+        methods = [*WITHOUT_CONTEXT, *_policies("MixedViews", WITH_LEARNT), *field_without_context()]
         yield Setting(f"{window.name}, {delay} late", scenario, problems, methods)
 
 
 def unseen(settings: Settings) -> Iterator[Setting]:
     """Yield further windows and other streams, with labels before the next item and late."""
     field = [method for method in few_of_the_field() if method.context in (None, TOGETHER)]
-    ours = [*_policies("ZoomingKLUCB", "MixedViews", "MixedViews with Vote"), WITHOUT_CONTEXT]
+    ours = [*_policies("ZoomingKLUCB", "MixedViews", WITH_LEARNT), *WITHOUT_CONTEXT]
     methods = [*ours, *simple_methods(), *field, *field_without_context()]
     for window, scenario, delay in product(UNSEEN, SCENARIOS, (1, LATE)):
         problems = partial(with_features, settings, window.start, scenario, delay)
@@ -294,13 +296,18 @@ def with_features(settings: Settings, start: int, scenario: str, delay: int) -> 
 def play_features(problem: Problem, seed: int) -> Outcome:
     """Replay the four learners without a context, as sites do to which none is given."""
     policy = MixedViews(max_cells=DEFAULT_CELLS)
-    learners = four_learners(policy, dimensions=0, peer_cost=problem.peer_cost, seed=seed, score_local="all")
+    learners = four_learners(
+        policy, dimensions=0, peer_cost=problem.peer_cost, seed=seed, score_local="all", functions=problem.own
+    )
     nothing = np.zeros((len(problem.labels), 0))
     trace = simulate(learners, nothing, problem.right, delay=simulation_delay(problem), features=problem.items)
     return problem.outcome(trace.functions[:, 0])
 
 
-WITHOUT_CONTEXT: Final = Method("MixedViews", "policy", EVERY_FEATURE, play_features, len(LEARNERS))
+WITHOUT_CONTEXT: Final = (
+    Method("MixedViews", "policy", EVERY_FEATURE, play_features, len(LEARNERS)),
+    Method(WITH_LEARNT, "policy", EVERY_FEATURE, play_features, len(LEARNERS), LEARNT_SEEDS, learnt=True),
+)
 
 
 # Streams of river

@@ -19,8 +19,9 @@ from cosend.algorithm.cells import keys_of
 from cosend.algorithm.layout import Ints
 from cosend.simulation.baselines import Values, best_fixed, epsilon_greedy, linucb
 from cosend.simulation.simulate import simulate
+from research.beyond.learnt import with_learnt
 from research.beyond.problems import Outcome, Problem
-from research.beyond.settings import CONTEXTS, POLICIES, TOGETHER, NamedPolicy
+from research.beyond.settings import CONTEXTS, EVERY_FEATURE, POLICIES, TOGETHER, NamedPolicy
 from research.paper.run import four_learners
 from research.paper.settings import LEARNERS, SLICES
 
@@ -57,7 +58,7 @@ class Method(NamedTuple):
     play: Play
     sites: int = 1  # that decide while it is played; 0 if nothing is decided as the items come
     most_seeds: int | None = None  # for what takes long
-    votes: bool = False  # it plays with a vote as one more function of every learner
+    learnt: bool = False  # it plays with what every learner learns itself as two more of its functions
 
 
 def measured(problems: Callable[[], Sequence[Problem]], method: Method) -> Numbers:
@@ -70,7 +71,7 @@ def played(
 ) -> tuple[Sequence[Problem], list[Outcome], float | None]:
     """Play a method on the problem of every seed and return these, what came of them, and decisions per second."""
     by_seed = problems()[: method.most_seeds]
-    given = [problem.voted for problem in by_seed] if method.votes else by_seed
+    given = [with_learnt(each, method.context == EVERY_FEATURE) for each in by_seed] if method.learnt else by_seed
     method.play(given[0].part(slice(WARM_UP)), 0)
     outcomes, seconds = [], 0.0
     for seed, problem in enumerate(given):
@@ -113,7 +114,7 @@ def policy_methods(
             context,
             partial(play_policy, policy, context),
             len(LEARNERS),
-            votes=policy.votes,
+            learnt=policy.learnt,
         )
         for policy in policies
         for context in policy.contexts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -15,7 +14,6 @@ import numpy.typing as npt
 from cosend.algorithm.cells import keys_of
 from cosend.algorithm.layout import Floats, Ints
 from cosend.algorithm.policies import MixedViews
-from cosend.models.vote import NEWEST, Vote
 from cosend.simulation.baselines import per_cell_oracle
 from cosend.simulation.feature_axes import precompute
 from research.beyond.settings import AXES, LONGEST_RANDOM_DELAY, RANDOM_DELAY, Settings
@@ -86,16 +84,6 @@ class Problem:
         return self.outcome(per_cell_oracle(self.values, keys_of(self.contexts, SLICES)))
 
     @cached_property
-    def voted(self) -> Problem:
-        """Return the problem with a vote as one more function of every learner, behind the others."""
-        said = np.where(self.right == 1, self.labels[:, None], 1 - self.labels[:, None])  # there are two labels
-        columns = []
-        for first in range(0, self.right.shape[1], self.own):
-            vote = votes_of(said[:, first : first + self.own], self.labels, self.delays)
-            columns += [self.right[:, first : first + self.own], (vote == self.labels)[:, None].astype(np.uint8)]
-        return replace(self, right=np.hstack(columns), own=self.own + 1)
-
-    @cached_property
     def places(self) -> Floats:
         """Return [item, axis]: where items lie among the first ones, feature by feature, and the newest known label.
 
@@ -107,29 +95,6 @@ class Problem:
         places = np.zeros((len(items), 0)) if axes.points is None else np.nan_to_num(axes.points, nan=0.5)
         places[items < axes.next_at] = 0.0
         return np.hstack([places, self.contexts[:, :1]])
-
-
-def votes_of(said: Ints, labels: Ints, delays: Ints) -> Ints:
-    """Return what a vote over the functions of a learner says of every item, taught by every label when it is known."""
-    as_said, as_labels, as_delays = (each.astype(np.int64).tobytes() for each in (said, labels, delays))
-    return _votes(as_said, as_labels, as_delays)
-
-
-@lru_cache(maxsize=64)  # functions that do not draw say the same with every seed, whatever they cost
-def _votes(as_said: bytes, as_labels: bytes, as_delays: bytes) -> Ints:
-    labels, delays = np.frombuffer(as_labels, np.int64), np.frombuffer(as_delays, np.int64)
-    said = np.frombuffer(as_said, np.int64).reshape(len(labels), -1)
-    vote, newest, found = Vote(), newest_known(labels, delays).astype(int).tolist(), []
-    ballots = [{NEWEST: newest[n], **dict(zip("abcdefgh", row, strict=False))} for n, row in enumerate(said.tolist())]
-    due = np.arange(len(labels)) + np.maximum(1, delays)
-    order = np.argsort(due, kind="stable")  # labels that are due together come in the order of their items
-    waiting = deque(zip(due[order].tolist(), order.tolist(), strict=True))
-    for n, ballot in enumerate(ballots):
-        while waiting[0][0] <= n:  # never empty: the label of this very item is still to come
-            earlier = waiting.popleft()[1]
-            vote.learn(ballots[earlier], int(labels[earlier]))
-        found += vote.predict([ballot])
-    return np.array(found, np.int64)
 
 
 def newest_known(labels: Ints, delays: Ints) -> Floats:

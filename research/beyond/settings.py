@@ -59,6 +59,10 @@ STILL: Final = "nothing changes"
 RUNNING_ITEMS: Final = 500  # over which the running error of the drift part is taken
 BACK_WITHIN: Final = 1.0  # points above the error before the drift that count as recovered
 
+LEARNT: Final = " with learnt arms"  # behind the name of a player
+WITH_LEARNT: Final = "MixedViews" + LEARNT
+LEARNT_SEEDS: Final = 2  # where learnt arms see every feature: what they say takes minutes for every seed
+
 
 class NamedPolicy(NamedTuple):
     """A policy by its name in the tables: from the number of items and of axes to its settings."""
@@ -67,7 +71,7 @@ class NamedPolicy(NamedTuple):
     build: Callable[[int, int], Policy]
     contexts: tuple[str, ...] = SHARED
     score_local: ScoreLocal = "used"
-    votes: bool = False  # every learner has a vote as one more function
+    learnt: bool = False  # every learner has what it learns itself, trees and a stack, as two more functions
 
 
 def slices_for(axes: int) -> int | None:
@@ -96,7 +100,7 @@ POLICIES: Final = (
     NamedPolicy("Zooming", lambda rows, axes: Zooming()),
     NamedPolicy("ZoomingKLUCB", lambda rows, axes: ZoomingKLUCB()),
     NamedPolicy("MixedViews", lambda rows, axes: MixedViews(), score_local="all"),
-    NamedPolicy("MixedViews with Vote", lambda rows, axes: MixedViews(), (TOGETHER,), score_local="all", votes=True),
+    NamedPolicy(WITH_LEARNT, lambda rows, axes: MixedViews(), (TOGETHER,), score_local="all", learnt=True),
 )
 
 

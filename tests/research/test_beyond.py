@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from research.beyond import learning, liar
+from research.beyond.learnt import CONTEXT, Heard, Numbered, items_of, learnt_said, look_up, with_learnt
 from research.beyond.parts import described, items_to_recover
 from research.beyond.play import measured, play_policy, policy_methods
 from research.beyond.problems import Problem, delays_of, newest_known, with_delays
@@ -21,8 +23,11 @@ from research.beyond.settings import (
     WINDOWS,
     Settings,
 )
+from research.paper.settings import LEARNERS
 
+from cosend import Network, Site
 from cosend.algorithm.values import LabelledData
+from cosend.engine.learnt_arms import Learnt
 from cosend.engine.needs import Call, Forward, Question, Reply
 
 pytestmark = pytest.mark.compiled
@@ -51,23 +56,52 @@ def test_a_label_that_comes_later_than_a_newer_one_is_never_the_newest() -> None
     assert newest_known(labels, np.array([3, 1, 9, 1])).tolist() == [0, 0, 0, 0]
 
 
-def test_a_vote_is_one_more_function_and_is_never_told_what_is_not_known() -> None:
+def test_learnt_arms_are_two_more_functions_and_are_never_told_what_is_not_known() -> None:
     problem = replace(a_problem(400), peer_cost=0.2)
-    voted = problem.voted
-    assert voted.right.shape == (400, 12)
-    assert (voted.right[:, [0, 1, 3, 4]] == problem.right[:, :4]).all()
-    assert voted.costs.tolist() == [0] * 3 + 9 * [0.2]
-    assert voted.right[100:, 2].mean() > 0.9  # function 0 is always right, and it finds out
-    late = replace(problem, delays=np.full(400, 300))
-    other = replace(late, labels=1 - late.labels, right=1 - late.right)  # functions say the same, the truth is another
-    for one, two in ((late, other),):
-        said = [
-            np.where(each.voted.right[:300, 2] == 1, each.labels[:300], 1 - each.labels[:300]) for each in (one, two)
-        ]
-        assert (said[0] == said[1]).all()
-    (method,) = [each for each in policy_methods() if each.votes]
+    more = with_learnt(problem, every_feature=False)
+    assert more.right.shape == (400, 16)
+    assert (more.right[:, [0, 1, 4, 5]] == problem.right[:, :4]).all()
+    assert more.costs.tolist() == [0] * 4 + 12 * [0.2]
+    assert more.right[100:, 3].mean() > 0.9  # function 0 is always right, and the stack finds out
+    late = replace(problem, delays=np.full(400, 150))
+    said = said_by(late)
+    others = late.labels.copy()
+    others[100:] = 1 - others[100:]
+    told_otherwise = learnt_said(replace(late, labels=others), said, every_feature=False)
+    same = (learnt_said(late, said, every_feature=False) == told_otherwise).all(axis=1)
+    assert same[:250].all()  # the label of item 100 comes before item 250
+    assert not same[250:].all()
+    (method,) = [each for each in policy_methods() if each.learnt]
     assert measured(lambda: [problem], method)["error"] < 20
     assert measured(lambda: [problem], method)["paid"] > 0
+
+
+def said_by(problem: Problem) -> Any:
+    """Return what the functions of learner 1 say."""
+    own = problem.right[:, : problem.own]
+    return np.where(own == 1, problem.labels[:, None], 1 - problem.labels[:, None])
+
+
+@pytest.mark.parametrize("every_feature", [False, True])
+def test_learnt_arms_say_in_a_network_what_a_replay_takes_them_to_say(every_feature: bool) -> None:
+    items = [{"x": n % 7, "kind": "ab"[n // 3 % 2]} for n in range(300)]
+    problem, heard = replace(a_problem(300), items=items), Heard()
+    said = np.where(problem.right == 1, problem.labels[:, None], 1 - problem.labels[:, None])
+    network = Network(
+        Site(
+            name,
+            classifiers={f"{name}.{n}": partial(look_up, said[:, 2 * place + n].tolist()) for n in range(2)},
+            context=None if every_feature else CONTEXT,
+            journal=heard if place == 0 else None,
+        )
+        for place, name in enumerate(LEARNERS)
+    )
+    rows = [Numbered(item, n) for n, item in enumerate(items if every_feature else items_of(problem))]
+    stream = [*zip(rows, problem.labels.tolist(), strict=True)]
+    assert len([*network.run(dict.fromkeys(LEARNERS, stream))]) == 4 * 300
+    learnt = learnt_said(problem, said_by(problem), every_feature)
+    assert np.array_equal(learnt.T, [[-1 if label is None else label for label in heard.said[arm]] for arm in Learnt])
+    assert (learnt[:, 1] >= 0).sum() > (learnt[:, 0] >= 0).sum() > 150  # trees need more labels than the stack
 
 
 @pytest.mark.parametrize(

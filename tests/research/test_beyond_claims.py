@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from research.beyond.run import JOBS
-from research.beyond.settings import AXES, EVERY_FEATURE, MAIN, STILL, TOGETHER, Settings
+from research.beyond.settings import AXES, EVERY_FEATURE, MAIN, STILL, TOGETHER, WITH_LEARNT, Settings
 
 pytestmark = pytest.mark.claims
 
@@ -150,11 +150,11 @@ def test_the_default_errs_little_with_every_feature(kdd99_file: Path, window: st
 
 
 @pytest.mark.parametrize(("setting", "most"), [("0.05 per call", 0.25), ("0.05 per call, many switches", 1.1)])
-def test_a_vote_answers_at_home_what_had_to_be_sent(kdd99_file: Path, setting: str, most: float) -> None:
+def test_learnt_arms_answer_at_home_what_had_to_be_sent(kdd99_file: Path, setting: str, most: float) -> None:
     (job,) = [
         job
         for job in JOBS["costs"](Settings(data=kdd99_file))
-        if job.place[1:5] == (setting, "S1", TOGETHER, "MixedViews with Vote")
+        if job.place[1:5] == (setting, "S1", TOGETHER, WITH_LEARNT)
     ]
     found = job.work()
     assert found["error"] + found["paid"] <= most

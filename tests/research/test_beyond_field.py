@@ -15,7 +15,7 @@ from research.beyond.parts import SETS, stream_problems
 from research.beyond.play import measured
 from research.beyond.problems import Problem, with_delays
 from research.beyond.run import JOBS
-from research.beyond.settings import SHARED, TOGETHER, Settings
+from research.beyond.settings import LEARNT, SHARED, TOGETHER, Settings
 
 from cosend.engine.encoding import ENOUGH
 
@@ -46,13 +46,13 @@ def places_of(part: str) -> dict[tuple[str, str], list[Any]]:
 
 
 @pytest.mark.parametrize("part", WITH_THE_FIELD)
-def test_the_field_plays_every_setting_with_votes_and_told_and_without(part: str) -> None:
+def test_the_field_plays_every_setting_with_learnt_arms_and_told_and_without(part: str) -> None:
     for (setting, _), rows in places_of(part).items():
         if (part, setting) == ("delays", "0"):  # to the field the same as 1
             continue
         names = {row.policy for row in rows if row.context in (None, TOGETHER)}
         assert names >= {"vw_squarecb", "river_linucb", "mabwiser_linucb"}
-        assert names >= {"vw_squarecb with Vote", "river_linucb with Vote", "river_linucb with Vote, told"}
+        assert names >= {f"vw_squarecb{LEARNT}", f"river_linucb{LEARNT}", f"river_linucb{LEARNT}, told"}
         assert not any(name.startswith("vw_") and name.endswith("told") for name in names)
         if part != "unseen":
             assert {row.context for row in rows if row.policy == "vw_squarecb"} == {*SHARED}
