@@ -6,17 +6,21 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks.rows import Row, yes
 from cosend import CoS, Learner, MixedViews, Site, simulate
+from cosend.algorithm.boosting import Trees
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import AskPeer, ScoreLocal
 from cosend.axes import Feature
+from cosend.engine.learnt_arms import Window, grow, warm_up
 
 ARMS = ("a", "b", "c", "d", "e")
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)
+FEATURES = 20
 VALUES = 20  # of every axis of `MixedViews`: most features of real streams repeat
 
 
@@ -89,7 +93,8 @@ def said(label: int, _: Any) -> int:
 def routed(items: int, size: int, score_local: ScoreLocal | None = "used") -> float:
     """Return seconds for deciding and learning one item at a site, in batches, beside models that cost nothing."""
     models = {f"always {n}": partial(said, n) for n in range(len(ARMS))}
-    site = Site("bench", classifiers=models, context=Feature("x", range=(0, 1)), score_local=score_local)
+    axis = Feature("x", range=(0, 1))
+    site = Site("bench", classifiers=models, context=axis, score_local=score_local, learnt=False)
     rows = [{"x": x} for x in np.random.default_rng(0).random(items).tolist()]
 
     def work() -> None:
@@ -101,6 +106,52 @@ def routed(items: int, size: int, score_local: ScoreLocal | None = "used") -> fl
                 site.learn_many(made, [1] * len(made))
 
     return best_of(5, work) / items
+
+
+def learning(items: int, size: int) -> tuple[float, float]:
+    """Return seconds for an item at a site that is told nothing: to decide and learn it, and to fit trees for that.
+
+    Items have twenty features, of which two tell the class; the site has two models that know one feature each.
+    """
+    draws = np.random.default_rng(0).random((items, FEATURES))
+    rows = [{f"x{n}": value for n, value in enumerate(row)} for row in draws.tolist()]
+    truths = (draws[:, 0] + draws[:, 1] > 1).astype(int).tolist()
+    site = Site("bench", classifiers={name: partial(high, name) for name in ("x0", "x1")})
+    fits: list[float] = []
+
+    def timed(window: Window) -> Trees:
+        begun = time.perf_counter()
+        trees = grow(window)
+        fits.append(time.perf_counter() - begun)
+        return trees
+
+    with patch("cosend.engine.learnt_arms.grow", timed):
+        begun = time.perf_counter()
+        for first in range(0, items, size):
+            if size == 1:
+                site.learn(site.classify(rows[first]), truths[first])
+            else:
+                site.learn_many(site.classify_many(rows[first : first + size]), truths[first : first + size])
+        spent = time.perf_counter() - begun
+    return spent / items, sum(fits) / items
+
+
+def high(name: str, item: dict[str, float]) -> tuple[int, float]:
+    """Return whether a feature is high, and how sure that makes one of the class."""
+    return int(item[name] > 0.5), max(item[name], 1 - item[name])
+
+
+def learning_rows(scale: float) -> list[Row]:
+    """Measure a site with learnt arms, from its first item on."""
+    warm_up()
+    found = []
+    for size, items, most in ((256, max(512, int(40_000 * scale)), 25e-6), (1, max(200, int(4_000 * scale)), None)):
+        each, fits = learning(items, size)
+        how = f"batches of {size}" if size > 1 else "one by one"
+        what = f"a site learns trees and a stack, {FEATURES} features, {how}"
+        told = f"{each * 1e6:.1f} us, of which fits {fits * 1e6:.1f}"
+        found.append(Row(what, told, "<= 25" if most else "", yes(each <= most) if most else ""))
+    return found
 
 
 def memory(items: int) -> float:
@@ -148,5 +199,6 @@ def rows(scale: float) -> list[Row]:
         Row("a site routes, batches of 256", f"{batch * 1e6:.2f} us", "<= 4", yes(batch <= 4e-6)),
         Row("a site scores all five models, one by one", f"{routed(few, 1, None) * 1e6:.1f} us", "", ""),
         Row("a site scores all five models, batches of 256", f"{routed(more, 256, None) * 1e6:.2f} us", "", ""),
+        *learning_rows(scale),
         *mixed_rows(scale),
     ]

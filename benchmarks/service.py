@@ -5,6 +5,8 @@
     durable     a site; all that it answers is on the disk
     memory      a site that does not wait for the disk
     default     as durable, but a site that is told no policy: it runs all its models on every item, and mixes views
+    features    as default, but it looks at every feature: it gets items with twenty
+    learnt      the same, and it learns trees and a stack from its labels: what a site is that is told nothing
 
 All take the same items and give replies of the same form and size. Each is a process; the load comes from one more.
 They are measured in turns, several times, and medians are shown: a machine that does other things disturbs all alike.
@@ -32,7 +34,8 @@ from benchmarks.service_servers import KINDS
 
 OUT = Path("out")  # not the system's folder for temporary files, which may be in memory
 ONE, MANY, WIDE = Load(1, 32), Load(64, 8), Load(1, 64)
-LOADS = (ONE, MANY, Load(1, 32, labels=True), Load(64, 8, labels=True), WIDE)
+LEARN = (Load(64, 8, features=20), Load(64, 8, labels=True, features=20))
+LOADS = (ONE, MANY, Load(1, 32, labels=True), Load(64, 8, labels=True), WIDE, *LEARN)
 ROUNDS = 3
 ROUND_S = 1.0
 EVENTS = 1_000_000
@@ -50,7 +53,8 @@ def measured(rounds: int, seconds: float, tell: Callable[[str], None]) -> dict[K
     with Place() as place, ExitStack() as stack:
         servers = [stack.enter_context(server(kind, place / kind)) for kind in KINDS]
         for each in servers:
-            put_under(Load(64, 8, labels=True), each, 0.5)  # compiled code is loaded now
+            wide = each.kind in ("features", "learnt")
+            put_under(LEARN[1] if wide else Load(64, 8, labels=True), each, 0.5)  # compiled code is loaded now
         for number in range(rounds):
             for load in LOADS:
                 tell(f"service: round {number + 1} of {rounds}, {load}")
@@ -61,7 +65,12 @@ def measured(rounds: int, seconds: float, tell: Callable[[str], None]) -> dict[K
 
 def asked(servers: Iterable[Server], load: Load) -> list[Server]:
     """Return the servers that are put under a load: 64 clients only compare a site with itself."""
-    return [each for each in servers if load is not WIDE or each.kind in ("durable", "memory")]
+    kinds: Sequence[str] = KINDS[:-2]
+    if load in LEARN:
+        kinds = ("pydantic", "features", "learnt")
+    elif load is WIDE:
+        kinds = ("durable", "memory")
+    return [each for each in servers if each.kind in kinds]
 
 
 class Place:
@@ -90,9 +99,9 @@ def figures(seen: dict[Key, list[Seen]]) -> Table:
     return table
 
 
-def ratio(seen: dict[Key, list[Seen]], load: Load, other: str, what: str) -> float:
-    """Return how the durable site compares with another server: the median of the rounds, each by itself."""
-    pairs = zip(seen["durable", load], seen[other, load], strict=True)
+def ratio(seen: dict[Key, list[Seen]], load: Load, other: str, what: str, *, site: str = "durable") -> float:
+    """Return how a site compares with another server: the median of the rounds, each by itself."""
+    pairs = zip(seen[site, load], seen[other, load], strict=True)
     found: float = median(getattr(ours, what) / getattr(theirs, what) for ours, theirs in pairs)
     return found
 
@@ -106,6 +115,11 @@ def compared(seen: dict[Key, list[Seen]]) -> list[Row]:
         rows.append(Row("", f"{slow:.1f} x p99", "<= 3", yes(slow <= 3)))
     speed = ratio(seen, WIDE, "memory", "items_per_s")
     rows.append(Row(f"durable / memory, {WIDE}", f"{speed:.2f} x items/s", ">= 0.5", yes(speed >= 0.5)))
+    for load, least in zip(LEARN, (0.4, 0.3), strict=True):
+        speed = ratio(seen, load, "pydantic", "items_per_s", site="learnt")
+        slow = ratio(seen, load, "features", "p99", site="learnt")
+        rows.append(Row(f"learnt / pydantic, {load}", f"{speed:.2f} x items/s", f">= {least}", yes(speed >= least)))
+        rows.append(Row("learnt / features", f"{slow:.1f} x p99", "<= 1.2", yes(slow <= 1.2)))
     return rows
 
 

@@ -1,6 +1,6 @@
 """Clients of the service's benchmark, in a process of their own that does as little as possible.
 
-    python -m benchmarks.service_load PORT --batch 64 --clients 8 --seconds 3 [--labels] [--pause 0.1]
+    python -m benchmarks.service_load PORT --batch 64 --clients 8 --seconds 3 [--labels] [--pause 0.1] [--features 20]
 
 Every client sends a request when the one before is answered, over one connection. Requests are made beforehand, and of
 a reply only its length is read. With --labels every decision is labelled in a second request: then ids are read too.
@@ -17,10 +17,11 @@ import random
 import re
 import sys
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 WARM_S = 0.3  # before anything is counted
 VARIANTS = 64  # requests that are made beforehand
+NAMES = ("age", "pressure", "pulse", "weight")  # of features; further ones have numbers
 HEAD = "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
 LENGTH = b"content-length: "
 IDS = re.compile(rb'"id":"([^"]+)"')
@@ -30,33 +31,42 @@ def request(path: str, body: bytes) -> bytes:
     return HEAD.format(path=path, length=len(body)).encode() + body
 
 
-def classify_requests(batch: int) -> list[bytes]:
-    """Return requests with items of four features."""
+class Asked(NamedTuple):
+    """A request, and the true labels of its items."""
+
+    request: bytes
+    labels: list[bytes]
+
+
+def classify_requests(batch: int, width: int = len(NAMES)) -> list[Asked]:
+    """Return requests with items of so many features; the first two tell the label."""
     draw = random.Random(0)  # noqa: S311 - nothing secret
     made = []
     for _ in range(VARIANTS):
-        items = [{"features": features(draw)} for _ in range(batch)]
-        made.append(request("/v1/classify", json.dumps({"items": items}, separators=(",", ":")).encode()))
+        items = [features(draw, width) for _ in range(batch)]
+        body = json.dumps({"items": [{"features": item} for item in items]}, separators=(",", ":")).encode()
+        labels = [b"well" if item[NAMES[0]] + item[NAMES[1]] < 100 else b"ill" for item in items]
+        made.append(Asked(request("/v1/classify", body), labels))
     return made
 
 
-def features(draw: random.Random) -> dict[str, Any]:
-    names = ("age", "pressure", "pulse", "weight")
+def features(draw: random.Random, width: int) -> dict[str, float]:
+    names = [*NAMES, *(f"feature{n}" for n in range(len(NAMES), width))]
     return {name: round(draw.uniform(0, 100), 3) for name in names}
 
 
-def label_request(reply: bytes) -> bytes:
+def label_request(reply: bytes, labels: list[bytes]) -> bytes:
     """Return the request that labels all decisions of a reply."""
-    labels = b",".join(b'{"id":"%b","label":"well"}' % name for name in IDS.findall(reply))
-    return request("/v1/labels", b'{"labels":[%b]}' % labels)
+    named = zip(IDS.findall(reply), labels, strict=True)
+    return request("/v1/labels", b'{"labels":[%b]}' % b",".join(b'{"id":"%b","label":"%b"}' % each for each in named))
 
 
 class Load:
     """What all clients have in common, and what they have seen."""
 
-    def __init__(self, batch: int, *, labels: bool = False, pause: float = 0.0) -> None:
+    def __init__(self, batch: int, *, labels: bool = False, pause: float = 0.0, width: int = len(NAMES)) -> None:
         self.batch, self.labels, self.pause = batch, labels, pause
-        self.requests = classify_requests(batch)
+        self.requests = classify_requests(batch, width)
         self.counting = self.over = False
         self.latencies: list[float] = []
         self.answers = 0  # also those that are not counted
@@ -79,7 +89,11 @@ class Client(asyncio.Protocol):
     def classify(self) -> None:
         self.number += 1
         self.sent = perf_counter()
-        self.transport.write(self.load.requests[self.number % VARIANTS])
+        self.transport.write(self.asked.request)
+
+    @property
+    def asked(self) -> Asked:
+        return self.load.requests[self.number % VARIANTS]
 
     def data_received(self, data: bytes) -> None:
         self.gathered += data
@@ -105,7 +119,7 @@ class Client(asyncio.Protocol):
             self.transport.close()
         elif load.labels and not self.labelling:
             self.labelling = True
-            self.transport.write(label_request(reply))
+            self.transport.write(label_request(reply, self.asked.labels))
         else:
             self.labelling = False
             self.go_on()
@@ -160,8 +174,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--labels", action="store_true")
     parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--features", type=int, default=len(NAMES))
     given = parser.parse_args()
-    load = Load(given.batch, labels=given.labels, pause=given.pause)
+    load = Load(given.batch, labels=given.labels, pause=given.pause, width=given.features)
     work = run(given.port, given.clients, given.seconds, load)
     try:
         import uvloop

@@ -26,9 +26,11 @@ class Load(NamedTuple):
     clients: int
     labels: bool = False
     pause: float = 0.0
+    features: int = 4
 
     def __str__(self) -> str:
-        return f"{self.batch} x {self.clients}" + (", labelled" if self.labels else "")
+        wide = f", {self.features} features" if self.features != 4 else ""
+        return f"{self.batch} x {self.clients}" + (", labelled" if self.labels else "") + wide
 
 
 class Seen(NamedTuple):
@@ -139,5 +141,6 @@ def start_load(load: Load, running: Server, seconds: float) -> subprocess.Popen[
     """Start clients; they end by themselves."""
     command = [sys.executable, "-m", "benchmarks.service_load", str(running.port), "--seconds", str(seconds)]
     command += ["--batch", str(load.batch), "--clients", str(load.clients), "--pause", str(load.pause)]
+    command += ["--features", str(load.features)]
     command += ["--labels"] if load.labels else []
     return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)  # noqa: S603 - ours

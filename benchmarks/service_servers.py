@@ -1,6 +1,6 @@
 """The servers of the service's benchmark, one process each: two echoes, and a site that waits for the disk or does not.
 
-    python -m benchmarks.service_servers pydantic|msgspec|durable|memory|default|pages PORT FOLDER [--keep-s S]
+    python -m benchmarks.service_servers KIND PORT FOLDER [--keep-s S]
 
 `pages` is durable, and has a dashboard. Each ends when its input does, so that none is left behind whatever becomes of
 the process that started it. Beside each other they differ in what they do with a request, not in how uvicorn is set up.
@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from pydantic import BaseModel
 
 from cosend import ZoomingKLUCB
 from cosend.algorithm.policies import Policy
-from cosend.axes import Feature
-from cosend.models.adapters import as_classifier
+from cosend.axes import AllFeatures, Feature
+from cosend.models.adapters import Classifier, as_classifier
 from cosend.pages.dashboard import Dashboard
 from cosend.runtime import running_site as running
 from cosend.runtime.running_site import RunningSite
@@ -34,7 +35,7 @@ from cosend.server.auth import Tokens
 from cosend.server.bodies import ITEMS, LABELS
 from cosend.server.http_server import SWITCH_S, Address, serve
 
-KINDS = ("pydantic", "msgspec", "durable", "memory", "default")
+KINDS = ("pydantic", "msgspec", "durable", "memory", "default", "features", "learnt")
 QUICK = ZoomingKLUCB()  # so that the service is what is measured, not the policy
 ARMS = ("well", "ill", "dead")  # each always says its own name
 PRUNE_EVERY_S = 5.0  # in the soak, which has no hours
@@ -134,8 +135,19 @@ def said(label: str, _: Any) -> str:
 
 def a_setup(keep_s: float = 7 * DAY_S, policy: Policy | None = QUICK) -> Setup:
     """Return a site with one context and three models that cost nothing to run; it runs the one that it uses."""
-    models = {arm: as_classifier(partial(said, arm)) for arm in ARMS}
-    return Setup(name="bench", classifiers=models, axes=(Feature("age", range=(0, 100)),), keep_s=keep_s, policy=policy)
+    axes = (Feature("age", range=(0, 100)),)
+    return Setup(name="bench", classifiers=models_of(ARMS), axes=axes, keep_s=keep_s, policy=policy, learnt=False)
+
+
+def all_features_setup(keep_s: float, *, learnt: bool) -> Setup:
+    """Return a site that is told nothing: it looks at every feature, and has models for two classes."""
+    return Setup(
+        name="bench", classifiers=models_of(ARMS[:2]), axes=(AllFeatures(),), keep_s=keep_s, policy=None, learnt=learnt
+    )
+
+
+def models_of(arms: Sequence[str]) -> dict[str, Classifier]:
+    return {arm: as_classifier(partial(said, arm)) for arm in arms}
 
 
 def serve_echo(app: FastAPI, port: int) -> None:
@@ -167,8 +179,12 @@ def main() -> None:
         return
     if given.keep_s:
         running.PRUNE_EVERY_S = PRUNE_EVERY_S  # type: ignore[misc]
-    policy = None if given.kind == "default" else QUICK
-    node = RunningSite(a_setup(given.keep_s or 7 * DAY_S, policy), given.folder, durable=given.kind != "memory")
+    keep_s, policy = given.keep_s or 7 * DAY_S, None if given.kind == "default" else QUICK
+    if given.kind in ("features", "learnt"):
+        setup = all_features_setup(keep_s, learnt=given.kind == "learnt")
+    else:
+        setup = a_setup(keep_s, policy)
+    node = RunningSite(setup, given.folder, durable=given.kind != "memory")
     serve(node, Address(port=given.port), Tokens({}), Dashboard(node, Tokens({})) if given.kind == "pages" else None)
 
 

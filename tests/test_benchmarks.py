@@ -14,7 +14,7 @@ pytestmark = pytest.mark.compiled
 
 def test_benchmarks_run_at_small_size() -> None:
     measured = {row.what: row.measured for row in core.rows(0.001)}
-    assert len(measured) == 8 + 6
+    assert len(measured) == 8 + 2 + 6
     assert all(measured.values())
 
 
