@@ -123,9 +123,7 @@ def test_one_item_at_a_time_is_decided_as_by_real_sites(policy: str) -> None:
     for seed, axes in enumerate(CONTEXTS):
         scores, names = SCORE_LOCAL[seed % 2], ("lab", "hq", "far")
         nodes = [
-            RunningSite(
-                name, axes, local=3, learnt=seed > 2, policy=POLICIES[policy], seed=seed, score_local=scores
-            )
+            RunningSite(name, axes, local=3, learnt=seed > 2, policy=POLICIES[policy], seed=seed, score_local=scores)
             for name in names
         ]
         logs: list[list[Event]] = [[] for _ in nodes]

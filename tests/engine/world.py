@@ -488,7 +488,12 @@ class Mishaps:
         world, anybody = self.world, next(iter(self.world.nodes.values()))
         while True:
             while world.running or world.fits or world.replies or world.slow or any(world.links.values()):
-                for happens in (self.a_model_answers, self.trees_are_fitted, self.something_arrives, self.a_reply_arrives):
+                for happens in (
+                    self.a_model_answers,
+                    self.trees_are_fitted,
+                    self.something_arrives,
+                    self.a_reply_arrives,
+                ):
                     happens(anybody)
             if not world.deadlines:
                 return

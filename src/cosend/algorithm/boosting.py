@@ -100,7 +100,8 @@ def fit(values: Values, codes: Ints, classes: int) -> Trees:
     bins = binned(edges, values)
     count, axes = bins.shape
     counts = np.bincount(codes, minlength=classes) + 1.0
-    first = np.log(counts[1:] / counts[:1]) if outputs == 1 else np.log(counts / counts.sum())
+    ratios = counts[1:] / counts[:1] if outputs == 1 else counts / counts.sum()
+    first = np.array([*map(math.log, ratios)])  # that of NumPy is another one on another processor
     nodes, leaves = np.zeros((rounds * outputs, NODES, NODE_COLUMNS), np.int32), np.zeros((rounds * outputs, NODES))
     nodes[:, :, AXIS] = NO_AXIS
     room = Room(

@@ -27,6 +27,7 @@ NONE: Final = -1  # the code of a label that nobody has said
 STEP: Final = 0.1
 FIRST_SQUARE: Final = 0.01
 SPEAKS_FOR: Final = 0.5
+ODDS_SCALE: Final = 3.0
 WEIGHT: Final = 0
 SQUARE: Final = 1  # sum of squared gradients
 
@@ -113,6 +114,15 @@ def _softmax(z: Floats) -> None:
         total += z[k]
     for k in range(z.shape[0]):
         z[k] /= total
+
+
+@entry_point
+def log_odds(sure: Floats, least: float, others: int, odds: Floats) -> None:
+    """Write the log odds of answers against each of the other labels, from how sure models are of them."""
+    for n in range(sure.shape[0]):
+        chance = max(least, min(1.0 - least, sure[n]))
+        rest = max((1.0 - chance) / others, least)
+        odds[n] = sure[n] if math.isnan(sure[n]) else math.log(chance / rest) / ODDS_SCALE
 
 
 @entry_point

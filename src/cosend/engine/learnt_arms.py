@@ -24,7 +24,17 @@ import numpy.typing as npt
 from cosend.algorithm.boosting import Trees, Values, fit, predict
 from cosend.algorithm.layout import Floats, Ints
 from cosend.algorithm.policies import Policy, how_to_decide
-from cosend.algorithm.stack import NO_SLICE, NONE, Slices, Weights, stack_chances, stack_learn, weights_for, widened
+from cosend.algorithm.stack import (
+    NO_SLICE,
+    NONE,
+    Slices,
+    Weights,
+    log_odds,
+    stack_chances,
+    stack_learn,
+    weights_for,
+    widened,
+)
 from cosend.algorithm.values import ScoreLocal
 from cosend.checks import check_kind
 from cosend.errors import ArmError
@@ -39,7 +49,6 @@ MUCH_MORE: Final = 1_000  # more labels: the same
 FINE: Final = 16  # slices of an axis
 LEAST_SURE: Final = 0.01  # a model of the user's is held to be no surer than this, or one surprise would rule it out
 LEAST_SURE_GROWN: Final = 0.001
-ODDS_SCALE: Final = 3.0
 MISSING: Final = b"\xff"  # every byte of a value that is not a number, and of no slice
 WIDTH: Final = 5  # bytes of an axis: a value of four, and a slice
 SLICES: Final = bytes([*range(FINE), NO_SLICE])
@@ -262,9 +271,8 @@ class LearntArms:
     def _odds(self, model: str, sure: Sure) -> Floats:
         """Return the log odds of answers against each of the other labels."""
         least = LEAST_SURE_GROWN if self.kinds.get(model) is Learnt.GROWN else LEAST_SURE
-        chances = np.clip(sure.astype(np.float64), least, 1.0 - least)
-        others = np.maximum((1.0 - chances) / max(1, len(self.labels) - 1), least)
-        odds: Floats = np.log(chances / others) / ODDS_SCALE
+        odds = np.empty(len(sure))
+        log_odds(sure.astype(np.float64), least, max(1, len(self.labels) - 1), odds)
         return odds
 
     # What they learn
