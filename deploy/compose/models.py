@@ -10,7 +10,7 @@ def young(visit: dict[str, Any]) -> str:
     return "ill" if visit["pressure"] > 120 else "well"
 
 
-def grown(visit: dict[str, Any]) -> str:
+def adults(visit: dict[str, Any]) -> str:
     """Tell who is ill among the grown up."""
     return "ill" if visit["pressure"] > 135 else "well"
 

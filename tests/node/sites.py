@@ -13,6 +13,7 @@ from typing import Any
 from cosend.axes import Axis, Feature
 from cosend.engine.events import Event
 from cosend.engine.fold import fold
+from cosend.engine.learnt_arms import Learnt
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import state_of
 from cosend.models.adapters import as_classifier
@@ -49,7 +50,9 @@ def old(item: Any) -> str:
 def setup_of(models: dict[str, Any] | None = None, **options: Any) -> Setup:
     """Return a site of models, two functions unless given."""
     models = {"young": young, "old": old} if models is None else models
-    classifiers = {name: as_classifier(model) for name, model in models.items()}
+    classifiers = {
+        name: model if isinstance(model, Learnt) else as_classifier(model) for name, model in models.items()
+    }
     return Setup(name="north", classifiers=classifiers, axes=[Feature("age", range=(0, 100))], **options)
 
 

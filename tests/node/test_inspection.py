@@ -59,7 +59,7 @@ async def test_forecasts_are_those_of_all_views_together(tmp_path: Path) -> None
 
 
 async def test_labels_that_score_all_are_counted_for_all_and_others_for_none(tmp_path: Path) -> None:
-    async with running(setup_of(score_local="all", costs={"old": 0.1}), tmp_path) as node:
+    async with running(setup_of(score_local="all", learnt=False, costs={"old": 0.1}), tmp_path) as node:
         ids = await decide(node, [10.0, 20.0, 80.0, 90.0])
         await node.label([Given(each, "ill") for each in ids])
         [stretch] = [each for each in node.counts.history.stretches if each.labels]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cosend import Patience, Vote, ZoomingKLUCB
+from cosend import Learnt, Patience, ZoomingKLUCB
 from cosend.algorithm import pending as registry
 from cosend.axes import Feature
 from cosend.engine import snapshot
@@ -132,22 +132,22 @@ async def test_stop_waits_for_what_is_on_its_way_and_refuses_what_comes(tmp_path
 
 
 async def test_classifiers_and_costs_follow_the_file_and_an_operator_s_cost_stays(tmp_path: Path) -> None:
-    async with running(setup_of({"young": young, "old": old}, costs={"old": 0.1}), tmp_path) as node:
+    async with running(setup_of({"young": young, "old": old}, costs={"old": 0.1}, learnt=False), tmp_path) as node:
         await busy(node, 5)
         waiting = await busy(node, 4, label=False)
         await node.change_arm("old", cost=0.7)
-    async with running(setup_of({"young": young, "old": old}, costs={"old": 0.1}), tmp_path) as node:
+    async with running(setup_of({"young": young, "old": old}, costs={"old": 0.1}, learnt=False), tmp_path) as node:
         assert node.state.learner.arms.own == {"young": 0.0, "old": 0.7}  # the file has not changed
-    async with running(setup_of({"young": young, "old": old}, costs={"old": 0.2}), tmp_path) as node:
+    async with running(setup_of({"young": young, "old": old}, costs={"old": 0.2}, learnt=False), tmp_path) as node:
         assert node.state.learner.arms.own == {"young": 0.0, "old": 0.2}
-    async with running(setup_of({"young": young, "new": Majority()}), tmp_path) as node:
+    async with running(setup_of({"young": young, "new": Majority()}, learnt=False), tmp_path) as node:
         assert set(node.state.learner.arms.own) == {"young", "new"}
         heard = await node.label([Given(each.id, "well") for each in waiting])
         assert heard.learnt == [each.id for each in waiting if each.arm == "young"]
         assert heard.expired == [each.id for each in waiting if each.arm == "old"]
         assert {each.arm for each in await busy(node, 8)} <= {"young", "new"}
         live = everything(node.state)
-    async with running(setup_of({"young": young, "new": Majority()}), tmp_path) as node:
+    async with running(setup_of({"young": young, "new": Majority()}, learnt=False), tmp_path) as node:
         assert everything(node.state) == live == folded(node)
 
 
@@ -224,7 +224,7 @@ async def test_a_snapshot_is_the_state_of_one_moment(tmp_path: Path, monkeypatch
     monkeypatch.setattr(registry, "MOST_NEW", 5)
     monkeypatch.setattr("cosend.runtime.running_site.TICK_S", 0.001)
     kept = dict[int, Any]()
-    models = {"young": young, "old": old, "learns": Majority(), "dear": old, "vote": Vote()}
+    models = {"young": young, "old": old, "learns": Majority(), "dear": old, "mine": Learnt.STACK}
     setup = setup_of(models, costs={"dear": 0.05}, patience=Patience(max_pending=MOST_PENDING))
     node = await started(setup, tmp_path)
     clients = [asyncio.create_task(go_on(node, seed)) for seed in range(2)]
@@ -240,6 +240,8 @@ async def test_a_snapshot_is_the_state_of_one_moment(tmp_path: Path, monkeypatch
         snapshot.restore(found, state)()
         assert everything(found) == everything(expected), position
     assert len(kept) > 3
+    await until(lambda: node.state.learnt.fitting is None)
+    await node.commits.done()
     live, learnt = everything(node.state), lessons(node)
     await crash(node)
     async with running(setup, tmp_path) as node:

@@ -79,7 +79,7 @@ async def test_arms_that_fail_are_nobodys_trouble(tmp_path: Path) -> None:
 
 
 async def test_an_observer_that_fails_leaves_the_answer_to_the_arms(tmp_path: Path) -> None:
-    async with called(setup_of({"observer": broken, "good": waits}), tmp_path) as (client, _):
+    async with called(setup_of({"observer": broken, "good": waits}, learnt=False), tmp_path) as (client, _):
         await observe(client)
         for n in range(6):
             (made,) = await client.decide(f"n{n}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,14 @@ AGES = st.sampled_from([0, 12.5, 50, 80.25, 100])
 LABELS = st.sampled_from(["ill", "well", "odd", None, True, 3, 2.5])
 BAD_LABELS = st.sampled_from([2**70, [1], {"a": 1}, -(2**64)])
 BAD_ITEMS = st.sampled_from([{}, {"age": "x"}, {"age": 101}, {"age": None}, {"age": 5, "big": 2**70}])
-ARMS = st.sampled_from(["young", "old", "learns"])
+ARMS = ("young", "old", "learns")
 
 
 class Model(RuleBasedStateMachine):
     """The service, and what should be true of it."""
 
     score_local = "used"  # models are run when they are chosen
+    arms: Sequence[str] = ARMS
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class Model(RuleBasedStateMachine):
         self.labelled: dict[str, Any] = {}
         self.waiting: list[str] = []  # oldest first
         self.paused: set[str] = set()
-        self.costs = dict.fromkeys(("young", "old", "learns"), 0.0)
+        self.costs = dict.fromkeys(self.arms, 0.0)
         self.observer: str | None = None
         self.start()
 
@@ -69,6 +70,11 @@ class Model(RuleBasedStateMachine):
         self.loop.close()
         shutil.rmtree(self.folder)
 
+    @property
+    def nobody_left(self) -> bool:
+        """Whether no arm may be chosen."""
+        return len(self.paused) == len(self.costs)
+
     def post(self, path: str, body: Any) -> httpx.Response:
         response: httpx.Response = self.wait(self.http.post(path, json=body))
         return response
@@ -85,8 +91,7 @@ class Model(RuleBasedStateMachine):
         fresh = list(dict.fromkeys(name for name, _ in asked if name is not None and name not in self.named))
         assert not {*fresh} & {*self.decided}
         unnamed = sum(name is None for name, _ in asked)
-        nobody_left = len(self.paused) == len(self.costs) and len(fresh) + unnamed > 0
-        if nobody_left and self.observer is None:
+        if self.nobody_left and len(fresh) + unnamed > 0 and self.observer is None:
             assert response.status_code == 503 or any(name in self.decided for name, _ in asked)
             return
         assert response.status_code == 200, response.text
@@ -105,7 +110,7 @@ class Model(RuleBasedStateMachine):
         self.decided[found] = decision
         if name is not None:
             self.named.add(name)
-        assert decision["arm"] not in self.paused or (decision["arm"] == self.observer and len(self.paused) == 3)
+        assert decision["arm"] not in self.paused or (decision["arm"] == self.observer and self.nobody_left)
         assert decision["cost"] == self.costs[decision["arm"]]
         assert decision.get("answered_by") == self.observer
         self.waiting = [*self.waiting, found][-MOST_PENDING:]
@@ -144,8 +149,9 @@ class Model(RuleBasedStateMachine):
         response = self.post("/v1/classify", body)
         assert response.status_code == 422, response.text
 
-    @rule(arm=ARMS, cost=st.sampled_from([None, 0, 0.25, 1]), paused=st.sampled_from([None, True, False]))
-    def change_arm(self, arm: str, cost: float | None, paused: bool | None) -> None:
+    @rule(data=st.data(), cost=st.sampled_from([None, 0, 0.25, 1]), paused=st.sampled_from([None, True, False]))
+    def change_arm(self, data: Any, cost: float | None, paused: bool | None) -> None:
+        arm = data.draw(st.sampled_from(self.arms))
         told = self.post(f"/v1/arms/{arm}", {"cost": cost, "paused": paused}).json()
         if cost is not None:
             self.costs[arm] = cost
@@ -153,7 +159,7 @@ class Model(RuleBasedStateMachine):
             (self.paused.add if paused else self.paused.discard)(arm)
         assert (told["cost"], told["paused"]) == (self.costs[arm], arm in self.paused)
 
-    @rule(arm=st.none() | ARMS)
+    @rule(arm=st.none() | st.sampled_from(ARMS))
     def change_mode(self, arm: str | None) -> None:
         body = {"mode": "apply"} if arm is None else {"mode": "observe", "classifier": arm}
         assert self.post("/v1/mode", body).json()["answered_by"] == arm
@@ -196,9 +202,10 @@ class Model(RuleBasedStateMachine):
 
 
 class ScoresAll(Model):
-    """The same, where models that cost nothing are run before the choice."""
+    """The same, where models that cost nothing are run before the choice, and the site learns arms itself."""
 
     score_local = "all"
+    arms = (*ARMS, "grown", "stack")
 
 
 TestService = Model.TestCase

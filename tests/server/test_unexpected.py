@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from cosend.engine.engine import Engine
+from cosend.engine.learnt_arms import LearntArms
 from cosend.engine.site_state import SiteState
 from cosend.runtime import running_site as running_node
 from cosend.runtime.client_requests import Requests
@@ -49,7 +50,8 @@ class Once:
 
 STEPS = [
     (SiteState, "choose"),
-    (SiteState, "enter_opinions"),
+    (SiteState, "enter_heard"),
+    (LearntArms, "opinions"),
     (SiteState, "complete"),
     (SiteState, "write"),
     (Engine, "submit"),

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -164,6 +165,8 @@ class RunningSite:
             state = setup.new_state(self.commits.event)
         else:
             state.journal = self.commits.event
+            if setup.learnt is None:  # the folder may have been made with another policy than today's default
+                setup = self.setup = replace(setup, learnt=state.learner.score_local == "all")
         self.workers = {arm: self._worker(arm, model) for arm, model in recovered.classifiers.items()}
         self.lane.begin()
         for worker in self.workers.values():

@@ -1,0 +1,176 @@
+"""What a running site learns itself: from every label, trees beside everything else, and it is there after a kill."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosend import Learnt
+from cosend.algorithm.boosting import Trees
+from cosend.engine.events import Fitted
+from cosend.engine.learnt_arms import FIRST_FIT, Window, grow
+from cosend.engine.needs import Call, Forward, Question
+from cosend.runtime import driver
+from cosend.runtime.client_requests import Decided
+from cosend.runtime.label_intake import Given
+from cosend.runtime.running_site import RunningSite
+from tests.node.sites import (
+    LONGEST_S,
+    Majority,
+    check_folds,
+    crash,
+    decided,
+    events_of,
+    everything,
+    old,
+    running,
+    setup_of,
+    started,
+    until,
+    young,
+)
+
+
+def models(**more: Any) -> dict[str, Any]:
+    return {"young": young, "old": old, "learns": Majority(), **more}
+
+
+async def played(node: RunningSite, count: int) -> list[Decided]:
+    """Let a site decide, two items at a time, of which the second is labelled first."""
+    found: list[Decided] = []
+    for n in range(count):
+        both = await decided(node, {"age": (37.0 * n) % 100}, {"age": (59.0 * n) % 100})
+        found += both
+        await node.label([Given(each.id, "ill" if n % 3 else "well") for each in reversed(both)])
+    return found
+
+
+@pytest.mark.parametrize("score_local", ["all", "used"])
+async def test_it_learns_from_every_label_and_survives_a_kill(score_local: Any, tmp_path: Path) -> None:
+    setup = setup_of(models(second=Learnt.STACK), score_local=score_local, learnt=True)
+    node = await started(setup, tmp_path)
+    made = await played(node, 8)
+    await node.snapshot()
+    made += await played(node, 8)
+    live = everything(node.state)
+    assert node.state.learnt.count == len(made) == 32
+    assert {each.arm for each in made} >= {"second", "young"}
+    assert "stack" not in node.state.learner.arms.own  # there is one of its kind
+    await crash(node)
+    for _ in range(2):
+        node = await started(setup, tmp_path)
+        assert everything(node.state) == live
+        await check_folds(node)
+        await crash(node)
+
+
+async def test_it_answers_peers_and_learns_from_the_labels_of_its_own_items(tmp_path: Path) -> None:
+    async with running(setup_of({"never": lambda _: "well"}), tmp_path) as node:
+        for known, answer in ((0, "well"), (8, "ill")):
+            for n in range(known):
+                (made,) = await decided(node, {"age": 5.0})
+                await node.label([Given(made.id, "ill")])
+            for n in range(10):
+                question = Question(10 * known + n, {"age": 5}, (0.05,), False, True)
+                (reply,) = (await node.call(Call("north", "south", [question]))).replies
+                await node.post("south", [Forward("north", "south", 10 * known + n, "ill")])
+            assert reply.label == answer
+            assert node.state.learnt.count == known
+        assert node.counts.taught["south"] == 20
+        await check_folds(node)
+
+
+async def test_what_the_file_does_without_is_gone_and_goes_on_where_it_is_back(tmp_path: Path) -> None:
+    known = 0
+    for learnt in (True, False, True):
+        async with running(setup_of(models(), learnt=learnt), tmp_path) as node:
+            assert ("stack" in node.state.learner.arms.own) == ("grown" in node.state.learner.arms.own) == learnt
+            assert node.state.learnt.count == known
+            made = await played(node, 4)
+            known += 8 * learnt
+            assert node.state.learnt.count == known
+            assert learnt or not {each.arm for each in made} & {"stack", "grown"}
+            await check_folds(node)
+
+
+async def test_another_kind_under_a_name_is_another_arm_after_a_restart(tmp_path: Path) -> None:
+    async with running(setup_of({"young": young, "mine": Learnt.STACK}, learnt=False), tmp_path) as node:
+        assert "mine" in {each.arm for each in await played(node, 16)}
+    async with running(setup_of({"young": young, "mine": Learnt.GROWN}, learnt=False), tmp_path) as node:
+        assert node.state.learnt.kinds == {"mine": Learnt.GROWN}
+        assert "mine" not in {each.arm for each in await played(node, 4)}  # no trees so far
+        await check_folds(node)
+
+
+# Trees
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fits]:
+    fits = Fits()
+    monkeypatch.setattr(driver, "grow", fits)
+    yield fits
+    fits.may_end.set()
+
+
+class Fits:
+    """Fits trees when it may."""
+
+    def __init__(self) -> None:
+        self.may_end, self.begun, self.fail = threading.Event(), 0, False
+
+    def __call__(self, window: Window) -> Trees:
+        self.begun += 1
+        self.may_end.wait(LONGEST_S)
+        if self.fail:
+            raise MemoryError("too many trees")
+        return grow(window)
+
+
+def fits_told_of(node: RunningSite) -> list[int]:
+    return [event.count for event in events_of(node) if isinstance(event, Fitted)]
+
+
+async def test_trees_are_fitted_while_the_site_goes_on_and_a_kill_loses_nothing(tmp_path: Path, fits: Fits) -> None:
+    setup = setup_of(models())
+    node = await started(setup, tmp_path)
+    made = await played(node, FIRST_FIT // 2 + 10)
+    await until(lambda: fits.begun)
+    assert fits_told_of(node) == []
+    assert node.state.learnt.trees() is None
+    live = everything(node.state)
+    await crash(node)
+    node = await started(setup, tmp_path)
+    assert everything(node.state) == live
+    made += await played(node, 1)  # with the next label it begins again
+    fits.may_end.set()
+    await until(lambda: node.state.learnt.trees() is not None)
+    assert "grown" not in {each.arm for each in made}
+    assert "grown" in {each.arm for each in await played(node, 10)}
+    await until(lambda: node.state.learnt.fitting is None)
+    await node.commits.done()
+    assert fits_told_of(node)[:1] == [FIRST_FIT]
+    live = everything(node.state)
+    await check_folds(node)  # which fits the same trees from the same labels
+    await crash(node)
+    async with running(setup, tmp_path) as node:
+        assert everything(node.state) == live
+
+
+async def test_a_fit_that_fails_is_tried_again_after_the_next_label(
+    tmp_path: Path, fits: Fits, caplog: pytest.LogCaptureFixture
+) -> None:
+    fits.fail = True
+    fits.may_end.set()
+    async with running(setup_of(models()), tmp_path) as node:
+        await played(node, FIRST_FIT // 2)
+        await until(lambda: "trees could not be fitted" in caplog.text)
+        assert node.state.learnt.trees() is None
+        fits.fail = False
+        await played(node, 1)
+        await until(lambda: node.state.learnt.trees() is not None)
+        await check_folds(node)
