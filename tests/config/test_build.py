@@ -45,12 +45,12 @@ def write_rows(folder: Path) -> None:
     (folder / "visits.csv").write_text("\n".join(lines) + "\n")
 
 
-def file_of(folder: Path, *classifiers: str, head: str = HEAD, stream: str = STREAM) -> tuple[NetworkFile, Path]:
+def file_of(folder: Path, *classifiers: str, head: str = HEAD, stream: str = STREAM, more: str = "") -> tuple[NetworkFile, Path]:
     """Write a network of one site, its rows and its module, and load it."""
     write_rows(folder)
     (folder / "models.py").write_text(MODULE)
     arms = "".join(f'[[sites.classifiers]]\nname = "c{n}"\n{each}\n' for n, each in enumerate(classifiers))
-    (folder / "network.toml").write_text(f'{stream}{head}[[sites]]\nname = "north"\n{arms}')
+    (folder / "network.toml").write_text(f'{stream}{head}[[sites]]\nname = "north"\n{more}\n{arms}')
     return load(folder / "network.toml")
 
 
@@ -71,17 +71,34 @@ def mistakes_of(folder: Path, *classifiers: str, **options: str) -> list[str]:
     return raised.value.mistakes
 
 
-def test_a_vote_combines_what_the_file_says_and_needs_somebody_to_combine(tmp_path: Path) -> None:
-    made = (
-        built_of(tmp_path, 'model = "vote"\nover = ["c1"]', 'model = "models:young"', stream="")
-        .site("north")
-        .engine.state.votes
-    )
-    assert [vote.over for vote in made.values()] == [("c1",)]
-    assert "needs other classifiers" in mistakes_of(tmp_path, 'model = "vote"', stream="")[0]
-    wrong = mistakes_of(tmp_path, 'model = "vote"\nover = ["c7"]', 'model = "models:young"', stream="")[0]
-    assert "'c7'" in wrong
-    assert "c1" in wrong
+def test_what_a_site_learns_itself_is_named_in_the_file_or_there_unless_it_shall_not_be(tmp_path: Path) -> None:
+    young = 'model = "models:young"'
+
+    def learnt(*named: str, more: str = "", head: str = HEAD) -> dict[str, str]:
+        network, place = file_of(tmp_path, young, *named, head=head, stream="", more=more)
+        kinds = Built(network, place, None).site("north").engine.state.learnt.kinds
+        return {name: kind.value for name, kind in kinds.items()}
+
+    both, policy = {"grown": "grown", "stack": "stack"}, HEAD + '[policy]\nname = "ZoomingKLUCB"\n'
+    assert learnt() == learnt(more="learnt = true") == both
+    assert learnt(more="learnt = false") == learnt(head=policy) == learnt(more='score_local = "used"') == {}
+    assert learnt(more="learnt = true", head=policy) == both
+    assert learnt('model = "stack"') == {"c1": "stack", "grown": "grown"}
+    assert learnt('model = "stack"', 'model = "grown"', head=policy) == {"c1": "stack", "c2": "grown"}
+    assert learnt('model = "grown"', more="learnt = false") == {"c1": "grown"}
+
+
+def test_a_model_with_the_name_of_what_a_site_learns_itself_needs_another_one(tmp_path: Path) -> None:
+    (tmp_path / "models.py").write_text(MODULE)
+    text = '[[sites]]\nname = "north"\n{}[[sites.classifiers]]\nname = "stack"\nmodel = "models:young"\n'
+    (tmp_path / "network.toml").write_text(text.format(""))
+    with pytest.raises(NetworkFileError) as raised:
+        load(tmp_path / "network.toml")
+    (said,) = raised.value.mistakes
+    assert said.startswith("sites.1.learnt: site 'north' has a model 'stack', which is the name of one that it learns")
+    (tmp_path / "network.toml").write_text(text.format("learnt = false\n"))
+    network, place = load(tmp_path / "network.toml")
+    assert Built(network, place, None).site("north").engine.state.learnt.kinds == {}
 
 
 def test_a_model_sees_neither_what_is_hidden_nor_columns_for_contexts_nor_what_others_said(tmp_path: Path) -> None:
@@ -111,7 +128,8 @@ def test_a_model_by_name_takes_items_as_it_took_the_rows_of_the_stream(tmp_path:
     table = read_stream(built.network, built.folder)
     rows = [item for item, _ in table.rows()]
     assert isinstance(tree, Coded)
-    assert tree.predict(rows) == tree.predict_rows(table.matrix())
+    assert tree.predict(rows) == tree.predict_sure(rows).labels
+    assert tree.predict_sure(rows) == tree.predict_rows(table.matrix())
     assert np.mean(np.array(tree.predict(rows)) == table.labels) > 0.8
     assert always.predict(rows[:3]) == [1, 1, 1]
     for bad, words in (

@@ -50,7 +50,8 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "rows for a function": (YOUNG, "+train = [0, 5]", f"{FIRST}: ", ["train is for models by name"]),
     "trust in a function": (YOUNG, "+trusted = true", f"{FIRST}: ", ["trusted is for model files"]),
     "trust in an ONNX file": (OLD, 'model = "old.onnx"\ntrusted = true', f"{SECOND}: ", ["runs no code"]),
-    "features of a vote": (OLD, 'model = "vote"', f"{SECOND}: ", ["not for model 'vote'"]),
+    "features of a stack": (OLD, 'model = "stack"', f"{SECOND}: ", ["not for models 'grown' and 'stack'"]),
+    "learnt that is a number": (NORTH, "+learnt = 1", f"{SITE_1}.learnt: ", ["boolean", "1"]),
     "a stream without a label": (TOP, '+stream = {kind = "file", path = "a.csv"}', "stream: ", ["path and label"]),
 }  # fmt: skip
 
