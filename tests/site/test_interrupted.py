@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cosend import Network, Site
+from cosend import Learnt, Network, Site
 from cosend.axes import Feature
 from tests.algorithm.test_interrupted import interrupted
 
@@ -24,12 +24,16 @@ def site(name: str) -> Site:
     return Site(name, classifiers={f"{name} model": high}, context=AGE)
 
 
+def assert_all_are_there(site: Site) -> None:
+    assert site.learner.arms.own.keys() <= site.classifiers.keys() | site.engine.state.learnt.kinds.keys()
+
+
 def whole(sites: list[Site]) -> None:
     """Check that every site can decide and learn, whomever it knows by now."""
     for each in sites:
         for age in (5, 55, 95, 20):
             each.learn(each.classify({"age": age}), True)
-        assert set(each.learner.arms.own) <= set(each.classifiers)
+        assert_all_are_there(each)
         assert set(each.learner.arms.peers) <= set(each.peers)
 
 
@@ -58,13 +62,19 @@ def test_a_network_goes_on_and_ends_what_was_interrupted(leaves: bool) -> None:
 
 
 def test_a_site_interrupted_while_a_classifier_joins_or_leaves_goes_on() -> None:
-    for change in (lambda lab: lab.add_classifier("more", high), lambda lab: lab.remove("other")):
+    changes: list[Any] = [
+        lambda lab: lab.add_classifier("more", high),
+        lambda lab: lab.remove("other"),
+        lambda lab: lab.add_classifier("more", Learnt.STACK),
+        lambda lab: lab.remove("stack"),
+    ]
+    for change in changes:
         line = 1
         while True:
             lab = Site("lab", classifiers={"one": high, "other": high}, context=AGE)
             if not interrupted(partial(change, lab), line):
                 break
-            assert set(lab.learner.arms.names) <= set(lab.classifiers)
+            assert_all_are_there(lab)
             for age in range(0, 100, 9):
                 lab.learn(lab.classify({"age": age}), True)
             line += 3

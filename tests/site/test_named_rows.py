@@ -61,7 +61,9 @@ def visits(count: int) -> list[dict[str, Any]]:
 
 def routed(items: Any, rows: list[dict[str, Any]], context: Any, how: str = "one") -> list[tuple[Any, ...]]:
     """Return what a site makes of items of which one model is right about the young, the other about the old."""
-    site = Site("here", classifiers={"yes": lambda _: True, "no": lambda _: False}, context=context, seed=3, learnt=False)
+    site = Site(
+        "here", classifiers={"yes": lambda _: True, "no": lambda _: False}, context=context, seed=3, learnt=False
+    )
     truths = [row["age"] < 50 for row in rows]
     if how == "run":
         return [turn.decision[1:6] for turn in Network([site]).run({"here": zip(items, truths, strict=True)})]

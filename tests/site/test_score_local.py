@@ -31,7 +31,12 @@ class Counted:
 def site_of(name: str = "lab", log: list[Any] | None = None, **options: Any) -> tuple[Site, dict[str, Counted]]:
     """Return a site with two free classifiers and one that costs something."""
     models = {f"{name}-{label}": Counted(label) for label in ("no", "yes", "dear")}
-    chosen: dict[str, Any] = {"policy": CellKLUCB(slices=1), "costs": {f"{name}-dear": 0.3}, "score_local": "all", "learnt": False}
+    chosen: dict[str, Any] = {
+        "policy": CellKLUCB(slices=1),
+        "costs": {f"{name}-dear": 0.3},
+        "score_local": "all",
+        "learnt": False,
+    }
     journal = None if log is None else log.append
     context = Feature("x", range=(0, 1))
     return Site(name, classifiers=models, context=context, journal=journal, **{**chosen, **options}), models

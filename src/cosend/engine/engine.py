@@ -395,7 +395,7 @@ class Engine:
         """Let learnt arms say what they think of the items from `start` on, whose other opinions are there."""
         state, count = self.state, len(seen.values)
         arms, part = state.learner.arms, slice(start, start + count)
-        able = [arm for arm in state.learnt.kinds if arm not in arms.paused]
+        able = [arm for arm in state.learnt.kinds if arm in arms.own and arm not in arms.paused]
         heard = Opinions(
             {model: column[part] for model, column in batch.opinions.items() if model not in batch.learnt},
             {model: column[part] for model, column in batch.sure.items() if model not in batch.learnt},

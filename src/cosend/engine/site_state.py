@@ -63,7 +63,7 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     models: tuple[str, ...]  # whose opinions were heard
     said: tuple[Any, ...]  # what they said, None for nothing
     newest: Any  # the newest true label that was known then, for learnt arms
-    sure: bytes = b""  # how sure each of these models was, floats of 32 bits; fewer if the last ones did not say
+    sure: bytes = b""  # how sure each of these models was, floats of 32 bits, up to the last one that said it
     seen: bytes = b""  # what learnt arms see of the item
 
 
@@ -498,8 +498,7 @@ class SiteState:
         opinions, notes, newest = heard.opinions, self.learner.registry.notes, None
         if self.learnt:
             newest = self.encoder.newest_label
-        sure_first = sorted(opinions, key=lambda model: model not in heard.sure)  # those that say how sure they are
-        models = tuple(sure_first)
+        models = tuple(opinions)
         said: Iterable[Any] = zip(*(opinions[model] for model in models), strict=True) if opinions else repeat(())
         kept = heard.items or repeat(None), said, _rows_of(heard.sure, models), heard.seen or repeat(b"")
         rows: Iterable[Any] = zip(ids, arms, *kept, strict=False)
@@ -848,9 +847,10 @@ class SiteState:
 
     def add_model(self, name: str, cost: float = 0.0, learnt: str = "") -> None:
         """Add a local model, or an arm that the site learns itself."""
-        self._change(self.learner.add_own, name, cost)
+        self.learner.arms.check_new(name, cost)
         if learnt:
-            self.learnt.add(name, learnt)
+            self.learnt.add(name, learnt)  # first: whatever can be chosen must be there, also after Ctrl-C
+        self._change(self.learner.add_own, name, cost)
         self.write(events.ArmAdded(name, float(cost), learnt=learnt))
 
     def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
@@ -925,12 +925,16 @@ class SiteState:
 
 
 def _rows_of(sure: Mapping[str, Sure], models: Sequence[str]) -> Iterable[bytes]:
-    """Return by item how sure the first of these models are, those that say it."""
-    columns = [sure[model] for model in models if model in sure]
-    if not columns:
+    """Return by item how sure these models are, up to the last one that says it: whatever came in the same batch."""
+    if not sure:
         return repeat(b"")
-    whole, width = np.column_stack(columns).astype(np.float32).tobytes(), 4 * len(columns)
-    return [whole[start : start + width] for start in range(0, len(whole), width)]
+    table = np.full((max(map(len, sure.values())), len(models)), np.nan, np.float32)
+    for place, model in enumerate(models):
+        if model in sure:
+            table[:, place] = sure[model]
+    known, whole, width = ~np.isnan(table[:, ::-1]), table.tobytes(), 4 * len(models)
+    widths = np.where(known.any(axis=1), len(models) - known.argmax(axis=1), 0)
+    return [whole[n * width : n * width + 4 * count] for n, count in enumerate(widths.tolist())]
 
 
 def _columns(scores: Mapping[str, Sequence[float]] | None) -> dict[str, tuple[float, ...]]:

@@ -24,7 +24,8 @@ from cosend.errors import ClassifierError, SettingError, in_one_line, listed, sh
 
 PLAIN: Final = frozenset((str, int, float, bool, type(None)))  # labels that need not be looked at one by one
 DICT: Final = frozenset({dict})
-GUESS_APART: Final = ("SVC", "NuSVC")  # their probabilities are of another model than their labels
+# Their labels are not the most probable ones: probabilities of another model, or a threshold of their own.
+GUESS_APART: Final = ("SVC", "NuSVC", "FixedThresholdClassifier", "TunedThresholdClassifierCV")
 NAMED: Final = "a mapping, a row of pandas, a named tuple, a dataclass, or a row of a NumPy array with named fields"
 Item: TypeAlias = Any  # usually a mapping from feature to value; whatever the site's models and contexts understand
 Label: TypeAlias = Any  # anything that compares: text, a number, a truth value
@@ -169,7 +170,7 @@ class SklearnModel(Fixed):
         if hasattr(self.model, "predict_sure") and len(items):
             return Predicted(*(each.tolist() for each in self._ask(self.model.predict_sure, items)))
         classes = getattr(self.model, "classes_", None) if len(items) else None
-        if type(self.model).__name__ in GUESS_APART or classes is None or not hasattr(self.model, "predict_proba"):
+        if guesses_apart(self.model) or classes is None or not hasattr(self.model, "predict_proba"):
             return Predicted(self.predict(items))
         chances = np.asarray(self._ask(self.model.predict_proba, items))
         if chances.ndim != 2 or chances.shape[1] != len(classes):  # of several outputs
@@ -197,6 +198,15 @@ class SklearnModel(Fixed):
             return importlib.import_module("pandas").DataFrame(rows, columns=self.features)
         except ImportError:  # scikit-learn takes an array too, and says that it misses the names
             return np.array(rows)
+
+
+def guesses_apart(model: Any) -> bool:
+    """Tell whether the label of a model, or of the one in a pipeline or search, is not the most probable one."""
+    while True:
+        steps, found = getattr(model, "steps", None), getattr(model, "best_estimator_", None)
+        if found is None and not steps:
+            return type(model).__name__ in GUESS_APART
+        model = steps[-1][1] if found is None else found
 
 
 class RiverModel:
@@ -228,7 +238,10 @@ class RiverModel:
 
 
 class Function(Fixed):
-    """A plain function from an item to a label, or to (label, confidence) with a float in [0, 1] for its confidence."""
+    """A plain function from an item to a label, or to (label, confidence) with a float in [0, 1] for its confidence.
+
+    NaN is a confidence that it does not know; a tuple with any other number is a label.
+    """
 
     def __init__(self, function: Callable[[Item], Label]) -> None:
         self.function = function
@@ -254,7 +267,7 @@ def is_sure(label: Any) -> bool:
     """Tell whether this is (label, confidence)."""
     if type(label) is not tuple or len(label) != 2 or not isinstance(label[1], float | np.floating):
         return False
-    return bool(0.0 <= label[1] <= 1.0)
+    return bool(0.0 <= label[1] <= 1.0 or math.isnan(label[1]))
 
 
 class RunsElsewhere(Fixed):
@@ -338,14 +351,10 @@ def known_labels(classifier: Classifier) -> frozenset[Label] | None:
 
 
 def all_known_labels(classifiers: Iterable[Classifier]) -> frozenset[Label] | None:
-    """Return all labels that classifiers can give, or None if that is not known of one of them."""
-    labels: frozenset[Label] = frozenset()
-    for classifier in classifiers:
-        known = known_labels(classifier)
-        if known is None:
-            return None
-        labels |= known
-    return labels
+    """Return all labels that classifiers can give, or None if that is not known of one of them, or there is none."""
+    found = [*map(known_labels, classifiers)]
+    known = [labels for labels in found if labels is not None]
+    return frozenset().union(*known) if found and len(known) == len(found) else None
 
 
 def plain(label: Label) -> Label:
@@ -370,10 +379,18 @@ def predictions(name: str, classifier: Classifier, items: Sequence[Item]) -> Pre
         raise ClassifierError(f"classifier {name!r} failed: {error}") from error
     except Exception as error:  # a user's model may raise anything
         raise ClassifierError(f"classifier {name!r} failed: {in_one_line(error)}") from error
+    if not isinstance(predicted, Predicted):
+        raise ClassifierError(f"predict_sure of classifier {name!r} must give a Predicted, gave {shown(predicted)}")
     if not isinstance(predicted.labels, list):
         raise ClassifierError(f"classifier {name!r} must give a list of labels, gave {shown(predicted.labels)}")
     if len(predicted.labels) != len(items):
         raise ClassifierError(f"classifier {name!r} gave {len(predicted.labels)} labels for {len(items)} items")
+    sure = predicted.confidences
+    if sure is not None and not (
+        len(sure) == len(items) and all(isinstance(each, float | np.floating) for each in sure)
+    ):
+        allowed = "a list of floats, one for each item"
+        raise ClassifierError(f"the confidences of classifier {name!r} must be {allowed}, got {shown(sure)}")
     return predicted
 
 
