@@ -16,7 +16,7 @@ SITES = """
 [[sites]]
 name = "north"
 [[sites.classifiers]]
-name = "grown"
+name = "adults"
 model = "tree"
 train = [0, 40]
 [[sites]]
@@ -63,7 +63,7 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
         GOOD.replace(CONTEXT, '[[context]]\nkind = "previous_label"\n'),
         ["context.1.kind", "'p'"],
     ),
-    "numbers that a model cannot use": (rows(number=lambda n: f"{n}e300"), GOOD, ["'grown' cannot be trained"]),
+    "numbers that a model cannot use": (rows(number=lambda n: f"{n}e300"), GOOD, ["'adults' cannot be trained"]),
     "a dataset that is none": (
         rows(),
         '[stream]\nkind = "river"\ndataset = "__class__"\ntraining = 40\nitems = 6\n' + CONTEXT + SITES,

@@ -78,11 +78,8 @@ cost = 0.01
 AXES = '[[context]]\nfeature = "z"\nrange = [0, 4]\n[[context]]\nkind = "previous_label"\n'
 LATE = NETWORK.replace("TOP", "label_delay = 3").replace("CONTEXT", AXES)
 LATE_TRAINED = LATE.replace('label = "label"', 'label = "label"\ntraining = 300')
-SAYS_YES = '[[sites]]\nname = "there"\nclassifiers = [{name = "says-yes", model = "always", label = "yes"}]\n'
-MORE = (
-    '[[sites.classifiers]]\nname = "learns"\nmodel = "models:learns"\n'
-    '[[sites.classifiers]]\nname = "together"\nmodel = "vote"\nover = ["by-x", "by-y"]\n'
-)
+SAYS_YES = '[[sites]]\nname = "there"\nlearnt = false\nclassifiers = [{name = "says-yes", model = "always", label = "yes"}]\n'
+MORE = '[[sites.classifiers]]\nname = "learns"\nmodel = "models:learns"\n'
 ITEMS = 600
 BASELINES = {"best local", "best fixed", "oracle per cell", "epsilon-greedy", "LinUCB", "uniform random"}
 
@@ -122,6 +119,10 @@ def write(rows: list[dict[str, Any]], network: str = NETWORK, form: str = "jsonl
     return "network.toml"
 
 
+def nothing_learnt(network: str) -> str:
+    return network.replace('name = "here"\n', 'name = "here"\nlearnt = false\n')
+
+
 def row_of(result: dict[str, Any], policy: str) -> dict[str, Any]:
     (row,) = [row for row in result["rows"] if (row["policy"], row["site"]) == (policy, "here")]
     return dict(row)
@@ -148,12 +149,13 @@ def test_the_report_of_one_site_has_its_models_by_name_what_made_it_and_no_colum
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     words = called("run", write(some_rows(2_000)), columns=120).stdout
     assert "sent %" not in words
-    cells = [line.split() for line in words.splitlines() if line.strip().startswith("by-")]
+    names = ["by-x", "by-y", "grown", "stack"]
+    cells = [line.split() for line in words.splitlines() if line.strip().startswith(tuple(names))]
     by_name = {name: (float(share), float(paid)) for name, share, paid, *_ in cells}
-    assert set(by_name) == {"by-x", "by-y"}
-    (share_of_x, paid_for_x), (share_of_y, paid_for_y) = by_name["by-x"], by_name["by-y"]
-    assert share_of_x + share_of_y == pytest.approx(100, abs=0.2)
-    assert paid_for_x == 0.0
+    assert sorted(by_name) == names
+    assert sum(share for share, _ in by_name.values()) == pytest.approx(100, abs=0.2)
+    assert {paid for name, (_, paid) in by_name.items() if name != "by-y"} == {0.0}
+    share_of_y, paid_for_y = by_name["by-y"]
     assert paid_for_y == pytest.approx(0.01 * 2_000 * share_of_y / 100, abs=0.1)
     above, _, _ = words.partition("reward per item")
     assert "see only the time" in " ".join(above.split())  # before anybody compares
@@ -167,14 +169,16 @@ def test_the_report_of_one_site_has_its_models_by_name_what_made_it_and_no_colum
     assert page.index("see only the time") < page.index("<table")
 
 
-def test_a_model_that_learns_is_not_starved_and_no_baseline_is_gone() -> None:
-    shown = result_of(write(some_rows(2_000), NETWORK + MORE))
+@pytest.mark.parametrize("learnt", [True, False])
+def test_a_model_that_learns_is_not_starved_and_no_baseline_is_gone(learnt: bool) -> None:
+    network = NETWORK if learnt else nothing_learnt(NETWORK)
+    shown = result_of(write(some_rows(2_000), network + MORE))
     assert {row["policy"] for row in shown["rows"]} >= BASELINES
     assert all(row["regret"] is not None for row in shown["rows"])
     rows = {row["model"]: row for row in shown["models"]["here"]}
     assert rows["learns"]["alone"] > 0.94  # which it reaches after 100 labels of any items
     assert max(rows, key=lambda name: rows[name]["share"]) == "learns"
-    assert 0.5 < rows["together"]["alone"] < 1.0
+    assert ("grown" in rows) == ("stack" in rows) == learnt
     assert not [note for note in shown["notes"] if "item by item" in note]
 
 
@@ -203,7 +207,7 @@ def test_an_unknown_label_counts_nowhere() -> None:
     best = row_of(shown, "best fixed")
     assert (best["error"], best["mean_reward"], best["cost"]) == (0.0, 1.0, 0.0)
     assert row_of(shown, "oracle per cell")["error"] == 0.0
-    (model, _) = shown["models"]["here"]
+    model, *_ = shown["models"]["here"]
     assert (model["error"], model["alone"]) == (0.0, 1.0)
     assert all(max(curve["error"]) <= 100 for curve in shown["curves"].values())
     assert set(shown["error_curves"]["best fixed"]["error"]) == {0.0}
@@ -212,7 +216,7 @@ def test_an_unknown_label_counts_nowhere() -> None:
 def test_compiled_and_real_sites_decide_the_same() -> None:
     """Real sites leave such a decision waiting; the simulation must not learn from it either, not at the end."""
     rows = without(some_rows(300), set(random.Random(2).sample(range(300), 100)))
-    network = LATE + SAYS_YES
+    network = nothing_learnt(LATE + SAYS_YES)
     at_once = result_of(write(rows, network))
     one_by_one = result_of(write(rows, "strict_labels = true\n" + network))
     assert any("played item by item" in note for note in one_by_one["notes"])

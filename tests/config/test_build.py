@@ -96,6 +96,7 @@ def test_a_model_with_the_name_of_what_a_site_learns_itself_needs_another_one(tm
         load(tmp_path / "network.toml")
     (said,) = raised.value.mistakes
     assert said.startswith("sites.1.learnt: site 'north' has a model 'stack', which is the name of one that it learns")
+    assert said.endswith("or set learnt = false")
     (tmp_path / "network.toml").write_text(text.format("learnt = false\n"))
     network, place = load(tmp_path / "network.toml")
     assert Built(network, place, None).site("north").engine.state.learnt.kinds == {}

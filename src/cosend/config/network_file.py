@@ -213,7 +213,7 @@ class NetworkFile(Section):
             try:
                 self.learnt_arms(site, None)
             except ArmError as error:
-                yield f"sites.{n}.learnt: {error}"
+                yield f"sites.{n}.learnt: {error}".replace("learnt=False", "learnt = false")  # as a file has it
 
     def _double_names(self) -> Iterator[str]:
         names = [site.name for site in self.sites] + [each.name for _, _, each in self.classifiers()]
