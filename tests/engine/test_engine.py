@@ -155,6 +155,20 @@ def test_an_opinion_that_is_late_is_not_waited_for_and_is_scored_if_it_comes_bef
     driven.check()
 
 
+def test_an_opinion_that_is_late_is_passed_over_where_it_is_none_or_nobody_scores_it() -> None:
+    for driven, said in ((known_times(), None), (with_a_stack(score_local="used"), "b")):
+        driven.engine._usual = dict.fromkeys(FREE, 1.0)
+        driven.engine.now = 1.0
+        batch = driven.submit()
+        driven.hear("fast", "a")
+        driven.at(5.1)
+        assert driven.is_done(batch)
+        before = len(driven.log)
+        driven.hear("slow", said)
+        assert len(driven.log) == before
+        driven.check()
+
+
 def test_what_was_given_up_may_still_come_in_time_while_another_model_is_waited_for() -> None:
     """One that is late is not counted twice: the third model must still be heard."""
     driven = Driven({"fast": 0.0, "slow": 0.0, "new": 0.0})
@@ -223,6 +237,21 @@ def test_a_batch_waits_in_order_while_a_peer_is_asked() -> None:
     driven.engine.reported(second, [LabelledData(1000, 1000)])
     driven.take()
     assert batch.ids == [1, 2]  # and what was reported is enough for the next one
+    driven.check()
+
+
+def test_items_whose_arm_has_failed_wait_for_the_report_of_a_peer_each() -> None:
+    driven = asking()
+    for peer in ("near", "far"):
+        driven.state.pause(peer)
+    batch = driven.submit(ITEM, ITEM)
+    driven.state.resume("near")
+    driven.hear("home", Failure("broken"), Failure("broken"))
+    ask = driven.next(AskPeer)
+    assert [row for _, row in ask.waiting] == [0, 1]
+    driven.engine.reported(ask, [LabelledData(1000, 1000)] * 2)
+    driven.take()
+    assert batch.arms == ["near", "near"]
     driven.check()
 
 

@@ -128,13 +128,15 @@ def test_they_are_the_same_compiled(seed: int) -> None:
 
 
 def test_sites_with_learnt_arms_that_ask_each_other_fold_to_their_states() -> None:
-    logs: dict[str, list[Any]] = {"north": [], "south": []}
-    sites = [a_site(name, log, context=axes) for (name, log), axes in zip(logs.items(), (AXES, LATEST), strict=True)]
+    logs: dict[str, list[Any]] = {"north": [], "south": [], "west": []}
+    contexts: list[Any] = [AXES, LATEST, None]
+    sites = [a_site(name, log, context=axes) for (name, log), axes in zip(logs.items(), contexts, strict=True)]
     draw = random.Random(5)
-    streams = {name: [(item, truth_of(item)) for item in drawn_items(draw, 40)] for name in logs}
+    streams = {name: [(item, truth_of(item)) for item in drawn_items(draw, 60)] for name in logs}
     turns = [*Network(sites, call_cost=0.02).run(streams, label_delay=3)]
     assert {turn.decision.arm for turn in turns} >= {"grown", "stack"}
     for site in sites:
+        assert any(isinstance(event, events.Served) for event in logs[site.name])
         assert_log_is_the_state(logs[site.name], site)
 
 

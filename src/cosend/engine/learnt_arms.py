@@ -105,9 +105,6 @@ class Seen(NamedTuple):
         values = np.ascontiguousarray(both[:, : 4 * axes]).view(np.float32).reshape(len(rows), axes)
         return cls(values, both[:, 4 * axes :].copy())  # compiled code would be compiled again for what is read-only
 
-    def part(self, rows: slice) -> Seen:
-        return Seen(self.values[rows], self.slices[rows])
-
 
 def _widened(row: bytes, axes: int) -> bytes:
     had = len(row) // WIDTH
