@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosend import Learner, MixedViews, simulate
+from cosend import Learner, MixedViews, Site, simulate
+from cosend.algorithm import boosting
 from cosend.algorithm import layout as col
 from cosend.algorithm.values import Phase
+from cosend.axes import Category, Feature
 from tests.policies import POLICIES, choose, everything, new_learner, told_of
 from tests.random_networks import play, played
 from tests.simulation.test_simulate import new_learners, stream
@@ -88,9 +90,37 @@ def everything_of(policy: str) -> dict[str, Any]:
     return {"steps": stepped(policy), "right": simulated(policy, np.uint8), "gains": simulated(policy, np.float64)}
 
 
+def learnt() -> dict[str, Any]:
+    """Let a site learn arms of its own from labels that are late; returns all that was decided and all that is kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boosting, "ROUNDS", 3)
+        return _learnt()
+
+
+def _learnt() -> dict[str, Any]:
+    draw, waiting, said = random.Random(1), list[tuple[Any, str]](), list[Any]()
+    models: dict[str, Any] = {
+        "half": lambda item: ("no" if item["x"] < 0.5 else "yes", item["x"]),
+        "other": lambda _: "perhaps",
+    }
+    site = Site("here", classifiers=models, context=[Feature("x", range=(0, 1)), Category("kind")])
+    for _ in range(140):
+        item: dict[str, Any] = {"x": draw.random(), "kind": draw.choice("abc")}
+        decision = site.classify(item)
+        said.append(decision[:3])
+        waiting.append((decision, "yes" if item["x"] > 0.5 and item["kind"] == "a" else "no"))
+        if len(waiting) > 9:
+            site.learn(*waiting.pop(draw.randrange(9)))
+    state = site.state()
+    arrays = {name: zlib.crc32(np.ascontiguousarray(array).tobytes()) for name, array in state.arrays.items()}
+    assert "learnt_grown_nodes" in arrays
+    return {"said": json.dumps(said), "facts": json.dumps(state.facts), "arrays": arrays}
+
+
 def test_every_policy_does_the_same_with_and_without_the_compiler() -> None:
     """What the other process compiles is ready for the tests that need the compiler."""
-    theirs = in_the_other_way("{policy: here.everything_of(policy) for policy in here.POLICIES}")
+    theirs = in_the_other_way("{**{each: here.everything_of(each) for each in here.POLICIES}, 'learnt': here.learnt()}")
+    assert learnt() == theirs.pop("learnt")
     assert list(theirs) == list(POLICIES)
     for policy in POLICIES:
         assert everything_of(policy) == theirs[policy], policy

@@ -281,10 +281,8 @@ class Site:
             elif isinstance(need, TellPeer):
                 if not engine.breakers.is_failing(need.peer):  # else it is told before the next items
                     errors += self._tell(need.peer)
-            elif isinstance(need, TrainModel):
+            elif isinstance(need, TrainModel | FitTrees):
                 errors += self._train(need)
-            elif isinstance(need, FitTrees):  # a service began this fit
-                engine.fitted(need, grow(need.window))
             needs = engine.take()
         return errors
 
@@ -324,8 +322,11 @@ class Site:
             self._telling.discard(peer)
         return errors
 
-    def _train(self, need: TrainModel) -> list[CosendError]:
+    def _train(self, need: TrainModel | FitTrees) -> list[CosendError]:
         errors: list[CosendError] = []
+        if isinstance(need, FitTrees):  # a service began this fit
+            self.engine.fitted(need, grow(need.window))
+            return errors
         for item, truth in need.examples:
             try:
                 teach(need.model, self.classifiers[need.model], item, truth)

@@ -168,12 +168,13 @@ class Own:
         """Learn nothing."""
 
 
+WRONG: Any = [["high"], [None], ("a",)]
 BAD: dict[str, tuple[Any, str]] = {
     "a list": (["a"], "predict_sure of classifier 'yours' must give a Predicted, gave \\['a'\\]"),
     "too few": (Predicted(["a"], []), "the confidences of classifier 'yours' must be a list of floats, one for each"),
-    "text": (Predicted(["a"], ["high"]), "must be a list of floats, one for each item, got \\['high'\\]"),
-    "nothing": (Predicted(["a"], [None]), "must be a list of floats"),  # type: ignore[list-item]
-    "no labels": (Predicted(("a",), [0.5]), "must give a list of labels"),  # type: ignore[arg-type]
+    "text": (Predicted(["a"], WRONG[0]), "must be a list of floats, one for each item, got \\['high'\\]"),
+    "nothing": (Predicted(["a"], WRONG[1]), "must be a list of floats"),
+    "no labels": (Predicted(WRONG[2], [0.5]), "must give a list of labels"),
 }
 
 

@@ -652,7 +652,9 @@ def test_a_fit_that_failed_is_begun_again_with_the_next_label(monkeypatch: pytes
     assert driven.submit().opinions["trees"] == ["yes"]
     driven.needs.clear()
     driven.check()
-    assert Engine(fold(driven.log)).take()[0].window.labels == 5  # a restart begins it again
+    (need,) = Engine(fold(driven.log)).take()
+    assert isinstance(need, FitTrees)
+    assert need.window.labels == 5  # a restart begins it again
 
 
 # What peers and clients have ended

@@ -46,7 +46,7 @@ def moody(item: Any) -> Any:
     return ("c", 0.5) if item["x"] > 0.9 else "c" if item["x"] > 0.1 else None
 
 
-def broken(item: Any) -> Any:
+def broken(_: Any) -> Any:
     raise ValueError("broken")
 
 
@@ -284,6 +284,15 @@ def test_a_feature_that_gets_an_axis_later_is_missing_in_what_was_seen_before(tm
     again.load(tmp_path / "state")
     assert whole(again.engine.state) == whole(site.engine.state)
     assert_log_is_the_state(log, site)
+
+
+def test_items_that_were_seen_with_fewer_axes_lack_the_others() -> None:
+    assert learnt_arms.Seen.unpacked([b"", b""]).values.shape == (2, 0)
+    seen = [learnt_arms.seen_at(points, points, ()).packed()[0] for points in (np.full((1, n), 0.5) for n in range(3))]
+    assert seen[0] == b""
+    values, slices = learnt_arms.Seen.unpacked(seen)
+    assert slices.tolist() == [[255, 255], [8, 255], [8, 8]]
+    assert [[value for value in row if value == value] for row in values.tolist()] == [[], [0.5], [0.5, 0.5]]
 
 
 def test_a_number_that_is_too_large_for_them_is_infinite() -> None:

@@ -63,11 +63,11 @@ class Trees(NamedTuple):
         nodes, leaves, first, edges = self
         count, outputs = len(nodes), len(first)
         shapes = nodes.shape == (count, NODES, NODE_COLUMNS) and leaves.shape == (count, NODES) and outputs > 0
-        if not (shapes and first.ndim == 1 and edges.ndim == 2 and edges.shape[1:] == (BINS - 1,) and not count % outputs):
+        if not (shapes and first.ndim == 1 and not count % outputs):
+            return False
+        if not (edges.shape[1:] == (BINS - 1,) and len(edges)):
             return False
         if not all(part.dtype == np.float64 for part in (leaves, first, edges)) or nodes.dtype != np.int32:
-            return False
-        if not len(edges):
             return False
         inner = nodes[nodes[:, :, AXIS] != NO_AXIS]
         own = np.broadcast_to(np.arange(NODES), nodes.shape[:2])[nodes[:, :, AXIS] != NO_AXIS]

@@ -202,11 +202,11 @@ class SklearnModel(Fixed):
 
 def guesses_apart(model: Any) -> bool:
     """Tell whether the label of a model, or of the one in a pipeline or search, is not the most probable one."""
-    while True:
-        steps, found = getattr(model, "steps", None), getattr(model, "best_estimator_", None)
-        if found is None and not steps:
-            return type(model).__name__ in GUESS_APART
-        model = steps[-1][1] if found is None else found
+    inner = getattr(model, "best_estimator_", None)
+    steps = getattr(model, "steps", None)
+    if inner is None and steps:
+        inner = steps[-1][1]
+    return type(model).__name__ in GUESS_APART if inner is None else guesses_apart(inner)
 
 
 class RiverModel:
