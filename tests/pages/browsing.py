@@ -44,6 +44,7 @@ range = [0, 200]
 name = "north"
 port = PORT
 score_local = "all"
+learnt = false
 [[sites.classifiers]]
 name = "young"
 model = "models:young"

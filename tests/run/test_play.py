@@ -246,4 +246,4 @@ def test_the_default_run_is_the_same_twice_in_another_process_and_without_the_co
             command, capture_output=True, text=True, timeout=240, check=True, env={**os.environ, **changes}
         )
         assert played(other.stdout) == played(first.stdout), changes
-    assert len(json.loads(first.stdout)["rows"]) == 3 * 15
+    assert len(json.loads(first.stdout)["rows"]) == 3 * 16
