@@ -78,7 +78,9 @@ cost = 0.01
 AXES = '[[context]]\nfeature = "z"\nrange = [0, 4]\n[[context]]\nkind = "previous_label"\n'
 LATE = NETWORK.replace("TOP", "label_delay = 3").replace("CONTEXT", AXES)
 LATE_TRAINED = LATE.replace('label = "label"', 'label = "label"\ntraining = 300')
-SAYS_YES = '[[sites]]\nname = "there"\nlearnt = false\nclassifiers = [{name = "says-yes", model = "always", label = "yes"}]\n'
+SAYS_YES = (
+    '[[sites]]\nname = "there"\nlearnt = false\nclassifiers = [{name = "says-yes", model = "always", label = "yes"}]\n'
+)
 MORE = '[[sites.classifiers]]\nname = "learns"\nmodel = "models:learns"\n'
 ITEMS = 600
 BASELINES = {"best local", "best fixed", "oracle per cell", "epsilon-greedy", "LinUCB", "uniform random"}

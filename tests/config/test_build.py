@@ -45,7 +45,9 @@ def write_rows(folder: Path) -> None:
     (folder / "visits.csv").write_text("\n".join(lines) + "\n")
 
 
-def file_of(folder: Path, *classifiers: str, head: str = HEAD, stream: str = STREAM, more: str = "") -> tuple[NetworkFile, Path]:
+def file_of(
+    folder: Path, *classifiers: str, head: str = HEAD, stream: str = STREAM, more: str = ""
+) -> tuple[NetworkFile, Path]:
     """Write a network of one site, its rows and its module, and load it."""
     write_rows(folder)
     (folder / "models.py").write_text(MODULE)

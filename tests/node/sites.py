@@ -50,9 +50,7 @@ def old(item: Any) -> str:
 def setup_of(models: dict[str, Any] | None = None, **options: Any) -> Setup:
     """Return a site of models, two functions unless given."""
     models = {"young": young, "old": old} if models is None else models
-    classifiers = {
-        name: model if isinstance(model, Learnt) else as_classifier(model) for name, model in models.items()
-    }
+    classifiers = {name: model if isinstance(model, Learnt) else as_classifier(model) for name, model in models.items()}
     return Setup(name="north", classifiers=classifiers, axes=[Feature("age", range=(0, 100))], **options)
 
 
