@@ -102,7 +102,7 @@ LOOKS = ("/v1/summary", "/v1/arms")
 
 @scene(NORTH + model("young") + model("old"))
 def default_policy(say: Transcript) -> None:
-    """Two free models, what the site learns itself, no context; late, double, unknown or missing labels; ids of clients."""
+    """Two free models, learnt arms, no context; late, double, unknown or missing labels; ids of clients."""
     say.get("/v1/cells", *LOOKS)
     say.play(items(60), late=3)
     say.get(*LOOKS)

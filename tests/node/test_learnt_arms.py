@@ -71,7 +71,7 @@ async def test_it_learns_from_every_label_and_survives_a_kill(score_local: Any, 
 async def test_it_answers_peers_and_learns_from_the_labels_of_its_own_items(tmp_path: Path) -> None:
     async with running(setup_of({"never": lambda _: "well"}), tmp_path) as node:
         for known, answer in ((0, "well"), (8, "ill")):
-            for n in range(known):
+            for _ in range(known):
                 (made,) = await decided(node, {"age": 5.0})
                 await node.label([Given(made.id, "ill")])
             for n in range(10):
