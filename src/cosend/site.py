@@ -505,7 +505,8 @@ class Site:
     def best_model(self, items: Sequence[Any]) -> list[str]:
         """Return for every item the local model that has done best so far around its context.
 
-        Nothing is decided, explored or remembered: the same items get the same answer in any order.
+        Nothing is decided, explored or remembered: the same items get the same answer in any order. An arm that the
+        site learns itself, and that has learnt nothing yet, is named only where there is no other.
 
         >>> from cosend import Site, axes
         >>> models = {"zero": lambda item: 0, "one": lambda item: 1}
@@ -515,9 +516,14 @@ class Site:
         >>> site.best_model([{"x": 0.5}])
         ['one']
         """
-        points = self.engine.state.encoder.look(items, self.learner.arrivals)
+        state, arms = self.engine.state, self.learner.arms
+        points = state.encoder.look(items, self.learner.arrivals)
         flags = [(False, False)] * len(points)  # neither training nor a label to come: nothing is entered
-        answers = self.learner.answer_many(points, caller=NOBODY, requests=[0] * len(points), flags=flags)
+        silent = {arm for arm in state.learnt.kinds if not state.learnt.can_say(arm)}
+        without = silent if arms.own.keys() - arms.paused - silent else ()
+        answers = self.learner.answer_many(
+            points, caller=NOBODY, requests=[0] * len(points), flags=flags, without=without
+        )
         return [answer.function for answer in answers]
 
     @one_at_a_time

@@ -54,5 +54,19 @@ def test_it_is_the_classifier_that_was_right_there() -> None:
 
 def test_no_item_has_no_best() -> None:
     assert taught(AXES[0], ZoomingKLUCB()).best_model([]) == []
-    site = Site("here", classifiers={"one": lambda _: 1}, context=Category("half"), learnt=False)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_learnt_here_is_not_the_best_before_it_has_learnt_anything(seed: int) -> None:
+    site = Site("here", classifiers={"one": lambda _: 1}, context=Category("half"), seed=seed)
     assert site.best_model([{"half": "never seen"}]) == ["one"]
+    site.learn(site.classify({"half": "low"}), 2)
+    assert site.best_model([{"half": "low"}, {"half": "never seen"}]) == ["stack", "stack"]
+    alone = Site("alone", classifiers={}, context=Category("half"), seed=seed)
+    assert set(alone.best_model([{"half": "low"}] * 2)) <= {"grown", "stack"}  # there is no other
+
+
+def test_what_is_learnt_here_is_the_best_where_all_others_pause() -> None:
+    site = Site("here", classifiers={"one": lambda _: 1}, context=Category("half"))
+    site.pause("one")
+    assert set(site.best_model([{"half": "low"}] * 2)) <= {"grown", "stack"}

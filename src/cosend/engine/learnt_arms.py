@@ -216,6 +216,12 @@ class LearntArms:
 
     # What they say
 
+    def can_say(self, arm: str) -> bool:
+        """Tell whether an arm has learnt anything yet; else it says nothing about any item."""
+        if self.kinds[arm] is Learnt.GROWN:
+            return self._trees is not None or self._unfitted is not None
+        return bool(self.labels)
+
     def opinions(self, arms: Iterable[str], seen: Seen, newest: Any, heard: Opinions) -> Opinions:
         """Return what learnt arms say about items, if they have learnt anything yet.
 
