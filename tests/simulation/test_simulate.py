@@ -179,7 +179,7 @@ def test_a_simulation_equals_a_network_of_sites(name: str, score_local: ScoreLoc
         ]
         models = {f"{name}{j}": lambda item, column=first + j: int(gains[item, column]) for j in range(size)}
         costs = {f"{name}{j}": 0.1 * (j // 2) for j in range(size)}
-        options: dict[str, Any] = {"seed": 11, "score_local": score_local}
+        options: dict[str, Any] = {"seed": 11, "score_local": score_local, "learnt": False}
         return Site(name, classifiers=models, context=axes, policy=policy, costs=costs, **options)
 
     sites = [site(name_, POLICIES[name], *part) for name_, part in zip(NAMES, ((0, 2), (2, 1), (3, 3)), strict=True)]
