@@ -36,9 +36,11 @@ def test_there_are_six_of_less_than_60_lines_and_all_of_them_are_listed() -> Non
 def test_quick_start(capsys: pytest.CaptureFixture[str]) -> None:
     table = printed("quick_start", capsys)
     assert table in (EXAMPLES.parent / "docs" / "quick-start.md").read_text()
-    rewards = found(r"(young|old) +local .* ([\d.]+)", table)
-    assert len(rewards) == 2
-    assert min(rewards.values()) > 0.95
+    arms = re.findall(r"^(\w+) +local .* % +([\d,]+)(?: +([\d.]+))?$", table, flags=re.MULTILINE)
+    assert [name for name, _, _ in arms] == ["young", "old", "grown", "stack"]
+    rewards = [(int(labels.replace(",", "")), float(reward or 0)) for _, labels, reward in arms]
+    assert sum(labels for labels, _ in rewards) == 2_000
+    assert sum(labels * reward for labels, reward in rewards) / 2_000 > 0.98  # each rule alone: 0.75
 
 
 @pytest.mark.compiled

@@ -41,7 +41,7 @@ class Network:
 
     >>> from cosend import Network, Site, axes
     >>> age = axes.Feature("age", range=(0, 100))
-    >>> wrong = Site("north", classifiers={"zero": lambda visit: 0}, context=age)
+    >>> wrong = Site("north", classifiers={"zero": lambda visit: 0}, context=age, learnt=False)
     >>> right = Site("south", classifiers={"one": lambda visit: 1}, context=age)
     >>> network = Network([wrong, right], call_cost=0.05)
     >>> turns = list(network.run({"north": [({"age": 40}, 1)] * 20}))

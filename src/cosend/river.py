@@ -41,7 +41,8 @@ class RoutingClassifier(base.Classifier):
     >>> models = {"zero": lambda item: 0, "one": lambda item: 1}
     >>> routing = RoutingClassifier(models, context=axes.Feature("x", range=(0, 1)))
     >>> for n in range(100):
-    ...     routing.learn_one({"x": n / 100}, int(n >= 50))
+    ...     x = 37 * n % 100 / 100  # as they come, not sorted by their labels
+    ...     routing.learn_one({"x": x}, int(x >= 0.5))
     >>> routing.predict_one({"x": 0.1}), routing.predict_one({"x": 0.9})
     (0, 1)
 

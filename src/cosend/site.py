@@ -558,8 +558,10 @@ class Site:
         >>> site.learn(site.classify({"x": 0.5}), 1)
         >>> print(site.summary())
         here: 1 item, 0 labels pending
-        arm   kind  cost  decisions  share  labels  mean reward  state
-        one  local     0          1  100 %       1        1.000
+        arm     kind  cost  decisions  share  labels  mean reward  state
+        one    local     0          1  100 %       1        1.000
+        grown  local     0          0    0 %       0
+        stack  local     0          0    0 %       0
         """
         learner, counts = self.learner, self.engine.counts
         states = dict.fromkeys(self.backing_off(), "backing off") | dict.fromkeys(learner.arms.paused, "paused")

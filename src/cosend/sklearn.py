@@ -49,10 +49,14 @@ class RoutingClassifier(base.ClassifierMixin, base.BaseEstimator):  # type: igno
     >>> from cosend import axes
     >>> from sklearn.dummy import DummyClassifier
     >>> models = {str(n): DummyClassifier(strategy="constant", constant=n) for n in (0, 1)}
-    >>> X, y = [[n / 100] for n in range(200)], [int(n >= 100) for n in range(200)]
+    >>> X = [[37 * n % 200 / 100] for n in range(200)]  # as they come, not sorted by their labels
+    >>> y = [int(x >= 1) for (x,) in X]
     >>> routing = RoutingClassifier(models, context=axes.Feature("x0", range=(0, 2))).fit(X, y)
     >>> routing.predict([[0.2], [1.8]])
     array([0, 1])
+
+    Rows are learnt in their order. Two arms that the site learns itself see the newest label before a row: shuffle rows
+    that are sorted by their labels.
 
     `predict` uses the best model so far for every row, explores nothing and changes nothing. Exploring is for `fit` and
     `partial_fit`, which run the models that cost nothing on every row. If each call of a model costs real money, use a
