@@ -7,11 +7,14 @@
     Time(20_000)                         how far the stream has come
     TimeOfDay("timestamp")               0 is midnight, 0.5 noon
     FromFunction(lambda item: ...)       anything else
+    Confidence("tree")                   how sure a free local model is of its opinion on the item
+    Says("tree")                         the label that it says
     AllFeatures()                        every feature; their axes come when enough items have, behind the others
 
 An axis works in two steps. `read` takes a column off the items of a batch: it may
 run code of the user and may refuse an item, and it changes nothing. `place` turns the column into places on the axis:
-it may use what the site remembers, and never refuses.
+it may use what the site remembers, and never refuses. An axis that hears a model has no column to read: its places come
+with the opinions on the items, which are known before the choice.
 """
 
 from __future__ import annotations
@@ -70,6 +73,11 @@ class Axis(ABC):
     def watches(self) -> bool:
         """Whether it stands for every feature: for axes that come later."""
         return False
+
+    @property
+    def hears(self) -> str:
+        """The local model whose opinion it is; empty if it is read off the item."""
+        return ""
 
     @abstractmethod
     def read(self, items: Sequence[Any]) -> Column:
@@ -287,6 +295,47 @@ class FromFunction(Axis):
 
 
 @dataclass(frozen=True, slots=True)
+class Opinion(Axis):
+    """What a free local model thinks of an item, as an axis: missing where it has no opinion.
+
+    optional  a site without this model, or where it costs something, always lacks the axis; else that is an error
+    """
+
+    model: str
+    optional: bool = field(default=False, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        check_text("the model of a context", self.model)
+        check_kind("optional", self.optional, bool, "True or False")
+
+    @property
+    def hears(self) -> str:
+        return self.model
+
+    def read(self, items: Sequence[Any]) -> Floats:
+        """Return a blank for every item: what counts is what the model says."""
+        return np.zeros(len(items))
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence(Opinion):
+    """How sure a free local model is of its opinion: a probability. Missing where it does not say.
+
+    >>> Confidence("tree").description
+    "Confidence(model='tree')"
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Says(Opinion):
+    """The label that a free local model says, with a cell of its own for every label."""
+
+    @property
+    def is_category(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class AllFeatures(Axis):
     """Every feature of an item as an axis, but for some; the axes come when the features are known well enough."""
 
@@ -353,8 +402,22 @@ def watches(axes: Sequence[Axis]) -> bool:
     return bool(axes) and axes[-1].watches
 
 
+def in_order(axes: Iterable[Axis]) -> tuple[Axis, ...]:
+    """Return axes in the order in which sites have them: read off items, heard from models, every feature."""
+    return tuple(sorted(axes, key=lambda axis: (axis.watches, bool(axis.hears))))
+
+
+def default_axes(learnt: Iterable[str]) -> tuple[Axis, ...]:
+    """Return the context of a site that is given none; `learnt` are the arms that it learns itself."""
+    return in_order([AllFeatures()])  # to come: (*(Confidence(arm, optional=True) for arm in learnt), AllFeatures())
+
+
 def plain_name(axis: Axis) -> str:
     """Return what an axis is called: by its feature if it has one. A function has no name but its description."""
+    if isinstance(axis, Confidence):
+        return f"confidence of {axis.model}"
+    if isinstance(axis, Says):
+        return f"what {axis.model} says"
     if isinstance(axis, PreviousLabel):
         return "previous label"
     if isinstance(axis, Time):
@@ -368,10 +431,10 @@ def read_columns(axes: Sequence[Axis], items: Sequence[Any]) -> list[Column]:
     return [axis.read(items) for axis in axes]
 
 
-def as_axes(site: str, context: Any) -> tuple[Axis, ...]:
-    """Return the axes of a site from what it was given: none, one or several."""
+def as_axes(site: str, context: Any, learnt: Iterable[str] = ()) -> tuple[Axis, ...]:
+    """Return the axes of a site from what it was given: none, one or several; `learnt` as for `default_axes`."""
     if context is None:
-        return (AllFeatures(),)
+        return default_axes(learnt)
     axes = tuple(context) if isinstance(context, list | tuple) else (context,)
     for axis in axes:
         if not isinstance(axis, Axis):
@@ -381,7 +444,7 @@ def as_axes(site: str, context: Any) -> tuple[Axis, ...]:
     last = [axis for axis in axes if isinstance(axis, AllFeatures)]
     if len(last) > 1:
         raise SettingError(f"AllFeatures() of site {site!r}", context, "given once")
-    return (*(axis for axis in axes if not isinstance(axis, AllFeatures)), *last)
+    return in_order(axes)
 
 
 # Columns of features, read to the same bits as one by one

@@ -6,12 +6,13 @@ import math
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, get_args
 
 import numpy as np
 
+from cosend.algorithm.layout import Floats
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy
@@ -30,6 +31,7 @@ from cosend.axes import (
 )
 from cosend.checks import any_missing, as_list, check_callable, check_kind, check_one_of, check_whole, is_missing
 from cosend.engine.arm_health import IN_ITEMS, Breakers
+from cosend.engine.encoding import Codes
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
 from cosend.engine.fold import fold
@@ -84,7 +86,8 @@ class Site:
 
     classifiers    name -> scikit-learn or river model, or a function from item to label
     context        none: every feature of the items is looked at; or one axis or several, for example
-                   `Feature("duration", scale="log")`, and `AllFeatures()` for every feature too
+                   `Feature("duration", scale="log")`, and `AllFeatures()` for every feature too;
+                   `Confidence("tree")` and `Says("tree")` are the opinion of one of its own models
     policy         how it decides; `MixedViews(max_cells=200_000)` unless given
     costs          name -> cost of using a local model in [0, 1]; 0 unless given
     reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
@@ -133,8 +136,8 @@ class Site:
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
         self.name = name
-        self.axes: tuple[Axis, ...] = as_axes(name, context)
         learns = learnt_arms(name, classifiers, learnt, policy, score_local)
+        self.axes: tuple[Axis, ...] = as_axes(name, context, learns)
         self.classifiers: dict[str, Classifier] = {
             arm: as_classifier(model) for arm, model in classifiers.items() if arm not in learns
         }
@@ -498,7 +501,7 @@ class Site:
     @one_at_a_time
     def explain(self, item: Any) -> list[tuple[str, Explanation]]:
         """Return by name what every view of `MixedViews` forecasts for an item now, the largest weight first."""
-        (point,) = self.engine.state.encoder.look([item], self.learner.arrivals)
+        (point,) = self._points([item])
         return [(name_of_view(each.view, self.axis_names), each) for each in self.learner.explain(point)]
 
     @one_at_a_time
@@ -517,7 +520,7 @@ class Site:
         ['one']
         """
         state, arms = self.engine.state, self.learner.arms
-        points = state.encoder.look(items, self.learner.arrivals)
+        points = self._points(items)
         flags = [(False, False)] * len(points)  # neither training nor a label to come: nothing is entered
         silent = {arm for arm in state.learnt.kinds if not state.learnt.can_say(arm)}
         without = silent if arms.own.keys() - arms.paused - silent else ()
@@ -525,6 +528,14 @@ class Site:
             points, caller=NOBODY, requests=[0] * len(points), flags=flags, without=without
         )
         return [answer.function for answer in answers]
+
+    def _points(self, items: Sequence[Any]) -> Floats:
+        """Return where items would lie now; models are only asked where their opinions are part of the context."""
+        state, paused = self.engine.state, self.learner.arms.paused
+        points = state.encoder.look(items, self.learner.arrivals)
+        if state.encoder.heard:
+            state.encoder.hear(points, self._opinions(items, points, without=paused), Codes.find)
+        return points
 
     @one_at_a_time
     def predict(self, arm: str, items: Sequence[Any]) -> list[Any]:
@@ -534,20 +545,22 @@ class Site:
         """
         if arm not in self.engine.state.learnt.kinds:
             return predictions(arm, self.classifiers[arm], items).labels
-        return self._learnt_says(arm, items)
+        points = self.engine.state.encoder.look(items, self.learner.arrivals)
+        return [*self._opinions(items, points).said.get(arm, [None] * len(items))]
 
-    def _learnt_says(self, arm: str, items: Sequence[Any]) -> list[Any]:
+    def _opinions(self, items: Sequence[Any], points: Floats, without: Collection[str] = ()) -> Opinions:
+        """Return what free local models say about items, those among them that the site learns itself."""
         state, said, sure = self.engine.state, dict[str, Sequence[Any]](), dict[str, Any]()
         for name, cost in self.learner.arms.own.items():
-            if name in self.classifiers and not cost:
+            if name in self.classifiers and not cost and name not in without:
                 answers, confidences = answers_of(name, self.classifiers[name], items)
                 said[name] = [None if type(each) is Failure or is_missing(each) else each for each in answers]
                 if confidences is not None:
                     sure[name] = np.array(confidences, np.float32)
-        points = state.encoder.look(items, self.learner.arrivals)
+        arms = [arm for arm in state.learnt.kinds if arm not in without]
         seen, newest = state.look(items, points), state.encoder.newest_label
-        opinions = state.learnt.opinions(state.learnt.kinds, seen, newest, Opinions(said, sure))
-        return [*opinions.said.get(arm, [None] * len(items))]
+        learnt = state.learnt.opinions(arms, seen, newest, Opinions(said, sure))
+        return Opinions({**said, **learnt.said}, {**sure, **learnt.sure})
 
     @one_at_a_time
     def summary(self) -> Summary:

@@ -137,6 +137,8 @@ class MixedTwin(Twin):
     def report(self, context: Context) -> tuple[int, int]:
         view = self._reporting()
         key = self._key(view, context)
+        if key is None:
+            view, key = 1, self._key(1, context)
         cell = TwinCell() if key is None else self.rows[view].get(key, TwinCell())
         return cell.arrivals, cell.taught
 

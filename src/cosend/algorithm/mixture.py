@@ -44,6 +44,7 @@ ONE_CODE: Final = 5
 SUM: Final = 6  # no cells of its own: it adds up what those of the others say
 SAME: Final = 7  # one cell for all items, since features were found that never changed
 
+ALL_ITEMS: Final = 1  # the number of the view without a context that forgets nothing
 SUM_VIEW: Final = 2  # the number of the view that adds up
 LARGEST_SUM: Final = 30.0  # beyond this a chance is 0 or 1
 ENOUGH_LABELS: Final = 32  # in a row, before finer views have rows there
@@ -486,6 +487,6 @@ def enter_mixed_answer(ledger: Ledger, context: Floats, function: int, memo: Flo
 
 @compiled_apart
 def find_mixed_row(ledger: Ledger, context: Floats) -> int:
-    """Return the row of all axes together that holds a context, or EMPTY."""
+    """Return the row of all axes together that holds a context, of all items if it lacks a value, or EMPTY."""
     key = _key_in_view(ledger, ledger.site[col.REPORTS], context)
-    return find_row(ledger, key) if key != MISSING else EMPTY
+    return find_row(ledger, key if key != MISSING else _key_in_view(ledger, ALL_ITEMS, context))

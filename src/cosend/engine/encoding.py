@@ -37,6 +37,7 @@ from cosend.algorithm.layout import MOST_CODES, Floats
 from cosend.algorithm.learner import MOST_FEATURES
 from cosend.algorithm.mixture_views import EXACT
 from cosend.axes import NO_FEATURES, Axis, Column, Item, plain_name, read_columns, watches
+from cosend.engine.learnt_arms import Opinions
 from cosend.errors import ContextError, StateError
 
 SHARED: Final = MOST_CODES - 1  # the code of all values that came when no other was left
@@ -63,14 +64,19 @@ class Encoder:
     def __init__(self, axes: Sequence[Axis]) -> None:
         self.axes = tuple(axes)
         self.given = self.axes[:-1] if watches(axes) else self.axes
-        self.names = tuple(axis.description for axis in self.given)  # as sites compare them
+        self.read = tuple(axis for axis in self.given if not axis.hears)  # off items: the first of those given
+        self.heard = {n: axis.hears for n, axis in enumerate(self.given) if axis.hears}  # by axis: the model
+        self.names = tuple(axis.description for axis in self.read)  # as sites compare them
         self.ranked = {n: axis.ranked for n, axis in enumerate(self.given) if axis.ranked}
         self.categories = [n for n, axis in enumerate(self.given) if axis.is_category]
+        self.read_categories = [n for n in self.categories if n not in self.heard]
         self.newest_id = 0  # of the newest decision whose true label is known
         self.newest_label: Any = None
         self.recent: dict[int, RecentValues] = {}  # by axis
-        self.codes = {axis: Codes() for axis in self.categories}
+        self.codes = {axis: Codes(said=axis in self.heard) for axis in self.categories}
         self.features = FeatureAxes() if watches(self.axes) else None
+        self.lacks = self.features is not None or bool(self.heard)  # whether an item may lack a value
+        self.spells = self.lacks or bool(self.codes)  # whether a spelled point differs from the point itself
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -78,8 +84,8 @@ class Encoder:
         created = [feature.name for feature in (self.features.axes if self.features is not None else ())]
         names = [plain_name(axis) for axis in self.given]
         twice = {name for name, count in Counter([*names, *created]).items() if count > 1}
-        both = zip(names, self.names, strict=True)
-        return (*(described if name in twice else name for name, described in both), *created)
+        both = zip(names, self.given, strict=True)
+        return (*(axis.description if name in twice else name for name, axis in both), *created)
 
     @property
     def feature_axes(self) -> FeatureAxes:
@@ -96,9 +102,12 @@ class Encoder:
     # Items of this site
 
     def place(self, columns: Sequence[Column], arrivals: int) -> Floats:
-        """Return [item, given axis]: where new items lie that come after `arrivals` others; they are remembered."""
+        """Return [item, axis]: where new items lie that come after `arrivals` others, on axes that are read off them.
+
+        They are remembered.
+        """
         places: list[Column] = []
-        for n, (axis, column) in enumerate(zip(self.given, columns, strict=False)):
+        for n, (axis, column) in enumerate(zip(self.read, columns, strict=False)):
             if axis.ranked:
                 places.append(self.rank(n, column))
             elif axis.is_category:
@@ -114,10 +123,13 @@ class Encoder:
         return [recent.rank(float(value)) for value in column]
 
     def look(self, items: Sequence[Any], arrivals: int) -> Floats:
-        """Return [item, axis]: where each item would lie if it came next, whatever the others are; nothing changes."""
+        """Return [item, axis]: where each item would lie if it came next, whatever the others are; nothing changes.
+
+        It has no place yet on axes that hear models.
+        """
         columns = read_columns(self.axes, items)
-        points = np.empty((len(items), len(self.given)))
-        for n, column in enumerate(columns[: len(self.given)]):
+        points = np.full((len(items), len(self.given)), np.nan)
+        for n, column in enumerate(columns[: len(self.read)]):
             points[:, n] = self._look_on(n, column, arrivals)
         return points if self.features is None else np.hstack([points, self.features.place(cast("Any", columns[-1]))])
 
@@ -130,36 +142,66 @@ class Encoder:
             return [self.codes[n].find(value) for value in column]
         return [float(axis.place(column[k : k + 1], self.newest_label, arrivals)[0]) for k in range(len(column))]
 
+    # What models say, as places
+
+    def with_room(self, points: Floats) -> Floats:
+        """Return points with axes that hear models behind those that are read; items have no place there yet."""
+        room, read = np.full((len(points), len(self.heard)), np.nan), len(self.read)
+        return np.hstack([points[:, :read], room, points[:, read:]])
+
+    def without_room(self, points: Floats) -> Floats:
+        """Return points without the axes that hear models."""
+        return np.delete(points, [*self.heard], axis=1)
+
+    def hear(self, points: Floats, heard: Opinions, code: Callable[[Codes, Any], float]) -> None:
+        """Enter where items lie on the axes that hear models, by what these say and how sure they are."""
+        for axis, model in self.heard.items():
+            said, sure = heard.said.get(model), heard.sure.get(model)
+            if said is not None and axis in self.codes:
+                points[:, axis] = [code(self.codes[axis], label) for label in said]
+            elif said is not None and sure is not None:
+                points[:, axis] = [math.nan if label is None else p for label, p in zip(said, sure, strict=True)]
+
+    def hear_spelled(self, contexts: Sequence[Spelled], heard: Opinions) -> list[Spelled]:
+        """Return spelled points with what models say about the items."""
+        columns = list[Sequence[Any]]()
+        for axis, model in self.heard.items():
+            nothing = [None] * len(contexts)
+            said: Sequence[Any] = heard.said.get(model, nothing)
+            if axis not in self.codes:
+                sure = [*map(none_for_nan, heard.sure[model].tolist())] if model in heard.sure else nothing
+                said = [None if label is None else p for label, p in zip(said, sure, strict=True)]
+            columns.append(said)
+        first, end = len(self.read), len(self.given)
+        both = zip(contexts, zip(*columns, strict=True), strict=True)
+        return [(*context[:first], *said, *context[end:]) for context, said in both]
+
     # Points in words, and back
 
     def spell(self, point: Floats) -> Spelled:
         """Return a point as others read it."""
         spelled: list[Any] = point.tolist()
         for axis, codes in self.codes.items():
-            spelled[axis] = codes.value(int(spelled[axis]))
-        return tuple(spelled) if self.features is None else tuple(map(none_for_nan, spelled))
+            spelled[axis] = codes.value(spelled[axis])
+        return tuple(map(none_for_nan, spelled)) if self.lacks else tuple(spelled)
 
     def spell_all(self, points: Floats) -> list[Spelled]:
-        if self.codes or self.features is not None:
+        if self.spells:
             return [self.spell(point) for point in points]
         return list(map(tuple, points.tolist()))
 
-    @property
-    def spells(self) -> bool:
-        """Whether a spelled point differs from the point itself."""
-        return bool(self.codes) or self.features is not None
-
-    def point(self, spelled: Sequence[Any], dimensions: int, code: Callable[[Codes, Any], int]) -> tuple[float, ...]:
-        """Return the point that was spelled; on axes that were created since then, it has no place."""
+    def point(self, spelled: Sequence[Any], dimensions: int, code: Callable[[Codes, Any], float]) -> tuple[float, ...]:
+        """Return the point that was spelled; it has no place on axes that were created or are heard since then."""
         if not self.spells and None not in spelled:
             return tuple(spelled)
         point = list(spelled)
         for axis, codes in self.codes.items():
             if axis < len(point):
-                if not isinstance(point[axis], str | int | float | None) or point[axis] != point[axis]:
+                known = codes.said or isinstance(point[axis], str | int | float | None)
+                if not known or point[axis] != point[axis]:
                     raise ContextError(f"axis {axis} of a context is not a value: {point[axis]!r}")
                 point[axis] = float(code(codes, point[axis]))
-        missing = [] if self.features is None else [math.nan] * (dimensions - len(point))
+        missing = [math.nan] * (dimensions - len(point)) if self.lacks else []
         return (*(math.nan if value is None else value for value in point), *missing)
 
     # Items of peers that may describe them by other axes
@@ -169,9 +211,11 @@ class Encoder:
     ) -> list[Spelled]:
         """Return the contexts of a peer's items on the given axes of this site; nothing is remembered about them.
 
-        What the peer's context does not tell is read off the item. If that fails, a lenient site goes without.
+        What the peer's context does not tell is read off the item. If that fails, a lenient site goes without. What
+        models say comes later: it is this site's models that count.
         """
-        columns = [self._described(n, items, contexts, axes, arrivals, lenient) for n in range(len(self.given))]
+        columns = [self._described(n, items, contexts, axes, arrivals, lenient) for n in range(len(self.read))]
+        columns += [[None] * len(items)] * len(self.heard)
         return list(zip(*columns, strict=True)) if columns else [()] * len(items)
 
     def _described(
@@ -230,27 +274,32 @@ class RecentValues:
 
 
 class Codes:
-    """The values of a category in the order they came: a value's code is its place. The last code is shared."""
+    """The values of a category in the order they came: a value's code is its place. The last code is shared.
 
-    def __init__(self, values: Sequence[Any] = ()) -> None:
-        self.values = list(values)
+    said  they are the labels that a model says: what has no code, and an item of which it says nothing, has no place
+    """
+
+    def __init__(self, values: Sequence[Any] = (), *, said: bool = False) -> None:
+        self.values, self.said = list(values), said
+        self.other = math.nan if said else SHARED
         self._codes = {value: code for code, value in enumerate(self.values)}
 
-    def code(self, value: Any) -> int:
+    def code(self, value: Any) -> float:
         """Return the code of a value, assigning the next free one; None stands for values beyond the limit."""
         code = self.find(value)
         if code == len(self.values) and code < SHARED:
-            self._codes[value] = code
+            self._codes[value] = len(self.values)
             self.values.append(value)
         return code
 
-    def find(self, value: Any) -> int:
+    def find(self, value: Any) -> float:
         """Return the code of a value, or the one that it would get: a cell that was never visited."""
-        return SHARED if value is None else self._codes.get(value, len(self.values))
+        code = SHARED if value is None else self._codes.get(value, len(self.values))
+        return code if code < SHARED else self.other
 
-    def value(self, code: int) -> Any:
-        """Return the value of a code; None for the code that is shared."""
-        return self.values[code] if code < SHARED else None
+    def value(self, code: float) -> Any:
+        """Return the value of a code; None for the code that is shared, and where there is none."""
+        return self.values[int(code)] if code < SHARED else None
 
 
 # Features that get axes by themselves

@@ -406,6 +406,12 @@ class Engine:
             batch.opinions.setdefault(arm, [None] * len(batch.items))[part] = said[arm]
             batch.sure.setdefault(arm, np.full(len(batch.items), np.nan, np.float32))[part] = sure[arm]
 
+    def _heard_on(self, batch: Batch, rows: range) -> Opinions:
+        """Return what models have said about items that follow each other, those that the site learns among them."""
+        part = slice(rows.start, rows.stop)
+        sure = {model: column[part] for model, column in batch.sure.items()}
+        return Opinions({model: column[part] for model, column in batch.opinions.items()}, sure)
+
     def _learnt_silent(self, batch: Batch, row: int) -> Collection[str]:
         """Return the learnt arms that have said nothing about an item: they have learnt nothing yet."""
         learnt, opinions = self.state.learnt.kinds, batch.opinions
@@ -425,6 +431,9 @@ class Engine:
                 if self.state.learnt:
                     points = self._points(batch, range(start, end))
                     self._ask_learnt(batch, start, self.state.look(batch.items[start:end], points))
+                if self.state.encoder.heard:
+                    heard = self._heard_on(batch, range(start, end))
+                    batch.contexts[start:end] = self.state.encoder.hear_spelled(batch.contexts[start:end], heard)
                 batch.chosen = end
                 self._serve(batch, range(start, end), self._without(batch, start))
                 continue
@@ -436,6 +445,8 @@ class Engine:
                     batch.seen = batch.seen or [b""] * len(batch.items)
                     batch.seen[start : start + len(batch.points)] = seen.packed()
                     self._ask_learnt(batch, start, seen)
+                if self.state.encoder.heard:
+                    self.state.hear(batch.points, self._heard_on(batch, range(start, start + len(batch.points))))
             points = batch.points
             end = self._end_of_run(batch, start, start + len(points))
             chosen = self._choose(batch, range(start, end), points[: end - start], self._without(batch, start))
@@ -570,8 +581,8 @@ class Engine:
         self._needs.append(CallPeer(arm, batch, rows, call, any(labelled)))
 
     def _given_part(self, context: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the part of a context that a peer is told: it reads features off the item itself."""
-        return context[: len(self.state.encoder.given)]
+        """Return the part of a context that a peer is told: it reads features off the item, and hears its own models."""
+        return context[: len(self.state.encoder.read)]
 
     def _show(self, batch: Batch, rows: Sequence[int], opinions: Mapping[str, Sequence[Any]]) -> set[int]:
         """Answer clients with the opinion of the observer where it has one; decisions are only learnt from."""

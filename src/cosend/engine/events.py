@@ -53,6 +53,7 @@ class Started(_Event, tag=1, frozen=True):
     features: bool = False  # the last axis stands for every feature of the items
     learnt: dict[str, str] = {}  # the local models that the site learns itself, and what each is: "grown" or "stack"
     fits_at_once: bool = True  # trees are in force with the label that made a fit due, and not when it is `Fitted`
+    heard: dict[int, str] = {}  # by axis that is an opinion: the local model whose opinion it is
 
 
 class Encoded(_Event, tag=2, frozen=True):

@@ -45,6 +45,7 @@ class RecordedAxis(Axis):
     is_category: bool
     ranked: int
     watches: bool
+    hears: str
 
     def read(self, items: Sequence[Any]) -> Column:
         """Refuse: a log does not know how to read an item."""
@@ -150,7 +151,7 @@ def _started(event: events.Started, axes: Sequence[Axis] | None) -> SiteState:
     score_local: Any = event.score_local  # checked where it is used
     features = len(event.axes) - 1 if event.features else -1
     recorded = [
-        RecordedAxis(description, n in event.categories, event.ranked.get(n, 0), watches=n == features)
+        RecordedAxis(description, n in event.categories, event.ranked.get(n, 0), n == features, event.heard.get(n, ""))
         for n, description in enumerate(event.axes)
     ]
     if axes is not None and [axis.description for axis in axes] != list(event.axes):
@@ -276,7 +277,7 @@ def _check_next(state: SiteState, first: int) -> None:
 
 
 def _points(
-    state: SiteState, contexts: Sequence[Sequence[Any]], code: Callable[[Codes, Any], int] = Codes.find
+    state: SiteState, contexts: Sequence[Sequence[Any]], code: Callable[[Codes, Any], float] = Codes.find
 ) -> Floats:
     """Return the contexts of an event as points; compiled code does not look at their shape."""
     points = np.array([state.point(context, code) for context in contexts], np.float64)

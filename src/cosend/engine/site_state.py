@@ -1,6 +1,6 @@
 """What a site knows, and the only ways to change it: the state that the events of a log fold to.
 
-    encode, describe        items get their places in the context
+    encode, hear, describe  items get their places in the context
     choose, serve           arms are chosen for items, local models for a peer's questions
     complete, opine, fail   an arm has answered, a model gave its opinion late, an arm has failed
     settle, teach           true labels have come, for the site's own decisions or for answers to a peer
@@ -32,10 +32,10 @@ from cosend.algorithm.learner import NOBODY, Learner
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy, how_to_decide
 from cosend.algorithm.values import AskPeer, LabelledData, ScoreLocal
-from cosend.axes import Axis, Column, watches
+from cosend.axes import Axis, Column, Opinion, watches
 from cosend.engine import events
 from cosend.engine.encoding import Codes, Encoder, NewAxes, Spelled, none_for_nan
-from cosend.engine.learnt_arms import LearntArms, Seen, Sure, seen_at
+from cosend.engine.learnt_arms import LearntArms, Opinions, Seen, Sure, seen_at
 from cosend.engine.needs import FORWARD, Forward, Pending
 from cosend.errors import (
     CosendError,
@@ -44,6 +44,7 @@ from cosend.errors import (
     StateError,
     UnansweredDecision,
     UnknownDecision,
+    listed,
 )
 from cosend.version import VERSION as SOFTWARE
 
@@ -99,6 +100,7 @@ class Heard(NamedTuple):
 
 
 NOTHING: Final = Heard()
+NOT_HEARD: Final = Opinions({}, {})
 
 
 class Example(NamedTuple):
@@ -231,6 +233,8 @@ class SiteState:
         if watches(axes) and isinstance(policy, Policy) and not policy.mixes:
             allowed = "MixedViews where every feature is looked at; others need a context, without AllFeatures()"
             raise SettingError(f"the policy of site {name!r}", policy, allowed)
+        if self.encoder.heard:
+            _check_heard(name, axes, local, policy, hears=bool(learnt) or score_local == "all")
         self.learner = Learner(
             name,
             own=local,
@@ -273,6 +277,7 @@ class SiteState:
             features=encoder.features is not None,
             learnt={name: kind.value for name, kind in self.learnt.kinds.items()},
             fits_at_once=self.learnt.at_once,
+            heard=dict(encoder.heard),
         )
 
     # How a transition changes the state
@@ -316,28 +321,40 @@ class SiteState:
     def encode(self, columns: Sequence[Column]) -> tuple[Floats, Seen]:
         """Return [item, axis]: the points of new items, from what the axes have read; and what learnt arms see.
 
+        They have no place yet on axes that hear models: that comes with `hear`, and learnt arms do not see it.
         These may be fewer than the items, if some features get axes before the next one: it can be encoded when those
         before it have been chosen.
         """
         encoder = self.encoder
         if encoder.features is None:
-            points = self._encode_given(columns)
-            return points, seen_at(points, points, encoder.categories)
-        given = columns[:-1]
-        items: Any = columns[-1]
-        count = self._watch(items, own=True)
-        points = self._encode_given([column[:count] for column in given]) if given else np.zeros((count, 0))
-        numbers = encoder.features.numbers(items[:count])
-        whole = np.hstack([points, encoder.features.places(numbers)])
-        return whole, seen_at(np.hstack([points, numbers]), whole, encoder.categories)
+            points = values = self._encode_given(columns) if encoder.read else np.zeros((len(columns[0]), 0))
+        else:
+            given = columns[:-1]
+            items: Any = columns[-1]
+            count = self._watch(items, own=True)
+            read = self._encode_given([column[:count] for column in given]) if encoder.read else np.zeros((count, 0))
+            numbers = encoder.features.numbers(items[:count])
+            points, values = np.hstack([read, encoder.features.places(numbers)]), np.hstack([read, numbers])
+        seen = seen_at(values, points, encoder.read_categories)
+        return encoder.with_room(points) if encoder.heard else points, seen
+
+    def hear(self, points: Floats, heard: Opinions) -> None:
+        """Enter into the points of new items what models say about them, in the order of the items."""
+        encoder = self.encoder
+        known = {axis: len(codes.values) for axis, codes in encoder.codes.items() if axis in encoder.heard}
+        self._change(encoder.hear, points, heard, Codes.code)
+        new = {axis: tuple(encoder.codes[axis].values[count:]) for axis, count in known.items()}
+        self.write(events.Encoded({}, new) if any(new.values()) else None)
 
     def look(self, items: Sequence[Any], points: Floats) -> Seen:
         """Return what learnt arms see of items of a peer, which lie at these points."""
-        encoder, numbers = self.encoder, points.copy()
+        encoder = self.encoder
+        points = encoder.without_room(points) if encoder.heard else points
+        numbers = points.copy()
         if encoder.features is not None:
             rows: Any = encoder.axes[-1].read(items)
-            numbers[:, len(encoder.given) :] = encoder.features.numbers(rows)
-        return seen_at(numbers, points, encoder.categories)
+            numbers[:, len(encoder.read) :] = encoder.features.numbers(rows)
+        return seen_at(numbers, points, encoder.read_categories)
 
     def _encode_given(self, columns: Sequence[Column]) -> Floats:
         encoder = self.encoder
@@ -378,7 +395,7 @@ class SiteState:
             self.learner.add_axes(len(found.axes), len(found.constant), features.places_before(found))
         features.enter(found)
 
-    def point(self, spelled: Sequence[Any], code: Callable[[Codes, Any], int] = Codes.find) -> tuple[float, ...]:
+    def point(self, spelled: Sequence[Any], code: Callable[[Codes, Any], float] = Codes.find) -> tuple[float, ...]:
         return self.encoder.point(spelled, self.learner.dimensions, code)
 
     def describe(
@@ -391,7 +408,7 @@ class SiteState:
         """
         encoder = self.encoder
         if axes is None or (encoder.features is None and tuple(axes) == encoder.names):
-            return contexts
+            return encoder.hear_spelled(contexts, NOT_HEARD) if encoder.heard else contexts
         lenient = self.learner.policy.mixes
         rows = encoder.describe(items, contexts, axes, self.learner.arrivals, lenient=lenient)
         if encoder.features is None:
@@ -705,7 +722,12 @@ class SiteState:
     # Being a peer
 
     def report(self, context: Sequence[Any]) -> LabelledData:
-        """Return how much labelled data there is around a context as this site spells it; nothing changes."""
+        """Return how much labelled data there is around a context as this site spells it; nothing changes.
+
+        What models say does not count: whoever asks does not know it.
+        """
+        if self.encoder.heard:
+            (context,) = self.encoder.hear_spelled([tuple(context)], NOT_HEARD)
         return self.learner.report(self.point(context))
 
     def report_on(self, item: Any, context: Spelled, axes: Sequence[str]) -> LabelledData:
@@ -922,6 +944,22 @@ class SiteState:
             label, caller = None if note is None else note.label, None if asker is None else asker[0]
             found[entry.id] = Pending(names[entry.arm], label, caller, note is not None)
         return found
+
+
+def _check_heard(site: str, axes: Sequence[Axis], local: Mapping[str, float], policy: Policy, *, hears: bool) -> None:
+    """Raise unless a site can use what models say as axes of its context."""
+    if isinstance(policy, Policy) and not policy.mixes:
+        allowed = "MixedViews where opinions are part of the context; no other can do without one that is missing"
+        raise SettingError(f"the policy of site {site!r}", policy, allowed)
+    needed = [axis.model for axis in axes if isinstance(axis, Opinion) and not axis.optional]
+    if needed and not hears:
+        allowed = "'all' where opinions are part of the context: with 'used' none is heard before the choice"
+        raise SettingError(f"score_local of site {site!r}", "used", allowed)
+    free = [name for name, cost in local.items() if not cost]
+    for model in needed:
+        if model not in free:
+            allowed = f"one of its local models that cost nothing ({listed(free)}): these are heard before the choice"
+            raise SettingError(f"the model of which site {site!r} takes opinions into its context", model, allowed)
 
 
 def _rows_of(sure: Mapping[str, Sure], models: Sequence[str]) -> Iterable[bytes]:

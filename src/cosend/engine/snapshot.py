@@ -6,7 +6,7 @@ import json
 from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 import numpy as np
@@ -61,7 +61,8 @@ def _facts(site: SiteState) -> dict[str, Any]:
     for queue in site.outbox.values():
         for _, truth, _ in queue:
             check_survives(site.name, truth)
-    for label in site.learnt.labels:
+    said = [codes.values for axis, codes in encoder.codes.items() if axis in encoder.heard]
+    for label in chain(site.learnt.labels, *said):
         check_survives(site.name, label)
     return facts
 
@@ -241,7 +242,7 @@ def _encoder(saved: dict[str, Any], of: Encoder, learner: Learner) -> Encoder:
     newest_id, encoder.newest_label = saved["newest"]
     encoder.newest_id = int(newest_id)
     encoder.recent = {int(axis): RecentValues(int(window), values) for axis, window, values in saved["recent"]}
-    encoder.codes |= {int(axis): Codes(values) for axis, values in saved["codes"]}
+    encoder.codes |= {int(axis): Codes(values, said=int(axis) in of.heard) for axis, values in saved["codes"]}
     if not all(0 <= axis < len(of.axes) for axis in (*encoder.recent, *encoder.codes)):
         raise ValueError("it has values of an axis that is not there")
     encoder.features = read_features(saved["features"])
