@@ -47,6 +47,7 @@ Item = Mapping[str, Any]
 AN_AXIS: Final = "an axis such as axes.Feature('age'), or a list of at least one"
 EVERY_FEATURE: Final = "every feature"
 NO_FEATURES: Final[Item] = {}
+HEARS_LEARNT: Final = False  # whether a site without a context also looks at how sure its learnt arms are
 
 
 class Axis(ABC):
@@ -407,9 +408,13 @@ def in_order(axes: Iterable[Axis]) -> tuple[Axis, ...]:
     return tuple(sorted(axes, key=lambda axis: (axis.watches, bool(axis.hears))))
 
 
-def default_axes(learnt: Iterable[str]) -> tuple[Axis, ...]:
-    """Return the context of a site that is given none; `learnt` are the arms that it learns itself."""
-    return in_order([AllFeatures()])  # to come: (*(Confidence(arm, optional=True) for arm in learnt), AllFeatures())
+def default_axes(learnt: Iterable[str], without: Sequence[str] = ()) -> tuple[Axis, ...]:
+    """Return the context of a site that is given none, without some features.
+
+    learnt  the arms that it learns itself
+    """
+    heard = [Confidence(arm, optional=True) for arm in learnt if HEARS_LEARNT]
+    return in_order([AllFeatures(without), *heard])
 
 
 def plain_name(axis: Axis) -> str:

@@ -21,6 +21,8 @@ Ticks = list[tuple[float, str]]  # each with its place in [0, 1]
 def name_of(axis: AnyAxis) -> str:
     if isinstance(axis, FeatureAxis):
         return axis.name.replace("_", " ")
+    if axis.hears:
+        return plain_name(axis)
     name = axis.name if isinstance(axis, FromFunction) else plain_name(axis)
     return name.replace("_", " ")
 
@@ -51,6 +53,8 @@ def value_at(axis: AnyAxis, place: Any) -> str:
     """Return the value at a place of an axis in its own units, as far as it has any."""
     if isinstance(axis, FeatureAxis):
         return _quantile(axis, place)
+    if axis.hears and place is None:
+        return "missing"
     if isinstance(place, bool) or not isinstance(place, int | float) or axis.is_category:
         return short_text(place)
     if isinstance(axis, PreviousLabel):

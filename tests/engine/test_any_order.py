@@ -11,7 +11,7 @@ import pytest
 
 from cosend import Network, Patience, Site
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis, Category, Feature, PreviousLabel, Time
+from cosend.axes import Axis, Category, Confidence, Feature, PreviousLabel, Says, Time
 from cosend.engine import learnt_arms
 from cosend.engine.events import Event
 from tests.engine.world import (
@@ -62,6 +62,14 @@ def _fits_begin_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learnt_arms, "FIRST_FIT", 9)
 
 
+def opinions(name: str, policy: str) -> list[Axis]:
+    """Return opinions of the models of a site as axes, which may be missing; only one policy can do without."""
+    if policy != "MixedViews":
+        return []
+    sure, said = f"{name}-{'ac'[len(name) % 2]}", [f"{name}-{model}" for model in ("c", "stack")]
+    return [Confidence(sure, optional=True), *(Says(model, optional=True) for model in said)]
+
+
 def stormy_run(policy: str, seed: int) -> Counter[str]:
     """Let anything happen to a random network for a while, then end it and look at what is left."""
     draw = random.Random(f"{policy}/{seed}")
@@ -69,7 +77,7 @@ def stormy_run(policy: str, seed: int) -> Counter[str]:
     nodes = [
         RunningSite(
             name,
-            axes,
+            [*axes, *opinions(name, policy)],
             local=draw.randint(1, 3),
             learning=draw.random() < 0.5,
             learnt=draw.random() < 0.5,
@@ -123,7 +131,15 @@ def test_one_item_at_a_time_is_decided_as_by_real_sites(policy: str) -> None:
     for seed, axes in enumerate(CONTEXTS):
         scores, names = SCORE_LOCAL[seed % 2], ("lab", "hq", "far")
         nodes = [
-            RunningSite(name, axes, local=3, learnt=seed > 2, policy=POLICIES[policy], seed=seed, score_local=scores)
+            RunningSite(
+                name,
+                [*axes, *opinions(name, policy)],
+                local=3,
+                learnt=seed > 2,
+                policy=POLICIES[policy],
+                seed=seed,
+                score_local=scores,
+            )
             for name in names
         ]
         logs: list[list[Event]] = [[] for _ in nodes]

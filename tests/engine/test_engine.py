@@ -12,12 +12,12 @@ import pytest
 from cosend import CoS, MixedViews, ZoomingKLUCB, fold, verify
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import LabelledData
-from cosend.axes import Feature, read_columns
+from cosend.axes import Axis, Confidence, Feature, Says, read_columns
 from cosend.engine import engine as rules
 from cosend.engine import learnt_arms
 from cosend.engine.arm_health import IN_SECONDS
 from cosend.engine.engine import LATE, NO_TIME, Batch, Engine
-from cosend.engine.events import Answered, Chosen, Event, Fitted, Opined, PeerTold, Shown
+from cosend.engine.events import Answered, Chosen, Encoded, Event, Fitted, Opined, PeerTold, Shown
 from cosend.engine.learnt_arms import Seen
 from cosend.engine.needs import (
     SILENT,
@@ -54,13 +54,14 @@ class Driven:
         learnt: dict[str, str] | None = None,
         score_local: Any = "all",
         context: Any = UNIT,
+        more: Sequence[Axis] = (),
         fits_at_once: bool = True,
         **options: Any,
     ) -> None:
         self.log: list[Event] = []
         policy = MixedViews() if policy is None else policy
         settings: Any = {"policy": policy, "score_local": score_local, "journal": self.log.append, "learnt": learnt}
-        self.state = SiteState("here", local=local, axes=[context], fits_at_once=fits_at_once, **settings)
+        self.state = SiteState("here", local=local, axes=[context, *more], fits_at_once=fits_at_once, **settings)
         for peer in peers:
             self.state.add_peer(peer, 0.05)
         self.engine = Engine(self.state, back_off=IN_SECONDS, **options)
@@ -152,6 +153,35 @@ def test_an_opinion_that_is_late_is_not_waited_for_and_is_scored_if_it_comes_bef
     learnt = driven.engine.learn(batch.ids, ["b"] * 3)
     assert learnt.scores["slow"][::2] == [1.0, 1.0]
     assert learnt.scores["slow"][1] != learnt.scores["slow"][1]
+    driven.check()
+
+
+def test_an_opinion_that_came_after_the_choice_is_missing_in_the_context() -> None:
+    driven = known_times(more=[Says("slow"), Says("fast"), Confidence("fast")])
+    batch = driven.submit(ITEM, ITEM)
+    driven.engine.heard(driven.next(RunModel, "fast"), 0, ["a", "b"], [0.75, math.nan])
+    driven.at(5.1)
+    assert batch.contexts == [(0.5, None, "a", 0.75), (0.5, None, "b", None)]
+    driven.hear("slow", "b", "b")
+    assert isinstance(driven.log[-1], Opined)
+    driven.engine.learn(batch.ids, ["b", "b"])
+    assert batch.decision(0).context == (0.5, None, "a", 0.75)
+    assert [event.codes for event in driven.log if isinstance(event, Encoded)] == [
+        {1: ("a",), 2: ("a",)},
+        {1: (), 2: ("b",)},
+    ]
+    driven.check()
+
+
+def test_an_observer_is_heard_before_the_choice_even_if_it_costs_something_by_now() -> None:
+    driven = Driven(more=[Says("slow")])
+    driven.state.set_cost("slow", 0.5)
+    driven.engine.observer = "slow"
+    batch = driven.submit()
+    driven.hear("fast", "a")
+    driven.hear("slow", "b")
+    assert (batch.labels, batch.contexts) == (["b"], [(0.5, "b")])
+    driven.engine.learn(batch.ids, ["a"])
     driven.check()
 
 

@@ -18,9 +18,9 @@ from typing import Any, Final
 import numpy as np
 
 from cosend.algorithm.policies import Policy
-from cosend.axes import Axis, watches
+from cosend.axes import Axis, default_axes, in_order
 from cosend.config.network_file import NO_STREAM, SOURCE, NetworkFile, wants_horizon
-from cosend.config.sections import AxisSection, ModelSection, SiteSection
+from cosend.config.sections import ModelSection, SiteSection
 from cosend.engine.learnt_arms import Learnt
 from cosend.errors import (
     ClassifierError,
@@ -84,16 +84,19 @@ class Built:
 
     @cached_property
     def axes(self) -> list[Axis]:
-        """The axes of the context; "every feature" comes last, and is the only one if the file names none."""
-        axes, found = [], []
-        for n, axis in enumerate(self.network.context or [AxisSection(kind="features")], start=1):
+        """The axes of the context, the same for all sites; the default ones if the file names none."""
+        axes, found = list[Axis](), []
+        if not self.network.context:
+            learnt = {arm for site in self.network.sites for arm in self.network.learnt_arms(site, self.policy)}
+            return [*default_axes(sorted(learnt), self.network.prediction_columns())]
+        for n, axis in enumerate(self.network.context, start=1):
             try:
                 axes.append(axis.build(self.labels, self.horizon, self.network.prediction_columns()))
             except SettingError as error:
                 found.append(f"context.{n}: {error}")
         if found:
             raise NetworkFileError(SOURCE, found)
-        return sorted(axes, key=lambda axis: watches([axis]))
+        return [*in_order(axes)]
 
     @cached_property
     def policy(self) -> Policy | None:

@@ -20,6 +20,7 @@ from cosend.algorithm.values import ScoreLocal
 from cosend.checks import check_path
 from cosend.config import BUILT_IN
 from cosend.config.sections import (
+    OF_OPINIONS,
     AxisSection,
     BrokerSection,
     Flag,
@@ -137,7 +138,13 @@ class NetworkFile(Section):
 
     @property
     def given(self) -> list[AxisSection]:
-        return [axis for axis in self.context if axis.kind != "features"]
+        """The axes that are read off items by name."""
+        return [axis for axis in self.context if axis.kind not in ("features", *OF_OPINIONS)]
+
+    @property
+    def heard(self) -> list[AxisSection]:
+        """The axes that are opinions of classifiers."""
+        return [axis for axis in self.context if axis.kind in OF_OPINIONS]
 
     @property
     def training(self) -> int:
@@ -204,9 +211,9 @@ class NetworkFile(Section):
     def mistakes(self) -> list[str]:
         """Return what is wrong though every section for itself is right."""
         found = [*self._double_names(), *self._double_ports(), *self._wrong_models(), *self._wrong_learnt()]
-        if len(self.context) - len(self.given) > 1:
+        if len(self.context) - len(self.given) - len(self.heard) > 1:
             found.append("context: kind = 'features' is given twice; once is enough for every feature")
-        return [*found, *self._wrong_policy()]
+        return [*found, *self._wrong_policy(), *self._wrong_opinions()]
 
     def _wrong_learnt(self) -> Iterator[str]:
         for n, site in enumerate(self.sites, start=1):
@@ -214,6 +221,31 @@ class NetworkFile(Section):
                 self.learnt_arms(site, None)
             except ArmError as error:
                 yield f"sites.{n}.learnt: {error}".replace("learnt=False", "learnt = false")  # as a file has it
+
+    def _wrong_opinions(self) -> Iterator[str]:
+        """Yield why an opinion cannot be part of the context; a site without such a classifier lacks that axis."""
+        if not self.heard:
+            return
+        policy = None if self.policy is None or wrong_policy(self.policy) else self.build_policy(1)
+        if policy is not None and not policy.mixes:
+            name = type(policy).__name__
+            yield f"policy.name: only MixedViews can do without an opinion that is missing, {name} cannot"
+            return
+        free = [each.name for _, _, each in self.classifiers() if not each.cost]
+        for n, site in enumerate(self.sites, start=1):
+            try:
+                learnt = self.learnt_arms(site, policy)
+            except ArmError:  # which has been said
+                continue
+            free += learnt
+            decides, scores = self.policy_of(site, policy)
+            if not decides.mixes or not (learnt or scores == "all"):
+                allowed = "score_local = 'all': with 'used' no classifier is heard before the choice"
+                yield f"sites.{n}.score_local: what classifiers say is part of the context, which needs {allowed}"
+        for n, axis in enumerate(self.context, start=1):
+            if axis.kind in OF_OPINIONS and axis.classifier not in free:
+                allowed = f"a classifier that costs nothing, at any site ({', '.join(dict.fromkeys(free)) or 'none'})"
+                yield f"context.{n}.classifier: must be {allowed}, got {shown(axis.classifier)}"
 
     def _double_names(self) -> Iterator[str]:
         names = [site.name for site in self.sites] + [each.name for _, _, each in self.classifiers()]
@@ -242,7 +274,7 @@ class NetworkFile(Section):
 
     def _wrong_policy(self) -> Iterator[str]:
         """Yield what is wrong with the policy, or why it does not go with the axes."""
-        categories = [n for n, axis in enumerate(self.given) if axis.kind == "category"]
+        categories = [n for n, axis in enumerate([*self.given, *self.heard]) if axis.kind in ("category", "says")]
         wrong = [] if self.policy is None else wrong_policy(self.policy)
         if wrong:
             yield from (f"policy.{each}" for each in wrong)
@@ -254,7 +286,8 @@ class NetworkFile(Section):
                 yield f"policy.name: {name} needs a context, [[context]]: only MixedViews can look at every feature"
                 return
             for each in {self.policy_of(site, policy)[0] for site in self.sites}:
-                Learner("site", own={"arm": 0.0}, policy=each, dimensions=len(self.given), categories=categories)
+                dimensions = len(self.given) + len(self.heard)
+                Learner("site", own={"arm": 0.0}, policy=each, dimensions=dimensions, categories=categories)
         except SettingError as error:
             yield f"policy: {error}"
 

@@ -12,7 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic_core import ErrorDetails
 
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import AllFeatures, Axis, Category, Feature, PreviousLabel, Time, TimeOfDay
+from cosend.axes import (
+    AllFeatures,
+    Axis,
+    Category,
+    Confidence,
+    Feature,
+    PreviousLabel,
+    Says,
+    Time,
+    TimeOfDay,
+    plain_name,
+)
 from cosend.checks import check_path
 from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
 from cosend.engine.learnt_arms import Learnt
@@ -42,6 +53,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9\[:][A-Za-z0-9_.:\]-]*$", max_length=255)]
 ITEMS: Final = 20_000  # of a stream that has no end
 OF_FEATURES: Final = ("feature", "category", "time_of_day")  # the kinds of axes that read a feature
+OF_OPINIONS: Final = ("confidence", "says")  # the kinds of axes that hear a classifier
 COLUMN: Final = "column:"
 MODEL_FILES: Final = (".skops", ".onnx", *PICKLES)
 LEARNT: Final = tuple(kind.value for kind in Learnt)
@@ -191,15 +203,19 @@ class StreamSection(Section):
 
 
 class AxisSection(Section):
-    """One axis of the context: a feature, or `kind`."""
+    """One axis of the context: a feature, the opinion of a classifier, or `kind`."""
 
     of_kinds = {
         **dict.fromkeys(("scale", "range", "outside"), ("feature",)),
         **dict.fromkeys(("feature", "hidden"), OF_FEATURES),
         "horizon": ("time",),
+        "classifier": OF_OPINIONS,
     }
-    kind: Literal["feature", "category", "previous_label", "time", "time_of_day", "features"] = "feature"
+    kind: Literal["feature", "category", "previous_label", "time", "time_of_day", "confidence", "says", "features"] = (
+        "feature"
+    )
     feature: str | None = None
+    classifier: str | None = None
     scale: Literal["linear", "log", "rank"] | None = None  # linear with a range, else rank
     range: tuple[float, float] | None = None
     outside: Literal["error", "clip"] = "error"
@@ -210,12 +226,16 @@ class AxisSection(Section):
     def _has_what_it_needs(self) -> AxisSection:
         if self.feature is None and self.kind in OF_FEATURES:
             raise ValueError("an axis needs a feature, or kind = 'previous_label', 'time' or 'features' without one")
+        if self.classifier is None and self.kind in OF_OPINIONS:
+            raise ValueError(f"kind = {self.kind!r} needs the classifier whose opinion it is: classifier = 'NAME'")
         if self.kind == "feature":
             self.build([], 1)  # raises for a bad range
         return self
 
     @property
     def title(self) -> str:
+        if self.classifier is not None:
+            return plain_name(self.build([], None))
         return (self.feature or self.kind).replace("_", " ")
 
     def build(self, labels: Sequence[Any], horizon: int | None, hidden: Sequence[str] = ()) -> Axis:
@@ -223,7 +243,7 @@ class AxisSection(Section):
 
         hidden  features that `kind = "features"` leaves out
         """
-        feature = self.feature or ""
+        feature, classifier = self.feature or "", self.classifier or ""
         horizon = self.horizon or horizon
         if self.kind == "previous_label" and not labels:
             allowed = "known where there is no stream: labels = [...] at the top of the file"
@@ -236,6 +256,8 @@ class AxisSection(Section):
             "features": lambda: AllFeatures(without=hidden),
             "time_of_day": lambda: TimeOfDay(feature),
             "category": lambda: Category(feature),
+            "confidence": lambda: Confidence(classifier, optional=True),  # all sites have the same axes
+            "says": lambda: Says(classifier, optional=True),
             "feature": lambda: Feature(feature, scale=self.scale, range=self.range, outside=self.outside),
         }
         return makers[self.kind]()

@@ -581,7 +581,7 @@ class Engine:
         self._needs.append(CallPeer(arm, batch, rows, call, any(labelled)))
 
     def _given_part(self, context: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the part of a context that a peer is told: it reads features off the item, and hears its own models."""
+        """Return the part of a context that a peer is told: it reads features off the item, and has its own models."""
         return context[: len(self.state.encoder.read)]
 
     def _show(self, batch: Batch, rows: Sequence[int], opinions: Mapping[str, Sequence[Any]]) -> set[int]:

@@ -410,10 +410,17 @@ def _how_it_was_played(prepared: Prepared) -> Iterator[str]:
 
 def what_others_see(prepared: Prepared) -> str | None:
     """Say what everything but the policy of the file decides by, if that is less; None if it is the same."""
-    if not prepared.looks_at_features(prepared.policy):
+    network, more = prepared.network, list[str]()
+    if prepared.looks_at_features(prepared.policy):
+        more.append("looks at every feature")
+    if network.heard:
+        more.append("hears what classifiers say")
+    if not more:
         return None
-    known = "the axes that the file names" if prepared.network.given else "the time"
-    return f"{prepared.policy.name} looks at every feature. All others, the oracle per cell too, see only {known}."
+    known = "the time"
+    if network.given:
+        known = "the other axes of the file" if network.heard else "the axes that the file names"
+    return f"{prepared.policy.name} {' and '.join(more)}. All others, the oracle per cell too, see only {known}."
 
 
 def other_policies(prepared: Prepared) -> list[PolicyPerSite]:

@@ -22,7 +22,7 @@ from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
 from cosend.algorithm.policies import Policy
 from cosend.algorithm.values import ScoreLocal
-from cosend.axes import Axis, PreviousLabel, Time, read_columns, watches
+from cosend.axes import Axis, PreviousLabel, Time, read_columns
 from cosend.config.build import Built, read_stream
 from cosend.config.network_file import SOURCE, NetworkFile
 from cosend.config.sections import SiteSection
@@ -359,7 +359,7 @@ def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress
         raise NetworkFileError(SOURCE, [wrong])
     rows = [item for item, _ in table.rows()]
     predictions = predict_all(built, table, rows, classes, order, progress)
-    given: list[Axis] = [axis for axis in built.axes if not watches([axis])]
+    given: list[Axis] = [axis for axis in built.axes if not axis.watches and not axis.hears]
     axes = given or [Time(busiest(arrivals))]
     places, contexts = contexts_of(arrivals, rows[first:], items.truths(), axes, network.label_delay)
     prepared = Prepared(
@@ -418,6 +418,8 @@ def _beyond_simulation(network: NetworkFile, arrivals: Ints, items: Table) -> It
     for axis in network.context:
         if axis.kind == "category":
             yield f"{axis.feature!r} is a category"
+    if network.heard:
+        yield f"the context has opinions ({', '.join(axis.title for axis in network.heard)})"
     if network.patience != Patience():
         yield "labels are not awaited forever"
     elif items.unlabelled + network.label_delay > Patience().max_pending:

@@ -97,8 +97,8 @@ def axis_sections(prepared: Prepared) -> list[AxisSection]:
 
 
 def goes_by(prepared: Prepared) -> list[str]:
-    """Return what the policy decides by, in words: the axes that are given, and every feature if it looks at them."""
-    given = [axis.title for axis in prepared.network.given]
+    """Return what the policy decides by, in words: the axes that the file names, every feature if that is one."""
+    given = [axis.title for axis in (*prepared.network.given, *prepared.network.heard)]
     return [*given, "every feature"] if prepared.network.watches else given
 
 

@@ -31,6 +31,7 @@ Watch = Callable[[str, int, int], None]  # what is done, how much of it, and of 
 T = TypeVar("T")
 Notes = tuple[str, Iterable[tuple[Any, ...]]]  # a statement, and what it is executed with
 EVERY: Final = 500  # events or rows after which progress is told
+OPINIONS: Final = {"Confidence": "confidence of {}", "Says": "what {} says"}  # what these axes are called
 OWN: Final = ("label", "label_of_arm", "truth")  # columns with the user's own values, like the contexts
 TABLE: Final = """
 CREATE TABLE decisions (
@@ -231,8 +232,8 @@ def _axis_names(log: LogReader) -> list[str]:
 
 
 def _feature(description: str) -> str:
-    found = re.match(r"""\w+\(feature=(['"])(.*?)\1[,)]""", description)
-    return found[2] if found else description
+    found = re.match(r"""(\w+)\((?:feature|model)=(['"])(.*?)\2[,)]""", description)
+    return OPINIONS.get(found[1], "{}").format(found[3]) if found else description
 
 
 GROUP: Final = 10_000  # rows that are written to Parquet at once
