@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cosend.axes import AllFeatures
+from cosend.axes import AllFeatures, Confidence, Says
 from cosend.cli.main import app
 from cosend.errors import NoAnswer
 from cosend.models.adapters import as_classifier
@@ -116,6 +116,22 @@ def test_labels_of_any_kind_in_parquet(labels: list[Any], kind: str, told: list[
     for name in ("label", "label_of_arm", "truth"):
         assert str(table.schema.field(name).type) == kind
         assert table.column(name).to_pylist() == told
+
+
+def test_opinions_are_columns_that_may_be_empty(tmp_path: Path) -> None:
+    async def work(node: RunningSite) -> None:
+        await node.classify([{"age": n} for n in (20, 70)])
+
+    models = {"sure": as_classifier(lambda item: ("ill", 0.75) if item["age"] > 60 else "well")}
+    axes = [Confidence("sure"), Says("sure"), Says("stack")]
+    folder = a_folder(tmp_path / "north", work, classifiers=models, costs={}, axes=axes)
+    contexts = [
+        {"confidence of sure": None, "what sure says": "well", "what stack says": None},
+        {"confidence of sure": 0.75, "what sure says": "ill", "what stack says": None},
+    ]
+    assert [row["context"] for row in rows_of(export(folder))] == contexts
+    assert export(folder, "--to", tmp_path / "all.parquet").exit_code == 0
+    assert [row["context"] for row in parquet.read_table(tmp_path / "all.parquet").to_pylist()] == contexts
 
 
 def test_raw_events(stopped: Path, tmp_path: Path) -> None:

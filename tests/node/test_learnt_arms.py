@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cosend import Learnt
+from cosend import Learnt, verify
 from cosend.algorithm.boosting import Trees
+from cosend.axes import AllFeatures, Axis, Confidence, Says
 from cosend.engine.events import Fitted
 from cosend.engine.learnt_arms import FIRST_FIT, Window, grow
 from cosend.engine.needs import Call, Forward, Question
+from cosend.pages.site_view import SiteView
 from cosend.runtime import driver
 from cosend.runtime.client_requests import Decided
+from cosend.runtime.inspection import Inspection
 from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
 from tests.node.sites import (
@@ -47,6 +51,42 @@ async def played(node: RunningSite, count: int) -> list[Decided]:
         found += both
         await node.label([Given(each.id, "ill" if n % 3 else "well") for each in reversed(both)])
     return found
+
+
+async def test_opinions_in_the_context_survive_a_kill(tmp_path: Path) -> None:
+    def sure(item: Any) -> Any:
+        return ("ill", item["age"] / 100)
+
+    axes: list[Axis] = [Confidence("sure"), Says("stack"), Says("nobody", optional=True), AllFeatures()]
+    setup = replace(setup_of(models(sure=sure)), axes=axes)
+    node = await started(setup, tmp_path)
+    made = await played(node, 8)
+    await node.snapshot()
+    made += await played(node, 8)
+    assert made[0].label is not None
+    live = everything(node.state)
+    await crash(node)
+    async with running(setup, tmp_path) as node:
+        assert everything(node.state) == live
+        (new,) = await decided(node, {"age": 25.0})
+        shown = await Inspection(node).decision(new.id)
+        assert shown["context"][:3] == [0.25, shown["context"][1], None]
+        assert shown["context"][1] in ("ill", "well")
+        assert {*Inspection(node).summary()["weights"]} & {"confidence of sure", "what stack says", "none"}
+        await check_folds(node)
+        assert verify(events_of(node)) == []
+        view = SiteView(node)
+        _, _, context, forecasts = await view.decision(new.id)
+        assert context[:3] == [
+            ("confidence of sure", "0.25"),
+            ("what stack says", shown["context"][1]),
+            ("what nobody says", "missing"),
+        ]
+        assert forecasts is not None
+        assert view.axis(1).values == [*node.state.encoder.codes[1].values]
+        assert [text for _, text in view.axis(0).ticks] == ["0", "0.25", "0.5", "0.75", "1"]
+        assert view.choices()[0, 1] == "confidence of sure and what stack says"
+        assert view.squares((0, 1), Inspection(node).arms())
 
 
 @pytest.mark.parametrize("score_local", ["all", "used"])

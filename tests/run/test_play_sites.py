@@ -182,6 +182,37 @@ def test_models_that_learn_learn_as_they_do_in_a_network_of_sites(tmp_path: Path
         assert outcome.first.learners[number].cells() == site.learner.cells()
 
 
+OPINIONS = """
+[[context]]
+kind = "confidence"
+classifier = "stack"
+[[context]]
+kind = "says"
+classifier = "first"
+"""
+
+
+@pytest.mark.parametrize("axes", [AGE, "", AGE + EVERY])
+def test_opinions_in_the_context_are_played_item_by_item_and_others_do_without(tmp_path: Path, axes: str) -> None:
+    learns = [("learnt = false", "learnt = true")] * 2
+    prepared = network_of(tmp_path, ('"models:high"', '"models:sure"'), *learns, (AGE, axes + OPINIONS))
+    assert prepared.one_by_one == ["the context has opinions (confidence of stack, what first says)"]
+    outcome = play(prepared)
+    sites = [prepared.built.site(name) for name in ("north", "south")]
+    rows = list(prepared.items.rows())
+    turns = list(Network(sites, call_cost=0.02).run({"north": rows, "south": rows}))
+    for number, site in enumerate(sites):
+        used = [made.arm for name, made, _ in turns if name == site.name]
+        assert outcome.first.arms[number].tolist() == [*map(site.learner.arms.number, used)]
+    found = result(prepared, outcome)
+    assert {"CoS", "CellKLUCB", "MixedViews, nothing learnt"} <= {row["policy"] for row in found["rows"]}
+    assert found["goes_by"][-2 - (EVERY in axes) :][:2] == ["confidence of stack", "what first says"]
+    assert "hears what classifiers say. All others" in found["others_see"]
+    known = "the other axes of the file" if axes else "the time"
+    assert found["others_see"].endswith(f"see only {known}.")
+    write_report(found, tmp_path / "report.html")
+
+
 def test_what_sites_learn_themselves_is_as_in_a_network_of_sites_and_beside_it_is_what_they_do_without(
     tmp_path: Path,
 ) -> None:
