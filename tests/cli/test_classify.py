@@ -46,6 +46,29 @@ def test_every_line_gets_one_and_a_wrong_one_fails_alone(tmp_path: Path) -> None
     assert answers[6]["error"] == "line 8: Expected `str | null`, got `int` - at `$.id`"
 
 
+def test_a_site_hears_what_its_classifiers_say_and_its_log_says_so(tmp_path: Path) -> None:
+    file = write_network(tmp_path)
+    says = "".join(f'[[context]]\nkind = "says"\nclassifier = "{name}"\n' for name in ("young", "any"))
+    file.write_text(file.read_text().replace("[[sites]]", f"{says}[[sites]]", 1))
+    good = CliRunner().invoke(app, ["validate", str(file)])
+    assert (good.exit_code, "cosend serve: ready" in good.stdout) == (0, True), good.output
+    given = lines(item(20, "a"), {"id": "a", "label": "ill"}, item(80, "b"), {"id": "b", "label": "well"})
+    command = ["classify", str(file), "--site", "north"]
+    said = [CliRunner().invoke(app, command, input=part) for part in (given, lines(item(81, "c")))]
+    assert [done.exit_code for done in said] == [0, 0], said
+    (folder,) = (each for each in tmp_path.rglob("north") if each.is_dir())
+    checked = CliRunner().invoke(app, ["verify", str(folder)])
+    assert checked.exit_code == 0, checked.output
+    rows = [json.loads(row) for row in CliRunner().invoke(app, ["export", str(folder)]).stdout.splitlines()]
+    contexts = [row["context"] for row in rows]
+    assert [each["what young says"] for each in contexts] == ["ill", "well", "well"]
+    assert {each["what any says"] for each in contexts} == {None}  # it is a classifier of the other site
+    file.write_text(file.read_text().replace('classifier = "any"', 'classifier = "old"'))
+    wrong = CliRunner().invoke(app, ["validate", str(file)])
+    assert wrong.exit_code == 2
+    assert "context.3.classifier: must be a classifier that costs nothing" in " ".join(wrong.stderr.split())
+
+
 @pytest.mark.claims
 def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     visits = [item(float(7 * n % 100), f"visit-{n}") for n in range(150)]
