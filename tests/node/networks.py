@@ -47,14 +47,14 @@ def items(count: int, shift: int = 0) -> list[dict[str, Any]]:
 def setup_of(name: str, policy: Any = None, sites: Sequence[str] = tuple(SITES), **options: Any) -> Setup:
     """Return a site of the network that knows the others."""
     peers = {other: (COST, len(SITES[other])) for other in sites if other != name}
-    given = {"peers": peers, "deadline_s": 20.0, "call_cost": COST, **options}
+    given = {"peers": peers, "deadline_s": 20.0, "call_cost": COST, "axes": AXES, **options}
     models = {arm: as_classifier(model) for arm, model in SITES[name].items()}
-    return Setup(name=name, classifiers=models, axes=AXES, policy=policy, **given)
+    return Setup(name=name, classifiers=models, policy=policy, **given)
 
 
-def network_of(policy: Any = None) -> Network:
+def network_of(policy: Any = None, axes: Sequence[Axis] = AXES) -> Network:
     """Return the same network in one process."""
-    sites = [Site(name, classifiers=dict(models), context=AXES, policy=policy) for name, models in SITES.items()]
+    sites = [Site(name, classifiers=dict(models), context=axes, policy=policy) for name, models in SITES.items()]
     return Network(sites, call_cost=COST)
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from cosend.axes import AllFeatures, Axis, Category, Feature
+from cosend.axes import AllFeatures, Axis, Category, Confidence, Feature, Says
 from cosend.engine.fold import verify
 from cosend.runtime.inspection import Inspection
 from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
 from cosend.transport.in_process import Hub
-from tests.node.networks import SITES, in_one_process, items, network_of, one_by_one, running, setup_of, truth
+from tests.node.networks import AXES, SITES, in_one_process, items, network_of, one_by_one, running, setup_of, truth
 from tests.node.sites import check_folds, crash, decided, events_of, everything, until
 from tests.policies import POLICIES, mostly_claims
 
@@ -29,6 +29,18 @@ async def test_one_at_a_time_they_decide_as_the_network_in_one_process(policy: s
         for node in nodes.values():
             await check_folds(node)
     assert made == in_one_process(network_of(POLICIES[policy]), TURNS)
+    assert {name for name, (_, _, arm, _) in made if arm in nodes}  # some were sent
+
+
+async def test_every_site_goes_by_the_opinions_of_its_own_models(tmp_path: Path) -> None:
+    opinions: list[Axis] = [Says("stack"), Says("young", optional=True), Confidence("stack")]
+    axes = [*AXES, *opinions]
+    async with running(tmp_path, axes=axes) as nodes:
+        made = await one_by_one(nodes, TURNS)
+        for node in nodes.values():
+            await check_folds(node)
+            assert verify(events_of(node)) == []
+    assert made == in_one_process(network_of(axes=axes), TURNS)
     assert {name for name, (_, _, arm, _) in made if arm in nodes}  # some were sent
 
 
