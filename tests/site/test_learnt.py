@@ -224,6 +224,15 @@ def test_a_site_needs_no_models_of_its_own() -> None:
     assert [site.classify({"x": x}).label for x in (0.1, 0.9)] == ["low", "high"]
 
 
+def test_a_stack_alone_fits_no_trees_and_takes_any_number_of_labels() -> None:
+    site = Site("here", classifiers={"mine": Learnt.STACK}, context=UNIT, learnt=False)
+    for n in range(60):
+        site.learn(site.classify({"x": n % 6 / 6}), f"label {n % 6}")
+    assert (site.engine.state.learnt.fitting, site.engine.state.learnt.fitted) == (None, 0)
+    assert site.engine.state.learnt.labels == [f"label {n}" for n in range(6)]
+    assert site.predict("mine", [{"x": 0.0}]) == ["label 0"]
+
+
 def test_the_stack_believes_models_that_are_right_and_sure() -> None:
     def sure(item: Any) -> Any:
         return ("yes" if item["x"] < 0.5 else "no", abs(2.0 * item["x"] - 1.0))
