@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cosend.algorithm import boosting
-from cosend.algorithm.boosting import LEAVES, NO_AXIS, Trees, fit, predict
+from cosend.algorithm.boosting import LARGE, NO_AXIS, SMALL, Trees, fit, predict
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def test_a_tree_has_up_to_fifteen_leaves_of_twenty_items_and_fits_its_items() ->
     codes = [int(8 * x) % 3 if y == y else 2 for x, y in rows]
     trees = fitted(rows, codes, 3)
     assert trees.is_sound
-    assert max(leaves_of(trees)) == LEAVES
+    assert max(leaves_of(trees)) == SMALL.leaves
     right = sum(map(int.__eq__, said(trees, rows), codes))
     assert right > 600
     again = fitted(rows, codes, 3)._asdict()
@@ -81,3 +81,17 @@ def test_there_are_fewer_rounds_with_very_many_classes(monkeypatch: pytest.Monke
     assert boosting.trees_for(3) == (3, 60)
     assert boosting.trees_for(100) == (100, 30)
     assert boosting.trees_for(10_000) == (10_000, 1)
+
+
+def test_the_newest_items_say_whether_trees_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boosting, "COMPARED_FROM", 600)
+    monkeypatch.setattr(boosting, "ROUNDS", 12)
+    draw = random.Random(2)
+    rows = [[draw.random(), draw.random()] for _ in range(600)]
+    fine = [(int(8 * x) + int(8 * y)) % 2 for x, y in rows]  # sixty-four fields, as on a chess board
+    noise = [draw.randrange(2) for _ in rows]
+    for codes, size in ((fine, LARGE), (noise, SMALL)):
+        assert fitted(rows, codes).nodes.shape[1] == size.nodes
+        assert fitted(rows[1:], codes[1:]).nodes.shape[1] == SMALL.nodes  # too few items to compare
+    monkeypatch.setattr(boosting, "MOST_AXES", 1)
+    assert fitted(rows, fine).nodes.shape[1] == SMALL.nodes

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.algorithm import boosting
-from cosend.algorithm.boosting import Trees, fit, predict
+from cosend.algorithm.boosting import Trees, fit, fit_of_size, predict
 from cosend.engine import learnt_arms
 from cosend.engine.learnt_arms import LearntArms, Opinions, Seen, seen_at
 from tests.examples import examples
@@ -154,7 +154,7 @@ def assert_trees_are_the_same(seed: int, count: int, rounds: int) -> int:
     axes, classes = draw.randint(1, 3), draw.choice([2, 2, 3, 5])
     values, codes = drawn_items(draw, count, axes, classes)
     trees = fit(np.array(values, np.float32), np.array(codes, np.int64), classes)
-    twin = BoostingTwin(values, codes, classes, rounds)
+    twin = BoostingTwin(values, codes, classes, rounds, compared_from=boosting.COMPARED_FROM)
     assert trees.is_sound
     assert trees.first.tolist() == twin.first
     assert [[edge for edge in axis if edge < math.inf] for axis in trees.edges.tolist()] == [
@@ -171,6 +171,7 @@ def assert_trees_are_the_same(seed: int, count: int, rounds: int) -> int:
 def test_trees_are_those_of_the_twin(seed: int, count: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(boosting, "ROUNDS", 3)
+        patch.setattr(boosting, "COMPARED_FROM", 150)
         assert_trees_are_the_same(seed, count, 3)
 
 
@@ -178,12 +179,13 @@ def test_they_are_so_in_every_round() -> None:
     assert assert_trees_are_the_same(8, 70, 60) > 60
 
 
-def test_large_trees_have_fifteen_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [boosting.SMALL, boosting.LARGE])
+def test_trees_of_each_size_are_those_of_the_twin(size: boosting.Size, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boosting, "ROUNDS", 1)
-    values, codes = drawn_items(random.Random(6), 600, 2, 3)
+    values, codes = drawn_items(random.Random(6), 1_400, 2, 3)
     assert sum(math.isnan(value) for row in values for value in row) > 100
-    trees = fit(np.array(values, np.float32), np.array(codes, np.int64), 3)
+    trees = fit_of_size(size, np.array(values, np.float32), np.array(codes, np.int64), 3)
     leaves = (trees.nodes[:, :, boosting.LEFT] > 0).sum(axis=1) + 1
-    assert leaves.max() == boosting.LEAVES
-    twin = BoostingTwin(values, codes, 3, 1)
+    assert leaves.max() == size.leaves
+    twin = BoostingTwin(values, codes, 3, 1, (size.leaves, size.least_items))
     assert [shape_of(trees, n) for n in range(3)] == [tree.shape() for tree in twin.trees]

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 BINS = 64
-LEAST_ITEMS = 20
+SMALL = 15, 20  # leaves, items in a leaf at least
+LARGE = 63, 10
 LEAST_CURVATURE = 0.001
 NOTHING = (0.0, 0.0, 0)
 
@@ -16,8 +17,8 @@ Split = tuple[float, int, int, bool]  # its gain, the axis, the last bin on the 
 class Leaf:
     """Some items, and what they come to; a tree is its root, whose leaves may have become splits."""
 
-    def __init__(self, items: Sequence[int], sums: Sums, axes: int) -> None:
-        self.items, self.sums, self.axes = items, sums, axes
+    def __init__(self, items: Sequence[int], sums: Sums, axes: int, least_items: int) -> None:
+        self.items, self.sums, self.axes, self.least_items = items, sums, axes, least_items
         self.children: tuple[Leaf, Leaf] | None = None
         self.best: Split | None = None
         gradient = curvature = 0.0
@@ -35,7 +36,7 @@ class Leaf:
                 own = self.sums[axis, place]
                 gradient, curvature, count = gradient + own[0], curvature + own[1], count + own[2]
         right_gradient, right_curvature = self.gradient - gradient, self.curvature - curvature
-        if min(count, len(self.items) - count) < LEAST_ITEMS or min(curvature, right_curvature) < LEAST_CURVATURE:
+        if min(count, len(self.items) - count) < self.least_items or min(curvature, right_curvature) < LEAST_CURVATURE:
             return 0.0
         whole = self.gradient * self.gradient / max(self.curvature, LEAST_CURVATURE)
         left, right = gradient * gradient / curvature, right_gradient * right_gradient / right_curvature
@@ -88,9 +89,11 @@ def chances_of(scores: Sequence[float]) -> list[float]:
     return [power / total for power in powers]
 
 
-def grow(rows: Sequence[Sequence[int]], gradients: Sequence[float], curvatures: Sequence[float]) -> Leaf:
+def grow(
+    rows: Sequence[Sequence[int]], gradients: Sequence[float], curvatures: Sequence[float], size: tuple[int, int]
+) -> Leaf:
     """Grow a tree on items whose values are in these bins."""
-    axes = len(rows[0])
+    axes, (most_leaves, least_items) = len(rows[0]), size
 
     def sums_of(items: Sequence[int]) -> Sums:
         sums: Sums = {}
@@ -101,9 +104,9 @@ def grow(rows: Sequence[Sequence[int]], gradients: Sequence[float], curvatures: 
         return sums
 
     everything = range(len(rows))
-    root = Leaf(everything, sums_of(everything), axes)
+    root = Leaf(everything, sums_of(everything), axes, least_items)
     leaves = [root]  # the oldest first
-    while sum(leaf.children is None for leaf in leaves) < 15:
+    while sum(leaf.children is None for leaf in leaves) < most_leaves:
         for leaf in leaves:
             leaf.best = leaf.best or leaf.best_split()
         splits = [(leaf.best[0], leaf) for leaf in leaves if leaf.children is None and leaf.best]
@@ -124,7 +127,7 @@ def grow(rows: Sequence[Sequence[int]], gradients: Sequence[float], curvatures: 
             less = small.get(key, NOTHING)
             rest[key] = (own[0] - less[0], own[1] - less[1], own[2] - less[2])
         both = (small, rest) if len(left) <= len(right) else (rest, small)
-        chosen.children = Leaf(left, both[0], axes), Leaf(right, both[1], axes)
+        chosen.children = Leaf(left, both[0], axes, least_items), Leaf(right, both[1], axes, least_items)
         leaves += chosen.children
     return root
 
@@ -140,8 +143,27 @@ def value_of(tree: Leaf, row: Sequence[int]) -> float:
 class BoostingTwin:
     """Trees that are fitted to values, one list for each item, and what they say."""
 
-    def __init__(self, values: Sequence[Sequence[float]], codes: Sequence[int], classes: int, rounds: int) -> None:
-        """Fit them."""
+    def __init__(
+        self,
+        values: Sequence[Sequence[float]],
+        codes: Sequence[int],
+        classes: int,
+        rounds: int,
+        size: tuple[int, int] | None = None,
+        compared_from: int = 1000,
+    ) -> None:
+        """Fit them; of which size, the newest items decide if there are enough."""
+        if size is None:
+            size = SMALL
+            if len(codes) >= compared_from:
+                older = len(codes) - len(codes) // 5
+                small, large = (
+                    BoostingTwin(values[:older], codes[:older], classes, rounds, each).loss(
+                        values[older:], codes[older:]
+                    )
+                    for each in (SMALL, LARGE)
+                )
+                size = LARGE if large < small else SMALL
         counts = [codes.count(k) + 1.0 for k in range(classes)]
         self.first = (
             [math.log(counts[1] / counts[0])] if classes == 2 else [math.log(count / sum(counts)) for count in counts]
@@ -156,10 +178,14 @@ class BoostingTwin:
                 aim = 1 if classes == 2 else output
                 gradients = [(code == aim) - own[output] for code, own in zip(codes, chances, strict=True)]
                 curvatures = [own[output] * (1.0 - own[output]) for own in chances]
-                tree = grow(rows, gradients, curvatures)
+                tree = grow(rows, gradients, curvatures, size)
                 self.trees.append(tree)
                 for row, own in zip(rows, scores, strict=True):
                     own[output] += value_of(tree, row)
+
+    def loss(self, values: Sequence[Sequence[float]], codes: Sequence[int]) -> float:
+        chances = self.chances(values)
+        return sum(-math.log(max(own[code], 0.001)) for own, code in zip(chances, codes, strict=True))
 
     def rows_of(self, values: Sequence[Sequence[float]]) -> list[list[int]]:
         columns = [bins_of(cuts, [row[axis] for row in values]) for axis, cuts in enumerate(self.cuts)]

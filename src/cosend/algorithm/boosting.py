@@ -5,6 +5,10 @@ leaf by leaf where the gain is largest. The values of an item are cut into bins 
 missing values have a bin of their own and go to the side where they gain more. Everything is plain arithmetic in a
 fixed order, so the same items give the same trees, bit for bit.
 
+Trees are small or large. Large ones find what small ones miss, and where labels are noisy they learn the noise. Which
+of them suit the items is not known in advance: with enough items both are fitted to the older ones, and the size that
+forecasts the newest better is fitted to all.
+
     gain of a split     GL^2 / HL + GR^2 / HR - G^2 / H        G, H: sums of gradients and of curvatures
     value of a leaf     STEP * G / H                           gradient y - p, curvature p (1 - p)
 """
@@ -29,12 +33,14 @@ BINS: Final = 64  # of each value
 MISSING_BIN: Final = BINS
 ROUNDS: Final = 60
 MOST_TREES: Final = 3_000  # with very many classes there are fewer rounds
-LEAVES: Final = 15
-NODES: Final = 2 * LEAVES - 1
 STEP: Final = 0.1
-LEAST_ITEMS: Final = 20  # in a leaf
 LEAST_CURVATURE: Final = 1e-3  # of a leaf
 LEAST_GAIN: Final = 1e-9
+
+COMPARED_FROM: Final = 1_000  # items; with fewer, trees are small
+NEWEST_PART: Final = 5  # a fifth of the items, the newest, compares the sizes
+MOST_AXES: Final = 100  # of large trees, for which there are sums of every node, axis and bin
+LEAST_CHANCE: Final = 0.001  # of the true class, when sizes are compared
 
 # Columns of a node.
 AXIS: Final = 0  # NO_AXIS: it is a leaf
@@ -47,6 +53,21 @@ NO_AXIS: Final = -1
 GRADIENT: Final = 0
 CURVATURE: Final = 1
 COUNT: Final = 2
+
+
+class Size(NamedTuple):
+    """How far trees are grown."""
+
+    leaves: int
+    least_items: int  # in a leaf
+
+    @property
+    def nodes(self) -> int:
+        return 2 * self.leaves - 1
+
+
+SMALL: Final = Size(15, 20)
+LARGE: Final = Size(63, 10)
 
 
 class Trees(NamedTuple):
@@ -62,7 +83,9 @@ class Trees(NamedTuple):
         """Whether every index in it is one: compiled code does not look."""
         nodes, leaves, first, edges = self
         count, outputs = len(nodes), len(first)
-        shapes = nodes.shape == (count, NODES, NODE_COLUMNS) and leaves.shape == (count, NODES) and outputs > 0
+        size = nodes.shape[1] if nodes.ndim == 3 else 0
+        shapes = size > 0 and nodes.shape == (count, size, NODE_COLUMNS) and leaves.shape == (count, size)
+        shapes = shapes and outputs > 0
         if not (shapes and first.ndim == 1 and not count % outputs):
             return False
         if not (edges.shape[1:] == (BINS - 1,) and len(edges)):
@@ -70,9 +93,9 @@ class Trees(NamedTuple):
         if not all(part.dtype == np.float64 for part in (leaves, first, edges)) or nodes.dtype != np.int32:
             return False
         inner = nodes[nodes[:, :, AXIS] != NO_AXIS]
-        own = np.broadcast_to(np.arange(NODES), nodes.shape[:2])[nodes[:, :, AXIS] != NO_AXIS]
+        own = np.broadcast_to(np.arange(size), nodes.shape[:2])[nodes[:, :, AXIS] != NO_AXIS]
         axes = (inner[:, AXIS] >= 0) & (inner[:, AXIS] < len(edges))
-        return bool((axes & (inner[:, LEFT] > own) & (inner[:, LEFT] < NODES - 1)).all())
+        return bool((axes & (inner[:, LEFT] > own) & (inner[:, LEFT] < size - 1)).all())
 
 
 class Room(NamedTuple):
@@ -94,7 +117,26 @@ def trees_for(classes: int) -> tuple[int, int]:
 
 
 def fit(values: Values, codes: Ints, classes: int) -> Trees:
-    """Fit trees to items whose true class is `codes`; there are at least two classes."""
+    """Fit trees to items whose true class is `codes`, the oldest first; there are at least two classes."""
+    return fit_of_size(_best_size(values, codes, classes), values, codes, classes)
+
+
+def _best_size(values: Values, codes: Ints, classes: int) -> Size:
+    """Return the size of trees that, fitted to the older items, forecasts the newest better."""
+    if len(codes) < COMPARED_FROM or values.shape[1] > MOST_AXES:
+        return SMALL
+    older = len(codes) - len(codes) // NEWEST_PART
+    losses = []
+    for size in (SMALL, LARGE):
+        trees = fit_of_size(size, values[:older], codes[:older], classes)
+        chances = predict(trees, values[older:])[np.arange(len(codes) - older), codes[older:]]
+        # That of NumPy is another one on another processor.
+        losses.append(sum(-math.log(max(chance, LEAST_CHANCE)) for chance in chances.tolist()))
+    return LARGE if losses[1] < losses[0] else SMALL
+
+
+def fit_of_size(size: Size, values: Values, codes: Ints, classes: int) -> Trees:
+    """Fit trees of this size."""
     outputs, rounds = trees_for(classes)
     edges = edges_of(values)
     bins = binned(edges, values)
@@ -102,19 +144,21 @@ def fit(values: Values, codes: Ints, classes: int) -> Trees:
     counts = np.bincount(codes, minlength=classes) + 1.0
     ratios = counts[1:] / counts[:1] if outputs == 1 else counts / counts.sum()
     first = np.array([*map(math.log, ratios)])  # that of NumPy is another one on another processor
-    nodes, leaves = np.zeros((rounds * outputs, NODES, NODE_COLUMNS), np.int32), np.zeros((rounds * outputs, NODES))
+    nodes = np.zeros((rounds * outputs, size.nodes, NODE_COLUMNS), np.int32)
     nodes[:, :, AXIS] = NO_AXIS
+    leaves = np.zeros((rounds * outputs, size.nodes))
     room = Room(
         np.zeros(count),
         np.zeros(count),
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
-        np.zeros((NODES, axes, BINS + 1, 3)),
-        np.zeros((NODES, 2), np.int64),
-        np.zeros((NODES, 4)),
+        np.zeros((size.nodes, axes, BINS + 1, 3)),
+        np.zeros((size.nodes, 2), np.int64),
+        np.zeros((size.nodes, 4)),
     )
     scores = np.repeat(first[None, :], count, axis=0)
-    _grow_all(bins, codes.astype(np.int64), scores, np.zeros_like(scores), nodes, leaves, *room)
+    codes = codes.astype(np.int64)
+    _grow_all(bins, codes, scores, np.zeros_like(scores), float(size.least_items), nodes, leaves, *room)
     return Trees(nodes, leaves, first, edges)
 
 
@@ -160,6 +204,7 @@ def _grow_all(
     codes: Ints,
     scores: Floats,
     chances: Floats,
+    least_items: float,
     nodes: Nodes,
     values: Floats,
     gradients: Floats,
@@ -183,7 +228,7 @@ def _grow_all(
             room.gradients[n] = (1.0 if truth else 0.0) - chance
             room.curvatures[n] = chance * (1.0 - chance)
             room.order[n] = n
-        _grow(bins, room, nodes[tree], values[tree])
+        _grow(bins, room, least_items, nodes[tree], values[tree])
         for n in range(scores.shape[0]):
             scores[n, output] += values[tree, _leaf_of(nodes[tree], bins[n])]
 
@@ -216,13 +261,13 @@ def _leaf_of(nodes: Nodes, bins: Bins) -> int:
 
 
 @compiled
-def _grow(bins: Bins, room: Room, nodes: Nodes, values: Floats) -> None:
+def _grow(bins: Bins, room: Room, least_items: float, nodes: Nodes, values: Floats) -> None:
     """Grow one tree, the leaf with the largest gain first."""
     room.spans[0, 0], room.spans[0, 1] = 0, bins.shape[0]
     _add_up(bins, room, 0)
-    _begin_node(room, nodes, values, 0)
+    _begin_node(room, least_items, nodes, values, 0)
     count = 1
-    while count + 2 <= NODES:
+    while count + 2 <= nodes.shape[0]:
         best = 0
         for node in range(1, count):
             if room.splits[node, 0] > room.splits[best, 0]:
@@ -230,8 +275,8 @@ def _grow(bins: Bins, room: Room, nodes: Nodes, values: Floats) -> None:
         if room.splits[best, 0] <= LEAST_GAIN:
             return
         _split(bins, room, nodes, best, count)
-        _begin_node(room, nodes, values, count)
-        _begin_node(room, nodes, values, count + 1)
+        _begin_node(room, least_items, nodes, values, count)
+        _begin_node(room, least_items, nodes, values, count + 1)
         count += 2
 
 
@@ -251,7 +296,7 @@ def _add_up(bins: Bins, room: Room, node: int) -> None:
 
 
 @compiled
-def _begin_node(room: Room, nodes: Nodes, values: Floats, node: int) -> None:
+def _begin_node(room: Room, least_items: float, nodes: Nodes, values: Floats, node: int) -> None:
     """Make a node a leaf, and find its best split."""
     sums, best = room.sums[node], room.splits[node]
     gradient, curvature, count = 0.0, 0.0, 0.0
@@ -262,7 +307,7 @@ def _begin_node(room: Room, nodes: Nodes, values: Floats, node: int) -> None:
     nodes[node, AXIS] = NO_AXIS
     values[node] = STEP * gradient / max(curvature, LEAST_CURVATURE)
     best[0] = 0.0
-    if count < 2.0 * LEAST_ITEMS:
+    if count < 2.0 * least_items:
         return
     whole = gradient * gradient / max(curvature, LEAST_CURVATURE)
     for axis in range(sums.shape[0]):
@@ -277,10 +322,10 @@ def _begin_node(room: Room, nodes: Nodes, values: Floats, node: int) -> None:
                 left_g += sums[axis, bucket, GRADIENT]
                 left_h += sums[axis, bucket, CURVATURE]
                 left_n += sums[axis, bucket, COUNT]
-                if left_n < LEAST_ITEMS or left_h < LEAST_CURVATURE:
+                if left_n < least_items or left_h < LEAST_CURVATURE:
                     continue
                 right_h, right_n = curvature - left_h, count - left_n
-                if right_n < LEAST_ITEMS or right_h < LEAST_CURVATURE:
+                if right_n < least_items or right_h < LEAST_CURVATURE:
                     break
                 right_g = gradient - left_g
                 gain = left_g * left_g / left_h + right_g * right_g / right_h - whole
