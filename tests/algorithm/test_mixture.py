@@ -14,7 +14,7 @@ from cosend.algorithm.mixture import scratch_of
 from cosend.algorithm.mixture_views import plans_for
 from cosend.algorithm.readout import look_at
 from cosend.algorithm.state import State
-from cosend.algorithm.values import Answer, AskPeer, Choice, LabelledData
+from cosend.algorithm.values import Answer, AskPeer, Choice, LabelledData, Phase
 from cosend.errors import ContextError, SettingError, StateError
 from tests.policies import choose, everything, new_learner
 
@@ -36,7 +36,7 @@ def test_batches_are_as_one_by_one_while_arms_come_and_go(
 ) -> None:
     """Beside it, what is saved and loaded goes on as if it had never stopped."""
     options: dict[str, Any] = {"dimensions": axes, "categories": codes, "score_local": score_local}
-    options["policy"] = MixedViews(adds_up=adds_up)
+    options |= {"policy": MixedViews(adds_up=adds_up), "improving": ["b"]}
     patience = Patience(wait_limit=9, overdue=0.5)
     one, many = mixed(patience=patience, **options), mixed(patience=patience, **options)
     draw = random.Random(axes)
@@ -61,7 +61,7 @@ def test_batches_are_as_one_by_one_while_arms_come_and_go(
             assert first.ticket is not None
             learner.learn(first.ticket, 1.0, None, {"b" if first.function != "b" else "a": 0.0})
             if turn == 5:
-                learner.add_own("late")
+                learner.add_own("late", improves=True)
                 learner.add_peer("far", 0.1)
                 learner.pause("a")
             if turn == 9:
@@ -297,7 +297,7 @@ def test_the_scratch_is_as_long_as_what_is_in_it() -> None:
         ledger = mixed(policy, dimensions=axes).ledger
         parts = getattr(scratch_of, "py_func", scratch_of)(ledger)  # arrays cannot leave compiled code
         assert sum(map(len, parts)) == len(ledger.parameters) - col.PARAMETER_COLUMNS
-        assert parts.steps.ctypes.data + parts.steps.nbytes == ledger.parameters.ctypes.data + ledger.parameters.nbytes
+        assert parts.keeps.ctypes.data + parts.keeps.nbytes == ledger.parameters.ctypes.data + ledger.parameters.nbytes
 
 
 @pytest.mark.compiled
@@ -312,3 +312,33 @@ def test_it_finds_out_what_no_single_axis_says() -> None:
         arms = simulate([learner], contexts, right).arms[:, 0]
         errors[policy] = 1 - right[np.arange(4000), arms][2000:].mean()
     assert errors[ADDS_UP] < 0.1 < 0.3 < errors[WITHOUT]
+
+
+def test_of_an_arm_that_learns_only_the_newest_gains_count() -> None:
+    """Both arms become right in the end; one of them learns, and so is believed at once."""
+    learner = Learner("here", own={"a": 0.0, "b": 0.0}, dimensions=1, score_local="all", improving=["b"])
+    for n in range(400):
+        choice = choose(learner, (0.5,))
+        gains = {"a": 0.6, "b": 0.0 if n < 300 else 0.9}
+        learner.learn(choice.id, gains.pop(choice.arm), None, gains)
+    long_memory = [each for each in learner.explain((0.5,)) if each.view.memory == 1.0 and each.view.axes]
+    assert all(each.forecasts["b"] > 0.7 for each in long_memory)
+    assert all(each.forecasts["a"] < 0.7 for each in long_memory)
+    assert choose(learner, (0.5,)).arm == "b"
+
+
+@pytest.mark.parametrize(("cost", "free"), [(0.001, False), (0.0, True)])
+def test_few_items_are_paid_for_only_to_learn_about_arms(cost: float, free: bool) -> None:
+    """Peers that are as good as nothing are tried again and again, where it costs nothing."""
+    draw = random.Random(5)
+    peers = {f"peer {n}": cost for n in range(8)}
+    learner = Learner(
+        "here", own={"a": 0.0}, peers=peers, dimensions=1, score_local="all", policy=MixedViews(bonus=3.0)
+    )
+    explored = 0
+    for _ in range(600):
+        choice = choose(learner, (draw.random(),))
+        explored += choice.phase is Phase.EXPLORE and choice.arm != "a"
+        learner.learn(choice.id, 0.5 if choice.arm == "a" else 0.3, None, {} if choice.arm == "a" else {"a": 0.5})
+    assert (explored > 60) == free
+    assert free or 50 <= explored <= 50 + 600 // 100 + 1

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosend.algorithm import layout as col
 from cosend.algorithm.values import Choice, Phase
 from tests.examples import examples
 from tests.oracle import lockstep, options
@@ -62,6 +63,14 @@ def test_both_agree_on_answers_to_a_caller_that_trains(policy: str, data: st.Dat
     network = data.draw(networks(policy, dimensions=2, has_trouble=False))
     lockstep.play(network, slots=20, max_delay=1)
     lockstep.train_all(network, requests=30)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_agree_when_no_more_is_paid_to_learn_about_arms(seed: int) -> None:
+    chosen = {"bonus": 2.0, "share_labels": "always"}
+    network = lockstep.build(random.Random(seed), [2, 2, 1], 1, chosen, "MixedViews", scores=True)
+    lockstep.play(network, slots=250, max_delay=1)
+    assert any(learner.ledger.site[col.PAID_EXPLORED] > 52 for learner in network.learners.values())
 
 
 @pytest.mark.parametrize("policy", ["CoS", "CellKLUCB"])

@@ -106,21 +106,23 @@ def build(
             "categories": categories,
             "seed": seed,
         }
+        if policy == "MixedViews":
+            told["improving"] = frozenset(function for function in own if draw.random() < 0.3)
         scored: Any = "all" if scores else "used"
         network.learners[name] = Learner(name, policy=rule, patience=patience, score_local=scored, **told)
         network.twins[name] = twin(settings(name=name, scores=scores, **told, **options))
     return network
 
 
-def both(network: Network, site: str, verb: str, *given: Any) -> Any:
+def both(network: Network, site: str, verb: str, *given: Any, **options: Any) -> Any:
     """Do something to a learner and its twin; returns what both say, or SettledDecision if it waits no longer."""
     try:
-        said = getattr(network.learners[site], verb)(*given)
+        said = getattr(network.learners[site], verb)(*given, **options)
     except SettledDecision:
         with pytest.raises(KeyError):
-            getattr(network.twins[site], verb)(*given)
+            getattr(network.twins[site], verb)(*given, **options)
         return SettledDecision
-    expected = getattr(network.twins[site], verb)(*given)
+    expected = getattr(network.twins[site], verb)(*given, **options)
     assert verb not in {"fail", "report"} or said == expected
     return said
 
@@ -183,7 +185,8 @@ def change(network: Network, site: str) -> None:
     elif kind == "join" and absent:
         both(network, site, "add_peer", absent[0], cost, draw.randint(1, 4))
     elif kind == "join":
-        both(network, site, "add_own", f"{site}.g{draw.randrange(10**9)}", cost)
+        name, improves = f"{site}.g{draw.randrange(10**9)}", draw.random() < 0.3
+        both(network, site, "add_own", name, cost, improves=improves)
 
 
 def arrive(network: Network, slot: int, site: str, context: tuple[float, ...], max_delay: int) -> None:

@@ -98,17 +98,21 @@ class MixedTwin(Twin):
         self.pattern, self.newest = 0, 0
         self.features = 0  # that have got axes
         self.unchanged = 0  # features that have none because they never changed
+        self._items_before = 0
+        self.paid_explored = 0  # own choices of arms that cost something, made to learn about them
         self.giver = 0  # the view that stands for those of these
         self._kept: dict[int, Kept] = {}
 
     def choose(self, context: Context, ask: Ask, without: Iterable[str] = (), again: int = 0) -> TwinChoice:
         """Decide which arm the next own item goes to, or one that came before; nobody is asked."""
         self._arrive(again, without)
+        self._items_before = self.arrivals - (0 if again else 1)
         rows = self._rows_of(context, begins=True)
         forecasts = self._forecasts(rows)
         candidates = self._best_of(self._in(self._own, self._peers), rows, forecasts)
         arm = self._one_of(candidates, BEST_TIE, self._next_id)
         phase = self._phase(arm, rows, forecasts)
+        self.paid_explored += phase == "explore" and {**self._own, **self._peers}[arm] > 0
         for cell in self._cells_of(rows):
             cell.arrivals += 0 if again else 1
             cell.arms[arm].pending_count += 1
@@ -124,7 +128,7 @@ class MixedTwin(Twin):
         self, context: Context, caller: str, request: int, training: bool, without: Iterable[str] = ()
     ) -> TwinAnswer:
         """Answer a peer's call: nothing is entered until its label is passed on."""
-        self.left_out = set(without)
+        self.left_out, self._items_before = set(without), self.arrivals
         is_labelled = training or self.shares_all()
         rows = self._rows_of(context, begins=is_labelled)
         forecasts = self._forecasts(rows)
@@ -302,8 +306,11 @@ class MixedTwin(Twin):
         mu = self._mu(arm, forecasts)
         if self._is_scored(arm):
             return mu - cost
+        is_dear = cost > 0
         if arm in self._peers:
             cost += self._settings.home_margin
+        if is_dear and self.paid_explored > 50 + 0.01 * self._items_before:
+            return mu - cost
         n = self._n(arm, rows)
         if n <= 0.001:
             return 3.0 - cost
@@ -377,8 +384,9 @@ class MixedTwin(Twin):
             cell.arms[waited.arm].pending_count -= 1
         for name, gain in ((waited.arm, reward), *scored.items()):
             arm = cell.arms[name]
-            arm.reward_sum = memory * arm.reward_sum + gain
-            arm.reward_count = memory * arm.reward_count + 1
+            keep = 0.98 if memory == 1 and name in self.improving else memory
+            arm.reward_sum = keep * arm.reward_sum + gain
+            arm.reward_count = keep * arm.reward_count + 1
 
     def _pattern(self, used: str, reward: float, scored: Scores) -> int:
         if not self._settings.scores:

@@ -57,7 +57,7 @@ def mixed(draw: st.DrawFn) -> dict[str, Any]:
     return {
         **chosen,
         "share": draw(st.sampled_from([0.035, 0.3])),
-        "bonus": draw(st.sampled_from([0.2, 0.0, 2.0])),
+        "bonus": draw(st.sampled_from([0.05, 0.0, 2.0])),
         "home_margin": draw(st.sampled_from([0.02, 0.0, 0.2])),
         "adds_up": draw(st.booleans()),
     }

@@ -44,9 +44,10 @@ class TwinSettings:
     default_reward: float | None = None
     scores: bool = False  # labels say of every own function that costs nothing whether it was right
     share: float = 0.035  # this and the next three: MixedViews
-    bonus: float = 0.2
+    bonus: float = 0.05
     home_margin: float = 0.02
     adds_up: bool = True
+    improving: frozenset[str] = frozenset()  # own functions that learn: only MixedViews looks at it
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,7 @@ class Twin:
         self._keys = hash_words(f"{settings.seed}/{settings.name}")
         self._next_id = 1
         self._paused: set[str] = set()
+        self.improving = set(settings.improving)
         self.left_out: set[str] = set()  # of the choice or the answer that is being made
         self._axes = settings.dimensions - len(settings.categories)  # that are cut
         self._is_doubling = settings.horizon is None and settings.slices is None
@@ -241,7 +243,9 @@ class Twin:
             if waited.kind == "training":
                 cell.arms[waited.arm].training_count -= 1
 
-    def add_own(self, name: str, cost: float) -> None:
+    def add_own(self, name: str, cost: float, *, improves: bool = False) -> None:
+        if improves:
+            self.improving.add(name)
         self._join(self._own, name, cost)
 
     def add_peer(self, name: str, cost: float, functions: int = 1) -> None:
@@ -251,6 +255,7 @@ class Twin:
     def remove(self, arm: str) -> None:
         del self._group_of(arm)[arm]
         self._paused.discard(arm)
+        self.improving.discard(arm)
         self._announced.pop(arm, None)
         for cell in self.cells.values():
             del cell.arms[arm]

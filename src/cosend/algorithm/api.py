@@ -224,7 +224,7 @@ def _admit_mixed_again(ledger: Ledger, table: PendingTable, context: Floats, arm
     """Enter a choice by mixed views that was made before as pending."""
     arrival, id = _arrival_of(ledger, again), ledger.site[col.LAST_ID] + 1
     slot, memo = slot_of(table.entries, id), table.contexts[next_spot(table)]
-    row = enter_mixed(ledger, context, arm, int(again == 0), memo)
+    row = enter_mixed(ledger, context, arm, phase, int(again == 0), memo)
     fill_slot(table, slot, id, row, arm, phase, arrival)
     _drop_if_too_many(ledger, table)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from cosend.algorithm.layout import MOST, OUT
@@ -13,7 +13,9 @@ from cosend.errors import ArmError, SettingError
 class Arms:
     """Local models first, then peers; each in the order it joined."""
 
-    def __init__(self, site: str, own: Mapping[str, float], peers: Mapping[str, float]) -> None:
+    def __init__(
+        self, site: str, own: Mapping[str, float], peers: Mapping[str, float], improving: Collection[str] = ()
+    ) -> None:
         for what, arms in (("own", own), ("peers", peers)):
             check_kind(f"{what} of site {site!r}", arms, Mapping, "a mapping from names to costs")
         self.site = site
@@ -21,12 +23,13 @@ class Arms:
         self.peers: dict[str, float] = {}
         self.functions: dict[str, int] = {}  # how many models each peer announces
         self.paused: set[str] = set()
+        self.improving: set[str] = set()  # local models that learn: how right they were long ago says little
         self.names: tuple[str, ...] = ()
         self.costs: tuple[float, ...] = ()
         if not own:
             raise ArmError(f"site {site!r} has no classifier: it needs at least one")
         for name, cost in own.items():
-            self.add_own(name, cost)
+            self.add_own(name, cost, improves=name in improving)
         for name, cost in peers.items():
             self.add_peer(name, cost)
 
@@ -47,9 +50,11 @@ class Arms:
         """Return the largest number of models that a peer has announced, the paper's F_max."""
         return max(self.functions.values(), default=1)
 
-    def add_own(self, name: str, cost: float) -> int:
+    def add_own(self, name: str, cost: float, *, improves: bool = False) -> int:
         self.check_new(name, cost)
         self.own[name] = float(cost)
+        if improves:
+            self.improving.add(name)
         self._in_order()
         return self.names.index(name)
 
@@ -69,6 +74,7 @@ class Arms:
         self.peers.pop(name, None)
         self.functions.pop(name, None)
         self.paused.discard(name)
+        self.improving.discard(name)
         self._in_order()
         return number
 

@@ -52,7 +52,8 @@ CATEGORIES: Final = 23  # which axes are categories, as bits
 SCORES: Final = 24  # 1: a label scores every local model that costs nothing, 0: only the arm that was used
 PATTERN: Final = 25  # which local models were right about the newest labelled item; 0 before there is one
 NEWEST: Final = 26  # the id of that item
-SITE_COLUMNS: Final = 27
+PAID_EXPLORED: Final = 27  # choices of arms that cost something, made to learn about them
+SITE_COLUMNS: Final = 28
 
 # Behind them in Ledger.site, because every array that is passed takes time: the counters of pending decisions.
 PENDING_COUNT: Final = SITE_COLUMNS

@@ -72,6 +72,7 @@ class Learner:
     dimensions  of a context; 0 if there is none, which only `MixedViews` can do without. `add_axes` adds some
     categories  the axes, by number, that are not numbers in [0, 1] but codes 0, 1, 2, ... with a cell each
     policy      how it chooses; unless given, `ZoomingKLUCB()`, or `MixedViews()` if labels score all local models
+    improving   those of its own arms that learn from labels themselves: `MixedViews` forgets how right they once were
     score_local  "all": a label scores every local model that costs nothing, which is the default of a `Site`. Here the
                 default is "used", because a learner runs no model: `learn` must be given the gain of each, and a
                 `replay` knows it
@@ -99,6 +100,7 @@ class Learner:
         patience: Patience | None = None,
         seed: int = 0,
         score_local: ScoreLocal = "used",
+        improving: Collection[str] = (),
     ) -> None:
         patience = Patience() if patience is None else patience
         check_text("the name of a learner", name)
@@ -113,7 +115,7 @@ class Learner:
         self.features: list[tuple[int, int, int]] = []  # new axes, features that never changed, and those that did
         self.categories, self.score_local = category_bits(categories, dimensions), score_local
         self.policy: Policy = policy
-        self.arms = Arms(name, own, {} if peers is None else peers)
+        self.arms = Arms(name, own, {} if peers is None else peers, improving)
         self.memory = new_memory(self.arms, dimensions, self.categories, policy, patience, seed, score_local == "all")
         self.registry = self.memory.registry
         self._context = np.zeros(dimensions)
@@ -558,9 +560,9 @@ class Learner:
     # Changing arms and axes
 
     @one_at_a_time
-    def add_own(self, name: str, cost: float = 0.0) -> None:
+    def add_own(self, name: str, cost: float = 0.0, *, improves: bool = False) -> None:
         """Add a local model; what is known about the other arms stays."""
-        self._join(lambda arms: arms.add_own(name, cost))
+        self._join(lambda arms: arms.add_own(name, cost, improves=improves))
 
     @one_at_a_time
     def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:

@@ -34,7 +34,7 @@ from cosend.algorithm.layout import (
     row_for,
     slice_of,
 )
-from cosend.algorithm.mixture import memo_width, with_scratch
+from cosend.algorithm.mixture import IMPROVING_MEMORY, memo_width, with_scratch
 from cosend.algorithm.mixture_views import Handed, NewAxes
 from cosend.algorithm.pending import Patience, PendingTable, Registry
 from cosend.algorithm.policies import MixedViews, Policy
@@ -221,6 +221,12 @@ class MixedMemory(Memory):
         super()._lay_out(views)
         plans = mixture_views.plans_for(self.dimensions, int(self.ledger.site[col.CATEGORIES]), self.policy.adds_up)
         mixture_views.lay_plans(self.ledger.views, plans)
+
+    def _write_settings(self) -> None:
+        super()._write_settings()
+        improving = self.arms.improving
+        keeps = [IMPROVING_MEMORY if name in improving else 1.0 for name in self.arms.names]
+        self.ledger.parameters[-len(keeps) :] = keeps  # the last line of the scratch
 
     @property
     def memo_width(self) -> int:

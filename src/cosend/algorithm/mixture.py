@@ -11,6 +11,7 @@ A pattern is which local models were right about the newest labelled item. The i
 
     of a local model that every label scores    mu - cost
     of all others                               kl_upper_bound(mu, b ln(seen) / n) - cost, 3 - cost if n = 0
+    of one that costs something                 mu - cost, once 50 items and 1% of all were paid for to learn about arms
     of a peer                                   h less
 
 mu is what all views together forecast, n the rewards that are known or pending, seen the items that came, b the
@@ -46,6 +47,9 @@ SAME: Final = 7  # one cell for all items, since features were found that never 
 
 ALL_ITEMS: Final = 1  # the number of the view without a context that forgets nothing
 SUM_VIEW: Final = 2  # the number of the view that adds up
+IMPROVING_MEMORY: Final = 0.98  # of an arm that learns: the factor of its sums before a gain, in views of long memory
+EXPLORED_FREELY: Final = 50.0  # items that may be paid for to learn about arms,
+EXPLORED_SHARE: Final = 0.01  # and which share of all items besides
 LARGEST_SUM: Final = 30.0  # beyond this a chance is 0 or 1
 ENOUGH_LABELS: Final = 32  # in a row, before finer views have rows there
 MISSING: Final = -1  # the key of an item that lacks a value on an axis
@@ -54,7 +58,7 @@ NOTHING_SEEN: Final = 0.001  # fewer rewards count as none
 # The scratch: room to work in, behind the parameters of a site. Nothing in it is needed after a step.
 BLOCKS: Final = 2  # numbers for every arm and view
 COLUMNS: Final = 4  # numbers for every view
-LINES: Final = 5  # numbers for every arm
+LINES: Final = 6  # numbers for every arm
 
 
 def memo_width(views: int, own: int) -> int:
@@ -79,10 +83,11 @@ class Scratch(NamedTuple):
     gains: Floats  # [arm]: what a label adds to the sum of an arm,
     counted: Floats  # [arm]: to its count, 0 if it says nothing of the arm,
     steps: Floats  # [arm]: and to its evidence
+    keeps: Floats  # [arm], a setting: the factor of its sums before a gain, in views of long memory
 
 
 def with_scratch(ledger: Ledger) -> Ledger:
-    """Return the ledger with room to work in for as many views and arms as it has now."""
+    """Return the ledger with room to work in for as many views and arms as it has now; settings are to be written."""
     views, arms = len(ledger.views), len(ledger.costs)
     room = np.zeros(BLOCKS * arms * views + COLUMNS * views + LINES * arms)
     return ledger._replace(parameters=np.concatenate([ledger.parameters[: col.PARAMETER_COLUMNS], room]))
@@ -112,6 +117,7 @@ def scratch_of(ledger: Ledger) -> Scratch:
         room[lines + 2 * arms : lines + 3 * arms],
         room[lines + 3 * arms : lines + 4 * arms],
         room[lines + 4 * arms : lines + 5 * arms],
+        room[lines + 5 * arms : lines + 6 * arms],
     )
 
 
@@ -354,20 +360,20 @@ def choose_mixed(ledger: Ledger, context: Floats, arrivals: int, memo: Floats) -
     first, ties, index = _best_by_mixture(ledger, ledger.site[col.ARM_COUNT], level, memo)
     arm = _nth_by_mixture(ledger, first, level, index, draw_one(ledger, draws.BEST_ARM, ties), memo)
     phase = _phase_of_mixture(ledger, arm, memo)
-    _enter_forecast_choice(ledger, arm, arrivals, memo)
+    _enter_forecast_choice(ledger, arm, phase, arrivals, memo)
     return phase, arm, _shown_row(ledger, memo), ties
 
 
 @compiled_apart
-def enter_mixed(ledger: Ledger, context: Floats, arm: int, arrivals: int, memo: Floats) -> int:
+def enter_mixed(ledger: Ledger, context: Floats, arm: int, phase: int, arrivals: int, memo: Floats) -> int:
     """Enter a choice that was made before; returns its row."""
     forecast(ledger, context, True, memo)
-    _enter_forecast_choice(ledger, arm, arrivals, memo)
+    _enter_forecast_choice(ledger, arm, phase, arrivals, memo)
     return _shown_row(ledger, memo)
 
 
 @compiled
-def _enter_forecast_choice(ledger: Ledger, arm: int, arrivals: int, memo: Floats) -> None:
+def _enter_forecast_choice(ledger: Ledger, arm: int, phase: int, arrivals: int, memo: Floats) -> None:
     """Enter a choice in the rows of all views, and complete its memo."""
     site = ledger.site
     _write_memo(ledger, arm, memo)
@@ -378,6 +384,7 @@ def _enter_forecast_choice(ledger: Ledger, arm: int, arrivals: int, memo: Floats
             ledger.counts[row, arm, col.PENDING] += 1
     site[col.ARRIVALS] += arrivals
     site[col.LAST_ID] += 1
+    site[col.PAID_EXPLORED] += int(phase == EXPLORE and ledger.costs[arm] > 0.0)
 
 
 @compiled
@@ -415,8 +422,11 @@ def _mixed_index(ledger: Ledger, arm: int, level: float, least: float, memo: Flo
     mean = scratch_of(ledger).means[arm]
     if _is_always_scored(ledger, arm):
         return float(mean - cost)
+    is_dear = cost > 0.0
     if arm >= ledger.site[col.OWN_COUNT]:
         cost += ledger.parameters[col.MARGIN]
+    if is_dear and ledger.site[col.PAID_EXPLORED] > EXPLORED_FREELY + EXPLORED_SHARE * ledger.site[col.ARRIVALS]:
+        return float(mean - cost)
     mean, count = max(0.0, mean), _rewards_seen(ledger, arm, memo)
     if count <= NOTHING_SEEN:
         return float(NEVER_TRIED - cost)

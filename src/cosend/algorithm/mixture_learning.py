@@ -3,7 +3,8 @@
 weight      times the geometric mean of the likelihoods that the view gave to the observed gains (the order of the root
             is rounded up to a power of two, so that only square roots are needed); renormalised; then a uniform share
             is mixed in, which shrinks with the uncertainty about the used arm
-every row   N = g N + 1 and S = g S + gain for each arm that is scored, g the memory of the view
+every row   N = g N + 1 and S = g S + gain for each arm that is scored, g the memory of the view; of an arm that learns,
+            g is smaller, because how right it was long ago says little
 view 0      N = .9995 N and S = .9995 S for all others
 view 2      the numbers of all rows together += gain - p, with p as it is when the label comes; a row takes the more of
             it the fewer labels it has had, because what is new explains it better
@@ -81,14 +82,14 @@ def _count_in_rows(ledger: Ledger, scratch: Scratch, arm: int, kind: int, memo: 
 @compiled
 def _enter_gain(ledger: Ledger, scratch: Scratch, arm: int, rates: Floats, memo: Floats) -> None:
     """Add a gain to what the rows of an item know about an arm; those of short memory are not part of the sum."""
-    gain, step = scratch.gains[arm], scratch.steps[arm]
+    gain, step, keep = scratch.gains[arm], scratch.steps[arm], scratch.keeps[arm]
     for view in range(ledger.site[col.VIEWS]):
         row, memory = int(memo[view]), scratch.memories[view]
         if row != EMPTY:
             known = ledger.rewards[max(0, row), arm]  # the compiler need not look whether it is negative
             if memory == 1.0:
-                known[col.REWARD_SUM] += gain
-                known[col.REWARD_COUNT] += 1.0
+                known[col.REWARD_SUM] = keep * known[col.REWARD_SUM] + gain
+                known[col.REWARD_COUNT] = keep * known[col.REWARD_COUNT] + 1.0
                 known[col.EVIDENCE] += step * rates[view]
             else:
                 known[col.REWARD_SUM] = memory * known[col.REWARD_SUM] + gain

@@ -356,7 +356,8 @@ class MixedViews(Policy):
     max_cells     a memory limit: at most this many cells of all views together, or None
     share         of the weight that is spread over all views at a label, so that none is lost when things change; less
                   of it where gains are noise
-    bonus         optimism for arms that labels do not score unless they are used: peers, mostly
+    bonus         optimism for arms that labels do not score unless they are used: peers, mostly. Arms that cost
+                  something lose it once 50 items, and one in a hundred of all, were paid for only to learn about them
     home_margin   by how much a peer must be better than the local models
     share_labels  forward the label to a peer after training calls only, or after every call
     adds_up       mix in one view more, a logistic regression: it adds up what the cells of an item in all other views
@@ -368,7 +369,7 @@ class MixedViews(Policy):
     mixes: ClassVar[bool] = True
     max_cells: int | None = None
     share: float = 0.035
-    bonus: float = 0.2
+    bonus: float = 0.05
     home_margin: float = 0.02
     share_labels: ShareLabels = "always"
     adds_up: bool = True

@@ -18,7 +18,7 @@ from cosend.errors import CosendError, StateError
 if TYPE_CHECKING:
     from cosend.algorithm.learner import Learner
 
-VERSION: Final = 7
+VERSION: Final = 8
 
 # Columns of `Ledger.site` that move with what happens; the others are settings.
 COUNTED: Final = (
@@ -32,6 +32,7 @@ COUNTED: Final = (
     col.QUOTA_START,
     col.PATTERN,
     col.NEWEST,
+    col.PAID_EXPLORED,
 )
 
 
@@ -70,6 +71,7 @@ def state_but_pending(learner: Learner) -> State:
         "peers": dict(arms.peers),
         "functions": dict(arms.functions),
         "paused": sorted(arms.paused),
+        "improving": sorted(arms.improving),
         "score_local": learner.score_local,
         "last_id": learner.last_id,
     }
@@ -111,6 +113,7 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
         patience=Patience(**facts["patience"]),
         seed=facts["seed"],
         score_local=facts["score_local"],
+        improving=facts["improving"],
     )
     for count, same, changed in facts["features"]:
         learner.add_axes(count, same, [0.0] * min(changed, count + 1))

@@ -244,6 +244,7 @@ class SiteState:
             patience=patience,
             seed=seed,
             score_local=score_local,
+            improving=[*(learnt or {})],
         )
         self.learnt = LearntArms(learnt or {}, at_once=fits_at_once)
         self.answering = Answering()
@@ -872,7 +873,7 @@ class SiteState:
         self.learner.arms.check_new(name, cost)
         if learnt:
             self.learnt.add(name, learnt)  # first: whatever can be chosen must be there, also after Ctrl-C
-        self._change(self.learner.add_own, name, cost)
+        self._change(self.learner.add_own, name, cost, improves=bool(learnt))
         self.write(events.ArmAdded(name, float(cost), learnt=learnt))
 
     def add_peer(self, name: str, cost: float = 0.0, functions: int = 1) -> None:
