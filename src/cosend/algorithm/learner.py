@@ -409,6 +409,14 @@ class Learner:
         if len(set(tickets)) < len(tickets):
             raise SettledDecision(self.name, next(each for n, each in enumerate(tickets) if each in tickets[:n]))
 
+    def check_rewards(
+        self, ids: Sequence[int], found: Sequence[Waited], gains: Sequence[float], costs: Sequence[float | None] | None
+    ) -> None:
+        """Raise if labels cannot be learnt together: one is bad, or is there twice."""
+        self.check_different(ids)
+        known = [gain if gain == gain else 0.0 for gain in gains]  # not a number: nobody had an answer
+        self._rewards(ids, found, known, costs)
+
     def _rewards(
         self, ids: Sequence[int], found: Sequence[Waited], gains: Sequence[float], costs: Sequence[float | None] | None
     ) -> list[float]:

@@ -40,7 +40,7 @@ from cosend.axes import Column
 from cosend.checks import NEVER_MISSING, is_missing
 from cosend.engine.arm_health import IN_ITEMS, NO_ARMS, BackOff, Breakers, Counts
 from cosend.engine.events import Shown
-from cosend.engine.learnt_arms import Opinions, Seen, Sure, Window
+from cosend.engine.learnt_arms import Learnt, Opinions, Seen, Sure, Window
 from cosend.engine.needs import (
     QUESTION,
     SILENT,
@@ -404,6 +404,7 @@ class Engine:
         batch.learnt.update(said)
         for arm in said:
             batch.opinions.setdefault(arm, [None] * len(batch.items))[part] = said[arm]
+        for arm in sure:
             batch.sure.setdefault(arm, np.full(len(batch.items), np.nan, np.float32))[part] = sure[arm]
 
     def _heard_on(self, batch: Batch, rows: range) -> Opinions:
@@ -416,6 +417,18 @@ class Engine:
         """Return the learnt arms that have said nothing about an item: they have learnt nothing yet."""
         learnt, opinions = self.state.learnt.kinds, batch.opinions
         return [arm for arm in learnt if arm not in opinions or opinions[arm][row] is None]
+
+    def _stood_for(self, batch: Batch, row: int) -> Collection[str]:
+        """Return the models for which a stack stands: before the first label, nothing is known about any of them."""
+        learnt, opinions = self.state.learnt, batch.opinions
+        if learnt.count:
+            return ()
+        votes = any(
+            kind is Learnt.STACK and opinions[arm][row] is not None
+            for arm, kind in learnt.kinds.items()
+            if arm in opinions
+        )
+        return [model for model in opinions if model not in learnt.kinds] if votes else ()
 
     # An arm is chosen
 
@@ -468,7 +481,7 @@ class Engine:
         reasons, silent = batch.reasons.get(row), batch.silent.get(row)
         excluded = NO_ARMS if silent is None else frozenset(silent)
         if self.state.learnt:
-            excluded = excluded.union(self._learnt_silent(batch, row))
+            excluded = excluded.union(self._learnt_silent(batch, row), self._stood_for(batch, row))
         if reasons is not None:
             excluded = excluded.union(reasons)
         if batch.caller is not None:
@@ -870,6 +883,11 @@ class Engine:
     def learn(self, ids: Sequence[int], truths: Sequence[Any], costs: Sequence[float | None] | None = None) -> Scored:
         """Learn the true labels of the site's own decisions; a bad one among them changes nothing."""
         notes, gains, scores = self.check_labels(ids, truths)
+        if self.state.learnt:
+            end = self.state.learnt.together(notes)
+            if end < len(ids):
+                return self._learn_in_parts(end, ids, truths, gains, costs)
+            self._add_belated(notes, truths, scores)
         settled = self.state.settle(ids, truths, gains, costs, scores)
         arms, known = self.state.learner.arms, self.state.learner.arms.costs
         used = [arm for arm, _, _ in settled.found]
@@ -882,6 +900,41 @@ class Engine:
         self._train(settled.examples)
         self._fit_if_due()
         return Scored(names, labels, gains, paid, scores)
+
+    def _learn_in_parts(
+        self,
+        end: int,
+        ids: Sequence[int],
+        truths: Sequence[Any],
+        gains: Sequence[float],
+        costs: Sequence[float | None] | None,
+    ) -> Scored:
+        """Learn labels up to a fit, and then the others: all are looked at before any is learnt."""
+        self.state.check_settled(ids, gains, costs)
+        first = self.learn(ids[:end], truths[:end], None if costs is None else costs[:end])
+        rest = self.learn(ids[end:], truths[end:], None if costs is None else costs[end:])
+        scores = {
+            model: [
+                *first.scores.get(model, [math.nan] * end),
+                *rest.scores.get(model, [math.nan] * (len(ids) - end)),
+            ]
+            for model in {**first.scores, **rest.scores}
+        }
+        return Scored(
+            first.arms + rest.arms,
+            first.labels + rest.labels,
+            first.gains + rest.gains,
+            first.costs + rest.costs,
+            scores,
+        )
+
+    def _add_belated(self, notes: Sequence[Note], truths: Sequence[Any], scores: dict[str, list[float]]) -> None:
+        """Let trees that had no opinion on items be scored by what they say now."""
+        said = self.state.learnt.belated(notes) if self.state.learner.score_local == "all" else {}
+        where = f"what site {self.state.name!r} has learnt"
+        for arm, gains in scores_of(self.reward, said, truths, lambda _: where).items():
+            known = scores.get(arm, [math.nan] * len(gains))
+            scores[arm] = [old if old == old else new for old, new in zip(known, gains, strict=True)]
 
     def _right(self, labels: Sequence[Any], truths: Sequence[Any], gains: Sequence[float]) -> Iterable[bool]:
         if self.reward is right_or_wrong:

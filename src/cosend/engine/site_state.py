@@ -644,6 +644,11 @@ class SiteState:
         except KeyError as error:
             raise UnansweredDecision(self.name, error.args[0]) from None
 
+    def check_settled(self, ids: Sequence[int], gains: Sequence[float], costs: Sequence[float | None] | None) -> None:
+        """Raise if labels cannot be learnt together; nothing changes."""
+        _, found = self.learner.look_up(ids)
+        self.learner.check_rewards(ids, found, gains, costs)
+
     def settle(
         self,
         ids: Sequence[int],
