@@ -252,9 +252,11 @@ class LearntArms:
 
     def belated(self, notes: Sequence[Known]) -> dict[str, list[Any]]:
         """Return what trees say now about items on which they had no opinion, None about the others."""
-        found, lacking = dict[str, list[Any]](), self._without_opinion(notes)
-        trees = self.trees() if lacking else None
-        for arm, rows in () if trees is None else lacking:
+        lacking = self._without_opinion(notes)
+        trees, found = self.trees() if lacking else None, dict[str, list[Any]]()
+        if trees is None:
+            return found
+        for arm, rows in lacking:
             newest = np.array([self._code(notes[row].newest) for row in rows], np.int64)
             values = Seen.unpacked([notes[row].seen for row in rows]).values
             best = predict(trees, _with_newest(values, newest, len(trees.edges) - 1))[:, : len(self.labels)].argmax(1)
