@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cosend.engine.fold import fold, verify
     from cosend.engine.learnt_arms import Learnt
     from cosend.engine.needs import Decision
+    from cosend.engine.scoring import Reward
     from cosend.models.adapters import SeesOnly
     from cosend.network import Network
     from cosend.simulation.simulate import simulate
@@ -47,6 +48,7 @@ _MODULE_OF = {
     "MixedViews": "cosend.algorithm.policies",
     "Network": "cosend.network",
     "Patience": "cosend.algorithm.pending",
+    "Reward": "cosend.engine.scoring",
     "SeesOnly": "cosend.models.adapters",
     "Site": "cosend.site",
     "Zooming": "cosend.algorithm.policies",
@@ -81,6 +83,7 @@ __all__ = [
     "MixedViews",
     "Network",
     "Patience",
+    "Reward",
     "SeesOnly",
     "Site",
     "Zooming",

@@ -50,7 +50,7 @@ from cosend.engine.needs import (
     TellPeer,
     TrainModel,
 )
-from cosend.engine.scoring import right_or_wrong
+from cosend.engine.scoring import Score, right_or_wrong
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import check_fits, restore, state_of
 from cosend.errors import (
@@ -62,6 +62,7 @@ from cosend.errors import (
     SomeUnanswered,
     StateError,
     in_one_line,
+    shown,
 )
 from cosend.models.adapters import (
     Classifier,
@@ -87,7 +88,8 @@ class Site:
                    `Feature("duration", scale="log")`, and `AllFeatures()` for every feature too
     policy         how it decides; `MixedViews(max_cells=200_000)` unless given
     costs          name -> cost of using a local model in [0, 1]; 0 unless given
-    reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
+    reward         (label, truth) -> gain in [0, 1]; or a `Reward`: what confusions cost, and the units of scores. Right
+                   or wrong unless given
     patience       how long it waits for labels; for ever unless given
     retries        how many further tries an item gets when an arm has failed, the last one among local models
     strict_labels  refuse a true label that no arm could have given; else it is a warning, once
@@ -336,42 +338,67 @@ class Site:
 
     # True labels
 
-    def learn(self, decision: int | Decision, truth: Any, cost: float | None = None) -> None:
-        """Learn the true label of an item; `cost` is what the decision really cost, if that was not known before.
+    def learn(
+        self, decision: int | Decision, truth: Any = None, cost: float | None = None, *, score: Score | None = None
+    ) -> None:
+        """Learn the true label of an item, or a score; `cost` is what the decision really cost, if that is known.
 
-        None, NaN, NaT and `pd.NA` are no label: it is missing, and the decision stays pending.
+        None, NaN, NaT and `pd.NA` are no label: it is missing, and the decision stays pending. So are they no score.
+
+        score  what the answer was worth, where no true label is known: in [0, 1], or in the units of the `Reward`. By
+               arm, where more is known: that of the arm that was used, and of free local models beside it.
+
+        A score teaches the site whom to use. Models, and arms that the site learns itself, learn from labels only.
+
+        >>> from cosend import Site
+        >>> site = Site("here", classifiers={"short": lambda text: text[:9], "long": str})
+        >>> site.learn(site.classify("an item"), score=0.7)
+        >>> decision = site.classify("another item")
+        >>> site.learn(decision, score={"short": 0.2, "long": 0.9})
         """
-        self.learn_many([decision], [truth], None if cost is None else [cost])
+        scores = None if score is None else [score]
+        self.learn_many([decision], [truth], None if cost is None else [cost], scores=scores)
 
     @one_at_a_time
     def learn_many(
         self,
         decisions: Iterable[int | Decision],
-        truths: Iterable[Any],
+        truths: Iterable[Any] | None = None,
         costs: Iterable[float | None] | None = None,
+        *,
+        scores: Iterable[Score | None] | None = None,
     ) -> int:
-        """Learn many true labels at once, with the same result as one by one; decisions by themselves or by id.
+        """Learn many true labels or scores at once, with the same result as one by one; decisions by themselves or id.
 
         Returns how many of them are missing, as `learn` has it: these decisions stay pending. If a model fails to
         learn, all labels are learnt and passed on before the first failure is raised.
         """
         given = as_list("decisions", decisions, "a list of ids")
         ids = [each.id if isinstance(each, Decision) else each for each in given]
-        truths = [plain(truth) for truth in as_list("truths", truths, "a list of labels")]
+        if truths is None and scores is None:
+            raise SettingError("truths", None, "a list of labels, or scores in their place")
+        labels = [None] * len(ids) if truths is None else as_list("truths", truths, "a list of labels")
+        labels = [plain(truth) for truth in labels]
         costs = None if costs is None else as_list("costs", costs, "a list of costs, or None")
-        if len(truths) != len(ids):
-            raise SettingError("truths", len(truths), f"as many as decisions ({len(ids)})")
-        if costs is not None and len(costs) != len(ids):
-            raise SettingError("costs", len(costs), f"as many as decisions ({len(ids)})")
+        earned = None if scores is None else as_list("scores", scores, "a list of scores, or None")
+        columns: dict[str, Sequence[Any] | None] = {"truths": labels, "costs": costs, "scores": earned}
+        for name, column in columns.items():
+            if column is not None and len(column) != len(ids):
+                raise SettingError(name, len(column), f"as many as decisions ({len(ids)})")
+        if earned is not None:
+            labels, earned = labels_or_scores(ids, labels, earned)
         missing = 0
-        if any_missing(truths):
+        if any_missing(labels):
+            blank = [n for n, truth in enumerate(labels) if is_missing(truth) and (earned is None or earned[n] is None)]
+            missing = len(blank)
+        if missing:
             self.engine.state.notes_of(ids)  # raises if one of them is not pending
-            known = [n for n, truth in enumerate(truths) if not is_missing(truth)]
-            missing = len(truths) - len(known)
-            ids, truths = [ids[n] for n in known], [truths[n] for n in known]
+            known = sorted({*range(len(ids))}.difference(blank))
+            ids, labels = [ids[n] for n in known], [labels[n] for n in known]
             costs = None if costs is None else [costs[n] for n in known]
+            earned = None if earned is None else [earned[n] for n in known]
         if ids or not missing:
-            self.engine.learn(ids, truths, costs)
+            self.engine.learn(ids, labels, costs, earned)
             for error in self._execute(self.engine.take()):
                 raise error
         return missing
@@ -579,7 +606,8 @@ class Site:
             for kind, of_kind in (("local", learner.arms.own), ("peer", learner.arms.peers))
             for arm, cost in of_kind.items()
         ]
-        return Summary(self.name, learner.arrivals, learner.pending_count, arms)
+        known_by = "score" if counts.only_scores else "label"
+        return Summary(self.name, learner.arrivals, learner.pending_count, arms, known_by)
 
     # What outlives the process
 
@@ -656,6 +684,20 @@ def check_models(site: Any, classifiers: Any, costs: Any) -> None:
         raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is not one of its classifiers")
 
 
+def labels_or_scores(
+    decisions: Sequence[Any], labels: Sequence[Any], scores: Sequence[Score | None]
+) -> tuple[list[Any], list[Score | None] | None]:
+    """Return labels, None where there is a score, and scores, None where there is none; None without any score."""
+    found = [None if is_missing(score) else score for score in scores]
+    if all(score is None for score in found):
+        return [*labels], None
+    for decision, label, score in zip(decisions, labels, found, strict=True):
+        if score is not None and not is_missing(label):
+            raise SettingError(f"decision {decision!r}", f"the label {shown(label)} and a score", "one of the two")
+    both = zip(labels, found, strict=True)
+    return [label if score is None else None for label, score in both], found
+
+
 # What arms say
 
 
@@ -711,7 +753,7 @@ class ArmSummary(NamedTuple):
     kind: str  # "local" or "peer"
     cost: float
     decisions: int
-    labels: int  # of its decisions
+    labels: int  # of its decisions, and scores
     mean_reward: float | None  # of these, net of its cost; None before the first label
     state: str  # "" if it can be used, else "paused" or "backing off"
     scored: int  # labels that have scored it: those of its decisions, and of others on which it had an opinion
@@ -724,12 +766,13 @@ class Summary(NamedTuple):
     items: int
     pending: int
     arms: Sequence[ArmSummary]
+    known_by: str = "label"  # what has come: labels, or "score" if nothing else has
 
     def table(self) -> SmallTable:
         """Return it as a table."""
         decisions = sum(arm.decisions for arm in self.arms)
-        title = f"{self.site}: {counted(self.items, 'item')}, {counted(self.pending, 'label')} pending"
-        heading = ("arm", "kind", "cost", "decisions", "share", "labels", "mean reward", "state")
+        title = f"{self.site}: {counted(self.items, 'item')}, {counted(self.pending, self.known_by)} pending"
+        heading = ("arm", "kind", "cost", "decisions", "share", f"{self.known_by}s", "mean reward", "state")
         return SmallTable(title, heading, [_arm_row(arm, decisions) for arm in self.arms])
 
     def __str__(self) -> str:

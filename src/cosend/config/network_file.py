@@ -24,6 +24,7 @@ from cosend.config.sections import (
     BrokerSection,
     Flag,
     ModelSection,
+    RewardSection,
     RowsOrNone,
     Section,
     Seed,
@@ -41,6 +42,7 @@ from cosend.errors import ArmError, NetworkFileError, SettingError, listed, show
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
 SOURCE: Final = "the network file"
 NO_STREAM: Final = "there is no stream: give --stream FILE --label COLUMN, or a table [stream] in the file"
+NO_LABEL: Final = "a stream of kind 'file' needs path and label, or model = 'score:COLUMN' for every classifier"
 UNKNOWN: Final = "unknown"  # as the horizon: it is guessed, and the guess doubles
 BY_NAME: Final = {name.lower(): kind for name, kind in POLICIES.items()}  # names may be in any case
 
@@ -99,6 +101,7 @@ class NetworkFile(Section):
     retries: Tries = 3
     strict_labels: Flag = False
     patience: Annotated[Patience, BeforeValidator(_patience)] = Patience()
+    reward: RewardSection = RewardSection()
     network: BrokerSection | None = None
     stream: StreamSection | None = None
     context: list[AxisSection] = Field(default_factory=list)
@@ -164,7 +167,12 @@ class NetworkFile(Section):
     def learnt_arms(self, site: SiteSection, policy: Policy | None) -> dict[str, str]:
         """Return the arms that a site learns itself with a policy, None for the default."""
         named = {each.name: Learnt(each.model) if each.kind == "learnt" else None for each in site.classifiers}
-        return learnt_arms(site.name, named, site.learnt, policy, site.score_local)
+        return learnt_arms(site.name, named, False if self.is_scored else site.learnt, policy, site.score_local)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether the stream has scores in place of labels."""
+        return any(each.kind == "score" for _, _, each in self.classifiers())
 
     def prediction_columns(self) -> list[str]:
         return [each.column for _, _, each in self.classifiers() if each.column is not None]
@@ -181,7 +189,7 @@ class NetworkFile(Section):
         found = [
             f"{key}.model: {each.model!r} is what a recorded stream says: a service needs the model itself"
             for key, _, each in models
-            if each.kind == "column"
+            if each.column is not None
         ]
         if self.stream is not None:
             return found
@@ -204,6 +212,7 @@ class NetworkFile(Section):
     def mistakes(self) -> list[str]:
         """Return what is wrong though every section for itself is right."""
         found = [*self._double_names(), *self._double_ports(), *self._wrong_models(), *self._wrong_learnt()]
+        found += [*self._wrong_scores(), *self._wrong_reward()]
         if len(self.context) - len(self.given) > 1:
             found.append("context: kind = 'features' is given twice; once is enough for every feature")
         return [*found, *self._wrong_policy()]
@@ -214,6 +223,31 @@ class NetworkFile(Section):
                 self.learnt_arms(site, None)
             except ArmError as error:
                 yield f"sites.{n}.learnt: {error}".replace("learnt=False", "learnt = false")  # as a file has it
+
+    def _wrong_scores(self) -> Iterator[str]:
+        """Yield why a stream has neither labels nor the scores of every model."""
+        stream = self.stream
+        if not self.is_scored:
+            if stream is not None and stream.kind == "file" and stream.label is None:
+                yield f"stream.label: {NO_LABEL}"
+            return
+        if stream is not None and (stream.kind != "file" or stream.label is not None):
+            yield "stream.label: no labels where a classifier has scores of the stream, and kind = 'file'"
+        for key, _, model in self.classifiers():
+            if model.kind == "learnt":
+                yield f"{key}.model: {model.model!r} learns from labels, and the stream has scores"
+            elif model.kind != "score":
+                yield f"{key}.model: must be score:COLUMN where another has scores of the stream, got {model.model!r}"
+        for n, axis in enumerate(self.context, start=1):
+            if axis.kind == "previous_label":
+                yield f"context.{n}.kind: there is no previous label where the stream has scores"
+
+    def _wrong_reward(self) -> Iterator[str]:
+        for n, each in enumerate(self.reward.confusions if self.labels is not None else (), start=1):
+            for key, label in (("truth", each.truth), ("said", each.said)):
+                if label not in (self.labels or ()):
+                    known = listed(self.labels or ())
+                    yield f"reward.confusions.{n}.{key}: {shown(label)} is not one of the labels, {known}"
 
     def _double_names(self) -> Iterator[str]:
         names = [site.name for site in self.sites] + [each.name for _, _, each in self.classifiers()]

@@ -37,12 +37,15 @@ Seconds = Annotated[float, Field(gt=0, le=LONGEST_CALL_S, strict=True)]
 Rate = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 Threads = Annotated[int, Field(ge=1, le=256, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
+Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+Label = Annotated[str | int | float | bool, Field(union_mode="left_to_right", strict=True)]
 Names = Annotated[list[str], Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9\[:][A-Za-z0-9_.:\]-]*$", max_length=255)]
 ITEMS: Final = 20_000  # of a stream that has no end
 OF_FEATURES: Final = ("feature", "category", "time_of_day")  # the kinds of axes that read a feature
 COLUMN: Final = "column:"
+SCORE: Final = "score:"
 MODEL_FILES: Final = (".skops", ".onnx", *PICKLES)
 LEARNT: Final = tuple(kind.value for kind in Learnt)
 SITE: Final = "{site}"
@@ -148,7 +151,7 @@ class StreamSection(Section):
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> StreamSection:
-        if self.kind == "file" and (self.path is None or self.label is None):
+        if self.kind == "file" and self.path is None:
             raise ValueError("a stream of kind 'file' needs path and label")
         if self.kind == "river" and self.dataset is None:
             raise ValueError("a stream of kind 'river' needs a dataset")
@@ -175,7 +178,7 @@ class StreamSection(Section):
         used = {self.label, self.site, *self.contexts, *(self.features or ())}
         table = read_table(
             file,
-            label=self.label or "",
+            label=self.label,
             features=self.features,
             contexts=[*self.contexts, *(name for name in dict.fromkeys(columns) if name not in used)],
             site=self.site,
@@ -256,6 +259,7 @@ class ModelSection(Section):
         "trained": "models by name that are trained",
         "learnt": f"models {' and '.join(map(repr, LEARNT))}",
         "column": "columns of predictions",
+        "score": "columns of scores",
         "file": "model files",
         "module": "models of a module",
     }
@@ -275,12 +279,13 @@ class ModelSection(Section):
     @classmethod
     def _can_be_found(cls, model: str) -> str:
         check_path("model", model)
-        if model == COLUMN:
-            raise ValueError("name the column of the stream that holds the predictions: column:NAME")
+        if model in (COLUMN, SCORE):
+            raise ValueError(f"name the column of the stream: {model}NAME")
         names = [*NAMES, *LEARNT]
         if model not in names and ":" not in model and Path(model).suffix.lower() not in MODEL_FILES:
             guess = did_you_mean(model, names)
-            raise ValueError(f"must be one of {', '.join(names)}, or column:NAME; else {ALLOWED}; got {model!r}{guess}")
+            others = "or column:NAME or score:NAME"
+            raise ValueError(f"must be one of {', '.join(names)}, {others}; else {ALLOWED}; got {model!r}{guess}")
         return model
 
     @field_validator("features")
@@ -303,13 +308,13 @@ class ModelSection(Section):
         return self
 
     @property
-    def kind(self) -> Literal["always", "trained", "learnt", "column", "file", "module"]:
+    def kind(self) -> Literal["always", "trained", "learnt", "column", "score", "file", "module"]:
         if self.model in NAMES:
             return "always" if self.model == "always" else "trained"
         if self.model in LEARNT:
             return "learnt"
-        if self.model.startswith(COLUMN):
-            return "column"
+        if self.model.startswith((COLUMN, SCORE)):
+            return "column" if self.model.startswith(COLUMN) else "score"
         return "file" if Path(self.model).suffix.lower() in MODEL_FILES else "module"
 
     @property
@@ -318,7 +323,50 @@ class ModelSection(Section):
 
     @property
     def column(self) -> str | None:
-        return self.model.removeprefix(COLUMN) if self.kind == "column" else None
+        """The column of the stream with what it says, or with the scores of that."""
+        return self.model.partition(":")[2] if self.kind in ("column", "score") else None
+
+
+class ConfusionSection(Section):
+    """What one mistake costs, as a share of a right label: `said` where `truth` was right."""
+
+    truth: Label
+    said: Label
+    cost: Unit
+
+    @model_validator(mode="after")
+    def _is_a_mistake(self) -> ConfusionSection:
+        if self.truth == self.said:
+            raise ValueError(f"truth and said must differ, both are {shown(self.truth)}: a right label costs nothing")
+        return self
+
+
+class RewardSection(Section):
+    """`[reward]`: what answers are worth, by their labels or by scores."""
+
+    confusions: list[ConfusionSection] = []
+    range: tuple[Number, Number] | None = None
+    function: str | None = None
+
+    @field_validator("function")
+    @classmethod
+    def _is_in_a_module(cls, function: str | None) -> str | None:
+        module, _, name = (function or "any:any").partition(":")
+        if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+            raise ValueError(f"must be module:function, as in 'rewards:gain', got {function!r}")
+        return function
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RewardSection:
+        if self.confusions and self.function is not None:
+            raise ValueError("confusions and function are not given together: each says what labels gain")
+        pairs = [(each.truth, each.said) for each in self.confusions]
+        for n, (truth, said) in enumerate(pairs):
+            if (truth, said) in pairs[:n]:
+                raise ValueError(f"confusions has truth {shown(truth)} and said {shown(said)} twice")
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise ValueError(f"range must be [lowest, highest] score, got {list(self.range)}")
+        return self
 
 
 class SiteSection(Section):

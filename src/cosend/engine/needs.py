@@ -143,7 +143,7 @@ class Reply(NamedTuple):
 
 
 class Forward(NamedTuple):
-    """The true label of an item that a peer answered, or that there will be none.
+    """The true label of an item that a peer answered, or its score, or that there will be none.
 
     It is addressed by the caller and its request, so that a caller can withdraw what it never got a reply for.
     """
@@ -153,6 +153,7 @@ class Forward(NamedTuple):
     request: int
     truth: Any
     withdrawn: bool = False
+    score: float | None = None  # what the answer was worth, in [0, 1], where that is known in place of the label
 
 
 # Twice as fast as calling the class, if all fields are given
@@ -246,10 +247,13 @@ Need: TypeAlias = RunModel | CallPeer | AskPeer | TellPeer | TrainModel | FitTre
 
 
 class Scored(NamedTuple):
-    """What true labels have said: by label the arm that was used, what it gained, and what local models gained."""
+    """What true labels and scores have said: the arms that were used, what they gained, and what local models gained.
+
+    right  whether each answer was the true label; None for a score
+    """
 
     arms: list[str]
-    labels: list[Any]
+    right: list[bool | None]
     gains: list[float]
     costs: list[float]
     scores: Mapping[str, Sequence[float]]

@@ -58,7 +58,10 @@ class Inspection:
             "answered_for_peers": sum(counts.served.values()),
             "outbox": len(site.running.posting),
             "recent_error": counts.error,
+            "recent_score": counts.score,
+            "recent_gain": counts.gain,
             "recent_reward": counts.reward,
+            "scores": counts.scored_by_hand,
             "cells": int(learner.ledger.site[col.ROWS]),
             "events": site.commits.position,
             "oldest_event": site.store.log.oldest,
@@ -142,6 +145,7 @@ class Inspection:
             "label_of_arm": past.label,
             "labelled": past.labelled,
             "truth": past.truth,
+            "score": past.score,
             "pending": number in site.state.learner.registry,
             "cell_now": None if cell is None else _cell_facts(past.cell, cell),
         }

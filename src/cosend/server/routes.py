@@ -125,7 +125,7 @@ class Service:
 
     async def _labels(self, headers: Headers, receive: Receive) -> bytes:
         body = decoded(bodies.LABELS, await self._hot_body(headers, receive, "label"))
-        given = [Given(each.id, each.label, each.cost) for each in body.labels]
+        given = [Given(each.id, *each.known) for each in body.labels]
         return ENCODE(await self._site.label(given, wait_for_peers=body.wait_for_peers))
 
     async def _hot_body(self, headers: Headers, receive: Receive, scope: schema.Scope) -> bytes:
