@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cosend.algorithm.policies import CellKLUCB, CoS, MixedViews, Zooming, ZoomingKLUCB
     from cosend.engine.fold import fold, verify
     from cosend.engine.learnt_arms import Learnt
+    from cosend.engine.money import Money
     from cosend.engine.needs import Decision
     from cosend.engine.scoring import Reward
     from cosend.models.adapters import SeesOnly
@@ -46,6 +47,7 @@ _MODULE_OF = {
     "Learner": "cosend.algorithm.learner",
     "Learnt": "cosend.engine.learnt_arms",
     "MixedViews": "cosend.algorithm.policies",
+    "Money": "cosend.engine.money",
     "Network": "cosend.network",
     "Patience": "cosend.algorithm.pending",
     "Reward": "cosend.engine.scoring",
@@ -81,6 +83,7 @@ __all__ = [
     "Learner",
     "Learnt",
     "MixedViews",
+    "Money",
     "Network",
     "Patience",
     "Reward",

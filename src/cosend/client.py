@@ -375,9 +375,11 @@ class _Verbs(ABC):
         return await self._all(schema.CELLS, "cells")
 
     @_verb
-    async def change_arm(self, name: str, *, cost: float | None = None, paused: bool | None = None) -> Arm:
-        """Change what an arm costs, pause it, or resume it."""
-        body = _encoded("the change of an arm", {"cost": cost, "paused": paused})
+    async def change_arm(
+        self, name: str, *, cost: float | None = None, price: float | None = None, paused: bool | None = None
+    ) -> Arm:
+        """Change what an arm costs, as a share of a right label or as an amount of money; pause it, or resume it."""
+        body = _encoded("the change of an arm", {"cost": cost, "price": price, "paused": paused})
         return await self._ask(schema.CHANGE_ARM, body, name=_quoted("name", name))
 
     @_verb

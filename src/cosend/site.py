@@ -34,6 +34,7 @@ from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
 from cosend.engine.fold import fold
 from cosend.engine.learnt_arms import Learnt, Opinions, grow, learnt_arms
+from cosend.engine.money import Money, as_cost
 from cosend.engine.needs import (
     AskPeer,
     Call,
@@ -88,6 +89,8 @@ class Site:
                    `Feature("duration", scale="log")`, and `AllFeatures()` for every feature too
     policy         how it decides; `MixedViews(max_cells=200_000)` unless given
     costs          name -> cost of using a local model in [0, 1]; 0 unless given
+    prices         name -> the same in money, for models without a cost
+    money          what a right label is worth in money, for prices
     reward         (label, truth) -> gain in [0, 1]; or a `Reward`: what confusions cost, and the units of scores. Right
                    or wrong unless given
     patience       how long it waits for labels; for ever unless given
@@ -116,6 +119,8 @@ class Site:
         context: Axis | Sequence[Axis] | None = None,
         policy: Policy | None = None,
         costs: Mapping[str, float] | None = None,
+        prices: Mapping[str, float] | None = None,
+        money: Money | None = None,
         reward: Callable[[Any, Any], float] = right_or_wrong,
         patience: Patience | None = None,
         seed: int = 0,
@@ -128,13 +133,14 @@ class Site:
     ) -> None:
         costs = {} if costs is None else costs
         check_models(name, classifiers, costs)
+        costs = with_prices(name, classifiers, costs, {} if prices is None else prices, money)
         check_callable(f"the reward of site {name!r}", reward, "a function (label, truth) -> gain in [0, 1]")
         check_whole("retries", retries, least=0)
         check_kind("strict_labels", strict_labels, bool, "True or False")
         check_one_of("learns_from", learns_from, get_args(LearnsFrom))
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
-        self.name = name
+        self.name, self.money = name, money
         self.axes: tuple[Axis, ...] = as_axes(name, context)
         learns = learnt_arms(name, classifiers, learnt, policy, score_local)
         self.classifiers: dict[str, Classifier] = {
@@ -416,8 +422,9 @@ class Site:
     # Arms join and leave, pause and resume
 
     @one_at_a_time
-    def add_classifier(self, name: str, model: Any, cost: float = 0.0) -> None:
-        """Add a local model, or `Learnt.STACK` or `Learnt.GROWN`."""
+    def add_classifier(self, name: str, model: Any, cost: float | None = None, *, price: float | None = None) -> None:
+        """Add a local model, or `Learnt.STACK` or `Learnt.GROWN`; without a cost or price it costs nothing."""
+        cost = self._cost(name, cost, price)
         if isinstance(model, Learnt):
             self.engine.state.add_model(name, cost, model.value)
         else:
@@ -427,8 +434,11 @@ class Site:
             self.engine.state.add_model(name, cost)
         self._look_at_models()
 
-    def add_peer(self, name: str, peer: Peer, cost: float = 0.0, functions: int = 1) -> None:
+    def add_peer(
+        self, name: str, peer: Peer, cost: float | None = None, functions: int = 1, *, price: float | None = None
+    ) -> None:
         """Add a peer that announces this many models. From now on, all sites that have peers share a lock."""
+        cost = self._cost(name, cost, price)
         if name == self.name:
             raise NetworkError(f"site {name!r} cannot be its own peer")
         for verb in ("report", "serve", "teach"):
@@ -452,9 +462,15 @@ class Site:
         self._execute(self.engine.take())
 
     @one_at_a_time
-    def set_cost(self, arm: str, cost: float) -> None:
-        """Change the cost of a local model or of calling a peer, from now on."""
-        self.engine.state.set_cost(arm, cost)
+    def set_cost(self, arm: str, cost: float | None = None, *, price: float | None = None) -> None:
+        """Change the cost of a local model or of calling a peer, or its price, from now on."""
+        if cost is None and price is None:
+            raise SettingError(f"the cost of arm {arm!r}", None, "a cost in [0, 1] or a price")
+        self.engine.state.set_cost(arm, self._cost(arm, cost, price))
+
+    def _cost(self, arm: str, cost: float | None, price: float | None) -> float:
+        known = as_cost(self.money, cost, price, f"arm {arm!r} of site {self.name!r}")
+        return 0.0 if known is None else known
 
     @one_at_a_time
     def pause(self, arm: str) -> None:
@@ -602,12 +618,14 @@ class Site:
                 counts.mean_reward([arm]),
                 states.get(arm, ""),
                 counts.labels_of(arm) + counts.opinions[arm],
+                None if self.money is None else self.money.price(cost),
             )
             for kind, of_kind in (("local", learner.arms.own), ("peer", learner.arms.peers))
             for arm, cost in of_kind.items()
         ]
         known_by = "score" if counts.only_scores else "label"
-        return Summary(self.name, learner.arrivals, learner.pending_count, arms, known_by)
+        currency = "" if self.money is None else self.money.currency
+        return Summary(self.name, learner.arrivals, learner.pending_count, arms, known_by, currency)
 
     # What outlives the process
 
@@ -698,6 +716,22 @@ def labels_or_scores(
     return [label if score is None else None for label, score in both], found
 
 
+def with_prices(
+    site: str, classifiers: Mapping[str, Any], costs: Mapping[str, float], prices: Any, money: Money | None
+) -> Mapping[str, float]:
+    """Return the costs of models with those that are given as prices."""
+    check_kind(f"the prices of site {site!r}", prices, Mapping, "a mapping from classifiers to prices")
+    if money is not None:
+        check_kind("money", money, Money, 'a Money, such as Money(0.02, "USD")')
+    for arm in prices:
+        if arm not in classifiers:
+            raise ArmError(f"site {site!r} has a price for {arm!r}, which is not one of its classifiers")
+    found = {
+        arm: as_cost(money, costs.get(arm), price, f"arm {arm!r} of site {site!r}") for arm, price in prices.items()
+    }
+    return {**costs, **{arm: cost for arm, cost in found.items() if cost is not None}}
+
+
 # What arms say
 
 
@@ -757,6 +791,7 @@ class ArmSummary(NamedTuple):
     mean_reward: float | None  # of these, net of its cost; None before the first label
     state: str  # "" if it can be used, else "paused" or "backing off"
     scored: int  # labels that have scored it: those of its decisions, and of others on which it had an opinion
+    price: float | None = None  # its cost in money, where a site knows what a right label is worth
 
 
 class Summary(NamedTuple):
@@ -767,13 +802,19 @@ class Summary(NamedTuple):
     pending: int
     arms: Sequence[ArmSummary]
     known_by: str = "label"  # what has come: labels, or "score" if nothing else has
+    currency: str = ""  # of prices
 
     def table(self) -> SmallTable:
         """Return it as a table."""
         decisions = sum(arm.decisions for arm in self.arms)
         title = f"{self.site}: {counted(self.items, 'item')}, {counted(self.pending, self.known_by)} pending"
-        heading = ("arm", "kind", "cost", "decisions", "share", f"{self.known_by}s", "mean reward", "state")
-        return SmallTable(title, heading, [_arm_row(arm, decisions) for arm in self.arms])
+        heading = ["arm", "kind", "cost", "decisions", "share", f"{self.known_by}s", "mean reward", "state"]
+        rows = [_arm_row(arm, decisions) for arm in self.arms]
+        if any(arm.price is not None for arm in self.arms):
+            heading.insert(3, f"price {self.currency}".strip())
+            for arm, row in zip(self.arms, rows, strict=True):
+                row.insert(3, f"{arm.price:.6g}")
+        return SmallTable(title, heading, rows)
 
     def __str__(self) -> str:
         return self.table().text()

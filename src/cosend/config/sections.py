@@ -16,6 +16,7 @@ from cosend.axes import AllFeatures, Axis, Category, Feature, PreviousLabel, Tim
 from cosend.checks import check_path
 from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
 from cosend.engine.learnt_arms import Learnt
+from cosend.engine.money import LONGEST
 from cosend.errors import CosendError, SettingError, StreamError, in_one_line, shown
 from cosend.models.built_in import NAMES
 from cosend.models.loading import ALLOWED, PICKLES
@@ -27,6 +28,7 @@ from cosend.streams.traffic import traffic
 from cosend.transport.nats_options import NatsOptions
 
 Unit = Annotated[float, Field(ge=0, le=1, strict=True)]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS, strict=True)]
 RowsOrNone = Annotated[int, Field(ge=0, le=MOST_ROWS, strict=True)]
 Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]  # items that a service may see
@@ -38,7 +40,6 @@ Rate = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 Threads = Annotated[int, Field(ge=1, le=256, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
-Label = Annotated[str | int | float | bool, Field(union_mode="left_to_right", strict=True)]
 Names = Annotated[list[str], Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9\[:][A-Za-z0-9_.:\]-]*$", max_length=255)]
@@ -270,6 +271,7 @@ class ModelSection(Section):
     label: Any = None
     features: Names | None = None
     cost: Unit = 0.0
+    price: Price | None = None
     trusted: Flag = False
     limit_s: Seconds = 1.0
     threads: Threads = 4
@@ -327,12 +329,26 @@ class ModelSection(Section):
         return self.model.partition(":")[2] if self.kind in ("column", "score") else None
 
 
+class CostsSection(Section):
+    """`[costs]`: what a right label is worth, so that prices can stand in place of costs."""
+
+    unit: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+    currency: Annotated[str, Field(max_length=LONGEST)] = ""
+
+
 class ConfusionSection(Section):
     """What one mistake costs, as a share of a right label: `said` where `truth` was right."""
 
-    truth: Label
-    said: Label
+    truth: Any
+    said: Any
     cost: Unit
+
+    @field_validator("truth", "said")
+    @classmethod
+    def _is_a_label(cls, label: Any) -> Any:
+        if not isinstance(label, str | int | float) or label != label:
+            raise ValueError(f"a label is text, a number or a truth value, got {shown(label)}")
+        return label
 
     @model_validator(mode="after")
     def _is_a_mistake(self) -> ConfusionSection:
@@ -376,6 +392,7 @@ class SiteSection(Section):
     host: Host | None = None
     port: Port | None = None
     call_cost: Unit | None = None
+    call_price: Price | None = None
     learns_from: Literal["used", "all"] = "all"
     score_local: ScoreLocal | None = None  # None: "all" if no policy is named, else "used"
     learnt: Flag | None = None  # None: if labels score all models

@@ -25,6 +25,7 @@ from cosend.axes import EVERY_FEATURE
 from cosend.engine.arm_health import IN_SECONDS, Breakers
 from cosend.engine.engine import Engine
 from cosend.engine.events import ModeChanged
+from cosend.engine.money import as_cost
 from cosend.engine.needs import Call, Forward
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing
@@ -327,9 +328,12 @@ class RunningSite:
 
     # What an operator calls
 
-    async def change_arm(self, arm: str, *, cost: float | None = None, paused: bool | None = None) -> None:
+    async def change_arm(
+        self, arm: str, *, cost: float | None = None, price: float | None = None, paused: bool | None = None
+    ) -> None:
         self.check_ready()
         self.state.learner.arms.number(arm)  # raises if there is none
+        cost = as_cost(self.setup.money, cost, price, f"arm {arm!r}")
         with self.running.whole_changes():
             if cost is not None:
                 self.state.set_cost(arm, cost)

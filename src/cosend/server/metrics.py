@@ -63,6 +63,11 @@ class _Counts(Collector):
         ):
             summed = {arm: (counts.scores[arm].labels, total) for arm, total in totals.items()}
             yield _family(SummaryMetricFamily, name, about, ["arm"], summed)
+        money = self._site.setup.money
+        if money is not None:
+            spent = {(arm, money.currency): (each.labels, money.price(each.cost)) for arm, each in arms}
+            about = "what the same decisions cost in money"
+            yield _family(SummaryMetricFamily, "arm_price", about, ["arm", "currency"], spent)
         rewards = {arm: (each.gain - each.cost) / each.labels for arm, each in arms}
         about = "mean reward (gain - cost) of the same decisions"
         yield _family(GaugeMetricFamily, "arm_reward", about, ["arm"], rewards)

@@ -209,7 +209,7 @@ class Service:
         return StreamingResponse(parts(*first), media_type=schema.EVENTS.media_type)
 
     async def _change_arm(self, name: str, change: schema.ArmChange) -> schema.Arm:
-        await self._site.change_arm(name, cost=change.cost, paused=change.paused)
+        await self._site.change_arm(name, cost=change.cost, price=change.price, paused=change.paused)
         return next(msgspec.convert(arm, schema.Arm) for arm in self._inspect().arms() if arm["name"] == name)
 
     async def _mode(self, change: schema.ModeChange) -> schema.Summary:

@@ -29,6 +29,7 @@ Features = Annotated[dict[Annotated[str, Meta(max_length=1_000)], Feature], Meta
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
 Name = Annotated[str, Meta(max_length=200)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Amount = Annotated[float, Meta(ge=0)]
 Phase = Literal["train", "explore", "exploit"]
 Mode = Literal["apply", "observe"]
 Scope = Literal["classify", "label", "read", "admin"]
@@ -93,9 +94,13 @@ class Labels(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
-    """A new cost of an arm, or whether it is paused; a missing or null field stays as it is."""
+    """A new cost or price of an arm, or whether it is paused; a missing or null field stays as it is."""
 
     cost: Share | None = None
+    price: Annotated[
+        Amount | None,
+        Meta(description="the cost in money, where the file of the site says what a right label is worth"),
+    ] = None
     paused: bool | None = None
 
 
@@ -205,6 +210,7 @@ class DecisionRecord(Decision, frozen=True, kw_only=True):
     labelled: bool
     truth: Any
     score: Annotated[float | None, Meta(description="what the answer was worth, where no label came")] = None
+    price: Annotated[float | None, Meta(description="the cost in the currency of the site; null without one")] = None
     pending: Annotated[bool, Meta(description="whether the true label may still come")]
     cell_now: Cell | None
 
@@ -215,6 +221,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: Literal["local", "peer"]
     cost: float
+    price: Annotated[float | None, Meta(description="the cost in the currency of the site; null without one")] = None
     paused: bool
     present: Annotated[bool, Meta(description="false while a peer is offline")]
     refused: Annotated[str | None, Meta(description="why a peer that is online is not asked")]
@@ -266,6 +273,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     answered_for_peers: Annotated[int, Meta(description="items of peers labelled since the process started")]
     outbox: Annotated[int, Meta(description="labels for peers that are not delivered yet")]
     recent_error: Annotated[float | None, Meta(description="error rate of about the last thousand labels")]
+    unit: Annotated[float | None, Meta(description="what a right label is worth in money; null if nobody says")] = None
+    currency: str | None = None
     recent_score: Annotated[float | None, Meta(description="mean of about the last thousand scores")] = None
     recent_gain: Annotated[float | None, Meta(description="mean gain of about the last thousand of both")] = None
     recent_reward: Annotated[float | None, Meta(description="mean reward of the same, net of costs")]
