@@ -31,7 +31,7 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from cosend.checks import as_list, check_kind, check_number, check_whole, is_missing
+from cosend.checks import as_list, check_kind, check_number, check_whole, is_missing, no_score
 from cosend.errors import (
     CosendError,
     NoAnswer,
@@ -131,9 +131,9 @@ def _ids(ids: Iterable[str | None] | None, count: int) -> list[str]:
 
 
 def _truth(id: str, truth: Any, cost: float | None, score: Score | None) -> dict[str, Any]:
-    truth, score = (None if is_missing(truth) else truth), (None if is_missing(score) else score)
+    truth, score = (None if is_missing(truth) else truth), (None if no_score(score) else score)
     by_arm = {arm: None if is_missing(each) else each for arm, each in score.items()} if _is_by_arm(score) else {}
-    for each in (id, truth, cost, *([score] if not by_arm else by_arm.values())):
+    for each in (id, truth, cost, score, *by_arm.values()):
         if isinstance(each, float | np.floating) and not np.isfinite(each):
             raise SettingError("a label", (id, truth, cost), "without numbers that are not finite: JSON has none")
     if score is None:

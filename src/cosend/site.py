@@ -28,7 +28,16 @@ from cosend.axes import (
     warn_of_no_names,
     watches,
 )
-from cosend.checks import any_missing, as_list, check_callable, check_kind, check_one_of, check_whole, is_missing
+from cosend.checks import (
+    any_missing,
+    as_list,
+    check_callable,
+    check_kind,
+    check_one_of,
+    check_whole,
+    is_missing,
+    no_score,
+)
 from cosend.engine.arm_health import IN_ITEMS, Breakers
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
@@ -706,7 +715,7 @@ def labels_or_scores(
     decisions: Sequence[Any], labels: Sequence[Any], scores: Sequence[Score | None]
 ) -> tuple[list[Any], list[Score | None] | None]:
     """Return labels, None where there is a score, and scores, None where there is none; None without any score."""
-    found = [None if is_missing(score) else score for score in scores]
+    found = [None if no_score(score) else score for score in scores]
     if all(score is None for score in found):
         return [*labels], None
     for decision, label, score in zip(decisions, labels, found, strict=True):

@@ -40,7 +40,7 @@ def test_tiles_say_how_the_site_is_doing_and_what_always_local_earns() -> None:
 
 
 def test_before_the_first_label_nothing_is_made_up() -> None:
-    facts = {**a_snapshot().facts, "recent_error": None, "recent_reward": None}
+    facts = {**a_snapshot().facts, "recent_error": None, "recent_gain": None, "recent_reward": None}
     pending = {"decisions": 0, "for_peers": 0, "oldest_s": None, "middle_s": None}
     empty = a_snapshot(facts=facts, local=None, pending=pending, curve=[], decisions=[], flows=[], traffic={})
     parts = render_parts(empty)
@@ -101,6 +101,7 @@ def decided(**facts: Any) -> dict[str, Any]:
     given: dict[str, Any] = {
         "id": "17", "number": 17, "arm": "young", "phase": "exploit", "label": "ill", "cost": 0.05, "truth": None,
         "propensity": 1.0, "answered_by": None, "label_of_arm": "ill", "labelled": False, "pending": True,
+        "score": None, "price": None,
         "cell_now": {"arrivals": 2_000, "arms": {"young": known}},
     }  # fmt: skip
     return {**given, **facts}

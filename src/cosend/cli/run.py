@@ -295,15 +295,17 @@ def _cells(row: Row, mark: str, sent: bool) -> list[str]:
 
 def models_table(result: dict[str, Any]) -> Table:
     """Return one row for every model of the only site: how often it was used, and what it cost."""
-    from cosend.report.verdict import quality
+    from cosend.report.verdict import price, price_heading, quality
 
     ((site, rows),) = result["models"].items()
     title = f"what {result['policy']} used at {site}, and the reward of each model alone"
-    table = _new_table(["model", "items %", "paid", _quality(result), "alone"], title)
+    money = price_heading(result, "paid")
+    table = _new_table(["model", "items %", "paid", *([money] if money else []), _quality(result), "alone"], title)
     for row in rows:
         error = "" if row["error"] is None and row["score"] is None else quality(row)
         alone = "" if row["alone"] is None else f"{row['alone']:.3f}"
-        table.add_row(row["model"], f"{row['share']:.1f}", f"{row['cost']:,.2f}", error, alone)
+        paid = [f"{row['cost']:,.2f}", *([price(result, row["cost"])] if money else [])]
+        table.add_row(row["model"], f"{row['share']:.1f}", *paid, error, alone)
     return table
 
 

@@ -265,7 +265,8 @@ class NetworkFile(Section):
             return self
 
         def costing(section: Any, cost: str, price: float | None) -> Any:
-            return section if price is None else section.model_copy(update={cost: money.cost(price)})
+            given = {} if price is None else {cost: money.cost(price), cost.replace("cost", "price"): None}
+            return section.model_copy(update=given)
 
         sites = []
         for site in self.sites:

@@ -100,6 +100,7 @@ def _templates() -> Environment:
     found = templates_of(__package__)
     found.filters |= {
         "ago": _ago,
+        "amount": lambda amount, currency: f"{amount:.3g} {currency}".strip(),
         "breakable": lambda name: escape(name).replace("_", Markup("_<wbr>")),
         "counted": counted,
         "duration": duration,
@@ -138,6 +139,7 @@ def render_parts(snapshot: Snapshot) -> dict[str, str]:
             "arms",
             rows=[_arm_row(*each, total) for each in zip(snapshot.arms, _looks(snapshot), strict=True)],
             measure=snapshot.measure,
+            currency=snapshot.facts["currency"] or "",
         ),
         "decisions": render_part(
             "decisions",
@@ -184,7 +186,11 @@ def render_where(view: SiteView, snapshot: Snapshot, choice: Choice) -> dict[str
 
 
 def render_why(
-    facts: Facts, arms: Sequence[Facts], context: Sequence[tuple[str, str]], forecasts: Mapping[str, float] | None
+    facts: Facts,
+    arms: Sequence[Facts],
+    context: Sequence[tuple[str, str]],
+    forecasts: Mapping[str, float] | None,
+    currency: str = "",
 ) -> str:
     """Return why a decision was made, and what is known now about every arm where its item lies.
 
@@ -205,6 +211,7 @@ def render_why(
         cell=cell,
         rows=[(name, worth[name], known.get(name)) for name in order],
         column="mean reward" if forecasts is None else "forecast minus cost",
+        currency=currency,
     )
 
 

@@ -130,6 +130,11 @@ class SiteView:
         return self._site.setup.name
 
     @property
+    def currency(self) -> str:
+        money = self._site.setup.money
+        return "" if money is None else money.currency
+
+    @property
     def is_started(self) -> bool:
         return self._site.driver is not None
 

@@ -149,6 +149,18 @@ def is_scored(result: Result) -> bool:
     return bool(result.get("known_by") == "score")
 
 
+def price(result: Result, cost: float | None) -> str:
+    """Return a cost in money; nothing where nobody says what a right label is worth."""
+    money = result.get("money")
+    return f"{cost * money['unit']:,.4g}" if money and cost is not None else ""
+
+
+def price_heading(result: Result, word: str) -> str:
+    """Return the heading of a column of such costs; nothing where there is none."""
+    money = result.get("money")
+    return f"{word} {money['currency']}".strip() if money else ""
+
+
 def quality(row: Row, decimals: int = 1) -> str:
     """Return the mean score of a row, or its error in % where there were labels."""
     return f"{row['error']:.{decimals}f}" if row.get("score") is None else f"{row['score']:.3f}"

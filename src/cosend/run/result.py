@@ -39,7 +39,7 @@ def result(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
 
 def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
     """Return what one stream has given, to be put together with others."""
-    arrived = np.unique(prepared.arrivals[prepared.arrivals != NOTHING])
+    arrived, money = np.unique(prepared.arrivals[prepared.arrivals != NOTHING]), prepared.network.money
     return {
         "title": prepared.network.title,
         "policy": prepared.policy.name,
@@ -56,6 +56,7 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
         "slices": slices_of(prepared),
         "models": {site.name: models(prepared, outcome, n) for n, site in enumerate(prepared.network.sites)},
         "known_by": prepared.known_by,
+        "money": None if money is None else {"unit": money.unit, "currency": money.currency},
         "rows": summary(outcome.played, known=prepared.all_known, is_scored=prepared.network.is_scored),
         "error_curves": {} if prepared.network.is_scored else error_curves(outcome.played),
         "curves": curves(outcome.played, is_scored=prepared.network.is_scored),

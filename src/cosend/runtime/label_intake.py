@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from cosend.algorithm.layout import TAUGHT
-from cosend.checks import any_missing, is_missing
+from cosend.checks import any_missing, is_missing, no_score
 from cosend.engine.scoring import Score
 from cosend.errors import LabelError, Unavailable, in_one_line, shown
 from cosend.runtime.client_requests import id_number
@@ -37,7 +37,7 @@ class Given(NamedTuple):
 
     @property
     def is_missing(self) -> bool:
-        return self.score is None and is_missing(self.label)
+        return is_missing(self.label) and no_score(self.score)
 
 
 class Heard(msgspec.Struct):
