@@ -336,7 +336,7 @@ class MixedTwin(Twin):
             for number, (view, key) in enumerate(zip(self.mixed, rows, strict=False))
         ]
         for arm, gain in gains.items():
-            every = self._settings.scores and not self.tries_free and arm in self._own
+            every = self._settings.scores and arm in self._own
             counts = [None if cell is None else cell.labels if every else cell.arms[arm].reward_count for cell in cells]
             rates = [
                 0.0 if count is None else 1.0 / (count + 1.0) * times

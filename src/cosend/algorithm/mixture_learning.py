@@ -269,4 +269,4 @@ def _add_up(ledger: Ledger, arm: int, memo: Floats) -> float:
 @compiled
 def _goes_by_labels(ledger: Ledger, arm: int) -> bool:
     """Tell whether the steps of an arm go by all labels of a row, or by those that came when the arm was used."""
-    return bool(ledger.site[col.SCORES] == col.ALL_FREE and arm < ledger.site[col.OWN_COUNT])
+    return bool(ledger.site[col.SCORES] and arm < ledger.site[col.OWN_COUNT])
