@@ -60,6 +60,7 @@ from cosend.engine.needs import (
     TellPeer,
     TrainModel,
 )
+from cosend.engine.recording import AT_ONCE, Recording, read_recording
 from cosend.engine.scoring import Score, right_or_wrong
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import check_fits, restore, state_of
@@ -366,9 +367,10 @@ class Site:
         A score teaches the site whom to use. Models, and arms that the site learns itself, learn from labels only.
 
         >>> from cosend import Site
-        >>> site = Site("here", classifiers={"short": lambda text: text[:9], "long": str})
-        >>> site.learn(site.classify("an item"), score=0.7)
-        >>> decision = site.classify("another item")
+        >>> models = {"short": lambda item: item["text"][:9], "long": lambda item: item["text"]}
+        >>> site = Site("here", classifiers=models)
+        >>> site.learn(site.classify({"text": "an item"}), score=0.7)
+        >>> decision = site.classify({"text": "another item"})
         >>> site.learn(decision, score={"short": 0.2, "long": 0.9})
         """
         scores = None if score is None else [score]
@@ -417,6 +419,65 @@ class Site:
             for error in self._execute(self.engine.take()):
                 raise error
         return missing
+
+    @one_at_a_time
+    def begin_with(
+        self,
+        items: Any,
+        truths: Iterable[Any] | None = None,
+        *,
+        arms: Iterable[str] | None = None,
+        scores: Iterable[float | None] | None = None,
+        propensities: Iterable[float] | None = None,
+    ) -> int:
+        """Learn what is known before the first item, or later: a recording with labels, or another system's log.
+
+        Each row counts as an item of the site, and is an event like any other. Returns how many were learnt: not those
+        whose label or score is missing, and not those that no free local model could label.
+
+        truths        the true labels: every free local model is run on the rows, and labels teach the site, the models
+                      that learn and the arms that it learns itself
+        arms, scores  which local arm was used for each row, and what that was worth: no model is run
+        propensities  how likely that arm was for its row, where it is known: rows are thinned until every arm was as
+                      likely as the least likely one, so that it does not matter on what the other system has decided
+
+        >>> from cosend import Site
+        >>> site = Site("here", classifiers={"one": lambda item: 1, "zero": lambda item: 0})
+        >>> site.begin_with([{"x": 0.1}, {"x": 0.2}], [1, 1])
+        2
+        >>> site.begin_with([{"x": 0.3}, {"x": 0.4}], arms=["one", "zero"], scores=[0.9, 0.2])
+        2
+        """
+        rows = as_rows(f"the items for site {self.name!r}", items)
+        recording = read_recording(rows, truths, arms, scores, propensities, self.learner.seed)
+        if recording.arms:
+            self.engine.check_log(recording.arms, recording.known)
+        learnt, done = 0, 0
+        while done < len(recording.rows):
+            count = 1 if self.may_drop(AT_ONCE) else AT_ONCE
+            part = recording.part(done, count)
+            done += count
+            learnt += self._begin_with(part)
+        return learnt
+
+    def _begin_with(self, part: Recording) -> int:
+        columns = self._read(part.rows)
+        if part.arms:
+            self.engine.enter_log(part.rows, columns, part.arms, part.known)
+            self._execute(self.engine.take())
+            return len(part.rows)
+        batch = self.engine.submit(part.rows, columns, recorded=True)
+        try:
+            self._execute(self.engine.take())
+        except BaseException:
+            self._abandon(batch)
+            raise
+        made = [row for row, id_ in enumerate(batch.ids) if id_ and row not in batch.errors]
+        known = [plain(part.known[row]) for row in made]
+        self.engine.learn([batch.ids[row] for row in made], known, counted=False)
+        for error in self._execute(self.engine.take()):
+            raise error
+        return len(made)
 
     @one_at_a_time
     def may_drop(self, items: int) -> bool:

@@ -76,7 +76,7 @@ from cosend.engine.scoring import (
     scores_of,
 )
 from cosend.engine.site_state import Example, Heard, Note, SiteState, Step
-from cosend.errors import ContextError, CosendError, NoAnswer, in_one_line
+from cosend.errors import ArmError, ContextError, CosendError, NoAnswer, in_one_line, listed, shown
 
 LearnsFrom: TypeAlias = Literal["used", "all"]
 Told: TypeAlias = Mapping[str, LabelledData]
@@ -98,12 +98,16 @@ class Batch:
     owner     whatever the driver wants to find again
     observer  the model whose opinion is shown to the client (shadow mode), or None
     caller    the peer that asks, or None
+    recorded  whether these are rows of a recording: nobody waits for an answer, and only free local models are used
     """
 
-    def __init__(self, items: Sequence[Any], owner: Any = None, observer: str | None = None) -> None:
+    def __init__(
+        self, items: Sequence[Any], owner: Any = None, observer: str | None = None, *, recorded: bool = False
+    ) -> None:
         count = len(items)
         self.items, self.owner, self.observer = items, owner, observer
         self.read: Sequence[Column] = ()  # what the axes read off the items
+        self.recorded = recorded
         self.caller: str | None = None
         self.requests: Sequence[int] = ()
         self.flags: Sequence[tuple[bool, bool]] = ()  # (training, labelled) of a peer's questions
@@ -232,9 +236,11 @@ class Engine:
 
     # Items come, and free models are heard first
 
-    def submit(self, items: Sequence[Any], read: Sequence[Column], owner: Any = None) -> Batch:
-        """Take items of the site's own stream, with what the axes have read off them."""
-        batch = Batch(items, owner, self.observer)
+    def submit(
+        self, items: Sequence[Any], read: Sequence[Column], owner: Any = None, *, recorded: bool = False
+    ) -> Batch:
+        """Take items of the site's own stream, with what the axes have read off them; or rows of a recording."""
+        batch = Batch(items, owner, None if recorded else self.observer, recorded=recorded)
         batch.read = read
         self.in_flight += len(items)
         self._listen(batch)
@@ -297,6 +303,9 @@ class Engine:
             hears = learnt or self.state.learner.score_local == "all"
             free = [name for name, cost in arms.own.items() if hears and not cost and name not in learnt]
             self._asked_first = tuple(name for name in free if name not in arms.paused)
+        if batch.recorded:
+            learnt = self.state.learnt.kinds
+            return [name for name, cost in arms.own.items() if not cost and name not in (*learnt, *arms.paused)]
         skipped = self.breakers.skipped(self.now)
         models: Sequence[str] = self._asked_first
         if skipped:
@@ -368,7 +377,7 @@ class Engine:
 
     def tick(self) -> None:
         """Stop waiting for opinions that are late, where another model has given one."""
-        for batch in [*self._listening.values()]:
+        for batch in [batch for batch in self._listening.values() if not batch.recorded]:
             waited = self.now - batch.since
             for model, column in batch.opinions.items():
                 # Before it is known how long a model takes, only clients of a shadow model need not wait for it.
@@ -473,7 +482,10 @@ class Engine:
             excluded = excluded.union(self._learnt_silent(batch, row))
         if reasons is not None:
             excluded = excluded.union(reasons)
-        if batch.caller is not None:
+        if batch.recorded:
+            arms = self.state.learner.arms
+            excluded = excluded.union(name for name, cost in arms.own.items() if cost)
+        if batch.caller is not None or batch.recorded:
             return self._left_out(excluded, local_only=True)
         tries = 0
         if reasons is not None:
@@ -735,7 +747,7 @@ class Engine:
         self._answer(batch, arm, rows, labels)
 
     def _answer(self, batch: Batch, arm: str, rows: Sequence[int], labels: Sequence[Any]) -> None:
-        if batch.caller is None:
+        if batch.caller is None and not batch.recorded:
             self.counts.decided(arm, [batch.kinds[row] for row in rows])
         if batch.observer is not None:
             both = [(row, label) for row, label in zip(rows, labels, strict=True) if not batch.done[row]]
@@ -903,10 +915,13 @@ class Engine:
         truths: Sequence[Any],
         costs: Sequence[float | None] | None = None,
         given: Sequence[Score | None] | None = None,
+        *,
+        counted: bool = True,
     ) -> Scored:
         """Learn the true labels of the site's own decisions, or scores; a bad one among them changes nothing.
 
-        given  as in `check_labels`
+        given    as in `check_labels`
+        counted  whether they are counted as labels of decisions, which those of a recording are not
         """
         notes, gains, scores = self.check_labels(ids, truths, given)
         settled = self.state.settle(ids, truths, gains, costs, scores)
@@ -918,11 +933,40 @@ class Engine:
             paid = [each if cost is None else cost for each, cost in zip(paid, costs, strict=True)]
         both = zip(truths, self._right(labels, truths, gains), strict=True)
         right = [None if truth is None else same for truth, same in both]
-        self.counts.learnt(names, right, gains, paid)
-        self.counts.scored(names, scores)
+        if counted:
+            self.counts.learnt(names, right, gains, paid)
+            self.counts.scored(names, scores)
         self._train(settled.examples)
         self._fit_if_due()
         return Scored(names, right, gains, paid, scores)
+
+    def check_log(self, arms: Sequence[str], scores: Sequence[float]) -> list[float]:
+        """Return what the rows of a log have gained, or raise for the first that is wrong."""
+        own, gains = self.state.learner.arms.own, list[float]()
+        for row, (arm, score) in enumerate(zip(arms, scores, strict=True), start=1):
+            if arm not in own:
+                raise ArmError(f"site {self.state.name!r} has no local arm {shown(arm)}: it has {listed(own)}")
+            gains.append(gains_by_arm(score, arm, own, self.units, f"row {row} of the log")[arm])
+        return gains
+
+    def enter_log(
+        self, items: Sequence[Any], read: Sequence[Column], arms: Sequence[str], scores: Sequence[float]
+    ) -> None:
+        """Enter what another system has decided and gained: rows of a log, with local arms and scores for all."""
+        state, done, gains = self.state, 0, self.check_log(arms, scores)
+        while done < len(items):
+            points, seen = state.encode([column[done:] for column in read])
+            packed = seen.packed() if state.learnt else []
+            ids, gained = list[int](), list[float]()
+            for arm, places in _by_arm(arms[done : done + len(points)]).items():
+                others = frozenset(state.learner.arms.names) - {arm}
+                heard = Heard({}, {}, (), [packed[place] for place in places] if packed else ())
+                step = state.choose(points[places], without=others, heard=heard)
+                ids += range(step.first, step.first + len(places))
+                gained += [gains[done + place] for place in places]
+            state.complete(ids, [None] * len(ids))
+            state.settle(ids, [None] * len(ids), gained)
+            done += len(points)
 
     def _right(self, labels: Sequence[Any], truths: Sequence[Any], gains: Sequence[float]) -> Iterable[bool]:
         if self.reward is right_or_wrong:

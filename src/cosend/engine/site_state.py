@@ -691,12 +691,17 @@ class SiteState:
         truths: Sequence[Any],
         scores: Mapping[str, Sequence[float]] | None,
     ) -> bool:
-        """Tell whether a score says nothing about an opinion that a true label would have scored."""
+        """Tell whether a score says nothing about an opinion that a true label would have scored.
+
+        Where no opinion was heard, because another system has decided, these are the free local models.
+        """
         names, known = self.learner.arms.names, scores or {}
+        free = [arm for arm, cost in self.learner.arms.own.items() if not cost and arm not in self.learnt.kinds]
         for n, truth in enumerate(truths):
             if truth is None:
                 used, heard = names[found[n][0]], zip(notes[n].models, notes[n].said, strict=True)
-                others = [model for model, said in heard if said is not None and model != used]
+                others = [model for model, said in heard if said is not None] if notes[n].models else free
+                others = [model for model in others if model != used]
                 if any(model not in known or known[model][n] != known[model][n] for model in others):
                     return True
         return False
