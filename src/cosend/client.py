@@ -95,7 +95,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-Score: TypeAlias = float | Mapping[str, float]  # of the arm that was used, or by arm where more is known
+Score: TypeAlias = float | Mapping[str, float | None]  # of the arm that was used, or by arm where more is known
 _Outcome: TypeAlias = httpx.Response | httpx.HTTPError
 
 
@@ -143,7 +143,7 @@ def _truth(id: str, truth: Any, cost: float | None, score: Score | None) -> dict
     return {"id": id, "cost": cost} | ({"scores": by_arm} if _is_by_arm(score) else {"score": score})
 
 
-def _is_by_arm(score: Score | None) -> TypeGuard[Mapping[str, float]]:
+def _is_by_arm(score: Score | None) -> TypeGuard[Mapping[str, float | None]]:
     return isinstance(score, Mapping)
 
 

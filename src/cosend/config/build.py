@@ -282,9 +282,6 @@ def mistakes_about(network: NetworkFile, table: Table, labels: Sequence[Any]) ->
     """Yield what the file says about the stream that is not so, each with its key."""
     columns = table.columns
     unnamed = sorted(set(table.labels.tolist()).difference(labels), key=str)
-    for n, each in enumerate(network.reward.confusions, start=1):
-        if each.truth not in labels:
-            yield f"reward.confusions.{n}.truth: {shown(each.truth)} is not one of the labels, {listed(labels)}"
     if unnamed and not network.is_scored:
         yield f"labels: the stream has {listed(unnamed)} too; the file names {listed(labels)}"
     for n, axis in enumerate(network.context, start=1):

@@ -23,7 +23,7 @@ from cosend.errors import (
 )
 
 Gain: TypeAlias = Callable[[Any, Any], float]  # (label, truth) -> gain in [0, 1]
-Score: TypeAlias = float | Mapping[str, float]  # of the arm that was used, or by arm where more is known
+Score: TypeAlias = float | Mapping[str, float | None]  # of the arm that was used, or by arm where more is known
 Range: TypeAlias = tuple[float, float]
 Where: TypeAlias = Callable[[int], str]  # by place among the labels: which one it is, for error messages
 NO_GAIN: Final = math.nan  # of a model that has no opinion, or a decision without an answer

@@ -387,7 +387,11 @@ def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress
         axes=axes,
         policy=policy_per_site(network, built.policy),
         one_by_one=[*predictions.unknown, *predictions.incomplete, *_beyond_simulation(network, arrivals, items)],
-        notes=[*_unlabelled_notes(training, items), *(() if network.is_scored else predictions.notes)],
+        notes=[
+            *_unlabelled_notes(training, items),
+            *_unused_confusions(network, classes),
+            *(() if network.is_scored else predictions.notes),
+        ],
     )
     try:
         prepared.learners(prepared.policy)
@@ -436,6 +440,12 @@ def _unlabelled_notes(training: Table, items: Table) -> Iterator[str]:
         )
     if training.unlabelled:
         yield f"{training.unlabelled:,} of {len(training):,} training rows have no label: no model is trained on them"
+
+
+def _unused_confusions(network: NetworkFile, classes: Sequence[Any]) -> Iterator[str]:
+    for n, each in enumerate(network.reward.confusions, start=1):
+        if each.truth not in classes:
+            yield f"reward.confusions.{n}.truth: {shown(each.truth)} never occurs; the labels are {listed(classes)}"
 
 
 def _beyond_simulation(network: NetworkFile, arrivals: Ints, items: Table) -> Iterator[str]:
