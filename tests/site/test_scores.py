@@ -264,3 +264,13 @@ def test_what_is_wrong_with_a_price_is_said() -> None:
             Money(**given)
     with pytest.raises(SettingError, match=r"a cost in \[0, 1\] or a price"):
         a_site().set_cost("dear")
+
+
+def test_what_has_an_answer_and_what_has_none_may_be_told_together() -> None:
+    log: list[Event] = []
+    site = a_site(log, classifiers={"large": lambda item: "ill" if item["x"] > 0.5 else None}, costs={}, learnt=False)
+    made = site.classify_many([{"x": 0.1}, {"x": 0.9}, {"x": 0.8}, {"x": 0.2}])
+    assert [each.label for each in made] == [None, "ill", "ill", None]
+    site.learn_many(made, ["ill", "well", None, None], [0.1, 0.2, None, None], scores=[None, None, 0.5, 0.5])
+    assert (site.pending(), site.summary().arms[0].labels) == ({}, 2)
+    assert whole(fold(log)) == whole(site.engine.state)
