@@ -71,6 +71,7 @@ class Driver(ABC):
     """What a scenario needs of a site; models note in some folders what they see."""
 
     def __init__(self, *folders: Path) -> None:
+        self.folders = folders
         self._folders = [(folder, len(lines_of(folder))) for folder in folders]
 
     def _lines(self) -> list[list[str]]:

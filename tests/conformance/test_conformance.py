@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from cosend.client import Client
+from cosend.engine.events import Taught, decode
+from cosend.store.event_log import LogReader
 from tests.conformance.behaviours import NO_LABEL, RUBBISH
 from tests.conformance.drivers import (
     NOTHING,
@@ -529,6 +531,24 @@ class TestService(Conformance):
             played.append(lines)
         assert played[0] == played[1]
         assert ("stack" in {arm for arm, *_ in played[0]}) == (policy is None)
+
+    def test_a_peer_behind_a_broker_has_the_scores_of_its_answers_on_its_disk(self, make: Make) -> None:
+        peers = {"rated": {"rater": "says('well')"}}
+        driver = make(models={"home": "says('ill')"}, costs={"home": 0.5}, policy=FIRST, peers=peers)
+        assert isinstance(driver, InService)
+        scores = []
+        for n in range(12):
+            (made,) = driver.classify(ITEM)
+            assert driver.score(made, n / 20) == "learnt"  # which waits for the peer
+            scores += [n / 20] if made.arm == "rated" else []
+        assert scores
+        with LogReader(driver.folders[-1] / "store" / "rated", may_run=True) as log:
+            events = [decode(data) for _, data in log.read()]
+        taught = [
+            event for event in events if isinstance(event, Taught) and event.caller == driver.client.summary().site
+        ]
+        assert [gain for event in taught for gain in event.gains] == scores
+        assert {truth for event in taught for truth in event.truths} == {None}
 
     # What only a service has: time
 

@@ -115,6 +115,16 @@ def test_what_is_wrong_with_a_score_is_said_and_nothing_changes(score: Any, word
     assert whole(site.engine.state) == before
 
 
+def test_a_bad_cost_beside_a_score_changes_nothing() -> None:
+    log: list[Event] = []
+    site = a_site(log, learnt=False)
+    made = site.classify_many([{"x": 0.5}] * 2)
+    before = whole(site.engine.state)
+    with pytest.raises(RewardError, match="cost"):
+        site.learn_many(made, costs=[0.1, 7.0], scores=[0.5, 0.5])
+    assert whole(site.engine.state) == before == whole(fold(log))
+
+
 def test_where_only_the_used_arm_is_scored_others_are_not() -> None:
     site = a_site(score_local="used")
     decision = site.classify({"x": 0.5})

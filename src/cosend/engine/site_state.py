@@ -670,9 +670,19 @@ class SiteState:
         scores: Mapping[str, Sequence[float]] | None,
         unscored: bool,
     ) -> None:
-        matrix = self._score_matrix(found, scores) if scores else None
+        self._score(ids, found, gains, costs, scores)
         if unscored:
             self.learner.try_free_models()
+
+    def _score(
+        self,
+        ids: Sequence[int],
+        found: Sequence[Any],
+        gains: Sequence[float],
+        costs: Sequence[float | None] | None,
+        scores: Mapping[str, Sequence[float]] | None,
+    ) -> None:
+        matrix = self._score_matrix(found, scores) if scores else None
         if not any(map(ne, gains, gains)):
             self.learner.settle(ids, found, gains, costs, matrix)
             return
@@ -695,15 +705,16 @@ class SiteState:
 
         Where no opinion was heard, because another system has decided, these are the free local models.
         """
+        rows = [n for n, truth in enumerate(truths) if truth is None]
+        if not rows:
+            return False
         names, known = self.learner.arms.names, scores or {}
         free = [arm for arm, cost in self.learner.arms.own.items() if not cost and arm not in self.learnt.kinds]
-        for n, truth in enumerate(truths):
-            if truth is None:
-                used, heard = names[found[n][0]], zip(notes[n].models, notes[n].said, strict=True)
-                others = [model for model, said in heard if said is not None] if notes[n].models else free
-                others = [model for model in others if model != used]
-                if any(model not in known or known[model][n] != known[model][n] for model in others):
-                    return True
+        for n in rows:
+            used, heard = names[found[n][0]], zip(notes[n].models, notes[n].said, strict=True)
+            others = [model for model, said in heard if said is not None] if notes[n].models else free
+            if any(each != used and (each not in known or known[each][n] != known[each][n]) for each in others):
+                return True
         return False
 
     def _score_matrix(self, found: Sequence[Sequence[int]], scores: Mapping[str, Sequence[float]]) -> Floats | None:

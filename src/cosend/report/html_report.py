@@ -53,7 +53,8 @@ PHASES: Final = (
 )
 NOTHING: Final = "\N{EN DASH}"  # in a cell without a number
 # Of the table of sites: key, title, decimals, whether a phone has room for it, meaning.
-COLUMNS: Final[Sequence[tuple[str, str, int, bool, str]]] = (
+Column: TypeAlias = tuple[str, str, int, bool, str]
+COLUMNS: Final[Sequence[Column]] = (
     ("mean_reward", "Reward", 3, True, "per item: 1 for a correct prediction, minus the cost of the arm that was used"),
     ("error", "Error %", 2, True, "items with an incorrect prediction"),
     ("score", "Score", 3, True, "the mean score of the answers, before costs"),
@@ -63,6 +64,10 @@ COLUMNS: Final[Sequence[tuple[str, str, int, bool, str]]] = (
     ("exploration", "Exploration %", 2, False, "items on which an arm was tried to learn its accuracy"),
     ("regret", "Regret", 1, False, "reward lost, in total, against always using the best arm of each cell"),
 )
+MEANINGS_OF_SCORES: Final = {
+    "mean_reward": "per item: the score of the answer, minus the cost of the arm that was used",
+    "exploration": "items on which an arm was tried to learn how well it does",
+}
 View: TypeAlias = Mapping[str, Any]  # what one policy did: phases, use, flows
 Used: TypeAlias = Mapping[str, Any]  # by one site: arms, owners, cells, counts
 
@@ -142,9 +147,15 @@ def _page(result: Result, figures: Mapping[str, list[Drawing]]) -> str:
         every_policy=line_figure(result, "reward", every) if len(every) > len(own) else None,
         others={policy: drawn for policy, drawn in others.items() if drawn},
         axes=" and ".join(result["context"][:2]),
-        columns=[column for column in COLUMNS if column[0] not in without],
+        columns=[_in_words(column, result) for column in COLUMNS if column[0] not in without],
         sites={site: _site_rows(result, site) for site in result["sites"]},
     )
+
+
+def _in_words(column: Column, result: Result) -> Column:
+    """Return a column with its meaning where there are scores and no labels."""
+    key, title, decimals, phone, meaning = column
+    return key, title, decimals, phone, MEANINGS_OF_SCORES.get(key, meaning) if words.is_scored(result) else meaning
 
 
 def _number(value: float | None, decimals: int) -> str:
