@@ -28,10 +28,12 @@ from cosend.runtime.label_intake import Heard
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
 from cosend.server import schema
+from cosend.server.openapi import docs_page
 from cosend.server.problems import problem_of
+from cosend.server.routes import Service
 from cosend.transport.in_process import Hub
 from tests.node.sites import old, running, setup_of, until
-from tests.server.services import JSON, Caller, a_setup, called, served, young
+from tests.server.services import JSON, NOBODY, Caller, a_setup, called, served, young
 
 STATUSES: list[tuple[Exception, int]] = [
     (HTTPException(413, "too long"), 413),
@@ -256,6 +258,12 @@ async def test_scores_are_told_where_labels_would_be_and_costs_in_money(tmp_path
             assert (refused.status_code, words in refused.json()["detail"]) == (422, True), refused.text
         assert await client.learn("ill", "c")
         assert "cosend_arm_accuracy" in (await client.get("/metrics")).text
+
+
+def test_the_example_of_a_label_has_a_label(tmp_path: Path) -> None:
+    document = Service(RunningSite(a_setup(), tmp_path), NOBODY).description()
+    page = unescape(docs_page(document, "http://here"))
+    assert """-d '{"labels": [{"id": "ID", "label": "text"}]}'""" in page
 
 
 async def test_a_price_needs_somebody_who_says_what_a_right_label_is_worth(tmp_path: Path) -> None:
