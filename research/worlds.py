@@ -49,8 +49,8 @@ FILES: Final = ("results.json", "tables.md")
 CAPTION: Final = (
     "Net reward of site 1: % of its items with a right label, minus what it paid for calls in % of its items. Alone: "
     "what one learnt arm said about every item; for trees before their first fit, what the stack said. The best model "
-    "of site 1 is known in hindsight. All are means over the seeds. Time: of the whole run, divided by the decisions of all four "
-    "sites."
+    "of site 1 is known in hindsight. All are means over the seeds. Time: of the whole run, divided by the decisions "
+    "of all four sites."
 )
 
 Row = dict[str, Any]

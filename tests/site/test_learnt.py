@@ -634,3 +634,12 @@ def test_labels_that_would_not_come_back_are_not_saved() -> None:
 
 def test_everything_that_they_need_is_compiled_in_advance() -> None:
     learnt_arms.warm_up()
+
+
+def test_a_stack_alone_learns_many_labels_and_begins_no_fit() -> None:
+    log: list[Any] = []
+    site = a_site(log=log, classifiers={"mine": Learnt.STACK}, costs={}, learnt=False)
+    for n in range(40):
+        site.learn(site.classify({"x": n % 9 / 9, "kind": "a"}), f"label {n % 9}")
+    assert (len(site.engine.state.learnt.labels), site.engine.state.learnt.fitting) == (9, None)
+    assert whole(fold(log)) == whole(site.engine.state)

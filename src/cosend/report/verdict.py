@@ -144,18 +144,41 @@ def provenance(result: Result) -> list[tuple[str, str]]:
     ]
 
 
+def is_scored(result: Result) -> bool:
+    """Tell whether answers were scored: then there are no labels, and nothing is an error."""
+    return bool(result.get("known_by") == "score")
+
+
+def price(result: Result, cost: float | None) -> str:
+    """Return a cost in money; nothing where nobody says what a right label is worth."""
+    money = result.get("money")
+    return f"{cost * money['unit']:,.4g}" if money and cost is not None else ""
+
+
+def price_heading(result: Result, word: str) -> str:
+    """Return the heading of a column of such costs; nothing where there is none."""
+    money = result.get("money")
+    return f"{word} {money['currency']}".strip() if money else ""
+
+
+def quality(row: Row, decimals: int = 1) -> str:
+    """Return the mean score of a row, or its error in % where there were labels."""
+    return f"{row['error']:.{decimals}f}" if row.get("score") is None else f"{row['score']:.3f}"
+
+
 def markdown(result: Result) -> str:
     rows, sent = playing(result), sends(result)
     lines = [[_bold(row["policy"], row is rows[0]), *_cells(row, sent, row is rows[0])] for row in rows]
     lines += [[f"*{row['policy']}, {KNOWS}*", *_cells(row, sent, best=False)] for row in knowing(result)]
-    heading = ["policy", "reward per item", "error in %", *(["sent to peers in %"] if sent else [])]
+    known = "mean score" if is_scored(result) else "error in %"
+    heading = ["policy", "reward per item", known, *(["sent to peers in %"] if sent else [])]
     words = " ".join(filter(None, [verdict(result), more(result), result.get("others_see")]))
     sentences = words.replace(". ", ".\n")  # one sentence a line, as in all our pages
     return "\n".join([sentences, "", *markdown_table(heading, lines)])
 
 
 def _cells(row: Row, sent: bool, best: bool) -> list[str]:
-    return [_bold(reward_text(row), best), f"{row['error']:.1f}", *([f"{row['sent']:.0f}"] if sent else [])]
+    return [_bold(reward_text(row), best), quality(row), *([f"{row['sent']:.0f}"] if sent else [])]
 
 
 def _bold(text: str, wanted: bool) -> str:

@@ -34,10 +34,11 @@ from cosend.algorithm.policies import MOST_CELLS, MOST_CUBE_AXES, CellKLUCB, CoS
 from cosend.algorithm.values import View
 from cosend.axes import plain_name
 from cosend.engine.learnt_arms import Learnt
+from cosend.engine.scoring import gain_of, right_or_wrong
 from cosend.errors import LabelWarning
 from cosend.models.adapters import Classifier, Label, Predicted, SeesPart
 from cosend.network import Network
-from cosend.run.prepare import NOTHING, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
+from cosend.run.prepare import NOTHING, Gains, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
 from cosend.simulation.adaboost import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
 from cosend.simulation.baselines import (
     best_fixed,
@@ -76,16 +77,21 @@ class Played(NamedTuple):
 
     policy: str
     site: str
-    right: Floats  # 1 or 0
+    right: Floats  # 1 or 0; without labels, the scores
     paid: Floats
     sent: Floats  # 1 where a peer was asked
     trained: Floats | None = None  # 1 in a training phase; None for baselines
     explored: Floats | None = None
     counted: Mask = np.ones(0, np.bool_)  # where the label is known
+    gained: Floats | None = None  # None: 1 for a right label, 0 for a wrong one
+
+    @property
+    def gains(self) -> Floats:
+        return self.right if self.gained is None else self.gained
 
     @property
     def net(self) -> Floats:
-        return (self.right - self.paid)[self.counted]
+        return (self.gains - self.paid)[self.counted]
 
 
 def baselines(prepared: Prepared) -> Iterator[Played]:
@@ -109,9 +115,19 @@ def _late(prepared: Prepared) -> int:
 def _repeating(prepared: Prepared, site: int) -> Iterator[Played]:
     labels, name = prepared.items.labels[prepared.items_of(site)], prepared.network.sites[site].name
     free, known = np.zeros(len(labels)), prepared.labelled(site)
-    for policy, predicted in (("previous label", persistence), ("commonest label", commonest)):
+    repeated = () if prepared.network.is_scored else (("previous label", persistence), ("commonest label", commonest))
+    for policy, predicted in repeated:
         said = predicted(labels, _late(prepared), known)
-        yield Played(policy, name, (said == labels).astype(np.float64), free, free)
+        right = (said == labels).astype(np.float64)
+        yield Played(policy, name, right, free, free, gained=_gained(prepared, said, labels))
+
+
+def _gained(prepared: Prepared, said: Any, labels: Any) -> Floats:
+    """Return what these labels gain."""
+    if prepared.built.reward is right_or_wrong:
+        return np.asarray(said == labels, np.float64)
+    both = zip(said.tolist(), labels.tolist(), strict=True)
+    return np.array([_gain(prepared, label, truth) for label, truth in both], np.float64)
 
 
 def _without_peers(prepared: Prepared, site: int) -> Played:
@@ -125,16 +141,22 @@ def _without_peers(prepared: Prepared, site: int) -> Played:
         delays = delays[prepared.places[:, site] != NOTHING, site : site + 1]
     trace = simulate([learner], **{**seen, "gains": gains, "items": items}, delay=delays)
     arms, paid = trace.arms[:, 0].astype(np.int64), np.asarray(learner.arms.costs)
-    gained = prepared.right[rows][:, own][np.arange(len(rows)), trace.functions[:, 0]].astype(np.float64)
-    return Played("never send", name, gained, paid[arms], np.zeros(len(rows)))
+    used = np.arange(len(rows)), trace.functions[:, 0]
+    right, gained = (each[rows][:, own][used].astype(np.float64) for each in (_right(prepared), prepared.gains))
+    return Played("never send", name, right, paid[arms], np.zeros(len(rows)), gained=gained)
+
+
+def _right(prepared: Prepared) -> Gains:
+    """Return [arrival, model]: whether a model is right; its score where there are no labels."""
+    return prepared.gains if prepared.network.is_scored else prepared.right
 
 
 def _choosing(prepared: Prepared, site: int) -> Iterator[Played]:
     """Yield the baselines that choose a model for every item, among those whose predictions are known."""
     rows, late, known = prepared.rows_of(site), _late(prepared), prepared.known_models
     costs, owners = prepared.costs(site)[known], prepared.owners[known]
-    right = prepared.right[rows][:, known].astype(np.float64)
-    values, contexts = right - costs, prepared.contexts[rows]
+    right, gained = (each[rows][:, known].astype(np.float64) for each in (_right(prepared), prepared.gains))
+    values, contexts = gained - costs, prepared.contexts[rows]
     values[~prepared.labelled(site)] = np.nan
     cells, own = cells_of(prepared, contexts), np.flatnonzero(owners == site)
     choosing: dict[str, Ints] = {
@@ -148,7 +170,8 @@ def _choosing(prepared: Prepared, site: int) -> Iterator[Played]:
     for policy, picked in choosing.items():
         sent = (owners[picked] != site).astype(np.float64)
         name = prepared.network.sites[site].name
-        yield Played(policy, name, right[np.arange(len(rows)), picked], costs[picked], sent)
+        used = np.arange(len(rows)), picked
+        yield Played(policy, name, right[used], costs[picked], sent, gained=gained[used])
 
 
 def cells_of(prepared: Prepared, contexts: Floats) -> Ints:
@@ -194,7 +217,9 @@ def _combining(prepared: Prepared, site: int, costs: Floats) -> Iterator[Played]
     for policy, predicted in (("AdaBoost", boosted), (f"SWA {WINDOW}", slid)):
         right = np.zeros(arrived)
         right[prepared.labelled(site)] = predicted == labels
-        yield Played(policy, name, right, everything, always)
+        gained, classes = np.zeros(arrived), np.array(prepared.classes)
+        gained[prepared.labelled(site)] = _gained(prepared, classes[predicted], classes[labels])
+        yield Played(policy, name, right, everything, always, gained=gained)
 
 
 def slices_of(prepared: Prepared) -> int:
@@ -215,7 +240,8 @@ class Decided(NamedTuple):
     learners: list[Learner]
     arms: list[Ints]  # [site]: for every item that arrives there
     phases: list[Ints]
-    right: list[Floats]  # 1 or 0
+    right: list[Floats]  # 1 or 0; without labels, the scores
+    gained: list[Floats]
     notes: list[str]
 
 
@@ -251,19 +277,21 @@ def _simulated(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None) -
     learners = prepared.learners(policy)
     watching = None if watch is None else seen
     trace = simulate(learners, **prepared.inputs(policy), delay=prepared.delays, watch=watching)
-    arms, phases, right = [], [], []
+    arms, phases, right, gained = [], [], [], []
     for site in range(len(learners)):
         arrived = prepared.places[:, site] != NOTHING
         arms.append(trace.arms[arrived, site].astype(np.int64))
         phases.append(trace.phases[arrived, site].astype(np.int64))
-        right.append(prepared.right[prepared.rows_of(site), trace.functions[arrived, site]].astype(np.float64))
+        used = prepared.rows_of(site), trace.functions[arrived, site]
+        right.append(_right(prepared)[used].astype(np.float64))
+        gained.append(prepared.gains[used].astype(np.float64))
     notes = []
     if prepared.looks_at_features(policy):
         features, given = prepared.features, [plain_name(axis) for axis in prepared.given]
         for site, learner in enumerate(learners):
             names = features_with_axes([features[item] for item in prepared.items_of(site).tolist()])
             notes.append(weights_note(learner.name, weighted_views(learner.views(), [*given, *names])))
-    return Decided(policy, learners, arms, phases, right, notes)
+    return Decided(policy, learners, arms, phases, right, gained, notes)
 
 
 def _errors_so_far(prepared: Prepared, trace: Trace, slots: int) -> float:
@@ -271,7 +299,7 @@ def _errors_so_far(prepared: Prepared, trace: Trace, slots: int) -> float:
     arrived = (places != NOTHING) & prepared.items.known[prepared.arrivals[:slots]]
     if not arrived.any():
         return 0.0
-    return 1.0 - float(prepared.right[places[arrived], trace.functions[:slots][arrived]].mean())
+    return 1.0 - float(_right(prepared)[places[arrived], trace.functions[:slots][arrived]].mean())
 
 
 class Row(dict[str, Any]):
@@ -316,11 +344,11 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
         ]
         network = Network(sites, call_cost=prepared.network.call_costs())
         learners = [site.learner for site in sites]
-        arms, phases, right = _run(prepared, network, learners, watch)
+        arms, phases, right, gained = _run(prepared, network, learners, watch)
     notes += [
         weights_note(site.name, site.weights()) for site in sites if site.engine.state.encoder.features is not None
     ]
-    return Decided(policy, learners, arms, phases, right, notes)
+    return Decided(policy, learners, arms, phases, right, gained, notes)
 
 
 def _fresh_models(prepared: Prepared, site: str) -> dict[str, Classifier]:
@@ -340,16 +368,17 @@ def _learnt(policy: PolicyPerSite, site: str) -> dict[str, Any]:
 
 def _run(
     prepared: Prepared, network: Network, learners: list[Learner], watch: Watch | None
-) -> tuple[list[Ints], list[Ints], list[Floats]]:
-    """Return [site] the arms and phases of all items, and whether they were right."""
+) -> tuple[list[Ints], list[Ints], list[Floats], list[Floats]]:
+    """Return [site] the arms and phases of all items, whether they were right, and what they gained."""
     first, labels = len(prepared.training), prepared.items.truths()
     streams = {
         site.name: ((Row(prepared.rows[item], first + item), labels[item]) for item in prepared.items_of(n).tolist())
         for n, site in enumerate(prepared.network.sites)
     }
     number_of = {learner.name: number for number, learner in enumerate(learners)}
-    arms, phases, right = ([list[int]() for _ in learners] for _ in range(3))
-    done, errors, pause = 0, 0, max(1, len(prepared.arrivals) // LOOKS)
+    arms, phases = ([list[int]() for _ in learners] for _ in range(2))
+    right, gained = ([list[float]() for _ in learners] for _ in range(2))
+    done, errors, pause = 0, 0.0, max(1, len(prepared.arrivals) // LOOKS)
     for name, decision, truth in network.run(streams, label_delay=prepared.network.label_delay):
         site = number_of[name]
         slot = len(right[site])
@@ -357,13 +386,26 @@ def _run(
             watch(slot, errors / done)
         phases[site].append(decision.phase.value)
         arms[site].append(learners[site].arms.number(decision.arm))
-        right[site].append(int(truth is not None and _equal(decision.label, truth)))
+        gained[site].append(_gain(prepared, decision.label, truth))
+        is_scored = prepared.network.is_scored
+        right[site].append(
+            gained[site][-1] if is_scored else float(truth is not None and _equal(decision.label, truth))
+        )
         if truth is not None:
             done, errors = done + 1, errors + 1 - right[site][-1]
     if watch is not None:
         watch(len(prepared.arrivals), errors / max(1, done))
     whole = [[np.array(each, np.int64) for each in of_sites] for of_sites in (arms, phases)]
-    return whole[0], whole[1], [np.array(each, np.float64) for each in right]
+    known = [[np.array(each, np.float64) for each in of_sites] for of_sites in (right, gained)]
+    return whole[0], whole[1], known[0], known[1]
+
+
+def _gain(prepared: Prepared, label: Any, truth: Any) -> float:
+    """Return what an answer gains; nothing if there is none, or if its label never comes."""
+    if label is None or truth is None:
+        return 0.0
+    reward = prepared.built.reward
+    return float(_equal(label, truth)) if reward is right_or_wrong else gain_of(reward, label, truth, "an item")
 
 
 def _equal(label: Any, truth: Any) -> bool:
@@ -457,10 +499,11 @@ def _played(prepared: Prepared, learnt: Decided) -> Iterator[Played]:
             (phases == TRAIN).astype(np.float64),
             (phases == EXPLORE).astype(np.float64),
             prepared.labelled(site),
+            learnt.gained[site],
         )
 
 
-def summary(played: list[Played], *, known: bool = True) -> list[dict[str, Any]]:
+def summary(played: list[Played], *, known: bool = True, is_scored: bool = False) -> list[dict[str, Any]]:
     """Return one row for every site and policy.
 
     Regret is against the oracle per cell: None if that did not play, or lacked some of the models (not `known`).
@@ -471,7 +514,8 @@ def summary(played: list[Played], *, known: bool = True) -> list[dict[str, Any]]
         {
             "site": each.site,
             "policy": each.policy,
-            "error": _percent(1.0 - each.right[each.counted]),
+            "error": None if is_scored else _percent(1.0 - each.right[each.counted]),
+            "score": float(each.right[each.counted].mean()) if is_scored else None,
             "mean_reward": float(each.net.sum()) / len(each.net),
             "sent": _percent(each.sent),
             "cost": float(each.paid.sum()),
