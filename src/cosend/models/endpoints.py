@@ -22,14 +22,15 @@ import ssl
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from operator import mul
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -128,11 +129,30 @@ def wrong_url(model: str) -> str | None:
     return None
 
 
-class Limit(NamedTuple):
-    """How long an endpoint may take, and until when on the monotonic clock."""
+class Connections:
+    """Connections to an endpoint, as many as may be used at once.
 
-    seconds: float
-    until: float
+    Each is a client of its own: what the pool of httpx does for a request grows with the square of its connections.
+
+    make  returns a client with one connection
+    """
+
+    def __init__(self, make: Callable[[], Any], most: int) -> None:
+        self._make, self._room = make, asyncio.Semaphore(most)
+        self._idle: list[Any] = []  # the one that was used last is used next
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[Any]:
+        """Lend a client as soon as there is room."""
+        async with self._room:
+            client = self._idle.pop() if self._idle else self._make()
+            try:
+                yield client
+            finally:
+                self._idle.append(client)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(client.aclose() for client in self._idle))
 
 
 class Endpoint(Fixed):
@@ -167,10 +187,10 @@ class Endpoint(Fixed):
         self._url = _with_path(url, self._wire.path)
         self._secret = _Secret(self.options)
         self._headers = _checked_headers(self.options.headers)
-        self._tls = _trusted(self.options.tls_ca, Path(folder))
         self._httpx = _httpx(model)
+        self._tls = _trusted(self._httpx, self.options.tls_ca, Path(folder))
         self._not_before = -math.inf  # on the monotonic clock: the endpoint has asked for it
-        self._own: Any = None, None  # the client of `answers`, and its loop
+        self._own: Any = None, None  # the connections of `answers`, behind their loop
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.model}>"
@@ -181,23 +201,28 @@ class Endpoint(Fixed):
 
     # One request
 
-    def client(self) -> Any:
-        """Return connections to the endpoint, for the event loop that runs now; close it."""
-        most, httpx = self.in_flight, self._httpx
-        return httpx.AsyncClient(
+    def connections(self) -> Connections:
+        """Return connections to the endpoint, for the event loop that runs now; close them."""
+        return Connections(self._client, self.in_flight)
+
+    def _client(self) -> Any:
+        limits = self._httpx.Limits(max_connections=1, keepalive_expiry=KEPT_S)
+        return self._httpx.AsyncClient(
             headers={"Accept": "application/json", "Accept-Encoding": "identity", **self._headers},
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            verify=True if self._tls is None else self._tls,
+            verify=self._tls,
             timeout=None,  # there is one for the whole call
-            limits=httpx.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=KEPT_S),
+            limits=limits,
         )
 
-    async def ask(self, client: Any, items: Sequence[Item], limit_s: float, until: float | None = None) -> Predicted:
+    async def ask(
+        self, connections: Connections, items: Sequence[Item], limit_s: float, until: float | None = None
+    ) -> Predicted:
         """Ask about items in one request; what goes wrong is a failure for each that it concerns.
 
-        until  when the time limit is over, on the monotonic clock, if a part of it has passed
+        limit_s  how long that may take once there is a connection
+        until    when the answers must be there in any case, on the monotonic clock, waiting for a connection included
         """
-        limit = Limit(limit_s, time.monotonic() + limit_s if until is None else until)
         said: list[Any] = [None] * len(items)
         rows, places = list[Any](), list[int]()
         for place, item in enumerate(items):
@@ -207,24 +232,31 @@ class Endpoint(Fixed):
             except ClassifierError as error:
                 said[place] = Failure(str(error), "item")
         if rows:
-            for place, answer in zip(places, await self._said(client, rows, limit), strict=True):
+            answers = await self._said(connections, rows, limit_s, until)
+            for place, answer in zip(places, answers, strict=True):
                 said[place] = answer
         return _predicted(said)
 
-    async def _said(self, client: Any, rows: Sequence[Any], limit: Limit) -> Sequence[Any]:
+    async def _said(
+        self, connections: Connections, rows: Sequence[Any], limit_s: float, until: float | None
+    ) -> Sequence[Any]:
         """Return an answer or a failure for each row; where one may be to blame for all, each is asked about alone."""
         try:
             self._check_wait()
-            async with asyncio.timeout(max(0.0, limit.until - time.monotonic())):
+            left = None if until is None else max(0.0, until - time.monotonic())
+            async with asyncio.timeout(left) as clock, connections.one() as client:
+                if until is None:
+                    clock.reschedule(asyncio.get_running_loop().time() + limit_s)
+                self._check_wait()  # it may have been said while this waited
                 reply = await self._reply(client, self._body(rows))
             return self._wire.read(reply, len(rows))
         except Unusable as error:
             if error.each_alone and len(rows) > 1:
-                alone = await asyncio.gather(*(self._said(client, [row], limit) for row in rows))
+                alone = await asyncio.gather(*(self._said(connections, [row], limit_s, until) for row in rows))
                 return [answer for (answer,) in alone]
             failure = error.failure
         except TimeoutError:
-            failure = Failure(f"the endpoint took longer than {limit.seconds:g} s", "time")
+            failure = Failure(f"the endpoint took longer than {limit_s:g} s", "time")
         except Exception as error:  # of the network, or of a library: items must not wait for ever
             reason = self._secret.hide(in_one_line(error))
             failure = Failure(f"the endpoint cannot be reached, or broke off ({reason})", "network")
@@ -302,15 +334,9 @@ class Endpoint(Fixed):
 
     async def _all(self, items: Sequence[Item]) -> Predicted:
         if self._own[0] is not asyncio.get_running_loop():
-            self._own = asyncio.get_running_loop(), self.client()
-        client, room = self._own[1], asyncio.Semaphore(self.in_flight)
-
-        async def call(part: Sequence[Item]) -> Predicted:
-            async with room:
-                return await self.ask(client, part, self.limit_s)
-
+            self._own = asyncio.get_running_loop(), self.connections()
         parts = [items[start : start + self.batch] for start in range(0, len(items), self.batch)]
-        return joined(await asyncio.gather(*map(call, parts)))
+        return joined(await asyncio.gather(*(self.ask(self._own[1], part, self.limit_s) for part in parts)))
 
     def predict(self, items: Sequence[Item]) -> list[Label]:
         """Return a label for every item."""
@@ -366,10 +392,11 @@ def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return dict(headers)
 
 
-def _trusted(tls_ca: str | None, folder: Path) -> ssl.SSLContext | None:
-    """Return what trusts the authorities of a file; None for those that everybody trusts."""
+def _trusted(httpx: Any, tls_ca: str | None, folder: Path) -> ssl.SSLContext:
+    """Return what trusts the authorities of a file, or else those that everybody trusts."""
     if tls_ca is None:
-        return None
+        everybody: ssl.SSLContext = httpx.create_ssl_context()
+        return everybody
     try:
         return ssl.create_default_context(cafile=folder / tls_ca)
     except OSError as error:  # an SSLError is one
