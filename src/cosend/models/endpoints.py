@@ -142,12 +142,13 @@ class Connections:
         self._idle: list[Any] = []  # the one that was used last is used next
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[Any]:
-        """Lend a client as soon as there is room."""
+    async def one(self) -> AsyncIterator[tuple[Any, bool]]:
+        """Lend a client as soon as there is room; also tells whether it was used before."""
         async with self._room:
-            client = self._idle.pop() if self._idle else self._make()
+            is_used = bool(self._idle)
+            client = self._idle.pop() if is_used else self._make()
             try:
-                yield client
+                yield client, is_used
             finally:
                 self._idle.append(client)
 
@@ -244,11 +245,11 @@ class Endpoint(Fixed):
         try:
             self._check_wait()
             left = None if until is None else max(0.0, until - time.monotonic())
-            async with asyncio.timeout(left) as clock, connections.one() as client:
+            async with asyncio.timeout(left) as clock, connections.one() as (client, is_used):
                 if until is None:
                     clock.reschedule(asyncio.get_running_loop().time() + limit_s)
                 self._check_wait()  # it may have been said while this waited
-                reply = await self._reply(client, self._body(rows))
+                reply = await self._reply(client, is_used, self._body(rows))
             return self._wire.read(reply, len(rows))
         except Unusable as error:
             if error.each_alone and len(rows) > 1:
@@ -280,11 +281,16 @@ class Endpoint(Fixed):
     def _body(self, rows: Sequence[Any]) -> bytes:
         return ENCODE(self._wire.body(rows))
 
-    async def _reply(self, client: Any, body: bytes) -> Any:
+    async def _reply(self, client: Any, is_used: bool, body: bytes) -> Any:
         """Send a request and return what the JSON of its reply says."""
         headers = {"Content-Type": "application/json", **self._secret.headers}
         request = client.build_request("POST", self._url, content=body, headers=headers)
-        response = await client.send(request, stream=True)
+        try:
+            response = await client.send(request, stream=True)
+        except (self._httpx.NetworkError, self._httpx.RemoteProtocolError):
+            if not is_used:
+                raise
+            response = await client.send(request, stream=True)  # the endpoint had closed the old connection meanwhile
         try:
             data = await self._whole(response)
         finally:
@@ -644,14 +650,19 @@ class OpenInference(Wire):
         if any(len(row) != len(first) or (name == "*" and row.keys() != first.keys()) for row in rows):
             fail("the items of one request must have the same features", "item", each_alone=True)
         if name == "*":
-            return {"inputs": [self._tensor(each, [row[each] for row in rows], 1) for each in first]}
+            columns = [self._tensor(each, [row[each] for row in rows], 1) for each in first]
+            return {
+                "inputs": columns,
+                "parameters": {"content_type": "pd"},
+            }  # a table: for MLServer, others pass it over
         return {"inputs": [self._tensor(name, [value for row in rows for value in row], len(first))]}
 
     def _tensor(self, name: str, data: list[Any], width: int) -> dict[str, Any]:
         datatype = self.options.datatype or _datatype(data)
         if (datatype == "BYTES") != all(isinstance(value, str) for value in data):
             fail(f"input {name!r} is of {datatype}, and gets {listed(data)}", "item", each_alone=True)
-        return {"name": name, "shape": [len(data) // width, width], "datatype": datatype, "data": data}
+        tensor = {"name": name, "shape": [len(data) // width, width], "datatype": datatype, "data": data}
+        return tensor | ({"parameters": {"content_type": "str"}} if datatype == "BYTES" else {})  # for MLServer
 
     def read(self, reply: Any, count: int) -> list[Any]:
         outputs, wanted = at(reply, ["outputs"]), self.options.output
