@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import ssl
 import sys
 import threading
 from collections import Counter
@@ -86,8 +88,9 @@ def pointers(body: Any, label: Callable[[Any], Any]) -> Any:
 class Server:
     """The server, in a thread of its own."""
 
-    def __init__(self, takes_s: float = 0.0) -> None:
-        self.takes_s = takes_s
+    def __init__(self, takes_s: float = 0.0, tls: ssl.SSLContext | None = None) -> None:
+        self.takes_s, self._tls = takes_s, tls
+        self._writers: set[asyncio.StreamWriter] = set()
         self.seen: list[Seen] = []
         self.counts: Counter[str] = Counter()  # by what is done
         self.most_at_once = self._now = 0
@@ -101,14 +104,16 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     async def listen(self, port: int = 0) -> asyncio.Server:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", port, backlog=1024)
+        server = await asyncio.start_server(self._connected, "127.0.0.1", port, backlog=1024, ssl=self._tls)
         self.port = server.sockets[0].getsockname()[1]
         return server
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            self._writers.add(writer)
             while await self._request(reader, writer):
                 pass
+        self._writers.discard(writer)
         writer.close()
 
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -163,6 +168,9 @@ class Server:
             "crashes": Reply(b'{"error": "boom"}', 500),
             "forbidden": Reply(b"your token is " + seen.headers.get("authorization", "").encode(), 401),
             "moved": Reply(b"", 307, (("Location", f"{self.url}/right/v2/models/m/infer"),)),
+            "cookie": Reply(self._good("right", path, seen.body).body, 200, (("Set-Cookie", "a=b"),))
+            if what == "cookie"
+            else None,
             "busy": Reply(b"", 429, (("Retry-After", self.retry_after),)),
         }
         if what in plain:
@@ -179,7 +187,7 @@ class Server:
         label: Callable[[Any], Any] = young
         if what == "lies":
             label = old
-        if what == "picky" and '"age": 13' in json.dumps(body).replace("[13", '"age": 13'):
+        if what == "picky" and re.search(r"\b13\b", json.dumps(body)):
             return Reply(b'{"error": "thirteen"}', 400)
         told = speak(body, label)
         if what == "few":
@@ -191,6 +199,11 @@ class Server:
         self._server = self._loop.run_until_complete(self.listen())
         ready.set()
         self._loop.run_forever()
+
+    def close_connections(self) -> None:
+        """Close all connections, while clients believe in them."""
+        for writer in [*self._writers]:
+            self._loop.call_soon_threadsafe(writer.close)
 
     def stop(self) -> None:
         async def end() -> None:
@@ -205,9 +218,9 @@ class Server:
 
 
 @contextmanager
-def endpoints(takes_s: float = 0.0) -> Iterator[Server]:
+def endpoints(takes_s: float = 0.0, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
     """Run a server until the block ends."""
-    server, ready = Server(takes_s), threading.Event()
+    server, ready = Server(takes_s, tls), threading.Event()
     thread = threading.Thread(target=server.run, args=(ready,), daemon=True)
     thread.start()
     ready.wait(10)

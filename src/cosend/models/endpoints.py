@@ -26,12 +26,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from operator import mul
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import parse_qsl, urlsplit
+from weakref import finalize
 
 import msgspec
 import numpy as np
@@ -140,6 +142,7 @@ class Connections:
     def __init__(self, make: Callable[[], Any], most: int) -> None:
         self._make, self._room = make, asyncio.Semaphore(most)
         self._idle: list[Any] = []  # the one that was used last is used next
+        self._is_closed = False
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[tuple[Any, bool]]:
@@ -151,8 +154,11 @@ class Connections:
                 yield client, is_used
             finally:
                 self._idle.append(client)
+                if self._is_closed:
+                    await client.aclose()
 
     async def close(self) -> None:
+        self._is_closed = True
         await asyncio.gather(*(client.aclose() for client in self._idle))
 
 
@@ -204,17 +210,7 @@ class Endpoint(Fixed):
 
     def connections(self) -> Connections:
         """Return connections to the endpoint, for the event loop that runs now; close them."""
-        return Connections(self._client, self.in_flight)
-
-    def _client(self) -> Any:
-        limits = self._httpx.Limits(max_connections=1, keepalive_expiry=KEPT_S)
-        return self._httpx.AsyncClient(
-            headers={"Accept": "application/json", "Accept-Encoding": "identity", **self._headers},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            verify=self._tls,
-            timeout=None,  # there is one for the whole call
-            limits=limits,
-        )
+        return Connections(partial(_client, self._httpx, self._headers, self._tls), self.in_flight)
 
     async def ask(
         self, connections: Connections, items: Sequence[Item], limit_s: float, until: float | None = None
@@ -341,6 +337,7 @@ class Endpoint(Fixed):
     async def _all(self, items: Sequence[Item]) -> Predicted:
         if self._own[0] is not asyncio.get_running_loop():
             self._own = asyncio.get_running_loop(), self.connections()
+            finalize(self, _end, *self._own).atexit = False
         parts = [items[start : start + self.batch] for start in range(0, len(items), self.batch)]
         return joined(await asyncio.gather(*(self.ask(self._own[1], part, self.limit_s) for part in parts)))
 
@@ -355,6 +352,22 @@ class Endpoint(Fixed):
             if isinstance(each, Failure):
                 raise ClassifierError(each.reason)
         return told
+
+
+def _client(httpx: Any, headers: Mapping[str, str], tls: ssl.SSLContext) -> Any:
+    """Return a client with one connection."""
+    return httpx.AsyncClient(
+        headers={"Accept": "application/json", "Accept-Encoding": "identity", **headers},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        verify=tls,
+        timeout=None,  # there is one for the whole call
+        limits=httpx.Limits(max_connections=1, keepalive_expiry=KEPT_S),
+    )
+
+
+def _end(loop: asyncio.AbstractEventLoop, connections: Connections) -> None:
+    """Close what nobody uses any more."""
+    asyncio.run_coroutine_threadsafe(connections.close(), loop)
 
 
 def _made(model: str, options: dict[str, Any]) -> Endpoint:
@@ -659,7 +672,7 @@ class OpenInference(Wire):
 
     def _tensor(self, name: str, data: list[Any], width: int) -> dict[str, Any]:
         datatype = self.options.datatype or _datatype(data)
-        if (datatype == "BYTES") != all(isinstance(value, str) for value in data):
+        if any(isinstance(value, str) != (datatype == "BYTES") for value in data):
             fail(f"input {name!r} is of {datatype}, and gets {listed(data)}", "item", each_alone=True)
         tensor = {"name": name, "shape": [len(data) // width, width], "datatype": datatype, "data": data}
         return tensor | ({"parameters": {"content_type": "str"}} if datatype == "BYTES" else {})  # for MLServer
@@ -681,7 +694,7 @@ class OpenInference(Wire):
 def _in_tensor(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, str | int | float) and (isinstance(value, str) or is_number(value)):
-        as_json(value)  # raises for half a character, and for a number of more than 64 bits
+        as_json(value)  # raises for half a character
         return value
     raise ClassifierError(f"a tensor takes text, numbers and truth values, got {shown(value)}")
 
