@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from cosend.engine.fold import fold, verify
     from cosend.engine.learnt_arms import Learnt
     from cosend.engine.needs import Decision
-    from cosend.models.adapters import SeesOnly
+    from cosend.models.adapters import Answer, SeesOnly
+    from cosend.models.endpoints import Endpoint
     from cosend.network import Network
     from cosend.simulation.simulate import simulate
     from cosend.site import Site
@@ -39,9 +40,11 @@ if TYPE_CHECKING:
 __version__ = VERSION
 # Loaded when they are first used (PEP 562): NumPy and Numba take most of the time of an import.
 _MODULE_OF = {
+    "Answer": "cosend.models.adapters",
     "CellKLUCB": "cosend.algorithm.policies",
     "CoS": "cosend.algorithm.policies",
     "Decision": "cosend.engine.needs",
+    "Endpoint": "cosend.models.endpoints",
     "Learner": "cosend.algorithm.learner",
     "Learnt": "cosend.engine.learnt_arms",
     "MixedViews": "cosend.algorithm.policies",
@@ -72,10 +75,12 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Answer",
     "CellKLUCB",
     "CoS",
     "CosendError",
     "Decision",
+    "Endpoint",
     "Learner",
     "Learnt",
     "MixedViews",
