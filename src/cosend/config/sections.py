@@ -254,6 +254,7 @@ class ModelSection(Section):
         **dict.fromkeys(("train", "train_on"), ("trained",)),
         "features": ("trained", "file", "module", *endpoints.KINDS),
         "workers": ("trained", "always", "column", "file", "module"),
+        "threads": ("trained", "always", "learnt", "column", "file", "module", "return"),
         "trusted": ("file",),
         "label": ("always",),
         **{key: endpoints.OF_KINDS.get(key, endpoints.KINDS) for key in ENDPOINT_KEYS},

@@ -692,6 +692,8 @@ class OpenInference(Wire):
 
 
 def _in_tensor(value: Any) -> Any:
+    if type(value) in (float, int) and math.isfinite(value):  # mostly
+        return value
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, str | int | float) and (isinstance(value, str) or is_number(value)):
         as_json(value)  # raises for half a character

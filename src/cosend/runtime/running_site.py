@@ -415,7 +415,7 @@ class RunningSite:
         if not self.is_ready:
             return
         setup, driver, commits = self.setup, self.running, self.commits
-        longest_s = max(setup.deadline_s, LIMIT_S, *setup.limits_s.values())
+        longest_s = max(setup.deadline_s, LIMIT_S, *(worker.limit_s for worker in self.workers.values()))
         decisions_s = self._decisions.seconds(driver.engine.moves, awaited=driver.in_flight > 0)
         writes_s = self._writes.seconds(commits.written, awaited=commits.is_busy)
         if self.state.is_behind:
