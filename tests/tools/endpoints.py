@@ -109,8 +109,8 @@ class Server:
         return server
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            self._writers.add(writer)
             while await self._request(reader, writer):
                 pass
         self._writers.discard(writer)
@@ -212,6 +212,9 @@ class Server:
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
+            for writer in self._writers:
+                writer.transport.abort()
+            await asyncio.sleep(0.1)  # for transports to close, also those that never had a writer
 
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
