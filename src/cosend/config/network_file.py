@@ -143,7 +143,7 @@ class NetworkFile(Section):
 
     def policy_of(self, site: SiteSection, policy: Policy | None) -> tuple[Policy, ScoreLocal]:
         """Return the policy of a site, the default if there is none, and which of its models a label scores."""
-        return how_to_decide(policy, site.score_local, watches=self.watches)
+        return how_to_decide(policy, site.score_local)
 
     @property
     def watches(self) -> bool:

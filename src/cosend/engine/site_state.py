@@ -231,7 +231,7 @@ class SiteState:
         journal: events.Journal | None = None,
     ) -> None:
         self.name, self.encoder = name, Encoder(axes)
-        policy, score_local = how_to_decide(policy, score_local, watches=watches(axes))
+        policy, score_local = how_to_decide(policy, score_local)
         if watches(axes) and isinstance(policy, Policy) and not policy.mixes:
             allowed = "MixedViews where every feature is looked at; others need a context, without AllFeatures()"
             raise SettingError(f"the policy of site {name!r}", policy, allowed)
