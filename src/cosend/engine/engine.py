@@ -443,7 +443,7 @@ class Engine:
         return [arm for arm in learnt if arm not in opinions or opinions[arm][row] is None]
 
     def _stood_for(self, batch: Batch, row: int) -> Collection[str]:
-        """Return the models for which a stack stands: before the first label or score, all that is known is their vote."""
+        """Return the models for which a stack stands: before the first label or score, nothing else is known."""
         learnt, opinions = self.state.learnt, batch.opinions
         if not learnt.untold:
             return ()
@@ -928,12 +928,22 @@ class Engine:
             if score is None:
                 continue
             used, where = arms.names[arm], f"decision {ids[n]} of site {self.state.name!r}"
+            score = self._as_others_said(score, used, notes[n])
             found = gains_by_arm(score, used, arms.names, self.units, where)
             gain = found.pop(used)
             gains[n] = NO_GAIN if notes[n].label is None else gain
             for model, cost in arms.own.items() if found and every else ():
                 if model in found and not cost:
                     scores.setdefault(model, [NO_GAIN] * len(ids))[n] = found[model]
+
+    def _as_others_said(self, score: Score, used: str, note: Note) -> Score:
+        """Return a score by arm with that of an arm that the site learns: the one of a model that said the same."""
+        if not isinstance(score, Mapping) or used in score or used not in self.state.learnt.kinds:
+            return score
+        both = zip(note.models, note.said, strict=True)
+        same = [score.get(model) for model, said in both if said is not None and said == note.label]
+        known = [each for each in same if not is_missing(each)]
+        return {**score, used: known[0]} if known else score
 
     def learn(
         self,

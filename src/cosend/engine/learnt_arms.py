@@ -222,13 +222,15 @@ class LearntArms:
     # What they say
 
     def can_say(self, arm: str) -> bool:
-        """Tell whether an arm has learnt anything yet; else trees say nothing, and a stack lets the others vote."""
+        """Tell whether an arm has learnt anything yet."""
         if self.kinds[arm] is Learnt.GROWN:
             return self._has_trees
-        return not self.untold
+        return bool(self.labels)
 
     def opinions(self, arms: Iterable[str], seen: Seen, newest: Any, heard: Opinions) -> Opinions:
-        """Return what learnt arms say about items, if they have learnt anything yet.
+        """Return what learnt arms say about items, if they have learnt anything yet; else a stack lets models vote.
+
+        It does so only as long as no score has come: then more is known about the models than their votes tell.
 
         heard  what other models say
         """
@@ -244,7 +246,8 @@ class LearntArms:
                 others = Opinions({**heard.said, **said}, {**heard.sure, **sure})
                 chances = self._stacked(newest_codes, seen.slices, others)
             else:
-                said[arm] = voted(len(seen.values), heard)
+                if self.untold:
+                    said[arm] = voted(len(seen.values), heard)
                 continue
             best = chances[:, : len(self.labels)].argmax(axis=1)
             said[arm] = [self.labels[k] for k in best.tolist()]
