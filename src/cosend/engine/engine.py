@@ -980,7 +980,7 @@ class Engine:
         truths: Sequence[Any],
         costs: Sequence[float | None] | None,
         notes: Sequence[Note],
-        gains: Sequence[float],
+        gains: list[float],
         scores: dict[str, list[float]],
         *,
         counted: bool,
