@@ -563,6 +563,15 @@ class Site:
         return Opinions({**said, **learnt.said}, {**sure, **learnt.sure})
 
     @one_at_a_time
+    def learnt(self) -> dict[str, LearntArm]:
+        """Return the arms that it learns itself, and from how many labels."""
+        learnt = self.engine.state.learnt
+        return {
+            arm: LearntArm(kind.value, learnt.count, learnt.fitted if kind is Learnt.GROWN else learnt.count)
+            for arm, kind in learnt.kinds.items()
+        }
+
+    @one_at_a_time
     def summary(self) -> Summary:
         """Return how its arms have done since it was built or loaded: a table to print, or to show in a notebook.
 
@@ -715,6 +724,14 @@ def _taught(peer: Peer, forward: Forward, errors: list[CosendError]) -> str | No
 
 
 # How arms have done, and what views are called
+
+
+class LearntArm(NamedTuple):
+    """An arm that a site learns itself."""
+
+    kind: str  # "grown" or "stack"
+    labels: int  # that it could learn from
+    fitted: int  # how many of them had come when it was fitted last; 0 before the first fit
 
 
 class ArmSummary(NamedTuple):

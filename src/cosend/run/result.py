@@ -18,6 +18,7 @@ from cosend.config.sections import AxisSection
 from cosend.errors import CosendError, install
 from cosend.run.play import Decided, Outcome, Played, slices_of, summary, what_others_see
 from cosend.run.prepare import NOTHING, Prepared
+from cosend.streams.table import Mask
 from cosend.text import short_text
 
 PHASE_BINS: Final = 50  # of the phases over time
@@ -54,6 +55,7 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
         "axes": [scale_and_bins(prepared, axis)[0].plain() for axis in range(len(prepared.axes))],
         "slices": slices_of(prepared),
         "models": {site.name: models(prepared, outcome, n) for n, site in enumerate(prepared.network.sites)},
+        "why": why(prepared, outcome.first),
         "rows": summary(outcome.played, known=prepared.all_known),
         "error_curves": error_curves(outcome.played),
         "curves": curves(outcome.played),
@@ -68,8 +70,9 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
     """Return a row for every arm of a site: what the policy used it for, and what a model would earn alone.
 
     The error is that of the items for which it was used and whose label is known; None if there is none, or if nothing
-    is known of it alone.
+    is known of it alone. What an arm that the site learns itself earns alone counts from its first answer on.
     """
+    learnt = outcome.first.learnt[site] if outcome.first.learnt else {}
     learner, name = outcome.first.learners[site], prepared.network.sites[site].name
     own = next(each for each in outcome.played if (each.policy, each.site) == (prepared.policy.name, name))
     arms = outcome.first.arms[site]
@@ -80,16 +83,61 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
     for number, name in enumerate(learner.arms.names):
         used = arms == number
         is_known = number < len(functions) and known.any() and prepared.predictions.known[functions[number]]
+        alone = float(net[:, functions[number]].mean()) if is_known else None
+        if name in learnt:
+            alone = _mean_known(outcome.first.own[site][:, number] - learner.arms.own[name])
         found.append(
             {
                 "model": name,
                 "share": 100 * float(used.mean()) if len(used) else 0.0,
                 "cost": float(own.paid[used].sum()),
                 "error": 100 * float(1.0 - own.right[used & known].mean()) if (used & known).any() else None,
-                "alone": float(net[:, functions[number]].mean()) if is_known else None,
+                "alone": alone,
+                "learnt": learnt[name]._asdict() if name in learnt else None,
             }
         )
     return found
+
+
+def why(prepared: Prepared, decided: Decided) -> dict[str, Any]:
+    """Return for every site with peers what speaks for asking them, counted in the second half of its items.
+
+    That is how often a peer was right about what it was asked, and how often each of the site's own arms would have
+    been right there; and the same for what the site kept. By then a policy has learnt what it can.
+    """
+    found = {}
+    for site, learner in enumerate(decided.learners):
+        arms, own = decided.arms[site], len(learner.arms.own)
+        late = np.arange(len(arms)) >= len(arms) // 2
+        if learner.arms.peers:
+            found[learner.name] = {
+                "items": int(late.sum()),
+                "costs": {**learner.arms.own, **learner.arms.peers},
+                "kept": _who_was_right(prepared, decided, site, late & (arms < own)),
+                "peers": {
+                    peer: _who_was_right(prepared, decided, site, late & (arms == number))
+                    for number, peer in enumerate(learner.arms.peers, start=own)
+                },
+            }
+    return found
+
+
+def _who_was_right(prepared: Prepared, decided: Decided, site: int, here: Mask) -> dict[str, Any]:
+    """Count the items of a part, those with a known label, and for how many of these each arm is or would be right."""
+    known = here & prepared.labelled(site)
+    own = decided.own[site][known]
+    counts = zip((~np.isnan(own)).sum(axis=0).tolist(), np.nansum(own, axis=0).tolist(), strict=True)
+    return {
+        "items": int(here.sum()),
+        "known": int(known.sum()),
+        "right": float(decided.right[site][known].sum()),
+        "own": {arm: [*each] for arm, each in zip(decided.learners[site].arms.own, counts, strict=True)},
+    }
+
+
+def _mean_known(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
 
 
 def axis_sections(prepared: Prepared) -> list[AxisSection]:
@@ -328,6 +376,7 @@ def averaged(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "seeds": [each["seed"] for each in results],
         "data": [each["data"] for each in results],
         "models": _mean([each["models"] for each in results]),
+        "why": _mean([each["why"] for each in results]),
         "rows": _mean_rows([each["rows"] for each in results]),
         "overall": [_overall(policy, [each["rows"] for each in results], first["policy"]) for policy in policies],
         "error_curves": _mean([each["error_curves"] for each in results]),
