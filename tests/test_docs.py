@@ -19,7 +19,14 @@ from typer.testing import CliRunner
 from cosend import Patience
 from cosend.cli.main import app
 from cosend.config.network_file import NetworkFile
-from cosend.config.sections import AxisSection, BrokerSection, ModelSection, SiteSection
+from cosend.config.sections import (
+    AxisSection,
+    BrokerSection,
+    CostsSection,
+    ModelSection,
+    RewardSection,
+    SiteSection,
+)
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -181,6 +188,8 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 TABLES: dict[str, Mapping[str, Any]] = {
     "At the top": NetworkFile.model_fields,
+    "`[costs]`": CostsSection.model_fields,
+    "`[reward]`": RewardSection.model_fields,
     "`[patience]`": {each.name: each for each in fields(Patience)},
     "`[network]`": BrokerSection.model_fields,
     "`[[context]]`": AxisSection.model_fields,

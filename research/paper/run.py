@@ -183,11 +183,15 @@ def four_learners(
     score_local: ScoreLocal = "used",
     functions: int = fixed.PEER_FUNCTIONS,
 ) -> list[Learner]:
-    """Return the four learners, each with its functions and the others as peers."""
+    """Return the four learners, each with its functions and the others as peers.
+
+    What is there beyond the paper's functions is what learners learn themselves.
+    """
     return [
         Learner(
             name,
             own={f"{name}.{n}": 0.0 for n in range(1, functions + 1)},
+            improving=[f"{name}.{n}" for n in range(fixed.PEER_FUNCTIONS + 1, functions + 1)],
             peers={peer: peer_cost for peer in fixed.LEARNERS if peer != name},
             dimensions=dimensions,
             policy=policy,

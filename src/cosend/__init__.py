@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from cosend.algorithm.policies import CellKLUCB, CoS, MixedViews, Zooming, ZoomingKLUCB
     from cosend.engine.fold import fold, verify
     from cosend.engine.learnt_arms import Learnt
+    from cosend.engine.money import Money
     from cosend.engine.needs import Decision
+    from cosend.engine.scoring import Reward
     from cosend.models.adapters import SeesOnly
     from cosend.network import Network
     from cosend.simulation.simulate import simulate
@@ -45,8 +47,10 @@ _MODULE_OF = {
     "Learner": "cosend.algorithm.learner",
     "Learnt": "cosend.engine.learnt_arms",
     "MixedViews": "cosend.algorithm.policies",
+    "Money": "cosend.engine.money",
     "Network": "cosend.network",
     "Patience": "cosend.algorithm.pending",
+    "Reward": "cosend.engine.scoring",
     "SeesOnly": "cosend.models.adapters",
     "Site": "cosend.site",
     "Zooming": "cosend.algorithm.policies",
@@ -79,8 +83,10 @@ __all__ = [
     "Learner",
     "Learnt",
     "MixedViews",
+    "Money",
     "Network",
     "Patience",
+    "Reward",
     "SeesOnly",
     "Site",
     "Zooming",

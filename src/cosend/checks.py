@@ -129,6 +129,11 @@ def is_missing(label: Any) -> bool:
     return differs is True or differs is label or (isinstance(differs, np.bool_) and bool(differs))
 
 
+def no_score(score: Any) -> bool:
+    """Tell whether a score is missing, or the scores of all arms are."""
+    return all(map(is_missing, score.values())) if isinstance(score, Mapping) else is_missing(score)
+
+
 def any_missing(labels: Sequence[Any]) -> bool:
     """Tell whether one of these labels is missing."""
     return not NEVER_MISSING.issuperset(map(type, labels)) and any(map(is_missing, labels))

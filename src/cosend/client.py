@@ -21,17 +21,17 @@ import random
 import ssl
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import wraps
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeGuard, TypeVar, overload
 from urllib.parse import quote
 from uuid import uuid4
 
 import msgspec
 import numpy as np
 
-from cosend.checks import as_list, check_kind, check_number, check_whole, is_missing
+from cosend.checks import as_list, check_kind, check_number, check_whole, is_missing, no_score
 from cosend.errors import (
     CosendError,
     NoAnswer,
@@ -42,6 +42,7 @@ from cosend.errors import (
     cut,
     in_one_line,
     install,
+    shown,
 )
 from cosend.server import schema
 from cosend.server.schema import (
@@ -94,6 +95,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+Score: TypeAlias = float | Mapping[str, float | None]  # of the arm that was used, or by arm where more is known
 _Outcome: TypeAlias = httpx.Response | httpx.HTTPError
 
 
@@ -128,11 +130,21 @@ def _ids(ids: Iterable[str | None] | None, count: int) -> list[str]:
     return [uuid4().hex if id is None else id for id in given]
 
 
-def _truth(id: str, truth: Any, cost: float | None) -> dict[str, Any]:
-    truth = None if is_missing(truth) else truth
-    if any(isinstance(each, float | np.floating) and not np.isfinite(each) for each in (id, truth, cost)):
-        raise SettingError("a label", (id, truth, cost), "without numbers that are not finite: JSON has none")
-    return {"id": id, "label": truth, "cost": cost}
+def _truth(id: str, truth: Any, cost: float | None, score: Score | None) -> dict[str, Any]:
+    truth, score = (None if is_missing(truth) else truth), (None if no_score(score) else score)
+    by_arm = {arm: None if is_missing(each) else each for arm, each in score.items()} if _is_by_arm(score) else {}
+    for each in (id, truth, cost, score, *by_arm.values()):
+        if isinstance(each, float | np.floating) and not np.isfinite(each):
+            raise SettingError("a label", (id, truth, cost), "without numbers that are not finite: JSON has none")
+    if score is None:
+        return {"id": id, "label": truth, "cost": cost}
+    if truth is not None:
+        raise SettingError(f"decision {id!r}", f"the label {shown(truth)} and a score", "one of the two")
+    return {"id": id, "cost": cost} | ({"scores": by_arm} if _is_by_arm(score) else {"score": score})
+
+
+def _is_by_arm(score: Score | None) -> TypeGuard[Mapping[str, float | None]]:
+    return isinstance(score, Mapping)
 
 
 def _bodies(name: str, rows: Sequence[Any], **more: Any) -> Iterator[tuple[bytes, int]]:
@@ -289,37 +301,50 @@ class _Verbs(ABC):
         return [each for each in answers if isinstance(each, Decision)]
 
     @_verb
-    async def learn(self, decision: Decision | str, truth: Any, cost: float | None = None) -> LabelOutcome:
-        """Send the true label of a decision, and return what became of it: in any order, repeated, and late.
+    async def learn(
+        self,
+        decision: Decision | str,
+        truth: Any = None,
+        cost: float | None = None,
+        *,
+        score: Score | None = None,
+    ) -> LabelOutcome:
+        """Send the true label of a decision, or a score, and return what became of it: in any order, repeated, late.
 
         decision  the decision, or its id
         cost      what the decision really cost, if that was not known before
+        score     what the answer was worth, where no label is known; by arm, where more is known than that of its arm
         """
-        receipt: LabelReceipt = await _Verbs.learn_many(self, [decision], [truth], [cost])
+        receipt: LabelReceipt = await _Verbs.learn_many(self, [decision], [truth], [cost], scores=[score])
         return receipt.outcome()
 
     @_verb
     async def learn_many(
         self,
         decisions: Iterable[Decision | str],
-        truths: Iterable[Any],
+        truths: Iterable[Any] | None = None,
         costs: Iterable[float | None] | None = None,
         *,
+        scores: Iterable[Score | None] | None = None,
         wait_for_peers: bool = False,
     ) -> LabelReceipt:
-        """Send many true labels, as `learn` does with one.
+        """Send many true labels or scores, as `learn` does with one.
 
         A label that was sent again because the first reply was lost is a duplicate then: the site has learnt it, once.
         With `wait_for_peers`, the site answers when its peers have learnt them too.
         """
         given = as_list("decisions", decisions, "a list of decisions or of their ids")
         ids = [each.id if isinstance(each, Decision) else each for each in given]
-        labels = as_list("truths", truths, "a list of labels")
-        paid = [None] * len(ids) if costs is None else as_list("costs", costs, "a list of costs, or None")
-        for what, values in (("truths", labels), ("costs", paid)):
+        if truths is None and scores is None:
+            raise SettingError("truths", None, "a list of labels, or scores in their place")
+        none = [None] * len(ids)
+        labels = none if truths is None else as_list("truths", truths, "a list of labels")
+        paid = none if costs is None else as_list("costs", costs, "a list of costs, or None")
+        earned = none if scores is None else as_list("scores", scores, "a list of scores, or None")
+        for what, values in (("truths", labels), ("costs", paid), ("scores", earned)):
             if len(values) != len(ids):
                 raise SettingError(what, f"{len(values)} of them", f"as many as decisions ({len(ids)})")
-        rows = [_truth(*each) for each in zip(ids, labels, paid, strict=True)]
+        rows = [_truth(*each) for each in zip(ids, labels, paid, earned, strict=True)]
         receipt = LabelReceipt()
         try:
             for body, _ in _bodies("labels", rows, wait_for_peers=wait_for_peers):
@@ -350,9 +375,11 @@ class _Verbs(ABC):
         return await self._all(schema.CELLS, "cells")
 
     @_verb
-    async def change_arm(self, name: str, *, cost: float | None = None, paused: bool | None = None) -> Arm:
-        """Change what an arm costs, pause it, or resume it."""
-        body = _encoded("the change of an arm", {"cost": cost, "paused": paused})
+    async def change_arm(
+        self, name: str, *, cost: float | None = None, price: float | None = None, paused: bool | None = None
+    ) -> Arm:
+        """Change what an arm costs, as a share of a right label or as an amount of money; pause it, or resume it."""
+        body = _encoded("the change of an arm", {"cost": cost, "price": price, "paused": paused})
         return await self._ask(schema.CHANGE_ARM, body, name=_quoted("name", name))
 
     @_verb

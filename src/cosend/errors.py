@@ -7,6 +7,7 @@
     │   └── LinkError       a message that a peer did not take or answer
     ├── ContextError        a context that is not a point of [0, 1]^d, or cannot be computed
     ├── RewardError         a gain or cost outside [0, 1]
+    ├── ScoreError          a score that is none, or for no arm
     ├── DecisionError       a label for a decision that does not wait for one
     │   ├── UnknownDecision
     │   ├── UnansweredDecision
@@ -164,6 +165,10 @@ class UnansweredDecision(DecisionError):
     def __init__(self, site: str, decision: object) -> None:
         sentence = f"decision {decision!r} of site {site!r} is still being made: its label can come after its answer"
         super().__init__(site, decision, sentence)
+
+
+class ScoreError(CosendError, ValueError):
+    """A score that is no number in its units, or is for no arm."""
 
 
 class LabelError(CosendError, ValueError):

@@ -29,13 +29,23 @@ from cosend.axes import (
     warn_of_no_names,
     watches,
 )
-from cosend.checks import any_missing, as_list, check_callable, check_kind, check_one_of, check_whole, is_missing
+from cosend.checks import (
+    any_missing,
+    as_list,
+    check_callable,
+    check_kind,
+    check_one_of,
+    check_whole,
+    is_missing,
+    no_score,
+)
 from cosend.engine.arm_health import IN_ITEMS, Breakers
 from cosend.engine.encoding import Codes
 from cosend.engine.engine import Batch, Engine, LearnsFrom
 from cosend.engine.events import Event, Journal
 from cosend.engine.fold import fold
 from cosend.engine.learnt_arms import Learnt, Opinions, grow, learnt_arms
+from cosend.engine.money import Money, as_cost
 from cosend.engine.needs import (
     AskPeer,
     Call,
@@ -52,7 +62,8 @@ from cosend.engine.needs import (
     TellPeer,
     TrainModel,
 )
-from cosend.engine.scoring import right_or_wrong
+from cosend.engine.recording import AT_ONCE, Recording, read_recording
+from cosend.engine.scoring import Score, right_or_wrong
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import check_fits, restore, state_of
 from cosend.errors import (
@@ -64,6 +75,7 @@ from cosend.errors import (
     SomeUnanswered,
     StateError,
     in_one_line,
+    shown,
 )
 from cosend.models.adapters import (
     Classifier,
@@ -90,7 +102,10 @@ class Site:
                    `Confidence("tree")` and `Says("tree")` are the opinion of one of its own models
     policy         how it decides; `MixedViews(max_cells=200_000)` unless given
     costs          name -> cost of using a local model in [0, 1]; 0 unless given
-    reward         (label, truth) -> gain in [0, 1]; right or wrong unless given
+    prices         name -> the same in money, for models without a cost
+    money          what a right label is worth in money, for prices
+    reward         (label, truth) -> gain in [0, 1]; or a `Reward`: what confusions cost, and the units of scores. Right
+                   or wrong unless given
     patience       how long it waits for labels; for ever unless given
     retries        how many further tries an item gets when an arm has failed, the last one among local models
     strict_labels  refuse a true label that no arm could have given; else it is a warning, once
@@ -117,6 +132,8 @@ class Site:
         context: Axis | Sequence[Axis] | None = None,
         policy: Policy | None = None,
         costs: Mapping[str, float] | None = None,
+        prices: Mapping[str, float] | None = None,
+        money: Money | None = None,
         reward: Callable[[Any, Any], float] = right_or_wrong,
         patience: Patience | None = None,
         seed: int = 0,
@@ -129,13 +146,14 @@ class Site:
     ) -> None:
         costs = {} if costs is None else costs
         check_models(name, classifiers, costs)
+        costs = with_prices(name, classifiers, costs, {} if prices is None else prices, money)
         check_callable(f"the reward of site {name!r}", reward, "a function (label, truth) -> gain in [0, 1]")
         check_whole("retries", retries, least=0)
         check_kind("strict_labels", strict_labels, bool, "True or False")
         check_one_of("learns_from", learns_from, get_args(LearnsFrom))
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
-        self.name = name
+        self.name, self.money = name, money
         learns = learnt_arms(name, classifiers, learnt, policy, score_local)
         self.axes: tuple[Axis, ...] = as_axes(name, context, learns)
         self.classifiers: dict[str, Classifier] = {
@@ -339,45 +357,130 @@ class Site:
 
     # True labels
 
-    def learn(self, decision: int | Decision, truth: Any, cost: float | None = None) -> None:
-        """Learn the true label of an item; `cost` is what the decision really cost, if that was not known before.
+    def learn(
+        self, decision: int | Decision, truth: Any = None, cost: float | None = None, *, score: Score | None = None
+    ) -> None:
+        """Learn the true label of an item, or a score; `cost` is what the decision really cost, if that is known.
 
-        None, NaN, NaT and `pd.NA` are no label: it is missing, and the decision stays pending.
+        None, NaN, NaT and `pd.NA` are no label: it is missing, and the decision stays pending. So are they no score.
+
+        score  what the answer was worth, where no true label is known: in [0, 1], or in the units of the `Reward`. By
+               arm, where more is known: that of the arm that was used, and of free local models beside it.
+
+        A score teaches the site whom to use. Models, and arms that the site learns itself, learn from labels only.
+
+        >>> from cosend import Site
+        >>> models = {"short": lambda item: item["text"][:9], "long": lambda item: item["text"]}
+        >>> site = Site("here", classifiers=models)
+        >>> site.learn(site.classify({"text": "an item"}), score=0.7)
+        >>> decision = site.classify({"text": "another item"})
+        >>> site.learn(decision, score={"short": 0.2, "long": 0.9})
         """
-        self.learn_many([decision], [truth], None if cost is None else [cost])
+        scores = None if score is None else [score]
+        self.learn_many([decision], [truth], None if cost is None else [cost], scores=scores)
 
     @one_at_a_time
     def learn_many(
         self,
         decisions: Iterable[int | Decision],
-        truths: Iterable[Any],
+        truths: Iterable[Any] | None = None,
         costs: Iterable[float | None] | None = None,
+        *,
+        scores: Iterable[Score | None] | None = None,
     ) -> int:
-        """Learn many true labels at once, with the same result as one by one; decisions by themselves or by id.
+        """Learn many true labels or scores at once, with the same result as one by one; decisions by themselves or id.
 
         Returns how many of them are missing, as `learn` has it: these decisions stay pending. If a model fails to
         learn, all labels are learnt and passed on before the first failure is raised.
         """
         given = as_list("decisions", decisions, "a list of ids")
         ids = [each.id if isinstance(each, Decision) else each for each in given]
-        truths = [plain(truth) for truth in as_list("truths", truths, "a list of labels")]
+        if truths is None and scores is None:
+            raise SettingError("truths", None, "a list of labels, or scores in their place")
+        labels = [None] * len(ids) if truths is None else as_list("truths", truths, "a list of labels")
+        labels = [plain(truth) for truth in labels]
         costs = None if costs is None else as_list("costs", costs, "a list of costs, or None")
-        if len(truths) != len(ids):
-            raise SettingError("truths", len(truths), f"as many as decisions ({len(ids)})")
-        if costs is not None and len(costs) != len(ids):
-            raise SettingError("costs", len(costs), f"as many as decisions ({len(ids)})")
+        earned = None if scores is None else as_list("scores", scores, "a list of scores, or None")
+        columns: dict[str, Sequence[Any] | None] = {"truths": labels, "costs": costs, "scores": earned}
+        for name, column in columns.items():
+            if column is not None and len(column) != len(ids):
+                raise SettingError(name, len(column), f"as many as decisions ({len(ids)})")
+        if earned is not None:
+            labels, earned = labels_or_scores(ids, labels, earned)
         missing = 0
-        if any_missing(truths):
+        if any_missing(labels):
+            blank = [n for n, truth in enumerate(labels) if is_missing(truth) and (earned is None or earned[n] is None)]
+            missing = len(blank)
+        if missing:
             self.engine.state.notes_of(ids)  # raises if one of them is not pending
-            known = [n for n, truth in enumerate(truths) if not is_missing(truth)]
-            missing = len(truths) - len(known)
-            ids, truths = [ids[n] for n in known], [truths[n] for n in known]
+            known = sorted({*range(len(ids))}.difference(blank))
+            ids, labels = [ids[n] for n in known], [labels[n] for n in known]
             costs = None if costs is None else [costs[n] for n in known]
+            earned = None if earned is None else [earned[n] for n in known]
         if ids or not missing:
-            self.engine.learn(ids, truths, costs)
+            self.engine.learn(ids, labels, costs, earned)
             for error in self._execute(self.engine.take()):
                 raise error
         return missing
+
+    @one_at_a_time
+    def begin_with(
+        self,
+        items: Any,
+        truths: Iterable[Any] | None = None,
+        *,
+        arms: Iterable[str] | None = None,
+        scores: Iterable[float | None] | None = None,
+        propensities: Iterable[float] | None = None,
+    ) -> int:
+        """Learn what is known before the first item, or later: a recording with labels, or another system's log.
+
+        Each row counts as an item of the site, and is an event like any other. Returns how many were learnt: not those
+        whose label or score is missing, and not those that no free local model could label.
+
+        truths        the true labels: every free local model is run on the rows, and labels teach the site, the models
+                      that learn and the arms that it learns itself
+        arms, scores  which local arm was used for each row, and what that was worth: no model is run
+        propensities  how likely that arm was for its row, where it is known: rows are thinned until every arm was as
+                      likely as the least likely one, so that it does not matter on what the other system has decided
+
+        >>> from cosend import Site
+        >>> site = Site("here", classifiers={"one": lambda item: 1, "zero": lambda item: 0})
+        >>> site.begin_with([{"x": 0.1}, {"x": 0.2}], [1, 1])
+        2
+        >>> site.begin_with([{"x": 0.3}, {"x": 0.4}], arms=["one", "zero"], scores=[0.9, 0.2])
+        2
+        """
+        rows = as_rows(f"the items for site {self.name!r}", items)
+        recording = read_recording(rows, truths, arms, scores, propensities, self.learner.seed)
+        if recording.arms:
+            self.engine.check_log(recording.arms, recording.known)
+        learnt, done = 0, 0
+        while done < len(recording.rows):
+            count = 1 if self.may_drop(AT_ONCE) else AT_ONCE
+            part = recording.part(done, count)
+            done += count
+            learnt += self._begin_with(part)
+        return learnt
+
+    def _begin_with(self, part: Recording) -> int:
+        columns = self._read(part.rows)
+        if part.arms:
+            self.engine.enter_log(part.rows, columns, part.arms, part.known)
+            self._execute(self.engine.take())
+            return len(part.rows)
+        batch = self.engine.submit(part.rows, columns, recorded=True)
+        try:
+            self._execute(self.engine.take())
+        except BaseException:
+            self._abandon(batch)
+            raise
+        made = [row for row, id_ in enumerate(batch.ids) if id_ and row not in batch.errors]
+        known = [plain(part.known[row]) for row in made]
+        self.engine.learn([batch.ids[row] for row in made], known, counted=False)
+        for error in self._execute(self.engine.take()):
+            raise error
+        return len(made)
 
     @one_at_a_time
     def may_drop(self, items: int) -> bool:
@@ -392,8 +495,9 @@ class Site:
     # Arms join and leave, pause and resume
 
     @one_at_a_time
-    def add_classifier(self, name: str, model: Any, cost: float = 0.0) -> None:
-        """Add a local model, or `Learnt.STACK` or `Learnt.GROWN`."""
+    def add_classifier(self, name: str, model: Any, cost: float | None = None, *, price: float | None = None) -> None:
+        """Add a local model, or `Learnt.STACK` or `Learnt.GROWN`; without a cost or price it costs nothing."""
+        cost = self._cost(name, cost, price)
         if isinstance(model, Learnt):
             self.engine.state.add_model(name, cost, model.value)
         else:
@@ -403,8 +507,11 @@ class Site:
             self.engine.state.add_model(name, cost)
         self._look_at_models()
 
-    def add_peer(self, name: str, peer: Peer, cost: float = 0.0, functions: int = 1) -> None:
+    def add_peer(
+        self, name: str, peer: Peer, cost: float | None = None, functions: int = 1, *, price: float | None = None
+    ) -> None:
         """Add a peer that announces this many models. From now on, all sites that have peers share a lock."""
+        cost = self._cost(name, cost, price)
         if name == self.name:
             raise NetworkError(f"site {name!r} cannot be its own peer")
         for verb in ("report", "serve", "teach"):
@@ -428,9 +535,15 @@ class Site:
         self._execute(self.engine.take())
 
     @one_at_a_time
-    def set_cost(self, arm: str, cost: float) -> None:
-        """Change the cost of a local model or of calling a peer, from now on."""
-        self.engine.state.set_cost(arm, cost)
+    def set_cost(self, arm: str, cost: float | None = None, *, price: float | None = None) -> None:
+        """Change the cost of a local model or of calling a peer, or its price, from now on."""
+        if cost is None and price is None:
+            raise SettingError(f"the cost of arm {arm!r}", None, "a cost in [0, 1] or a price")
+        self.engine.state.set_cost(arm, self._cost(arm, cost, price))
+
+    def _cost(self, arm: str, cost: float | None, price: float | None) -> float:
+        known = as_cost(self.money, cost, price, f"arm {arm!r} of site {self.name!r}")
+        return 0.0 if known is None else known
 
     @one_at_a_time
     def pause(self, arm: str) -> None:
@@ -597,11 +710,14 @@ class Site:
                 counts.mean_reward([arm]),
                 states.get(arm, ""),
                 counts.labels_of(arm) + counts.opinions[arm],
+                None if self.money is None else self.money.price(cost),
             )
             for kind, of_kind in (("local", learner.arms.own), ("peer", learner.arms.peers))
             for arm, cost in of_kind.items()
         ]
-        return Summary(self.name, learner.arrivals, learner.pending_count, arms)
+        known_by = "score" if counts.only_scores else "label"
+        currency = "" if self.money is None else self.money.currency
+        return Summary(self.name, learner.arrivals, learner.pending_count, arms, known_by, currency)
 
     # What outlives the process
 
@@ -678,6 +794,36 @@ def check_models(site: Any, classifiers: Any, costs: Any) -> None:
         raise ArmError(f"site {site!r} has a cost for {unknown[0]!r}, which is not one of its classifiers")
 
 
+def labels_or_scores(
+    decisions: Sequence[Any], labels: Sequence[Any], scores: Sequence[Score | None]
+) -> tuple[list[Any], list[Score | None] | None]:
+    """Return labels, None where there is a score, and scores, None where there is none; None without any score."""
+    found = [None if no_score(score) else score for score in scores]
+    if all(score is None for score in found):
+        return [*labels], None
+    for decision, label, score in zip(decisions, labels, found, strict=True):
+        if score is not None and not is_missing(label):
+            raise SettingError(f"decision {decision!r}", f"the label {shown(label)} and a score", "one of the two")
+    both = zip(labels, found, strict=True)
+    return [label if score is None else None for label, score in both], found
+
+
+def with_prices(
+    site: str, classifiers: Mapping[str, Any], costs: Mapping[str, float], prices: Any, money: Money | None
+) -> Mapping[str, float]:
+    """Return the costs of models with those that are given as prices."""
+    check_kind(f"the prices of site {site!r}", prices, Mapping, "a mapping from classifiers to prices")
+    if money is not None:
+        check_kind("money", money, Money, 'a Money, such as Money(0.02, "USD")')
+    for arm in prices:
+        if arm not in classifiers:
+            raise ArmError(f"site {site!r} has a price for {arm!r}, which is not one of its classifiers")
+    found = {
+        arm: as_cost(money, costs.get(arm), price, f"arm {arm!r} of site {site!r}") for arm, price in prices.items()
+    }
+    return {**costs, **{arm: cost for arm, cost in found.items() if cost is not None}}
+
+
 # What arms say
 
 
@@ -741,10 +887,11 @@ class ArmSummary(NamedTuple):
     kind: str  # "local" or "peer"
     cost: float
     decisions: int
-    labels: int  # of its decisions
+    labels: int  # of its decisions, and scores
     mean_reward: float | None  # of these, net of its cost; None before the first label
     state: str  # "" if it can be used, else "paused" or "backing off"
     scored: int  # labels that have scored it: those of its decisions, and of others on which it had an opinion
+    price: float | None = None  # its cost in money, where a site knows what a right label is worth
 
 
 class Summary(NamedTuple):
@@ -754,13 +901,20 @@ class Summary(NamedTuple):
     items: int
     pending: int
     arms: Sequence[ArmSummary]
+    known_by: str = "label"  # what has come: labels, or "score" if nothing else has
+    currency: str = ""  # of prices
 
     def table(self) -> SmallTable:
         """Return it as a table."""
         decisions = sum(arm.decisions for arm in self.arms)
-        title = f"{self.site}: {counted(self.items, 'item')}, {counted(self.pending, 'label')} pending"
-        heading = ("arm", "kind", "cost", "decisions", "share", "labels", "mean reward", "state")
-        return SmallTable(title, heading, [_arm_row(arm, decisions) for arm in self.arms])
+        title = f"{self.site}: {counted(self.items, 'item')}, {counted(self.pending, self.known_by)} pending"
+        heading = ["arm", "kind", "cost", "decisions", "share", f"{self.known_by}s", "mean reward", "state"]
+        rows = [_arm_row(arm, decisions) for arm in self.arms]
+        if any(arm.price is not None for arm in self.arms):
+            heading.insert(3, f"price {self.currency}".strip())
+            for arm, row in zip(self.arms, rows, strict=True):
+                row.insert(3, f"{arm.price:.6g}")
+        return SmallTable(title, heading, rows)
 
     def __str__(self) -> str:
         return self.table().text()

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosend.algorithm import layout as col
+from cosend.algorithm.learner import Learner
 from cosend.algorithm.values import Choice, Phase
+from cosend.errors import StateError
 from tests.examples import examples
 from tests.oracle import lockstep, options
 from tests.oracle.lockstep import Network
@@ -308,3 +310,22 @@ def test_both_agree_while_features_change_that_never_did(
         lockstep.play_slot(network, slot, max_delay=6, changes=slot % 9 == 0)
     lockstep.play(network, slots=0, max_delay=170)
     lockstep.compare_ledgers(network)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_free_models_are_tried_as_others_once_a_label_has_not_scored_all_of_them(seed: int) -> None:
+    settings = {"share": 0.035, "bonus": 0.2, "home_margin": 0.02, "adds_up": seed > 0}
+    network = lockstep.build(random.Random(seed), [3, 2], 1, settings, "MixedViews", scores=True)
+    for slot in range(120):
+        if slot == 40:
+            for name, learner in network.learners.items():
+                learner.try_free_models()
+                twin: Any = network.twins[name]
+                twin.tries_free = True
+        lockstep.play_slot(network, slot, max_delay=4)
+    lockstep.compare_ledgers(network)
+    saved = network.learners["site0"].state()
+    assert Learner.from_state(saved).ledger.site[col.SCORES] == col.SOME_FREE
+    saved.arrays["site"][col.SCORES] = col.ONLY_USED
+    with pytest.raises(StateError):
+        Learner.from_state(saved)

@@ -28,7 +28,7 @@ from tests.cli.folders import a_folder, a_killed_folder, a_pruned_folder, conten
 parquet = import_module("pyarrow.parquet")  # it has no types
 COLUMNS = [
     *("number", "id", "at", "arm", "phase", "cell", "context", "propensity", "cost"),
-    *("label", "label_of_arm", "answered_by", "labelled", "truth", "gain", "cost_paid", "labelled_at"),
+    *("label", "label_of_arm", "answered_by", "labelled", "truth", "gain", "cost_paid", "labelled_at", "score"),
     "item",
 ]
 

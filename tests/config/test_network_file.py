@@ -22,6 +22,7 @@ NETWORK = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(), flags=re.MULTILIN
 TOP, AXIS, NORTH, SOUTH = "call_cost = 0.05", "range = [0, 100]", "port = 8801", "port = 8802"
 YOUNG, OLD, ANY = 'model = "models:young"', 'model = "old.skops"', "cost = 0.01"
 AGE = 'feature = "age"\nrange = [0, 100]'  # the whole axis
+MIX_UP = '{truth = "ill", said = "well", cost = 1}'
 SITE_1, FIRST, SECOND = "sites.1", "sites.1.classifiers.1", "sites.1.classifiers.2"
 
 # what is wrong -> (a line, what is put below it or in its place, what the mistake must begin with and hold)
@@ -52,6 +53,49 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
     "trust in an ONNX file": (OLD, 'model = "old.onnx"\ntrusted = true', f"{SECOND}: ", ["runs no code"]),
     "features of a stack": (OLD, 'model = "stack"', f"{SECOND}: ", ["not for models 'grown' and 'stack'"]),
     "learnt that is a number": (NORTH, "+learnt = 1", f"{SITE_1}.learnt: ", ["boolean", "1"]),
+    "a reward of the wrong kind": (TOP, "+reward = 3", "reward: ", ["must be a table"]),
+    "units the wrong way round": (TOP, "+reward = {range = [5, 0]}", "reward: ", ["[lowest, highest]", "[5.0, 0.0]"]),
+    "a function in no module": (TOP, '+reward = {function = "gain"}', "reward.function: ", ["module:function"]),
+    "two rewards": (
+        TOP, '+reward = {function = "a:b", confusions = [{truth = "ill", said = "well", cost = 1}]}',
+        "reward: ", ["not given together"],
+    ),
+    "a confusion that costs too much": (
+        TOP, '+reward = {confusions = [{truth = "ill", said = "well", cost = 2}]}',
+        "reward.confusions.1.cost: ", ["less than or equal to 1", "2"],
+    ),
+    "a confusion that is none": (
+        TOP, '+reward = {confusions = [{truth = "ill", said = "ill", cost = 1}]}', "reward.confusions.1: ", ["differ"]
+    ),
+    "a confusion of what is no label": (
+        TOP, '+reward = {confusions = [{truth = [], said = "ill", cost = 1}]}',
+        "reward.confusions.1.truth: ", ["a label is text"],
+    ),
+    "a confusion of an unknown label": (
+        TOP, '+reward = {confusions = [{truth = "ill", said = "odd", cost = 1}]}',
+        "reward.confusions.1.said: ", ["'odd' is not one of the labels, 'ill', 'well'"],
+    ),
+    "a confusion twice": (
+        TOP, f"+reward = {{confusions = [{', '.join(2 * [MIX_UP])}]}}",
+        "reward: ", ["twice"],
+    ),
+    "a unit of nothing": (TOP, "+costs = {unit = 0}", "costs.unit: ", ["greater than 0"]),
+    "a price without a unit": (ANY, "price = 0.01", "sites.2.classifiers.1.price: ", ["[costs]", "unit"]),
+    "a price above the unit": (
+        ANY, "price = 3.0\n[costs]\nunit = 2", "sites.2.classifiers.1.price: ", ["from 0 to the unit, 2", "3.0"]
+    ),
+    "a price and a cost": (ANY, "+price = 0.01\n[costs]\nunit = 2", "sites.2.classifiers.1.price: ", ["not together"]),
+    "a price of calls and a cost": (TOP, "+call_price = 0.01\ncosts = {unit = 2}", "call_price: ", ["not together"]),
+    "scores of one model only": (YOUNG, 'model = "score:a"', f"{SECOND}.model: ", ["score:COLUMN", "'old.skops'"]),
+    "scores without a column": (YOUNG, 'model = "score:"', f"{FIRST}.model: ", ["score:NAME"]),
+    "scores and labels": (
+        YOUNG, 'model = "score:a"\n[stream]\nkind = "file"\npath = "a.csv"\nlabel = "b"', "stream.label: ",
+        ["no labels"],
+    ),
+    "scores and a stack": (
+        YOUNG, 'model = "stack"\n[[sites.classifiers]]\nname = "s"\nmodel = "score:a"',
+        f"{FIRST}.model: ", ["learns from labels"],
+    ),
     "a stream without a label": (TOP, '+stream = {kind = "file", path = "a.csv"}', "stream: ", ["path and label"]),
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from cosend.errors import (
     ClassifierError,
     LabelError,
     NoAnswer,
+    ScoreError,
     ServiceError,
     SettledDecision,
     SomeUnanswered,
@@ -48,6 +49,10 @@ class Spec:
     peers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # their models by their names
     deadline_s: float = 30.0
     discover: bool = False  # answer everybody
+    confusions: Mapping[tuple[str, str], float] | None = None  # (truth, said): what that mistake costs
+    score_range: tuple[float, float] | None = None
+    prices: Mapping[str, float] = field(default_factory=dict)
+    unit: float | None = None  # what a right label is worth in money
     limits_s: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -66,6 +71,7 @@ class Driver(ABC):
     """What a scenario needs of a site; models note in some folders what they see."""
 
     def __init__(self, *folders: Path) -> None:
+        self.folders = folders
         self._folders = [(folder, len(lines_of(folder))) for folder in folders]
 
     def _lines(self) -> list[list[str]]:
@@ -86,6 +92,21 @@ class Driver(ABC):
     @abstractmethod
     def learn(self, made: Made | Any, truth: Any) -> str:
         """Send a true label: "learnt", "missing", "not pending", "unknown" or "refused"."""
+
+    @abstractmethod
+    def score(self, made: Made | Any, score: Any) -> str:
+        """Send a score, a number or one by arm; what becomes of it as `learn` has it."""
+
+    @abstractmethod
+    def gains(self) -> dict[str, float]:
+        """Return the mean gain by arm of those that have been scored by a label or score of their own decisions."""
+
+    @abstractmethod
+    def costs(self) -> dict[str, tuple[float, float | None]]:
+        """Return by arm the cost, and the price if there is one."""
+
+    @abstractmethod
+    def set_price(self, arm: str, price: float) -> None: ...
 
     @abstractmethod
     def labels_of(self, arm: str) -> int:
@@ -153,6 +174,9 @@ class InLibrary(Driver):
             retries=spec.retries,
             strict_labels=spec.strict_labels,
             learnt=spec.learnt,
+            reward=cosend.Reward(confusions=spec.confusions, range=spec.score_range or (0.0, 1.0)),
+            prices=spec.prices,
+            money=None if spec.unit is None else cosend.Money(spec.unit, "USD"),
             **given,
         )
         for name, models in spec.peers.items():
@@ -170,12 +194,28 @@ class InLibrary(Driver):
         return [NOTHING if each is None else Made(each.arm, each.label, each) for each in made]
 
     def learn(self, made: Made | Any, truth: Any) -> str:
+        return self._told(made, truths=[truth])
+
+    def score(self, made: Made | Any, score: Any) -> str:
+        return self._told(made, scores=[score])
+
+    def gains(self) -> dict[str, float]:
+        arms = self.site.summary().arms
+        return {each.name: each.mean_reward + each.cost for each in arms if each.mean_reward is not None}
+
+    def costs(self) -> dict[str, tuple[float, float | None]]:
+        return {each.name: (each.cost, each.price) for each in self.site.summary().arms}
+
+    def set_price(self, arm: str, price: float) -> None:
+        self.site.set_cost(arm, price=price)
+
+    def _told(self, made: Made | Any, **known: Any) -> str:
         decision = made.decision if isinstance(made, Made) else made
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                missing = self.site.learn_many([decision], [truth])
-        except LabelError:
+                missing = self.site.learn_many([decision], **known)
+        except (LabelError, ScoreError):
             return "refused"
         except SettledDecision:
             return "not pending"
@@ -223,9 +263,24 @@ class InService(Driver):
         return [NOTHING if each is None else Made(each.arm, each.label, each) for each in made]
 
     def learn(self, made: Made | Any, truth: Any) -> str:
+        return self._told(made, truths=[truth])
+
+    def score(self, made: Made | Any, score: Any) -> str:
+        return self._told(made, scores=[score])
+
+    def gains(self) -> dict[str, float]:
+        return {each.name: each.mean_gain for each in self.client.arms() if each.mean_gain is not None}
+
+    def costs(self) -> dict[str, tuple[float, float | None]]:
+        return {each.name: (each.cost, each.price) for each in self.client.arms()}
+
+    def set_price(self, arm: str, price: float) -> None:
+        self.client.change_arm(arm, price=price)
+
+    def _told(self, made: Made | Any, **known: Any) -> str:
         decision = made.decision if isinstance(made, Made) else str(made)
         try:
-            heard = self.client.learn_many([decision], [truth], wait_for_peers=True)
+            heard = self.client.learn_many([decision], **known, wait_for_peers=True)
         except ServiceError as error:
             return "refused" if error.status == 422 else str(error)
         outcome = heard.outcome()
@@ -265,13 +320,15 @@ def network_of(spec: Spec, site: str = "north") -> str:
     top += ["[[context]]", 'feature = "age"', "range = [0, 100]"]
     if spec.policy is not None:
         top += ["[policy]", f'name = "{spec.policy}"']
-    lines = [*top, "[[sites]]", f'name = "{site}"', f'learns_from = "{spec.learns_from}"']
+    lines = [*top, *_worth(spec), "[[sites]]", f'name = "{site}"', f'learns_from = "{spec.learns_from}"']
     if spec.score_local is not None:
         lines += [f'score_local = "{spec.score_local}"']
     if spec.learnt is not None:
         lines += [f"learnt = {str(spec.learnt).lower()}"]
     for name in spec.models:
         lines += _classifier(name, f"models:{name}", spec.costs.get(name, 0.0), spec.limits_s.get(name, LIMIT_S))
+        if name in spec.prices:
+            lines[-2] = f"price = {spec.prices[name]}"
     for name in spec.stacks:
         lines += _classifier(name, "stack", spec.costs.get(name, 0.0))
     for peer, models in spec.peers.items():
@@ -279,6 +336,15 @@ def network_of(spec: Spec, site: str = "north") -> str:
         for name in models:
             lines += _classifier(name, f"models:{name}")
     return "\n".join([*lines, ""])
+
+
+def _worth(spec: Spec) -> list[str]:
+    """Return what answers are worth, in a network file."""
+    lines = [] if spec.unit is None else ["[costs]", f"unit = {spec.unit}", 'currency = "USD"']
+    lines += ["[reward]", *([f"range = {[*spec.score_range]}"] if spec.score_range is not None else [])]
+    for (truth, said), cost in (spec.confusions or {}).items():
+        lines += ["[[reward.confusions]]", f'truth = "{truth}"', f'said = "{said}"', f"cost = {cost}"]
+    return lines
 
 
 def _classifier(name: str, model: str, cost: float = 0.0, limit_s: float = LIMIT_S) -> list[str]:

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from cosend.client import Client
+from cosend.engine.events import Taught, decode
+from cosend.store.event_log import LogReader
 from tests.conformance.behaviours import NO_LABEL, RUBBISH
 from tests.conformance.drivers import (
     NOTHING,
@@ -321,6 +323,108 @@ class Conformance:
         (made,) = driver.classify(ITEM)
         assert driver.learn(made, 1) == "learnt"
 
+    # Scores
+
+    def test_a_score_counts_as_gain_and_teaches_no_model(self, make: Make) -> None:
+        driver = make(models={"a": "says('well')", "learns": "Majority()"}, learnt=None)
+        for n in range(8):
+            (made,) = driver.classify(ITEM)
+            assert made.arm in ("a", "learns")  # learnt arms have nothing to say
+            assert driver.score(made, n / 10) == "learnt"
+        assert driver.pending() == 0
+        assert driver.taught("learns", 0) == []
+        assert sum(driver.labels_of(arm) for arm in ("a", "learns")) == 8
+        assert all(0.0 <= gain <= 0.7 for gain in driver.gains().values())
+
+    def test_with_scores_alone_the_best_arm_is_found(self, make: Make) -> None:
+        driver = make(
+            models={"poor": "says('well')", "good": "says('ill')", "dear": "says('odd')"}, costs={"dear": 0.4}
+        )
+        used = []
+        for _ in range(60):
+            (made,) = driver.classify(ITEM)
+            driver.score(made, {"poor": 0.5, "good": 0.8, "dear": 0.9}[str(made.arm)])
+            used.append(made.arm)
+        assert used[-20:].count("good") >= 18
+        assert driver.gains()["good"] == pytest.approx(0.8)
+
+    def test_scores_by_arm_score_free_models_beside_the_one_that_was_used(self, make: Make) -> None:
+        models = {"small": "says('well')", "large": "says('ill')", "dear": "says('odd')"}
+        driver = make(models=models, costs={"dear": 0.9})
+        scores = {"small": 0.4, "large": 0.9, "dear": 1.0}
+        for _ in range(6):
+            (made,) = driver.classify(ITEM)
+            assert driver.score(made, scores) == "learnt"
+        assert [driver.labels_of("small"), driver.labels_of("large")] == [6, 6]
+        assert driver.labels_of("dear") <= 1  # it costs something: only where it was used
+
+    def test_scores_and_labels_may_be_mixed(self, make: Make) -> None:
+        driver = make(models={"a": "says('well')", "learns": "Majority()"})
+        for n in range(12):
+            (made,) = driver.classify(ITEM)
+            assert (driver.score(made, 0.5) if n % 3 else driver.learn(made, "well")) == "learnt"
+        assert driver.taught("learns", 4) == ["well"] * 4
+        assert driver.pending() == 0
+
+    def test_a_score_that_is_missing_twice_or_for_nothing_is_as_a_label_is(self, make: Make) -> None:
+        driver = make(models={"a": "says('well')"})
+        (made,) = driver.classify(ITEM)
+        for missing in (None, float("nan"), {"a": None}, {}):
+            assert driver.score(made, missing) == "missing"
+        assert driver.pending() == 1
+        assert driver.score(made, 0.5) == "learnt"
+        assert driver.score(made, 0.7) == "not pending"
+        assert driver.learn(made, "well") == "not pending"
+        assert driver.score(999, 0.5) == "unknown"
+
+    @pytest.mark.parametrize("score", [-0.1, 1.1, {"other": 0.5}, {"b": 0.5}, {"a": 2.0}], ids=str)
+    def test_a_score_that_is_none_is_refused_and_changes_nothing(self, make: Make, score: Any) -> None:
+        driver = make(models={"a": "says('well')", "b": "says('ill')"}, costs={"b": 0.9}, policy=FIRST)
+        (made,) = driver.classify(ITEM)
+        assert made.arm == "a"
+        assert driver.score(made, score) == "refused"
+        assert driver.pending() == 1
+        assert driver.score(made, 1.0) == "learnt"
+
+    def test_scores_may_have_other_units(self, make: Make) -> None:
+        driver = make(models={"a": "says('well')"}, score_range=(0, 5))
+        (made,) = driver.classify(ITEM)
+        assert driver.score(made, 6) == "refused"
+        assert driver.score(made, 4) == "learnt"
+        assert driver.gains() == {"a": pytest.approx(0.8)}
+
+    def test_a_peer_is_told_the_score_and_learns_whom_to_use(self, make: Make) -> None:
+        driver = make(
+            models={"home": "says('ill')"}, costs={"home": 0.5}, policy=FIRST, peers={"judged": {"pupil": "Majority()"}}
+        )
+        sent = 0
+        for _ in range(10):
+            (made,) = driver.classify(ITEM)
+            assert driver.score(made, 0.9 if made.arm == "judged" else 0.1) == "learnt"
+            sent += made.arm == "judged"
+        assert sent > 5
+        assert driver.taught("pupil", 0) == []
+
+    def test_mistakes_may_cost_less_than_a_right_label_is_worth(self, make: Make) -> None:
+        driver = make(models={"a": "says('ill')"}, confusions={("well", "ill"): 0.25})
+        for truth in ("well", "ill", "odd", "well"):
+            (made,) = driver.classify(ITEM)
+            assert driver.learn(made, truth) == "learnt"
+        assert driver.gains() == {"a": pytest.approx((0.75 + 1 + 0 + 0.75) / 4)}
+
+    # Money
+
+    def test_a_price_is_a_cost_as_a_share_of_what_a_right_label_is_worth(self, make: Make) -> None:
+        models = {"good": "says('well')", "other": "says('well')"}
+        driver = make(models=models, costs={"other": 0.5}, prices={"good": 0.0007}, unit=0.02, policy=FIRST)
+        assert driver.costs() == {"good": (0.035, 0.0007), "other": (0.5, 0.01)}
+        assert {each.arm for each in answers(driver, 20)[-5:]} == {"good"}
+        driver.set_price("good", 0.018)
+        assert driver.costs()["good"] == (0.9, 0.018)
+        assert {each.arm for each in answers(driver, 20)[-5:]} == {"other"}
+        driver.set_cost("good", 0.1)
+        assert driver.costs()["good"] == (0.1, 0.002)
+
     # What a site learns itself
 
     @pytest.mark.parametrize("score_local", ["all", "used"])
@@ -427,6 +531,24 @@ class TestService(Conformance):
             played.append(lines)
         assert played[0] == played[1]
         assert ("stack" in {arm for arm, *_ in played[0]}) == (policy is None)
+
+    def test_a_peer_behind_a_broker_has_the_scores_of_its_answers_on_its_disk(self, make: Make) -> None:
+        peers = {"rated": {"rater": "says('well')"}}
+        driver = make(models={"home": "says('ill')"}, costs={"home": 0.5}, policy=FIRST, peers=peers)
+        assert isinstance(driver, InService)
+        scores = []
+        for n in range(12):
+            (made,) = driver.classify(ITEM)
+            assert driver.score(made, n / 20) == "learnt"  # which waits for the peer
+            scores += [n / 20] if made.arm == "rated" else []
+        assert scores
+        with LogReader(driver.folders[-1] / "store" / "rated", may_run=True) as log:
+            events = [decode(data) for _, data in log.read()]
+        taught = [
+            event for event in events if isinstance(event, Taught) and event.caller == driver.client.summary().site
+        ]
+        assert [gain for event in taught for gain in event.gains] == scores
+        assert {truth for event in taught for truth in event.truths} == {None}
 
     # What only a service has: time
 

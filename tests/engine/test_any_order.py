@@ -53,7 +53,7 @@ SCORE_LOCAL: list[ScoreLocal] = ["used", "all"]
 EVERYTHING = [  # what must have happened to every policy, for the runs to be a proof of anything
     *("128 in flight", "failed", "no answer", "lost", "reply lost", "label too late", "withdrawn too early"),
     *("taught", "refused", "restarted", "abandoned", "shown", "answered by one that left", "trained", "fitted"),
-    *("model", "learnt", "peer", "remove", "pause", "resume", "cost", "opinions scored"),
+    *("model", "learnt", "peer", "remove", "pause", "resume", "cost", "opinions scored", "scores"),
 ]
 
 

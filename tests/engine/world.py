@@ -408,9 +408,22 @@ class Mishaps:
                 self.seen["label too late"] += 1
                 del node.made[id_]
         paid = [self.draw.choice([None, 0.1]) for _ in waiting] if costs and self.draw.random() < 0.3 else None
-        learnt = node.engine.learn(waiting, [truth_of(node.made.pop(id_)) for id_ in waiting], paid)
+        truths = [truth_of(node.made.pop(id_)) for id_ in waiting]
+        given = self._scores_of(node, waiting, truths) if costs and self.draw.random() < 0.3 else None
+        learnt = node.engine.learn(waiting, truths, paid, given)
         self.seen["opinions scored"] += bool(learnt.scores)
         self.world.run(node)
+
+    def _scores_of(self, node: RunningSite, ids: list[int], truths: list[Any]) -> list[Any]:
+        """Return scores in place of some labels, which are taken out; by arm or only of the arm that was used."""
+        given: list[Any] = []
+        for n, (arm, _, _) in enumerate(node.state.learner.find(ids)):
+            used, free = node.state.learner.arms.names[arm], [*node.state.learner.arms.own]
+            by_arm = {name: self.draw.random() for name in (used, *self.draw.sample(free, 1))}
+            given.append(self.draw.choice([None, by_arm[used], by_arm]))
+            truths[n] = truths[n] if given[n] is None else None
+            self.seen["scores"] += given[n] is not None
+        return given
 
     def assert_refused(self, node: RunningSite, ids: list[int], error: type[Exception]) -> None:
         try:

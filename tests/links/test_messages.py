@@ -55,7 +55,8 @@ def test_all_other_messages_come_back_exactly(rows: list[Any], reports: bool, pe
     labelled, contexts = [row[1] for row in rows], [row[5] for row in rows]
     answered = Answered([row[0] for row in rows], labelled if reports else [])
     assert repr(messages.read_answered(messages.answered_bytes(answered), len(rows))) == repr(answered)
-    forwards = [Forward(peer, caller, *row[2:5]) for row in rows]
+    scores = [None if reports else 0.5 for _ in rows]
+    forwards = [Forward(peer, caller, *row[2:5])._replace(score=score) for row, score in zip(rows, scores, strict=True)]
     assert repr(messages.read_post(messages.post_bytes(peer, caller, forwards))) == repr((peer, caller, forwards))
     messages.read_taken(messages.taken_bytes(len(rows)), len(rows))
     assert repr(messages.read_ask(messages.ask_bytes(caller, contexts))) == repr((caller, contexts))

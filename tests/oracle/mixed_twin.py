@@ -96,6 +96,7 @@ class MixedTwin(Twin):
         self.times = [1 for _ in self.mixed]  # for how many views each stands
         self.rows: list[dict[Key, TwinCell]] = [{} for _ in self.mixed]
         self.pattern, self.newest = 0, 0
+        self.tries_free = False  # some labels did not score all free local models
         self.features = 0  # that have got axes
         self.unchanged = 0  # features that have none because they never changed
         self._items_before = 0
@@ -296,7 +297,8 @@ class MixedTwin(Twin):
         return seen
 
     def _is_scored(self, arm: str) -> bool:
-        return self._settings.scores and arm in self._own and self._own[arm] == 0 and not self._is_out(arm)
+        every = self._settings.scores and not self.tries_free
+        return every and arm in self._own and self._own[arm] == 0 and not self._is_out(arm)
 
     def _best_of(self, arms: dict[str, float], rows: list[Key | None], forecasts: list[dict[str, float]]) -> list[str]:
         indices = {arm: self._index_of(arm, cost, rows, forecasts) for arm, cost in arms.items()}

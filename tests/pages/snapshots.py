@@ -12,10 +12,11 @@ from cosend.runtime.past_decisions import Past
 FACTS: dict[str, Any] = {
     "site": "north", "version": "1.2.3", "mode": "apply", "answered_by": None, "policy": {"name": "CoS"}, "up_s": 90.0,
     "items": 12_345, "in_flight": 1, "unanswered": 2, "decisions": 12_000, "recent_error": 0.125, "recent_reward": 0.85,
+    "recent_score": None, "recent_gain": 0.875, "scores": 0, "unit": None, "currency": None,
     "labels": {"learnt": 11_000, "duplicate": 0, "unknown": 3, "expired": 4_200},
 }  # fmt: skip
 ARM: dict[str, Any] = {
-    "name": "young", "kind": "local", "cost": 0.0, "paused": False, "present": True, "refused": None,
+    "name": "young", "kind": "local", "cost": 0.0, "price": None, "paused": False, "present": True, "refused": None,
     "breaker": "closed", "failures": 0, "last_failure": None, "decisions": {"exploit": 3}, "labels": 100,
     "mean_gain": 0.9, "seconds_per_item": 0.002,
 }  # fmt: skip

@@ -24,7 +24,7 @@ from cosend.runtime.label_intake import Given
 from cosend.runtime.running_site import RunningSite
 from tests.node.sites import running, setup_of
 
-PARTS = {"head", "tiles", "arms", "decisions", "reward", "error", "network", "where", "axes"}
+PARTS = {"head", "tiles", "arms", "decisions", "reward", "error_title", "error", "network", "where", "axes"}
 TWO_AXES = [Feature("age", range=(0, 100)), Feature("<pulse>", range=(0, 200))]
 
 

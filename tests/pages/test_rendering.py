@@ -20,6 +20,7 @@ from cosend.pages.rendering import (
 )
 from cosend.pages.site_view import AxisView, Flow
 from cosend.pages.winning_arms import Square
+from cosend.runtime.gossip import Traffic
 from tests.pages.snapshots import a_snapshot, arm, decision
 
 EVIL = "<script>alert('x')</script>\""
@@ -40,7 +41,7 @@ def test_tiles_say_how_the_site_is_doing_and_what_always_local_earns() -> None:
 
 
 def test_before_the_first_label_nothing_is_made_up() -> None:
-    facts = {**a_snapshot().facts, "recent_error": None, "recent_reward": None}
+    facts = {**a_snapshot().facts, "recent_error": None, "recent_gain": None, "recent_reward": None}
     pending = {"decisions": 0, "for_peers": 0, "oldest_s": None, "middle_s": None}
     empty = a_snapshot(facts=facts, local=None, pending=pending, curve=[], decisions=[], flows=[], traffic={})
     parts = render_parts(empty)
@@ -101,6 +102,7 @@ def decided(**facts: Any) -> dict[str, Any]:
     given: dict[str, Any] = {
         "id": "17", "number": 17, "arm": "young", "phase": "exploit", "label": "ill", "cost": 0.05, "truth": None,
         "propensity": 1.0, "answered_by": None, "label_of_arm": "ill", "labelled": False, "pending": True,
+        "score": None, "price": None,
         "cell_now": {"arrivals": 2_000, "arms": {"young": known}},
     }  # fmt: skip
     return {**given, **facts}
@@ -146,3 +148,39 @@ def test_numbers_are_written_as_people_say_them() -> None:
     said = ["0.0 s", "9.0 s", "90 s", "2.1 min", "2 h", "10 h", "12 days"]
     assert [duration(seconds).replace("\N{NO-BREAK SPACE}", " ") for seconds in times] == said
     assert [percent(share, 0) for share in (None, 0.0, 0.003, 0.3)] == [NOTHING, "0%", "<1%", "30%"]
+
+
+def test_where_only_scores_come_nothing_is_called_an_error_or_a_label() -> None:
+    facts = {**a_snapshot().facts, "recent_error": None, "recent_score": 0.875, "scores": 11_000}
+    scored = decision(8, at=time.time(), score=0.7)
+    told = {"north": Traffic(1.0, 100, {"south": 20}, None, 0.85, 0.7)}
+    snapshot = a_snapshot(facts=facts, measure="score", decisions=[scored], labelled=[scored], traffic=told)
+    parts = {name: text(html) for name, html in render_parts(snapshot).items()}
+    assert "mean score 0.875" in parts["tiles"]
+    assert "scores learnt 11,000" in parts["tiles"]
+    assert "scores pending 7" in parts["tiles"]
+    assert "mean score" in parts["arms"]
+    assert "score 0.700" in parts["decisions"]
+    assert "Mean score over time" in parts["error_title"]
+    assert "0.700" in parts["network"]
+    for name in ("tiles", "arms", "decisions", "error", "error_title"):
+        assert not re.search(r"error|label|accuracy", parts[name]), name
+    assert "waiting for" in text(render_parts(a_snapshot(curve=[], measure="gain"))["error"])
+    assert "score 0.700" in text(render_why(decided(score=0.7), [arm("young")], [], None))
+
+
+def test_labels_and_scores_together_are_gains() -> None:
+    facts = {**a_snapshot().facts, "recent_score": 0.5, "scores": 3}
+    parts = {name: text(html) for name, html in render_parts(a_snapshot(facts=facts, measure="gain")).items()}
+    assert "error 12.5%" in parts["tiles"]
+    assert "mean score 0.500" in parts["tiles"]
+    assert "labels and scores learnt" in parts["tiles"]
+    assert "mean gain" in parts["arms"]
+
+
+def test_costs_are_shown_in_money_too() -> None:
+    facts = {**a_snapshot().facts, "unit": 0.02, "currency": "USD"}
+    snapshot = a_snapshot(facts=facts, arms=[arm("dear", cost=0.05, price=0.001)])
+    assert "0.05 0.001 USD" in text(render_parts(snapshot)["arms"])
+    assert "0.0005 USD" in text(render_parts(snapshot)["tiles"])
+    assert "0.05 (0.001 USD)" in text(render_why(decided(price=0.001), [arm("young")], [], None, "USD"))

@@ -86,7 +86,7 @@ def test_news_name_the_peers_that_are_asked_most() -> None:
     arms = SimpleNamespace(own={"own": 0.0})
     site = SimpleNamespace(
         state=SimpleNamespace(learner=SimpleNamespace(arms=arms)),
-        counts=SimpleNamespace(decisions=decisions, error=None, reward=None),
+        counts=SimpleNamespace(decisions=decisions, error=None, reward=None, score=None),
         started_at=2.0,
     )
     found = traffic_of(site)  # type: ignore[arg-type]  # all that it looks at

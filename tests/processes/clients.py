@@ -1,4 +1,7 @@
-"""Clients of servers that are killed again and again: they ask and tell until they are answered, and write it down."""
+"""Clients of servers that are killed again and again: they ask and tell until they are answered, and write it down.
+
+About a third of what they tell are scores in place of labels.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,7 @@ class Client:
         self.draw = random.Random(f"{url} {number}")
         self.decided: dict[str, Facts] = {}  # acknowledged
         self.labelled: dict[str, Any] = {}  # acknowledged
+        self.scores: dict[str, float] = {}  # for these there is no label
         self.took: list[float] = []  # of items that were answered at the first attempt
         self.retries = 0
         self.wrong: list[str] = []
@@ -79,10 +83,12 @@ class Client:
         elif name not in self.decided:
             self.decided[name] = decision
             self._owed[name] = self.truth(item["features"])
+            if self.draw.random() < 0.3:
+                self.scores[name] = self.draw.random()
 
     def _tell(self, http: httpx.Client) -> None:
         names: Sequence[str] = self.draw.sample([*self._owed], min(len(self._owed), self.draw.randint(1, 20)))
-        labels, before = [{"id": name, "label": self._owed[name]} for name in names], self.retries
+        labels, before = [self._known(name) for name in names], self.retries
         told = self._until_answered(http, "/v1/labels", {"labels": labels}, again=True)
         if sorted([*told["learnt"], *told["duplicate"]]) != sorted(names) or (
             told["duplicate"] and self.retries == before
@@ -90,6 +96,11 @@ class Client:
             self.wrong.append(f"labels of {names} became {told}")
         for name in names:
             self.labelled[name] = self._owed.pop(name)
+
+    def _known(self, name: str) -> Facts:
+        if name in self.scores:
+            return {"id": name, "score": self.scores[name]}
+        return {"id": name, "label": self._owed[name]}
 
     def _until_answered(self, http: httpx.Client, path: str, body: Facts, *, again: bool) -> Any:
         """Return the answer; None if it does not come and what was asked for cannot be repeated."""

@@ -96,7 +96,9 @@ def check_what_was_told(server: Server, clients: list[Client]) -> None:
             for name, decision in client.decided.items():
                 kept = http.get(f"/v1/decisions/{name}").json()
                 assert {key: kept.get(key) for key in SAME} == {key: decision[key] for key in SAME}
-                if name in client.labelled:
+                if name in client.labelled and name in client.scores:
+                    assert (kept["labelled"], kept["score"]) == (False, client.scores[name])
+                elif name in client.labelled:
                     assert (kept["labelled"], kept["truth"]) == (True, client.labelled[name])
             own = [name for name in client.decided if not name.startswith("d-")]
             items = [{"id": name, "features": item_of(1)} for name in own]
@@ -159,6 +161,11 @@ def killed(folder: Path, kills: int) -> None:
 @pytest.mark.claims
 def test_after_30_kills_under_load_nothing_is_lost_or_done_twice(tmp_path: Path) -> None:
     killed(tmp_path / "lab", 30)
+
+
+@pytest.mark.compiled
+def test_a_kill_between_a_score_and_its_acknowledgement_loses_nothing(tmp_path: Path) -> None:
+    killed(tmp_path / "lab", 2)
 
 
 def driven(server: Server, kill_at: set[int], items: int) -> list[Any]:

@@ -81,12 +81,12 @@ def test_one_stream_claims_nothing_about_others() -> None:
 
 def part(items: float, right: float, known: float | None = None, **own: float) -> dict[str, Any]:
     known = items if known is None else known
-    return {"items": items, "known": known, "right": right, "own": {arm: [known, each] for arm, each in own.items()}}
+    return {"items": items, "known": known, "gained": right, "own": {arm: [known, each] for arm, each in own.items()}}
 
 
 def reasons(kept: dict[str, Any], call: float = 0.05, **peers: dict[str, Any]) -> list[str]:
     costs = {"fast": 0.0, "grown": 0.0, "slow": 0.1, **dict.fromkeys(peers, call)}
-    return why({"why": {"north": {"items": 1_000, "costs": costs, "kept": kept, "peers": peers}}})
+    return why({"why": {"north": {"items": 1_000, "is_accuracy": True, "costs": costs, "kept": kept, "peers": peers}}})
 
 
 KEPT = part(880, 800, fast=700, grown=790)
@@ -138,7 +138,15 @@ def test_the_peer_that_is_asked_most_comes_first_and_who_only_tries_one_asks_nob
 
 def test_the_reasons_stand_below_the_table_a_line_each() -> None:
     result = made_up() | {
-        "why": {"north": {"items": 9, "costs": {"w": 0.1}, "kept": part(9, 0, 0), "peers": {"w": part(0, 0)}}}
+        "why": {
+            "north": {
+                "items": 9,
+                "is_accuracy": True,
+                "costs": {"w": 0.1},
+                "kept": part(9, 0, 0),
+                "peers": {"w": part(0, 0)},
+            }
+        }
     }
     assert markdown(result).endswith(f"\n\n{WHEN}\n\n- north keeps 100% of its items; a call costs 10%.")
 
@@ -157,3 +165,16 @@ def test_the_reasons_stand_below_the_table_a_line_each() -> None:
 )
 def test_what_a_site_learns_itself_is_told_with_how_much_it_was_learnt_from(learnt: Any, words: str) -> None:
     assert learnt_words({"model": "mine", "learnt": learnt}) == words
+
+
+def test_gains_that_are_not_right_or_wrong_are_told_as_they_are() -> None:
+    peers = {"west": part(120, 109, fast=84, slow=105)}
+    known = {"items": 1_000, "is_accuracy": False, "costs": {"fast": 0, "slow": 0.1, "grown": 0, "west": 0.02}}
+    asked, kept = (
+        why({"why": {"north": {**known, "kept": KEPT, "peers": each}}}) for each in (peers, {"west": part(0, 0)})
+    )
+    assert asked == [
+        "north asks west for 12% of its items: there west gains 0.91, its own best, slow, 0.88 at a cost of 0.10, "
+        "and a call costs 0.02."
+    ]
+    assert kept[0].endswith("grown, gains 0.90, and a peer would have to gain 0.92 to be worth a call at 0.02.")

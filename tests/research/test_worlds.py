@@ -89,7 +89,7 @@ def test_a_world_is_what_the_script_wrote(data: Path) -> None:
     assert world.answers[4] == [(label, 0.9) for label in world.labels]
     assert world.best_of(range(8)) == 4
     assert world.best_of(range(worlds.OWN)) == 1
-    assert worlds.filled([None, *149 * [7]], world, 4) == [world.labels[0], *149 * [7]]
+    assert worlds.filled([None, *149 * [7]], [3] * 150) == [3, *149 * [7]]
 
 
 def test_where_only_the_script_is_there_it_makes_the_worlds(tmp_path: Path) -> None:

@@ -84,6 +84,6 @@ def test_the_reasons_count_what_was_asked_and_what_own_arms_say_about_it(prepare
         assert why[name]["items"] == ITEMS // 6
         parts = [why[name]["kept"], *why[name]["peers"].values()]
         assert sum(part["items"] for part in parts) == ITEMS // 6
-        assert sum(part["right"] for part in parts) == first.right[number][ITEMS // 6 :].sum()
-        known, right = why[name]["kept"]["own"]["grown"]
-        assert 0 <= right <= known <= why[name]["kept"]["known"]
+        assert sum(part["gained"] for part in parts) == first.right[number][ITEMS // 6 :].sum()
+        known, gained = why[name]["kept"]["own"]["grown"]
+        assert 0 <= gained <= known <= why[name]["kept"]["known"]

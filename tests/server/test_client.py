@@ -72,6 +72,30 @@ def test_decisions_labels_and_what_the_site_knows_of_them(service: Service) -> N
             assert site.decision(site.classify({"age": 30}, name).id).id == name
 
 
+def test_scores_in_place_of_labels(service: Service) -> None:
+    with Client(service[0]) as site:
+        made = site.classify_many([{"age": age} for age in range(6)])
+        assert site.learn(made[0], score=0.5) == "learnt"
+        assert site.learn(made[0], score=0.5) == "duplicate"
+        assert site.learn(made[1], score=math.nan) == "missing"
+        assert site.learn(made[1], score={made[1].arm: None}) == "missing"
+        assert site.learn(made[1], score={"young": 0.5, "any": np.float64(0.25), "grown": 0, "stack": 1}) == "learnt"
+        assert site.decision(made[0].id).score == 0.5
+        heard = site.learn_many(made[2:5], ["ill", None, None], scores=[None, 0.1, None])
+        assert heard == LabelReceipt(learnt=[made[2].id, made[3].id], missing=[made[4].id])
+        assert site.learn_many([made[4]], scores=[1]).learnt == [made[4].id]
+        with pytest.raises(SettingError, match="the label 'ill' and a score"):
+            site.learn(made[5], "ill", score=0.5)
+        with pytest.raises(SettingError, match="truths must be a list of labels, or scores"):
+            site.learn_many([made[5]])
+        with pytest.raises(SettingError, match="scores must be as many as decisions"):
+            site.learn_many([made[5]], scores=[])
+        with pytest.raises(SettingError, match="not finite"):
+            site.learn(made[5], score=math.inf)
+        with pytest.raises(ServiceError, match="from 0 to 1, got 7"):
+            site.learn(made[5], score=7)
+
+
 def test_what_the_site_shows_of_itself_and_what_an_operator_changes(service: Service) -> None:
     with Client(service[0]) as site:
         site.learn_many(site.classify_many([{"age": age} for age in range(100)]), ["well"] * 100)

@@ -18,6 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.exceptions import HTTPException
 
+from cosend import Money
 from cosend.axes import Axis, Category, Feature, TimeOfDay, read_columns
 from cosend.client import Client
 from cosend.errors import ArmError, ContextError, CosendError, DecisionError, NoAnswer, StateError, Unavailable
@@ -27,10 +28,12 @@ from cosend.runtime.label_intake import Heard
 from cosend.runtime.running_site import RunningSite
 from cosend.runtime.site_setup import Setup
 from cosend.server import schema
+from cosend.server.openapi import docs_page
 from cosend.server.problems import problem_of
+from cosend.server.routes import Service
 from cosend.transport.in_process import Hub
-from tests.node.sites import old, setup_of, until
-from tests.server.services import JSON, Caller, a_setup, called, served, young
+from tests.node.sites import old, running, setup_of, until
+from tests.server.services import JSON, NOBODY, Caller, a_setup, called, served, young
 
 STATUSES: list[tuple[Exception, int]] = [
     (HTTPException(413, "too long"), 413),
@@ -216,3 +219,55 @@ async def test_a_decision_costs_what_its_arm_cost_when_it_was_chosen(tmp_path: P
         told = await asked
         assert told[0]["cost"] == (await client.ask("/v1/decisions/one"))["cost"] == 0.25
         assert await client.decide("one") == told
+
+
+async def test_scores_are_told_where_labels_would_be_and_costs_in_money(tmp_path: Path) -> None:
+    setup = a_setup(costs={"any": 0.1}, money=Money(0.02, "USD"), learnt=False)
+    async with running(setup, tmp_path) as site, Caller(site) as client:
+        await client.decide("a", "b", "c")
+        told = await client.ask("/v1/labels", {"labels": [{"id": "a", "score": 0.25}, {"id": "b", "score": 0.75}]})
+        assert (told["learnt"], told["missing"]) == (["a", "b"], [])
+        summary = await client.summary()
+        assert (summary["scores"], summary["recent_score"], summary["recent_error"]) == (2, 0.5, None)
+        assert (summary["unit"], summary["currency"], summary["labels"]["learnt"]) == (0.02, "USD", 2)
+        record = await client.ask("/v1/decisions/a")
+        assert (record["labelled"], record["truth"], record["score"]) == (False, None, 0.25)
+        arms = {arm["name"]: (arm["cost"], arm["price"]) for arm in (await client.ask("/v1/arms"))["arms"]}
+        assert arms == {"young": (0.0, 0.0), "any": (0.1, 0.002)}
+        assert (await client.ask("/v1/arms/any", {"price": 0.004}))["cost"] == 0.2
+        for body, words in (
+            ({"price": 0.03}, "from 0 to the unit, 0.02 USD"),
+            ({"price": 0.01, "cost": 0.5}, "given without a cost"),
+        ):
+            refused = await client.post("/v1/arms/any", json=body)
+            assert (refused.status_code, words in refused.text) == (422, True)
+        text = (await client.get("/metrics")).text
+        assert "cosend_scores_total 2.0" in text
+        assert "cosend_recent_score 0.5" in text
+        assert 'cosend_arm_price_count{arm="young",currency="USD"}' in text
+        assert "cosend_arm_accuracy" not in text
+        assert "recent_error" not in text
+        for labels, words in (
+            ([{"id": "c"}], "one of `label`, `score` and `scores`"),
+            ([{"id": "c", "label": "ill", "score": 1}], "one of `label`, `score` and `scores`"),
+            ([{"id": "c", "score": 2}], "must be a number from 0 to 1, got 2"),
+            ([{"id": "c", "score": "high"}], "Expected `float | null`"),
+            ([{"id": "c", "scores": {"nobody": 1}}], "which is no arm: the arms are 'young', 'any'"),
+        ):
+            refused = await client.post("/v1/labels", json={"labels": labels})
+            assert (refused.status_code, words in refused.json()["detail"]) == (422, True), refused.text
+        assert await client.learn("ill", "c")
+        assert "cosend_arm_accuracy" in (await client.get("/metrics")).text
+
+
+def test_the_example_of_a_label_has_a_label(tmp_path: Path) -> None:
+    document = Service(RunningSite(a_setup(), tmp_path), NOBODY).description()
+    page = unescape(docs_page(document, "http://here"))
+    assert """-d '{"labels": [{"id": "ID", "label": "text"}]}'""" in page
+
+
+async def test_a_price_needs_somebody_who_says_what_a_right_label_is_worth(tmp_path: Path) -> None:
+    async with running(a_setup(), tmp_path) as site, Caller(site) as client:
+        refused = await client.post("/v1/arms/any", json={"price": 0.01})
+        assert (refused.status_code, "what a right label is worth" in refused.text) == (422, True)
+        assert {arm["price"] for arm in (await client.ask("/v1/arms"))["arms"]} == {None}

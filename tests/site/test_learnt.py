@@ -21,7 +21,7 @@ from cosend.engine import events, learnt_arms
 from cosend.engine.events import decode, encode
 from cosend.engine.fold import apply
 from cosend.engine.site_state import Heard, SiteState
-from cosend.errors import LabelWarning, StateError
+from cosend.errors import LabelWarning, RewardError, SettledDecision, StateError
 from cosend.store.state_file import read_state, write_state
 from tests.engine.world import restored, whole
 from tests.examples import examples
@@ -249,10 +249,68 @@ def test_the_stack_believes_models_that_are_right_and_sure() -> None:
     assert whole(site.engine.state) == before  # nothing is remembered
 
 
-def test_they_say_nothing_before_the_first_label_and_hear_no_model_that_fails() -> None:
+def test_before_the_first_label_models_vote_by_how_sure_they_are_and_the_stack_decides() -> None:
+    """One is surer than the others, or two outvote it; what fails or says nothing has no vote."""
+    chances = {"one": 0.9, "two": 0.6, "three": 0.6}
+    models: dict[str, Any] = {
+        "one": lambda item: ("yes", item["sure"]),
+        "two": lambda _: ("no", 0.6),
+        "three": lambda item: ("no", 0.6) if item["both"] else None,
+        "broken": broken,
+    }
+    site = Site("here", classifiers=models, costs={}, seed=1)
+    items = [{"sure": chances["one"], "both": False}, {"sure": 0.6, "both": True}, {"sure": 0.61, "both": False}]
+    made = site.classify_many(items)
+    assert [(each.label, each.arm) for each in made] == [("yes", "stack"), ("no", "stack"), ("yes", "stack")]
+    assert [site.predict("stack", [item])[0] for item in items] == ["yes", "no", "yes"]
+    assert site.predict("grown", items) == [None, None, None]
+    site.learn(made[0], "yes")
+    assert {site.classify(item).arm for item in items * 20} > {"stack"}
+
+
+def test_nobody_votes_for_models_that_are_not_heard_or_say_nothing() -> None:
+    site = Site("here", classifiers={"dear": lambda _: "a", "dumb": lambda _: None}, costs={"dear": 0.1}, seed=1)
+    assert site.classify({"x": 1}).arm == "dear"
+    assert site.predict("stack", [{"x": 1}]) == [None]
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["one by one", "in batches"])
+def test_trees_are_used_before_labels_of_their_own_opinions_come(at_once: bool) -> None:
+    """All labels are late; trees know what no model does, and show it on items on which they had no opinion."""
+    draw, site = random.Random(4), Site("here", classifiers={"a": lambda _: "a", "b": lambda _: "b"}, context=UNIT)
+    items = [{"x": draw.random()} for _ in range(200)]
+    made = site.classify_many(items)
+    truths = ["ab"[int(4 * item["x"]) % 2] for item in items]
+
+    def scored() -> int:
+        return next(arm.scored for arm in site.summary().arms if arm.name == "grown")
+
+    assert scored() == 0
+    for n in range(0, 200, 1 if at_once else 50):
+        site.learn_many(made[n : n + (1 if at_once else 50)], truths[n : n + (1 if at_once else 50)])
+    assert scored() == 200 - learnt_arms.FIRST_FIT
+    later = site.classify_many([{"x": draw.random()} for _ in range(100)])
+    assert sum(each.arm == "grown" for each in later) > 50
+
+
+def test_a_bad_label_among_many_changes_nothing_though_a_fit_is_due_before_it() -> None:
+    site = Site("here", classifiers={"a": lambda _: "a", "b": lambda _: "b"}, context=UNIT)
+    made = [each.id for each in site.classify_many([{"x": n / 40} for n in range(40)])]
+    before = whole(site.engine.state)
+    with pytest.raises(SettledDecision):
+        site.learn_many([*made, made[0]], ["a"] * 41)
+    with pytest.raises(RewardError):
+        site.learn_many(made, ["a"] * 40, [None] * 39 + [2.0])
+    assert whole(site.engine.state) == before
+    site.learn_many(made, ["a", "b"] * 20, [None] * 39 + [0.5])
+    assert site.engine.state.learnt.count == 40
+
+
+def test_before_the_first_label_a_stack_hears_no_model_that_fails() -> None:
     site = a_site(classifiers={**MODELS, "broken": broken})
     items = [{"x": 0.95, "kind": "a", "y": 1}, {"x": 0.05, "kind": "b", "y": 1}]
-    assert site.predict("stack", items) == site.predict("grown", items) == [None, None]
+    assert site.predict("stack", items) == ["b", "a"]
+    assert site.predict("grown", items) == [None, None]
     site.learn(site.classify(items[1]), "a")
     assert site.predict("stack", items) == ["a", "a"]  # whatever the others say
 
@@ -576,3 +634,12 @@ def test_labels_that_would_not_come_back_are_not_saved() -> None:
 
 def test_everything_that_they_need_is_compiled_in_advance() -> None:
     learnt_arms.warm_up()
+
+
+def test_a_stack_alone_learns_many_labels_and_begins_no_fit() -> None:
+    log: list[Any] = []
+    site = a_site(log=log, classifiers={"mine": Learnt.STACK}, costs={}, learnt=False)
+    for n in range(40):
+        site.learn(site.classify({"x": n % 9 / 9, "kind": "a"}), f"label {n % 9}")
+    assert (len(site.engine.state.learnt.labels), site.engine.state.learnt.fitting) == (9, None)
+    assert whole(fold(log)) == whole(site.engine.state)

@@ -49,7 +49,7 @@ ZOOMS: Final = 20  # whether cells are cubes that split, and when
 MAX_ROWS: Final = 21
 REPORTS: Final = 22  # the mixed view whose cells tell peers how much labelled data there is
 CATEGORIES: Final = 23  # which axes are categories, as bits
-SCORES: Final = 24  # 1: a label scores every local model that costs nothing, 0: only the arm that was used
+SCORES: Final = 24  # whom labels score: ONLY_USED, ALL_FREE or SOME_FREE
 PATTERN: Final = 25  # which local models were right about the newest labelled item; 0 before there is one
 NEWEST: Final = 26  # the id of that item
 PAID_EXPLORED: Final = 27  # choices of arms that cost something, made to learn about them
@@ -64,6 +64,11 @@ EXPIRED_COUNT: Final = SITE_COLUMNS + 4
 EXPIRED: Final = SITE_COLUMNS + 5  # id, arm and kind of each
 EXPIRED_AT_ONCE: Final = 64  # how many there may be before Python must take them
 SITE_END: Final = EXPIRED + 3 * EXPIRED_AT_ONCE
+
+# Values of SCORES.
+ONLY_USED: Final = 0  # the arm that was used
+ALL_FREE: Final = 1  # also every local model that costs nothing
+SOME_FREE: Final = 2  # the same, but some labels did not score all of them: they are tried, as other arms are
 
 # Values of RULE.
 BY_QUOTA: Final = 0

@@ -359,6 +359,13 @@ class Learner:
             api.learn_many(self.memory.arrays, ids, gained, np.empty((len(ids), 0)) if scores is None else scores)
         self.forget_notes(tickets)
 
+    @one_at_a_time
+    def try_free_models(self) -> None:
+        """Take note that some labels do not score every local model that costs nothing: these are tried from now on."""
+        site = self.ledger.site
+        if site[col.SCORES] == col.ALL_FREE:
+            site[col.SCORES] = col.SOME_FREE
+
     def look_up(self, decisions: Sequence[int]) -> tuple[list[int], list[Waited]]:
         """Return ids, and (arm, kind, arrival) of each, or raise if one is not pending."""
         ids = [*decisions]
@@ -408,6 +415,14 @@ class Learner:
         """Raise if an id occurs twice."""
         if len(set(tickets)) < len(tickets):
             raise SettledDecision(self.name, next(each for n, each in enumerate(tickets) if each in tickets[:n]))
+
+    def check_rewards(
+        self, ids: Sequence[int], found: Sequence[Waited], gains: Sequence[float], costs: Sequence[float | None] | None
+    ) -> None:
+        """Raise if labels cannot be learnt together: one is bad, or is there twice."""
+        self.check_different(ids)
+        known = [gain if gain == gain else 0.0 for gain in gains]  # not a number: nobody had an answer
+        self._rewards(ids, found, known, costs)
 
     def _rewards(
         self, ids: Sequence[int], found: Sequence[Waited], gains: Sequence[float], costs: Sequence[float | None] | None

@@ -438,7 +438,9 @@ def _mixed_index(ledger: Ledger, arm: int, level: float, least: float, memo: Flo
 @compiled
 def _is_always_scored(ledger: Ledger, arm: int) -> bool:
     """Tell whether every label scores an arm: then there is no need to explore it."""
-    return bool(ledger.site[col.SCORES] and arm < ledger.site[col.OWN_COUNT] and ledger.costs[arm] == 0.0)
+    return bool(
+        ledger.site[col.SCORES] == col.ALL_FREE and arm < ledger.site[col.OWN_COUNT] and ledger.costs[arm] == 0.0
+    )
 
 
 @compiled

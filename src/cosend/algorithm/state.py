@@ -33,6 +33,7 @@ COUNTED: Final = (
     col.PATTERN,
     col.NEWEST,
     col.PAID_EXPLORED,
+    col.SCORES,
 )
 
 
@@ -137,6 +138,11 @@ def _rebuilt(kind: type[Learner], facts: dict[str, Any], arrays: dict[str, npt.N
     return learner
 
 
+def _same_scores(saved: int, fresh: int) -> bool:
+    """Tell whether a learner with this setting can have saved this value."""
+    return saved in ((col.ALL_FREE, col.SOME_FREE) if fresh else (col.ONLY_USED,))
+
+
 def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id: int) -> None:
     """Raise unless the arrays fit the learner and each other: compiled code does not check its indices.
 
@@ -163,6 +169,7 @@ def _check_arrays(arrays: dict[str, npt.NDArray[Any]], learner: Learner, last_id
         and np.array_equal(np.delete(site, COUNTED), np.delete(ledger.site[: col.SITE_COLUMNS], COUNTED))
         and (site[col.ROWS], site[col.LAST_ID]) == (rows, last_id)
         and site[col.PATTERN] >= 0
+        and _same_scores(int(site[col.SCORES]), int(ledger.site[col.SCORES]))
         and ((arrays["cells"][:, col.CELL_KEY] >= 0).all() and ((slices >= 1) & (slices <= LARGEST_KEY)).all())
         and ((arms >= 0) & (arms < len(ledger.costs))).all()
         and learner.memory.fits(pending[:, col.PENDING_ROW], arrays["pending_contexts"], rows)

@@ -9,6 +9,7 @@ import typer
 from cosend.cli.run import run
 from cosend.cli.sites import classify, demo, serve, up, worker
 from cosend.cli.stores import export, verify
+from cosend.cli.teach import teach
 from cosend.cli.validate import validate
 from cosend.cli.warmup import warmup
 from cosend.version import VERSION
@@ -19,7 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
-for command in (run, validate, serve, up, demo, worker, classify, verify, export, warmup):
+for command in (run, validate, serve, up, demo, worker, classify, teach, verify, export, warmup):
     app.command(command.__name__)(command)
 
 

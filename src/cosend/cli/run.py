@@ -14,6 +14,7 @@ import typer
 from cosend.cli.shared import (
     STOPPED,
     LabelColumn,
+    ScoreColumns,
     SiteColumn,
     StreamFile,
     check_installed,
@@ -50,6 +51,7 @@ def run(
     ] = None,
     stream: StreamFile = None,
     label: LabelColumn = None,
+    score: ScoreColumns = None,
     site_column: SiteColumn = None,
     out: Annotated[Path, typer.Option(help="Where report.html, results.json and the figures go.")] = Path("out/run"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
@@ -87,7 +89,7 @@ def run(
         return
     with say_errors():
         network, folder = load(file)
-        network = changed(with_stream(network, stream, label, site_column), items, seed)
+        network = changed(with_stream(network, stream, label, site_column, score or ()), items, seed)
         check_ready(out, FILES, "--out")
         several = SEEDS if seed is None and stream is None and is_built_in(file) else 1
         result = play_all(with_seeds(network, seeds or several), folder, new_console(stderr=True))
@@ -139,6 +141,7 @@ class Bar:
         self._progress, self._streams = progress, streams
         self._task = progress.add_task("", total=None, words="")
         self._before, self._items, self._start = 0, 0, 0.0
+        self.is_scored = False  # there are no labels
         self._what, self._words, self._said_at = "", "", time.monotonic()
 
     def begin(self, number: int, what: str, items: int = 0) -> None:
@@ -153,7 +156,8 @@ class Bar:
     def reached(self, items: int, errors: float) -> None:
         speed = items / max(1e-9, time.perf_counter() - self._start)
         counts = f"{items:,} of {self._items:,} items, " if self._progress.disable else ""
-        self._show(f"{counts}{100 * errors:.1f} % wrong, {speed:,.0f} items/s", items)
+        how_good = f"mean score {1 - errors:.3f}" if self.is_scored else f"{100 * errors:.1f} % wrong"
+        self._show(f"{counts}{how_good}, {speed:,.0f} items/s", items)
 
     def end(self) -> None:
         if self._progress.disable:
@@ -191,6 +195,7 @@ def play_all(networks: Sequence[NetworkFile], folder: Path, console: Console) ->
             for number, network in enumerate(networks):
                 bar.begin(number, "reading the stream, training and asking the models")
                 prepared = prepare(network, folder, bar.asking)
+                bar.is_scored = network.is_scored
                 bar.begin(number, "classify or send", int((prepared.places >= 0).sum()))
                 result, stopped = play_one(prepared, bar, first_of=0 if done else len(networks))
                 done.append(result)
@@ -266,12 +271,17 @@ def _new_table(headings: Sequence[str], title: str | None = None) -> Table:
     return table
 
 
+def _quality(result: dict[str, Any]) -> str:
+    """Return the heading of what says how good answers were."""
+    return "mean score" if result["known_by"] == "score" else "error %"
+
+
 def policies_table(result: dict[str, Any]) -> Table:
     """Return one row for every policy, best reward first, and below them what knows the future."""
     from cosend.report.verdict import KNOWS, is_best, knowing, mark_of_best, playing, sends
 
     sent, rows = sends(result), playing(result)
-    table = _new_table(["policy", "reward per item", "error %", *(["sent %"] if sent else [])])
+    table = _new_table(["policy", "reward per item", _quality(result), *(["sent %"] if sent else [])])
     for n, row in enumerate(rows):
         style = "bold green" if is_best(row, rows) else "bold" if row["policy"] == result["policy"] else ""
         mark = f" ({mark_of_best(rows)})" if is_best(row, rows) else ""
@@ -282,43 +292,45 @@ def policies_table(result: dict[str, Any]) -> Table:
 
 
 def _cells(row: Row, mark: str, sent: bool) -> list[str]:
-    from cosend.report.verdict import reward_text
+    from cosend.report.verdict import quality, reward_text
 
-    cells = [f"{row['policy']}{mark}", reward_text(row), f"{row['error']:.1f}"]
+    cells = [f"{row['policy']}{mark}", reward_text(row), quality(row)]
     return [*cells, f"{row['sent']:.0f}"] if sent else cells
 
 
 def models_table(result: dict[str, Any]) -> Table:
     """Return one row for every model of the only site: how often it was used, and what it cost."""
-    from cosend.report.verdict import learnt_words
+    from cosend.report.verdict import learnt_words, price, price_heading, quality
 
     ((site, rows),) = result["models"].items()
     title = f"what {result['policy']} used at {site}, and the reward of each model alone"
-    table = _new_table(["model", "items %", "paid", "error %", "alone"], title)
+    money = price_heading(result, "paid")
+    table = _new_table(["model", "items %", "paid", *([money] if money else []), _quality(result), "alone"], title)
     is_any_learnt = any(map(learnt_words, rows))
     if is_any_learnt:
         table.add_column("")
     for row in rows:
-        error = "" if row["error"] is None else f"{row['error']:.1f}"
+        error = "" if row["error"] is None and row["score"] is None else quality(row)
         alone = "" if row["alone"] is None else f"{row['alone']:.3f}"
         words = [learnt_words(row)] if is_any_learnt else []
-        table.add_row(row["model"], f"{row['share']:.1f}", f"{row['cost']:,.2f}", error, alone, *words)
+        paid = [f"{row['cost']:,.2f}", *([price(result, row["cost"])] if money else [])]
+        table.add_row(row["model"], f"{row['share']:.1f}", *paid, error, alone, *words)
     return table
 
 
 def sites_table(result: dict[str, Any]) -> Table:
     """Return one row for every site: the policy of the run, and what the site could do alone."""
-    from cosend.report.verdict import sends
+    from cosend.report.verdict import quality, sends
 
     alone = [name for name in ("never send", "best local", "oracle per cell") if _rows_of(result, name)]
     sent = sends(result)
-    headings = ["site", "reward", "error %", *(["sent %"] if sent else []), *alone]
+    headings = ["site", "reward", _quality(result), *(["sent %"] if sent else []), *alone]
     table = _new_table(headings, f"{result['policy']} at each site, and the reward of others there")
     for site, own in _rows_of(result, result["policy"]).items():
         rewards = [_rows_of(result, name).get(site) for name in alone]
         others = ["" if row is None else f"{row['mean_reward']:.3f}" for row in rewards]
         share = [f"{own['sent']:.0f}"] if sent else []
-        table.add_row(site, f"{own['mean_reward']:.3f}", f"{own['error']:.1f}", *share, *others)
+        table.add_row(site, f"{own['mean_reward']:.3f}", quality(own), *share, *others)
     return table
 
 

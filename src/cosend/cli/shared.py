@@ -35,6 +35,14 @@ StreamFile = Annotated[
     typer.Option("--stream", help="Recorded data: CSV, JSON lines or Parquet; used instead of the stream of the file."),
 ]
 LabelColumn = Annotated[str | None, typer.Option("--label", help="The column of the stream with the true labels.")]
+ScoreColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--score",
+        metavar="ARM=COLUMN",
+        help="The column of the stream with the scores of a classifier, where there are no labels; for each of them.",
+    ),
+]
 SiteColumn = Annotated[
     str | None, typer.Option("--site-column", help="The column of the stream that says at which site a row arrives.")
 ]

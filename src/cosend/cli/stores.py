@@ -37,10 +37,10 @@ def export(
     """Write the decisions of a site, joined with their labels and with the propensities of their arms.
 
     One line, or row, is one decision: number, id, at, arm, phase, cell, context, propensity, cost, label, label_of_arm,
-    answered_by, labelled, truth, gain, cost_paid, labelled_at, item. Times are seconds since 1970. What the site does
-    not keep is null: it has the features of an item only if a model learns from them, and then they are `item`. Else
-    join these rows with your own by `id`. In a Parquet file, items and labels of more than one kind are text, as JSON
-    has them.
+    answered_by, labelled, truth, gain, cost_paid, labelled_at, score, item. Times are seconds since 1970. What the site
+    does not keep is null: it has the features of an item only if a model learns from them, and then they are `item`.
+    Else join these rows with your own by `id`. In a Parquet file, items and labels of more than one kind are text, as
+    JSON has them.
 
     What made the file, and when, is in the metadata of a Parquet file under "cosend", and beside FILE.jsonl in
     FILE.jsonl.about.json: version, date, command, site, seed, and the SHA-256 of the events that were read.
@@ -155,7 +155,11 @@ def show(console: Console, found: Replayed) -> None:
     from cosend.runtime.store_check import told
     from cosend.text import counted
 
-    counts = (counted(found.events, "event"), counted(found.items, "item"), counted(found.labels, "label"))
+    counts = [counted(found.events, "event"), counted(found.items, "item")]
+    if found.labels or not found.scores:
+        counts.append(counted(found.labels, "label"))
+    if found.scores:
+        counts.append(counted(found.scores, "score"))
     facts = [*found.remarks, *found.checked, *(f"DIFFERENT: {sentence}" for sentence in found.wrong)]
     lines = [f"site {found.site}: {', '.join(counts)}", *(f"- {fact}" for fact in facts)]
     if found.differences:

@@ -12,6 +12,7 @@ from cosend.cli.shared import (
     NETWORK,
     SERVICE,
     LabelColumn,
+    ScoreColumns,
     SiteColumn,
     StreamFile,
     lacking,
@@ -29,6 +30,7 @@ def validate(
     file: Annotated[Path, typer.Argument(help="The network file to check.")],
     stream: StreamFile = None,
     label: LabelColumn = None,
+    score: ScoreColumns = None,
     site_column: SiteColumn = None,
 ) -> None:
     """Check a network file and name every mistake with its key.
@@ -41,7 +43,7 @@ def validate(
 
     with say_errors():
         loaded, folder = load(file)
-        network = with_stream(loaded, stream, label, site_column)
+        network = with_stream(loaded, stream, label, site_column, score or ())
         models, items = make_all(network, folder, str(file))
     of_sites = sum(len(site.classifiers) for site in network.sites)
     has = f"{counted(len(network.sites), 'site')}, {counted(of_sites, 'classifier')}, {items}"
@@ -84,7 +86,8 @@ def _kind(setting: ModelSection, model: Classifier) -> str:
     if setting.kind == "learnt":
         return f"{setting.model}, learnt from the labels of the site"
     if setting.column is not None:
-        return f"column {shown(setting.column)} of the stream"
+        what = "scores in column" if setting.kind == "score" else "column"
+        return f"{what} {shown(setting.column)} of the stream"
     inner = type(model.model).__name__ if isinstance(model, SklearnModel | RiverModel) else type(model).__name__
     return f"{inner} from {setting.model}{', learns' if model.learns else ''}"
 

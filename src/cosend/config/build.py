@@ -20,8 +20,9 @@ import numpy as np
 from cosend.algorithm.policies import Policy
 from cosend.axes import Axis, default_axes, in_order
 from cosend.config.network_file import NO_STREAM, SOURCE, NetworkFile, wants_horizon
-from cosend.config.sections import ModelSection, SiteSection
+from cosend.config.sections import ModelSection, RewardSection, SiteSection
 from cosend.engine.learnt_arms import Learnt
+from cosend.engine.scoring import UNITS, Gain, Range, Reward, right_or_wrong
 from cosend.errors import (
     ClassifierError,
     CosendError,
@@ -33,8 +34,9 @@ from cosend.errors import (
     shown,
 )
 from cosend.models.adapters import Classifier, RunsElsewhere
-from cosend.models.built_in import Coded, Matrix, Said, train
+from cosend.models.built_in import Coded, Earned, Matrix, Said, as_it_says, train
 from cosend.models.loading import load_model
+from cosend.models.python_modules import function_of_two
 from cosend.site import Site
 from cosend.streams.table import Table
 
@@ -76,7 +78,8 @@ class Built:
 
     def __init__(self, network: NetworkFile, folder: Path, table: Table | None = None) -> None:
         self.network, self.folder, self.table = network, folder, table
-        self.labels = network.labels or ([] if table is None else np.unique(table.labels).tolist())
+        occurring = [] if table is None or network.is_scored else np.unique(table.labels).tolist()
+        self.labels = network.labels or occurring
         found = [] if table is None else list(mistakes_about(network, table, self.labels))
         if found:
             raise NetworkFileError(SOURCE, found)
@@ -105,6 +108,27 @@ class Built:
             return self.network.build_policy(self.horizon)
         except SettingError as error:
             raise NetworkFileError(SOURCE, [f"policy: {error}"]) from error
+
+    @cached_property
+    def reward(self) -> Gain:
+        """What answers are worth."""
+        said = self.network.reward
+        if self.network.is_scored:
+            return as_it_says
+        confusions = {(each.truth, each.said): each.cost for each in said.confusions} or None
+        if said == RewardSection():
+            return right_or_wrong
+        try:
+            function = None if said.function is None else function_of_two(said.function, self.folder)
+        except ModelError as error:
+            why = f"{error.wrong}; {error.allowed}" if error.allowed else error.wrong
+            raise NetworkFileError(SOURCE, [f"reward.function: {shown(said.function)}: {why}"]) from error
+        return Reward(confusions=confusions, range=self.units, function=function)
+
+    @property
+    def units(self) -> Range:
+        """The lowest and the highest score."""
+        return self.network.reward.range or UNITS
 
     @cached_property
     def horizon(self) -> int | None:
@@ -167,6 +191,8 @@ class Built:
             "context": self.axes,
             "policy": self.policy,
             "costs": self.costs(name),
+            "reward": self.reward,
+            "money": network.money,
             "patience": network.patience,
             "seed": network.seed,
             "retries": network.retries,
@@ -198,7 +224,7 @@ class Built:
 
     def _made(self, site: SiteSection, setting: ModelSection) -> Any:
         if setting.column is not None:
-            return Said(setting.column)
+            return Said(setting.column) if setting.kind == "column" else Earned(setting.column, self.units)
         if setting.is_trained:
             return self._trained(site, setting)
         if setting.kind == "always":
@@ -259,25 +285,36 @@ def mistakes_about(network: NetworkFile, table: Table, labels: Sequence[Any]) ->
     """Yield what the file says about the stream that is not so, each with its key."""
     columns = table.columns
     unnamed = sorted(set(table.labels.tolist()).difference(labels), key=str)
-    if unnamed:
+    if unnamed and not network.is_scored:
         yield f"labels: the stream has {listed(unnamed)} too; the file names {listed(labels)}"
     for n, axis in enumerate(network.context, start=1):
         if axis.feature is not None and axis.feature not in columns:
             there = f"it has {listed(sorted(columns))}"
             yield f"context.{n}.feature: the stream has no column {shown(axis.feature)}; {there}"
-        if axis.kind == "previous_label" and len(labels) < 2:
+        if axis.kind == "previous_label" and len(labels) < 2 and labels:
             yield f"context.{n}.kind: the previous label tells nothing, all are {shown(labels[0])}"
     names = [site.name for site in network.sites]
     arriving_at = [] if table.sites is None else table.sites[network.training :].tolist()
     for stranger in sorted(set(arriving_at).difference(names)):
         yield f"stream.site: the stream has rows for site {shown(stranger)}; the sites are {listed(names)}"
     for key, site, model in network.classifiers():
-        for wrong in _mistakes_about_model(model, site, table, labels, network.training):
+        units = network.reward.range or UNITS
+        for wrong in _mistakes_about_model(model, site, table, labels, network.training, units):
             yield f"{key}.{wrong}"
 
 
+def _wrong_scores(column: Any, units: Range) -> Iterator[str]:
+    """Yield why a column of the stream does not have scores."""
+    low, high = units
+    if column.dtype.kind not in "biuf":
+        yield "model: its column has text, scores are numbers"
+    elif column.min() < low or column.max() > high:
+        has = f"its column has scores from {column.min():g} to {column.max():g}, allowed is {low:g} to {high:g}"
+        yield f"model: {has}; [reward] range = [lowest, highest] names other units"
+
+
 def _mistakes_about_model(
-    model: ModelSection, site: SiteSection, table: Table, labels: Sequence[Any], training: int
+    model: ModelSection, site: SiteSection, table: Table, labels: Sequence[Any], training: int, units: Range
 ) -> Iterator[str]:
     for name in model.features or []:
         if name not in table.features:
@@ -288,6 +325,8 @@ def _mistakes_about_model(
     columns = table.columns
     if model.column is not None and model.column not in columns:
         yield f"model: the stream has no column {shown(model.column)}; it has {listed(sorted(columns))}"
+    elif model.kind == "score" and model.column is not None:
+        yield from _wrong_scores(columns[model.column], units)
     first, last = model.train or (0, training)
     if model.train_on == "own" and table.sites is None:
         yield "train_on: 'own' needs a column of the stream that says where a row arrives: stream.site"

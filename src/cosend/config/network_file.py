@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from inspect import signature
 from pathlib import Path
@@ -21,10 +21,14 @@ from cosend.checks import check_path
 from cosend.config import BUILT_IN
 from cosend.config.sections import (
     OF_OPINIONS,
+    SCORE,
     AxisSection,
     BrokerSection,
+    CostsSection,
     Flag,
     ModelSection,
+    Price,
+    RewardSection,
     RowsOrNone,
     Section,
     Seed,
@@ -37,11 +41,13 @@ from cosend.config.sections import (
     wrong_options,
 )
 from cosend.engine.learnt_arms import Learnt, learnt_arms
+from cosend.engine.money import Money
 from cosend.errors import ArmError, NetworkFileError, SettingError, listed, shown
 
 LONGEST: Final = 10_000_000  # characters of a file; a device has no end
 SOURCE: Final = "the network file"
 NO_STREAM: Final = "there is no stream: give --stream FILE --label COLUMN, or a table [stream] in the file"
+NO_LABEL: Final = "a stream of kind 'file' needs path and label, or model = 'score:COLUMN' for every classifier"
 UNKNOWN: Final = "unknown"  # as the horizon: it is guessed, and the guess doubles
 BY_NAME: Final = {name.lower(): kind for name, kind in POLICIES.items()}  # names may be in any case
 
@@ -95,11 +101,14 @@ class NetworkFile(Section):
     title: Annotated[str, Field(max_length=200)] = "A network of sites"
     seed: Seed = 0
     call_cost: Unit = 0.0
+    call_price: Price | None = None
+    costs: CostsSection | None = None
     label_delay: RowsOrNone = 1
     labels: Annotated[list[Any], Field(min_length=2)] | None = None
     retries: Tries = 3
     strict_labels: Flag = False
     patience: Annotated[Patience, BeforeValidator(_patience)] = Patience()
+    reward: RewardSection = RewardSection()
     network: BrokerSection | None = None
     stream: StreamSection | None = None
     context: list[AxisSection] = Field(default_factory=list)
@@ -171,7 +180,12 @@ class NetworkFile(Section):
     def learnt_arms(self, site: SiteSection, policy: Policy | None) -> dict[str, str]:
         """Return the arms that a site learns itself with a policy, None for the default."""
         named = {each.name: Learnt(each.model) if each.kind == "learnt" else None for each in site.classifiers}
-        return learnt_arms(site.name, named, site.learnt, policy, site.score_local)
+        return learnt_arms(site.name, named, False if self.is_scored else site.learnt, policy, site.score_local)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether the stream has scores in place of labels."""
+        return any(each.kind == "score" for _, _, each in self.classifiers())
 
     def prediction_columns(self) -> list[str]:
         return [each.column for _, _, each in self.classifiers() if each.column is not None]
@@ -188,7 +202,7 @@ class NetworkFile(Section):
         found = [
             f"{key}.model: {each.model!r} is what a recorded stream says: a service needs the model itself"
             for key, _, each in models
-            if each.kind == "column"
+            if each.column is not None
         ]
         if self.stream is not None:
             return found
@@ -211,6 +225,7 @@ class NetworkFile(Section):
     def mistakes(self) -> list[str]:
         """Return what is wrong though every section for itself is right."""
         found = [*self._double_names(), *self._double_ports(), *self._wrong_models(), *self._wrong_learnt()]
+        found += [*self._wrong_scores(), *self._wrong_reward(), *self._wrong_prices()]
         if len(self.context) - len(self.given) - len(self.heard) > 1:
             found.append("context: kind = 'features' is given twice; once is enough for every feature")
         return [*found, *self._wrong_policy(), *self._wrong_opinions()]
@@ -246,6 +261,76 @@ class NetworkFile(Section):
             if axis.kind in OF_OPINIONS and axis.classifier not in free:
                 allowed = f"a classifier that costs nothing, at any site ({', '.join(dict.fromkeys(free)) or 'none'})"
                 yield f"context.{n}.classifier: must be {allowed}, got {shown(axis.classifier)}"
+
+    @property
+    def money(self) -> Money | None:
+        """What a right label is worth, if the file says it."""
+        return None if self.costs is None else Money(self.costs.unit, self.costs.currency)
+
+    def _prices(self) -> Iterator[tuple[str, Section, str, float]]:
+        """Yield every price with its key, its section, and the key of the cost that it stands for."""
+        if self.call_price is not None:
+            yield "call_price", self, "call_cost", self.call_price
+        for n, site in enumerate(self.sites, start=1):
+            if site.call_price is not None:
+                yield f"sites.{n}.call_price", site, "call_cost", site.call_price
+        for key, _, model in self.classifiers():
+            if model.price is not None:
+                yield f"{key}.price", model, "cost", model.price
+
+    def _wrong_prices(self) -> Iterator[str]:
+        for key, section, cost, price in self._prices():
+            if cost in section.model_fields_set:
+                yield f"{key}: not together with {cost}: the one is the other in money"
+            elif self.money is None:
+                yield f"{key}: needs a table [costs] with unit, what a right label is worth"
+            else:
+                try:
+                    self.money.cost(price)
+                except SettingError as error:
+                    yield f"{key}: {error}"
+
+    def priced(self) -> NetworkFile:
+        """Return the file with costs in place of prices."""
+        money = self.money
+        if money is None or not any(True for _ in self._prices()):
+            return self
+
+        def costing(section: Any, cost: str, price: float | None) -> Any:
+            given = {} if price is None else {cost: money.cost(price), cost.replace("cost", "price"): None}
+            return section.model_copy(update=given)
+
+        sites = []
+        for site in self.sites:
+            models = [costing(each, "cost", each.price) for each in site.classifiers]
+            sites.append(costing(site, "call_cost", site.call_price).model_copy(update={"classifiers": models}))
+        whole: NetworkFile = costing(self, "call_cost", self.call_price).model_copy(update={"sites": sites})
+        return whole
+
+    def _wrong_scores(self) -> Iterator[str]:
+        """Yield why a stream has neither labels nor the scores of every model."""
+        stream = self.stream
+        if not self.is_scored:
+            if stream is not None and stream.kind == "file" and stream.label is None:
+                yield f"stream: {NO_LABEL}"
+            return
+        if stream is not None and (stream.kind != "file" or stream.label is not None):
+            yield "stream.label: no labels where a classifier has scores of the stream, and kind = 'file'"
+        for key, _, model in self.classifiers():
+            if model.kind == "learnt":
+                yield f"{key}.model: {model.model!r} learns from labels, and the stream has scores"
+            elif model.kind != "score":
+                yield f"{key}.model: must be score:COLUMN where another has scores of the stream, got {model.model!r}"
+        for n, axis in enumerate(self.context, start=1):
+            if axis.kind == "previous_label":
+                yield f"context.{n}.kind: there is no previous label where the stream has scores"
+
+    def _wrong_reward(self) -> Iterator[str]:
+        for n, each in enumerate(self.reward.confusions if self.labels is not None else (), start=1):
+            for key, label in (("truth", each.truth), ("said", each.said)):
+                if label not in (self.labels or ()):
+                    known = listed(self.labels or ())
+                    yield f"reward.confusions.{n}.{key}: {shown(label)} is not one of the labels, {known}"
 
     def _double_names(self) -> Iterator[str]:
         names = [site.name for site in self.sites] + [each.name for _, _, each in self.classifiers()]
@@ -336,21 +421,56 @@ def parse(text: str, source: str) -> NetworkFile:
     mistakes = network.mistakes()
     if mistakes:
         raise NetworkFileError(source, mistakes)
-    return network
+    return network.priced()
 
 
-def with_stream(network: NetworkFile, file: Path | None, label: str | None, site_column: str | None) -> NetworkFile:
+def with_scores(network: NetworkFile, scores: Sequence[str]) -> NetworkFile:
+    """Return the network with the scores of a recorded stream in place of its models: "ARM=COLUMN" for each."""
+    columns = dict[str, str]()
+    names = [each.name for _, _, each in network.models()]
+    for each in scores:
+        arm, is_pair, column = each.partition("=")
+        if not is_pair or not column:
+            raise SettingError("--score", each, "ARM=COLUMN, as in small=small_score")
+        if arm not in names:
+            raise SettingError("--score", each, f"ARM=COLUMN with one of the classifiers {listed(names)}")
+        columns[arm] = column
+
+    def scored(model: ModelSection) -> ModelSection:
+        if model.name not in columns:
+            return model
+        told = {"name": model.name, "model": f"{SCORE}{columns[model.name]}", "cost": model.cost}
+        return ModelSection.model_validate(told)
+
+    if not scores:
+        return network
+    sites = [
+        site.model_copy(update={"classifiers": [scored(each) for each in site.classifiers]}) for site in network.sites
+    ]
+    return network.model_copy(update={"sites": sites})
+
+
+def with_stream(
+    network: NetworkFile, file: Path | None, label: str | None, site_column: str | None, scores: Sequence[str] = ()
+) -> NetworkFile:
     """Return the network with the recorded stream of the command line, or with other columns of its own stream.
 
     All rows of the recorded stream arrive, but for those that train models. What the network file says about columns
     stays.
+
+    scores  as in `with_scores`: then there are no labels
     """
-    if file is None and label is None and site_column is None:
+    given = {"--score": ", ".join(scores) or None, "--label": label, "--site-column": site_column}
+    options_given = {option: value for option, value in given.items() if value is not None}
+    if scores and label is not None:
+        raise SettingError("--label", label, "given without --score: a stream has labels or scores")
+    network = with_scores(network, scores)
+    if file is None and not options_given:
         return network
     before = network.stream
     if file is None and (before is None or before.kind != "file"):
-        option, given = ("--label", label) if label is not None else ("--site-column", site_column)
-        raise SettingError(option, given, "given with --stream FILE: the network file has no stream of kind 'file'")
+        option, value = next(iter(options_given.items()))
+        raise SettingError(option, value, "given with --stream FILE: the network file has no stream of kind 'file'")
     options: dict[str, Any] = {"kind": "file", "training": network.training}
     if before is None:  # the rows that train models are the first ones
         options["training"] = max((each.train[1] for _, _, each in network.classifiers() if each.train), default=0)
@@ -360,14 +480,23 @@ def with_stream(network: NetworkFile, file: Path | None, label: str | None, site
         check_path("--stream", file)
         options |= {"path": file.absolute(), "items": None}
     options |= {key: given for key, given in (("label", label), ("site", site_column)) if given is not None}
-    if "label" not in options:
-        raise SettingError("--label", None, "given with --stream FILE: the column with the true labels")
-    try:
-        stream = StreamSection.model_validate(options)
-    except ValidationError as error:
-        raise NetworkFileError("the stream", [mistake_of(each, StreamSection) for each in error.errors()]) from error
-    network = network.model_copy(update={"stream": stream})
+    network = network.model_copy(update={"stream": _stream(network, options)})
     mistakes = network.mistakes()
     if mistakes:
         raise NetworkFileError(SOURCE, mistakes)
     return network
+
+
+def _stream(network: NetworkFile, options: dict[str, Any]) -> StreamSection:
+    """Return a stream with these options, without labels if it has scores; raise if it has neither."""
+    if network.is_scored:
+        options.pop("label", None)
+    elif "label" not in options:
+        allowed = (
+            "given with --stream FILE: the column with the true labels; or --score ARM=COLUMN for every classifier"
+        )
+        raise SettingError("--label", None, allowed)
+    try:
+        return StreamSection.model_validate(options)
+    except ValidationError as error:
+        raise NetworkFileError("the stream", [mistake_of(each, StreamSection) for each in error.errors()]) from error

@@ -27,6 +27,7 @@ from cosend.axes import (
 from cosend.checks import check_path
 from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
 from cosend.engine.learnt_arms import Learnt
+from cosend.engine.money import LONGEST
 from cosend.errors import CosendError, SettingError, StreamError, in_one_line, shown
 from cosend.models.built_in import NAMES
 from cosend.models.loading import ALLOWED, PICKLES
@@ -38,6 +39,7 @@ from cosend.streams.traffic import traffic
 from cosend.transport.nats_options import NatsOptions
 
 Unit = Annotated[float, Field(ge=0, le=1, strict=True)]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS, strict=True)]
 RowsOrNone = Annotated[int, Field(ge=0, le=MOST_ROWS, strict=True)]
 Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]  # items that a service may see
@@ -48,6 +50,7 @@ Seconds = Annotated[float, Field(gt=0, le=LONGEST_CALL_S, strict=True)]
 Rate = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 Threads = Annotated[int, Field(ge=1, le=256, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
+Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Names = Annotated[list[str], Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9\[:][A-Za-z0-9_.:\]-]*$", max_length=255)]
@@ -55,6 +58,7 @@ ITEMS: Final = 20_000  # of a stream that has no end
 OF_FEATURES: Final = ("feature", "category", "time_of_day")  # the kinds of axes that read a feature
 OF_OPINIONS: Final = ("confidence", "says")  # the kinds of axes that hear a classifier
 COLUMN: Final = "column:"
+SCORE: Final = "score:"
 MODEL_FILES: Final = (".skops", ".onnx", *PICKLES)
 LEARNT: Final = tuple(kind.value for kind in Learnt)
 SITE: Final = "{site}"
@@ -160,7 +164,7 @@ class StreamSection(Section):
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> StreamSection:
-        if self.kind == "file" and (self.path is None or self.label is None):
+        if self.kind == "file" and self.path is None:
             raise ValueError("a stream of kind 'file' needs path and label")
         if self.kind == "river" and self.dataset is None:
             raise ValueError("a stream of kind 'river' needs a dataset")
@@ -187,7 +191,7 @@ class StreamSection(Section):
         used = {self.label, self.site, *self.contexts, *(self.features or ())}
         table = read_table(
             file,
-            label=self.label or "",
+            label=self.label,
             features=self.features,
             contexts=[*self.contexts, *(name for name in dict.fromkeys(columns) if name not in used)],
             site=self.site,
@@ -278,6 +282,7 @@ class ModelSection(Section):
         "trained": "models by name that are trained",
         "learnt": f"models {' and '.join(map(repr, LEARNT))}",
         "column": "columns of predictions",
+        "score": "columns of scores",
         "file": "model files",
         "module": "models of a module",
     }
@@ -288,6 +293,7 @@ class ModelSection(Section):
     label: Any = None
     features: Names | None = None
     cost: Unit = 0.0
+    price: Price | None = None
     trusted: Flag = False
     limit_s: Seconds = 1.0
     threads: Threads = 4
@@ -297,12 +303,13 @@ class ModelSection(Section):
     @classmethod
     def _can_be_found(cls, model: str) -> str:
         check_path("model", model)
-        if model == COLUMN:
-            raise ValueError("name the column of the stream that holds the predictions: column:NAME")
+        if model in (COLUMN, SCORE):
+            raise ValueError(f"name the column of the stream: {model}NAME")
         names = [*NAMES, *LEARNT]
         if model not in names and ":" not in model and Path(model).suffix.lower() not in MODEL_FILES:
             guess = did_you_mean(model, names)
-            raise ValueError(f"must be one of {', '.join(names)}, or column:NAME; else {ALLOWED}; got {model!r}{guess}")
+            others = "or column:NAME or score:NAME"
+            raise ValueError(f"must be one of {', '.join(names)}, {others}; else {ALLOWED}; got {model!r}{guess}")
         return model
 
     @field_validator("features")
@@ -325,13 +332,13 @@ class ModelSection(Section):
         return self
 
     @property
-    def kind(self) -> Literal["always", "trained", "learnt", "column", "file", "module"]:
+    def kind(self) -> Literal["always", "trained", "learnt", "column", "score", "file", "module"]:
         if self.model in NAMES:
             return "always" if self.model == "always" else "trained"
         if self.model in LEARNT:
             return "learnt"
-        if self.model.startswith(COLUMN):
-            return "column"
+        if self.model.startswith((COLUMN, SCORE)):
+            return "column" if self.model.startswith(COLUMN) else "score"
         return "file" if Path(self.model).suffix.lower() in MODEL_FILES else "module"
 
     @property
@@ -340,7 +347,64 @@ class ModelSection(Section):
 
     @property
     def column(self) -> str | None:
-        return self.model.removeprefix(COLUMN) if self.kind == "column" else None
+        """The column of the stream with what it says, or with the scores of that."""
+        return self.model.partition(":")[2] if self.kind in ("column", "score") else None
+
+
+class CostsSection(Section):
+    """`[costs]`: what a right label is worth, so that prices can stand in place of costs."""
+
+    unit: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+    currency: Annotated[str, Field(max_length=LONGEST)] = ""
+
+
+class ConfusionSection(Section):
+    """What one mistake costs, as a share of a right label: `said` where `truth` was right."""
+
+    truth: Any
+    said: Any
+    cost: Unit
+
+    @field_validator("truth", "said")
+    @classmethod
+    def _is_a_label(cls, label: Any) -> Any:
+        if not isinstance(label, str | int | float) or label != label:
+            raise ValueError(f"a label is text, a number or a truth value, got {shown(label)}")
+        return label
+
+    @model_validator(mode="after")
+    def _is_a_mistake(self) -> ConfusionSection:
+        if self.truth == self.said:
+            raise ValueError(f"truth and said must differ, both are {shown(self.truth)}: a right label costs nothing")
+        return self
+
+
+class RewardSection(Section):
+    """`[reward]`: what answers are worth, by their labels or by scores."""
+
+    confusions: list[ConfusionSection] = []
+    range: tuple[Number, Number] | None = None
+    function: str | None = None
+
+    @field_validator("function")
+    @classmethod
+    def _is_in_a_module(cls, function: str | None) -> str | None:
+        module, _, name = (function or "any:any").partition(":")
+        if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+            raise ValueError(f"must be module:function, as in 'rewards:gain', got {function!r}")
+        return function
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RewardSection:
+        if self.confusions and self.function is not None:
+            raise ValueError("confusions and function are not given together: each says what labels gain")
+        pairs = [(each.truth, each.said) for each in self.confusions]
+        for n, (truth, said) in enumerate(pairs):
+            if (truth, said) in pairs[:n]:
+                raise ValueError(f"confusions has truth {shown(truth)} and said {shown(said)} twice")
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise ValueError(f"range must be [lowest, highest] score, got {list(self.range)}")
+        return self
 
 
 class SiteSection(Section):
@@ -350,6 +414,7 @@ class SiteSection(Section):
     host: Host | None = None
     port: Port | None = None
     call_cost: Unit | None = None
+    call_price: Price | None = None
     learns_from: Literal["used", "all"] = "all"
     score_local: ScoreLocal | None = None  # None: "all" if no policy is named, else "used"
     learnt: Flag | None = None  # None: if labels score all models

@@ -124,9 +124,13 @@ class Breakers:
 
 @dataclass(slots=True)
 class Scores:
-    """Decisions of one arm whose true label has come: how many, how many were right, what they gained and cost."""
+    """Decisions of one arm whose label or score has come: how many, what they gained and cost, and how many were right.
 
-    labels: int = 0
+    Whether one was right is known by a label only.
+    """
+
+    labels: int = 0  # and scores
+    scores: int = 0  # these alone
     right: int = 0
     gain: float = 0.0
     cost: float = 0.0
@@ -140,7 +144,8 @@ class Counts:
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # by arm and kind: error, label, time, ...
     last_failures: dict[str, str] = field(default_factory=dict)  # by arm: why
     openings: Counter[str] = field(default_factory=Counter)  # of breakers, by arm
-    labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired, missing
+    labels: Counter[str] = field(default_factory=Counter)  # learnt, duplicate, unknown, expired, missing; scores too
+    scored_by_hand: int = 0  # of those that were learnt: scores in place of labels
     scores: defaultdict[str, Scores] = field(default_factory=lambda: defaultdict(Scores))  # by arm
     opinions: Counter[str] = field(default_factory=Counter)  # by model: labels that scored what it said beside the arm
     served: Counter[str] = field(default_factory=Counter)  # answers, by the peer that asked
@@ -148,6 +153,8 @@ class Counts:
     unanswered: int = 0
     rebuilt: int = 0
     error: float | None = None  # of about the last thousand labels
+    score: float | None = None  # the mean of about the last thousand scores
+    gain: float | None = None  # of both
     reward: float | None = None
 
     def decided(self, arm: str, kinds: Sequence[int]) -> None:
@@ -173,24 +180,42 @@ class Counts:
         return sum(count for (name, _), count in self.failures.items() if name == arm)
 
     def learnt(
-        self, arms: Sequence[str], right: Iterable[bool], gains: Sequence[float], costs: Sequence[float]
+        self, arms: Sequence[str], right: Iterable[bool | None], gains: Sequence[float], costs: Sequence[float]
     ) -> None:
-        """Count by arm which decisions were right, and what they gained and cost; no answer does not count."""
+        """Count by arm which decisions were right, and what they gained and cost; no answer does not count.
+
+        right  None for a score
+        """
         before = self.labels["learnt"]
-        self.labels["learnt"] = before + len(gains)
-        count, gained, paid, scores = 0, 0.0, 0.0, self.scores
+        scores_before = self.scored_by_hand
+        count, gained, paid, labels, was_right, by_hand, scored = 0, 0.0, 0.0, 0, 0, 0, 0.0
         for arm, is_right, gain, cost in zip(arms, right, gains, costs, strict=True):
+            self.scored_by_hand += is_right is None
             if gain == gain:
-                each = scores[arm]
+                each = self.scores[arm]
                 each.labels += 1
-                each.right += is_right
                 each.gain += gain
                 each.cost += cost
                 count, gained, paid = count + 1, gained + gain, paid + cost
+                if is_right is None:
+                    each.scores += 1
+                    by_hand, scored = by_hand + 1, scored + gain
+                else:
+                    each.right += is_right
+                    labels, was_right = labels + 1, was_right + is_right
+        self.labels["learnt"] = before + len(gains)
         if count:
-            weight = max(1 - (1 - RECENT) ** count, count / (before + count))
-            self.error = _moved(self.error, 1.0 - gained / count, weight)
-            self.reward = _moved(self.reward, (gained - paid) / count, weight)
+            self.gain = _moved(self.gain, gained / count, count, before)
+            self.reward = _moved(self.reward, (gained - paid) / count, count, before)
+        if labels:
+            self.error = _moved(self.error, 1.0 - was_right / labels, labels, before - scores_before)
+        if by_hand:
+            self.score = _moved(self.score, scored / by_hand, by_hand, scores_before)
+
+    @property
+    def only_scores(self) -> bool:
+        """Whether nothing but scores has come, and no label."""
+        return 0 < self.scored_by_hand == self.labels["learnt"]
 
     def scored(self, arms: Sequence[str], scores: Mapping[str, Sequence[float]]) -> None:
         """Count by model the labels that scored its opinion while another arm was used."""
@@ -210,5 +235,7 @@ class Counts:
         return sum(each.gain - each.cost for each in found) / labels if labels else None
 
 
-def _moved(mean: float | None, value: float, weight: float) -> float:
+def _moved(mean: float | None, value: float, count: int, before: int) -> float:
+    """Return the mean of about the last thousand after `count` more, whose own mean this is, and `before` others."""
+    weight = max(1 - (1 - RECENT) ** count, count / (before + count))
     return value if mean is None else mean + weight * (value - mean)

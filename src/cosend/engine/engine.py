@@ -5,8 +5,8 @@
     answered  an arm has answered    -> the item is done; if it failed, another arm is chosen, or the item is given up
     reported  a peer has told how much labelled data it has
     asked     a peer's questions come in, answered by local models the same way
-    learn     true labels come in    -> models learn, peers are told
-    taught    true labels from a peer for what was answered for it
+    learn     true labels or scores come in   -> models learn from labels, peers are told
+    taught    true labels or scores from a peer for what was answered for it
     fitted    trees of a learnt arm are fitted
     tick      time has passed        -> opinions that are late are no longer waited for
 
@@ -37,10 +37,10 @@ from cosend.algorithm.layout import TRAIN, Floats
 from cosend.algorithm.learner import NOBODY, PHASES
 from cosend.algorithm.values import LabelledData
 from cosend.axes import Column
-from cosend.checks import NEVER_MISSING, is_missing
+from cosend.checks import NEVER_MISSING, check_unit, is_missing
 from cosend.engine.arm_health import IN_ITEMS, NO_ARMS, BackOff, Breakers, Counts
 from cosend.engine.events import Shown
-from cosend.engine.learnt_arms import Opinions, Seen, Sure, Window
+from cosend.engine.learnt_arms import Learnt, Opinions, Seen, Sure, Window
 from cosend.engine.needs import (
     QUESTION,
     SILENT,
@@ -62,9 +62,21 @@ from cosend.engine.needs import (
     as_answer,
     columns_of,
 )
-from cosend.engine.scoring import LabelCheck, Reward, Where, gains_of, right_or_wrong, scores_of
+from cosend.engine.scoring import (
+    NO_GAIN,
+    UNITS,
+    Gain,
+    LabelCheck,
+    Reward,
+    Score,
+    Where,
+    gains_by_arm,
+    gains_of,
+    right_or_wrong,
+    scores_of,
+)
 from cosend.engine.site_state import Example, Heard, Note, SiteState, Step
-from cosend.errors import ContextError, CosendError, NoAnswer, in_one_line
+from cosend.errors import ArmError, ContextError, CosendError, NoAnswer, in_one_line, listed, shown
 
 LearnsFrom: TypeAlias = Literal["used", "all"]
 Told: TypeAlias = Mapping[str, LabelledData]
@@ -86,12 +98,16 @@ class Batch:
     owner     whatever the driver wants to find again
     observer  the model whose opinion is shown to the client (shadow mode), or None
     caller    the peer that asks, or None
+    recorded  whether these are rows of a recording: nobody waits for an answer, and only free local models are used
     """
 
-    def __init__(self, items: Sequence[Any], owner: Any = None, observer: str | None = None) -> None:
+    def __init__(
+        self, items: Sequence[Any], owner: Any = None, observer: str | None = None, *, recorded: bool = False
+    ) -> None:
         count = len(items)
         self.items, self.owner, self.observer = items, owner, observer
         self.read: Sequence[Column] = ()  # what the axes read off the items
+        self.recorded = recorded
         self.caller: str | None = None
         self.requests: Sequence[int] = ()
         self.flags: Sequence[tuple[bool, bool]] = ()  # (training, labelled) of a peer's questions
@@ -151,7 +167,7 @@ class Batch:
 class Engine:
     """Drives one `SiteState`.
 
-    reward        (label, truth) -> gain in [0, 1]
+    reward        (label, truth) -> gain in [0, 1], or a `Reward`
     retries       further tries of an item whose arm has failed
     learns_from   which labels a model that learns gets: "all", or those of items that it was "used" for
     learning      the local models that learn
@@ -166,7 +182,7 @@ class Engine:
         self,
         state: SiteState,
         *,
-        reward: Reward = right_or_wrong,
+        reward: Gain = right_or_wrong,
         retries: int = 3,
         learns_from: LearnsFrom = "all",
         learning: Collection[str] = (),
@@ -177,7 +193,8 @@ class Engine:
         report_limit: float | None = None,
         counts: Counts | None = None,
     ) -> None:
-        self.state, self.reward, self.retries, self.learns_from = state, reward, retries, learns_from
+        self.state, self.retries, self.learns_from = state, retries, learns_from
+        self.reward, self.units = (reward.gain, reward.range) if isinstance(reward, Reward) else (reward, UNITS)
         self.learning, self.known_labels = frozenset(learning), known_labels
         self.in_order, self.report_limit = in_order, report_limit
         self.label_check = LabelCheck(state.name, strict=strict_labels)
@@ -219,9 +236,11 @@ class Engine:
 
     # Items come, and free models are heard first
 
-    def submit(self, items: Sequence[Any], read: Sequence[Column], owner: Any = None) -> Batch:
-        """Take items of the site's own stream, with what the axes have read off them."""
-        batch = Batch(items, owner, self.observer)
+    def submit(
+        self, items: Sequence[Any], read: Sequence[Column], owner: Any = None, *, recorded: bool = False
+    ) -> Batch:
+        """Take items of the site's own stream, with what the axes have read off them; or rows of a recording."""
+        batch = Batch(items, owner, None if recorded else self.observer, recorded=recorded)
         batch.read = read
         self.in_flight += len(items)
         self._listen(batch)
@@ -284,6 +303,9 @@ class Engine:
             hears = learnt or self.state.learner.score_local == "all"
             free = [name for name, cost in arms.own.items() if hears and not cost and name not in learnt]
             self._asked_first = tuple(name for name in free if name not in arms.paused)
+        if batch.recorded:
+            learnt = self.state.learnt.kinds
+            return [name for name, cost in arms.own.items() if not cost and name not in (*learnt, *arms.paused)]
         skipped = self.breakers.skipped(self.now)
         models: Sequence[str] = self._asked_first
         if skipped:
@@ -355,7 +377,7 @@ class Engine:
 
     def tick(self) -> None:
         """Stop waiting for opinions that are late, where another model has given one."""
-        for batch in [*self._listening.values()]:
+        for batch in [batch for batch in self._listening.values() if not batch.recorded]:
             waited = self.now - batch.since
             for model, column in batch.opinions.items():
                 # Before it is known how long a model takes, only clients of a shadow model need not wait for it.
@@ -404,6 +426,7 @@ class Engine:
         batch.learnt.update(said)
         for arm in said:
             batch.opinions.setdefault(arm, [None] * len(batch.items))[part] = said[arm]
+        for arm in sure:
             batch.sure.setdefault(arm, np.full(len(batch.items), np.nan, np.float32))[part] = sure[arm]
 
     def _heard_on(self, batch: Batch, rows: range) -> Opinions:
@@ -416,6 +439,18 @@ class Engine:
         """Return the learnt arms that have said nothing about an item: they have learnt nothing yet."""
         learnt, opinions = self.state.learnt.kinds, batch.opinions
         return [arm for arm in learnt if arm not in opinions or opinions[arm][row] is None]
+
+    def _stood_for(self, batch: Batch, row: int) -> Collection[str]:
+        """Return the models for which a stack stands: before the first label, nothing is known about any of them."""
+        learnt, opinions = self.state.learnt, batch.opinions
+        if learnt.count:
+            return ()
+        votes = any(
+            kind is Learnt.STACK and opinions[arm][row] is not None
+            for arm, kind in learnt.kinds.items()
+            if arm in opinions
+        )
+        return [model for model in opinions if model not in learnt.kinds] if votes else ()
 
     # An arm is chosen
 
@@ -468,10 +503,13 @@ class Engine:
         reasons, silent = batch.reasons.get(row), batch.silent.get(row)
         excluded = NO_ARMS if silent is None else frozenset(silent)
         if self.state.learnt:
-            excluded = excluded.union(self._learnt_silent(batch, row))
+            excluded = excluded.union(self._learnt_silent(batch, row), self._stood_for(batch, row))
         if reasons is not None:
             excluded = excluded.union(reasons)
-        if batch.caller is not None:
+        if batch.recorded:
+            arms = self.state.learner.arms
+            excluded = excluded.union(name for name, cost in arms.own.items() if cost)
+        if batch.caller is not None or batch.recorded:
             return self._left_out(excluded, local_only=True)
         tries = 0
         if reasons is not None:
@@ -733,7 +771,7 @@ class Engine:
         self._answer(batch, arm, rows, labels)
 
     def _answer(self, batch: Batch, arm: str, rows: Sequence[int], labels: Sequence[Any]) -> None:
-        if batch.caller is None:
+        if batch.caller is None and not batch.recorded:
             self.counts.decided(arm, [batch.kinds[row] for row in rows])
         if batch.observer is not None:
             both = [(row, label) for row, label in zip(rows, labels, strict=True) if not batch.done[row]]
@@ -855,21 +893,78 @@ class Engine:
     # True labels
 
     def check_labels(
-        self, ids: Sequence[int], truths: Sequence[Any]
+        self, ids: Sequence[int], truths: Sequence[Any], given: Sequence[Score | None] | None = None
     ) -> tuple[list[Note], list[float], dict[str, list[float]]]:
-        """Return what is kept beside decisions, what they gain and what opinions gain; raises if a label is bad."""
+        """Return what is kept beside decisions, what they gain and what opinions gain; raises if a label is bad.
+
+        given  scores, where they came in place of labels, which are None there
+        """
         notes = self.state.notes_of(ids)
+        known = truths if given is None else [truth for truth in truths if truth is not None]
         for axis in self.state.encoder.axes:
-            axis.check_labels(truths)
+            axis.check_labels(known)
         gains, scores = self._gains(notes, truths, lambda n: f"decision {ids[n]} of site {self.state.name!r}")
         if self.reward is right_or_wrong:  # else labels need not be compared with what arms say
             peers = self.state.learner.arms.peers
-            self.label_check.check(truths, None if peers else self.known_labels, self.state.kinds)
+            self.label_check.check(known, None if peers else self.known_labels, self.state.kinds)
+        if given is not None:
+            self._score_by_hand(ids, notes, given, gains, scores)
         return notes, gains, scores
 
-    def learn(self, ids: Sequence[int], truths: Sequence[Any], costs: Sequence[float | None] | None = None) -> Scored:
-        """Learn the true labels of the site's own decisions; a bad one among them changes nothing."""
-        notes, gains, scores = self.check_labels(ids, truths)
+    def _score_by_hand(
+        self,
+        ids: Sequence[int],
+        notes: Sequence[Note],
+        given: Sequence[Score | None],
+        gains: list[float],
+        scores: dict[str, list[float]],
+    ) -> None:
+        """Enter scores that were given: of the arm, and of free local models beside it where labels score these."""
+        learner = self.state.learner
+        arms, every = learner.arms, learner.score_local == "all"
+        for n, (score, (arm, _, _)) in enumerate(zip(given, learner.find(ids), strict=True)):
+            if score is None:
+                continue
+            used, where = arms.names[arm], f"decision {ids[n]} of site {self.state.name!r}"
+            found = gains_by_arm(score, used, arms.names, self.units, where)
+            gain = found.pop(used)
+            gains[n] = NO_GAIN if notes[n].label is None else gain
+            for model, cost in arms.own.items() if found and every else ():
+                if model in found and not cost:
+                    scores.setdefault(model, [NO_GAIN] * len(ids))[n] = found[model]
+
+    def learn(
+        self,
+        ids: Sequence[int],
+        truths: Sequence[Any],
+        costs: Sequence[float | None] | None = None,
+        given: Sequence[Score | None] | None = None,
+        *,
+        counted: bool = True,
+    ) -> Scored:
+        """Learn the true labels of the site's own decisions, or scores; a bad one among them changes nothing.
+
+        given    as in `check_labels`
+        counted  whether they are counted as labels of decisions, which those of a recording are not
+        """
+        notes, gains, scores = self.check_labels(ids, truths, given)
+        if self.state.learnt:
+            end = self.state.learnt.together(notes)
+            if end < len(ids):
+                self.state.check_settled(ids, gains, costs)
+                parts = (slice(end), slice(end, None))
+                first, rest = (
+                    self.learn(
+                        ids[part],
+                        truths[part],
+                        None if costs is None else costs[part],
+                        None if given is None else given[part],
+                        counted=counted,
+                    )
+                    for part in parts
+                )
+                return first.followed_by(rest)
+            self._add_belated(notes, truths, scores)
         settled = self.state.settle(ids, truths, gains, costs, scores)
         arms, known = self.state.learner.arms, self.state.learner.arms.costs
         used = [arm for arm, _, _ in settled.found]
@@ -877,11 +972,50 @@ class Engine:
         paid = [known[arm] for arm in used]
         if costs is not None:
             paid = [each if cost is None else cost for each, cost in zip(paid, costs, strict=True)]
-        self.counts.learnt(names, self._right(labels, truths, gains), gains, paid)
-        self.counts.scored(names, scores)
+        both = zip(truths, self._right(labels, truths, gains), strict=True)
+        right = [None if truth is None else same for truth, same in both]
+        if counted:
+            self.counts.learnt(names, right, gains, paid)
+            self.counts.scored(names, scores)
         self._train(settled.examples)
         self._fit_if_due()
-        return Scored(names, labels, gains, paid, scores)
+        return Scored(names, right, gains, paid, scores)
+
+    def check_log(self, arms: Sequence[str], scores: Sequence[float]) -> list[float]:
+        """Return what the rows of a log have gained, or raise for the first that is wrong."""
+        own, gains = self.state.learner.arms.own, list[float]()
+        for row, (arm, score) in enumerate(zip(arms, scores, strict=True), start=1):
+            if arm not in own:
+                raise ArmError(f"site {self.state.name!r} has no local arm {shown(arm)}: it has {listed(own)}")
+            gains.append(gains_by_arm(score, arm, own, self.units, f"row {row} of the log")[arm])
+        return gains
+
+    def enter_log(
+        self, items: Sequence[Any], read: Sequence[Column], arms: Sequence[str], scores: Sequence[float]
+    ) -> None:
+        """Enter what another system has decided and gained: rows of a log, with local arms and scores for all."""
+        state, done, gains = self.state, 0, self.check_log(arms, scores)
+        while done < len(items):
+            points, seen = state.encode([column[done:] for column in read])
+            packed = seen.packed() if state.learnt else []
+            ids, gained = list[int](), list[float]()
+            for arm, places in _by_arm(arms[done : done + len(points)]).items():
+                others = frozenset(state.learner.arms.names) - {arm}
+                heard = Heard({}, {}, (), [packed[place] for place in places] if packed else ())
+                step = state.choose(points[places], without=others, heard=heard)
+                ids += range(step.first, step.first + len(places))
+                gained += [gains[done + place] for place in places]
+            state.complete(ids, [None] * len(ids))
+            state.settle(ids, [None] * len(ids), gained)
+            done += len(points)
+
+    def _add_belated(self, notes: Sequence[Note], truths: Sequence[Any], scores: dict[str, list[float]]) -> None:
+        """Let trees that had no opinion on items be scored by what they say now."""
+        said = self.state.learnt.belated(notes) if self.state.learner.score_local == "all" else {}
+        where = f"what site {self.state.name!r} has learnt"
+        for arm, gains in scores_of(self.reward, said, truths, lambda _: where).items():
+            known = zip(scores.get(arm, [NO_GAIN] * len(gains)), gains, truths, strict=True)
+            scores[arm] = [old if old == old or truth is None else new for old, new, truth in known]
 
     def _right(self, labels: Sequence[Any], truths: Sequence[Any], gains: Sequence[float]) -> Iterable[bool]:
         if self.reward is right_or_wrong:
@@ -894,10 +1028,14 @@ class Engine:
     def _gains(
         self, notes: Sequence[Note], truths: Sequence[Any], where: Where
     ) -> tuple[list[float], dict[str, list[float]]]:
-        gains = gains_of(self.reward, [note.label for note in notes], truths, where)
-        if self.state.learner.score_local != "all":
-            return gains, {}
-        return gains, scores_of(self.reward, _opinion_columns(notes), truths, where)
+        """Return what arms and opinions gain by true labels; not a number where there is a score in place of one."""
+        labels, every = [note.label for note in notes], self.state.learner.score_local == "all"
+        opinions = _opinion_columns(notes) if every else {}
+        if any(truth is None for truth in truths):
+            labels = _where_known(labels, truths)
+            opinions = {model: _where_known(column, truths) for model, column in opinions.items()}
+        gains = gains_of(self.reward, labels, truths, where)
+        return gains, scores_of(self.reward, opinions, truths, where)
 
     def _train(self, examples: Sequence[Example]) -> None:
         if not examples or not self.learning:
@@ -922,45 +1060,51 @@ class Engine:
             self._fit_if_due()
 
     def taught(self, caller: str, forwards: Sequence[Forward]) -> list[CosendError]:
-        """Take true labels from a peer, or that there will be none; what is not pending any more changes nothing.
+        """Take true labels or scores from a peer, or that there will be none; what is not pending changes nothing.
 
         Returns what was wrong with labels from which nothing can be learnt; they are no longer waited for.
         """
         state, pending = self.state, self.state.answering.of(caller)
-        notes, gone, truths = state.learner.registry.notes, list[int](), dict[int, Any]()
-        _, _, requests, labels, ends = columns_of(forwards, 5)
-        for request, truth, withdrawn in zip(requests, labels, ends, strict=True):
+        notes, gone, told = state.learner.registry.notes, list[int](), dict[int, tuple[Any, float | None]]()
+        _, _, requests, labels, ends, scores = columns_of(forwards, 6)
+        for request, truth, withdrawn, score in zip(requests, labels, ends, scores, strict=True):
             id_ = pending.get(request)
             if self._listening or (withdrawn and id_ is None):  # its question may come, or wait for opinions
                 self._ended[caller, request] = self.now
             if id_ is None:
                 continue
-            if withdrawn or id_ not in notes or is_missing(truth):  # there is nothing to learn from
+            if withdrawn or id_ not in notes or (score is None and is_missing(truth)):  # there is nothing to learn from
                 gone.append(id_)
             else:
-                truths.setdefault(request, truth)
-        errors = self._teach(caller, truths, gone)
+                told.setdefault(request, (truth if score is None else None, score))
+        errors = self._teach(caller, told, gone)
         if gone:
             state.withdraw([*dict.fromkeys(gone)])
         self._forget_ended()
         return errors
 
-    def _teach(self, caller: str, truths: dict[int, Any], gone: list[int]) -> list[CosendError]:
-        """Learn true labels by request; those from which nothing can be learnt are added to `gone`."""
+    def _teach(self, caller: str, told: dict[int, tuple[Any, float | None]], gone: list[int]) -> list[CosendError]:
+        """Learn true labels or scores by request; if nothing can be learnt from one, it is added to `gone`."""
         state = self.state
         pending, errors = state.answering.of(caller), list[CosendError]()
+        where = f"an answer of site {state.name!r} to {caller!r}"
 
         def gains_for(requests: Sequence[int]) -> tuple[list[float], dict[str, list[float]]]:
             notes = [state.learner.registry.notes[pending[request]] for request in requests]
-            where = f"an answer of site {state.name!r} to {caller!r}"
-            return self._gains(notes, [truths[request] for request in requests], lambda _: where)
+            gains, opinions = self._gains(notes, [told[request][0] for request in requests], lambda _: where)
+            for n, request in enumerate(requests):
+                score = told[request][1]
+                if score is not None:
+                    check_unit("score", score, where)
+                    gains[n] = NO_GAIN if notes[n].label is None else float(score)
+            return gains, opinions
 
-        good = [*truths]
+        good = [*told]
         try:
             gains, scores = gains_for(good)
         except CosendError:  # find out which of them is bad
             good = []
-            for request in truths:
+            for request in told:
                 try:
                     gains_for([request])
                     good.append(request)
@@ -969,7 +1113,7 @@ class Engine:
                     gone.append(pending[request])
             gains, scores = gains_for(good)
         if good:
-            settled = state.teach(caller, good, [truths[request] for request in good], gains, scores)
+            settled = state.teach(caller, good, [told[request][0] for request in good], gains, scores)
             self.counts.taught[caller] += len(good)
             self._train(settled.examples)
         return errors
@@ -1008,6 +1152,11 @@ def _by_arm(arms: Sequence[str]) -> dict[str, list[int]]:
     for place, arm in enumerate(arms):
         places.setdefault(arm, []).append(place)
     return places
+
+
+def _where_known(labels: Sequence[Any], truths: Sequence[Any]) -> list[Any]:
+    """Return labels, None where there is no true one."""
+    return [None if truth is None else label for label, truth in zip(labels, truths, strict=True)]
 
 
 def _opinion_columns(notes: Sequence[Note]) -> dict[str, Sequence[Any]]:

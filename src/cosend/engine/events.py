@@ -131,17 +131,17 @@ class Served(_Event, tag=8, frozen=True):
 
 
 class Labelled(_Event, tag=9, frozen=True):
-    """The true labels of the site's own decisions have come."""
+    """True labels of the site's own decisions have come, or scores: these have a gain, and None in place of a label."""
 
     ids: tuple[int, ...]
     truths: Column
     gains: tuple[float, ...]  # of the arms; not a number where no arm had an answer
     costs: tuple[float | None, ...] = ()  # what they really cost, where that is known; empty if nowhere
-    scores: dict[str, tuple[float, ...]] = {}  # by local model: the gain of its opinion; not a number without one
+    scores: dict[str, tuple[float, ...]] = {}  # by local model: what else is known to gain; not a number elsewhere
 
 
 class Taught(_Event, tag=10, frozen=True):
-    """A peer has passed on the true labels of items that were answered for it."""
+    """A peer has passed on the true labels, or scores, of items that were answered for it."""
 
     caller: str
     requests: tuple[int, ...]

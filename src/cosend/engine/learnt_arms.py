@@ -7,6 +7,9 @@ Both see the features of an item and the newest label that was known; the stack 
 say and how sure they are, the grown trees among them. What they say is an opinion like that of any model: known before
 the choice, part of the event, scored by the label. So a log is folded without asking them again; what they have learnt
 follows from the labels, bit for bit, and so do trees from the labels that a fit began with.
+
+Late labels must not hide the first trees: nobody would use them before labels of items have come on which they had an
+opinion. So until then they are scored by what they say when a label comes, before they learn from it.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from cosend.algorithm.policies import Policy, how_to_decide
 from cosend.algorithm.stack import (
     NO_SLICE,
     NONE,
+    SPEAKS_FOR,
     Slices,
     Weights,
     log_odds,
@@ -219,7 +223,7 @@ class LearntArms:
     def can_say(self, arm: str) -> bool:
         """Tell whether an arm has learnt anything yet; else it says nothing about any item."""
         if self.kinds[arm] is Learnt.GROWN:
-            return self._trees is not None or self._unfitted is not None
+            return self._has_trees
         return bool(self.labels)
 
     def opinions(self, arms: Iterable[str], seen: Seen, newest: Any, heard: Opinions) -> Opinions:
@@ -239,11 +243,48 @@ class LearntArms:
                 others = Opinions({**heard.said, **said}, {**heard.sure, **sure})
                 chances = self._stacked(newest_codes, seen.slices, others)
             else:
+                said[arm] = voted(len(seen.values), heard)
                 continue
             best = chances[:, : len(self.labels)].argmax(axis=1)
             said[arm] = [self.labels[k] for k in best.tolist()]
             sure[arm] = chances[np.arange(len(best)), best].astype(np.float32)
         return Opinions(said, sure)
+
+    def belated(self, notes: Sequence[Known]) -> dict[str, list[Any]]:
+        """Return what trees say now about items on which they had no opinion, None about the others."""
+        lacking = self._without_opinion(notes)
+        trees, found = self.trees() if lacking else None, dict[str, list[Any]]()
+        if trees is None:
+            return found
+        for arm, rows in lacking:
+            newest = np.array([self._code(notes[row].newest) for row in rows], np.int64)
+            values = Seen.unpacked([notes[row].seen for row in rows]).values
+            best = predict(trees, _with_newest(values, newest, len(trees.edges) - 1))[:, : len(self.labels)].argmax(1)
+            column = found[arm] = [None] * len(notes)
+            for row, code in zip(rows, best.tolist(), strict=True):
+                column[row] = self.labels[code]
+        return found
+
+    def _without_opinion(self, notes: Sequence[Known]) -> list[tuple[str, list[int]]]:
+        """Return the grown arms with the items on which they had no opinion, where there are any."""
+        found = list[tuple[str, list[int]]]()
+        for arm, kind in self.kinds.items():
+            if kind is Learnt.GROWN:
+                places = {models: models.index(arm) if arm in models else NONE for models in {n.models for n in notes}}
+                both = [(row, note, places[note.models]) for row, note in enumerate(notes)]
+                rows = [row for row, note, place in both if place == NONE or note.said[place] is None]
+                if rows:
+                    found.append((arm, rows))
+        return found
+
+    def together(self, notes: Sequence[Known]) -> int:
+        """Return how many labels can be learnt at once: after a fit, trees have another opinion on what is left."""
+        may_wait = not self.at_once or len(notes) <= self._until_due or not self._without_opinion(notes)
+        return len(notes) if may_wait else self._until_due
+
+    @property
+    def _has_trees(self) -> bool:
+        return self._trees is not None or self._unfitted is not None
 
     def trees(self) -> Trees | None:
         """Return the trees in force; where nobody has fitted them, that is done when they are needed."""
@@ -436,6 +477,27 @@ class LearntArms:
             sound = sound and trees.is_sound and len(trees.first) <= max(2, len(self.labels))
         if not sound:
             raise ValueError("what learnt arms know does not fit together")
+
+
+def voted(count: int, heard: Opinions) -> list[Any]:
+    """Return what models say together before any label is known: each speaks for its label as in a new stack."""
+    found: list[Any] = []
+    for row in range(count):
+        answers = {model: column[row] for model, column in heard.said.items() if is_hashable(column[row])}
+        scores = dict.fromkeys((label for label in answers.values() if label is not None), 0.0)
+        for model, label in answers.items():
+            if label is not None:
+                sure = float(heard.sure[model][row]) if model in heard.sure else math.nan
+                scores[label] += SPEAKS_FOR * (1.0 + (0.0 if math.isnan(sure) else odds_of(sure, len(scores))))
+        found.append(max(scores, key=lambda label: scores[label]) if scores else None)
+    return found
+
+
+def odds_of(sure: float, labels: int) -> float:
+    """Return the log odds of an answer against each of the other labels, as a stack hears it."""
+    odds = np.empty(1)
+    log_odds(np.array([sure]), LEAST_SURE, max(1, labels - 1), odds)
+    return float(odds[0])
 
 
 def is_hashable(label: Any) -> bool:

@@ -6,6 +6,7 @@ and reports back with the need itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -143,7 +144,7 @@ class Reply(NamedTuple):
 
 
 class Forward(NamedTuple):
-    """The true label of an item that a peer answered, or that there will be none.
+    """The true label of an item that a peer answered, or its score, or that there will be none.
 
     It is addressed by the caller and its request, so that a caller can withdraw what it never got a reply for.
     """
@@ -153,6 +154,7 @@ class Forward(NamedTuple):
     request: int
     truth: Any
     withdrawn: bool = False
+    score: float | None = None  # what the answer was worth, in [0, 1], where that is known in place of the label
 
 
 # Twice as fast as calling the class, if all fields are given
@@ -246,10 +248,21 @@ Need: TypeAlias = RunModel | CallPeer | AskPeer | TellPeer | TrainModel | FitTre
 
 
 class Scored(NamedTuple):
-    """What true labels have said: by label the arm that was used, what it gained, and what local models gained."""
+    """What true labels and scores have said: the arms that were used, what they gained, and what local models gained.
+
+    right  whether each answer was the true label; None for a score
+    """
 
     arms: list[str]
-    labels: list[Any]
+    right: list[bool | None]
     gains: list[float]
     costs: list[float]
     scores: Mapping[str, Sequence[float]]
+
+    def followed_by(self, rest: Scored) -> Scored:
+        """Return both."""
+        blank, more = [math.nan] * len(self.arms), [math.nan] * len(rest.arms)
+        models = {**self.scores, **rest.scores}
+        scores = {model: [*self.scores.get(model, blank), *rest.scores.get(model, more)] for model in models}
+        columns = self.arms + rest.arms, self.right + rest.right, self.gains + rest.gains, self.costs + rest.costs
+        return Scored(*columns, scores)

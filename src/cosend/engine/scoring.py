@@ -1,4 +1,4 @@
-"""What predictions gain once the true label is known, and whether a true label can be right at all."""
+"""What predictions gain once the true label or a score is known, and whether a true label can be right at all."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from cosend.checks import check_unit
+from cosend.checks import check_callable, check_kind, check_unit, is_missing, is_number
 from cosend.engine.site_state import NO_LABEL, LabelKinds, kind_of
-from cosend.errors import LabelError, LabelWarning, RewardError, levels_to_the_user, shown
+from cosend.errors import (
+    LabelError,
+    LabelWarning,
+    RewardError,
+    ScoreError,
+    SettingError,
+    levels_to_the_user,
+    listed,
+    shown,
+)
 
-Reward: TypeAlias = Callable[[Any, Any], float]  # (label, truth) -> gain in [0, 1]
+Gain: TypeAlias = Callable[[Any, Any], float]  # (label, truth) -> gain in [0, 1]
+Score: TypeAlias = float | Mapping[str, float | None]  # of the arm that was used, or by arm where more is known
+Range: TypeAlias = tuple[float, float]
 Where: TypeAlias = Callable[[int], str]  # by place among the labels: which one it is, for error messages
 NO_GAIN: Final = math.nan  # of a model that has no opinion, or a decision without an answer
 
@@ -21,7 +33,85 @@ def right_or_wrong(label: Any, truth: Any) -> float:
     return 1.0 if label == truth else 0.0
 
 
-def gain_of(reward: Reward, label: Any, truth: Any, where: str) -> float:
+UNITS: Final[Range] = (0.0, 1.0)  # of scores, unless they have others
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reward:
+    """What answers are worth: `Site(reward=Reward(...))`, or the table `[reward]` of a network file.
+
+    >>> from cosend import Reward
+    >>> reward = Reward(confusions={("ill", "well"): 1.0, ("well", "ill"): 0.2})
+    >>> [reward("ill", "ill"), reward("ill", "well"), reward("well", "ill")]
+    [1.0, 0.8, 0.0]
+
+    confusions  (true label, label that was said) -> what that mistake costs, as a share of a right label; one that is
+                not named costs all of it
+    range       the units of scores, (lowest, highest): they are mapped to [0, 1]
+    function    (label, truth) -> gain in [0, 1], in place of confusions
+    """
+
+    confusions: Mapping[tuple[Any, Any], float] | None = None
+    range: Range = UNITS
+    function: Gain | None = None
+
+    def __post_init__(self) -> None:
+        if self.confusions is not None and self.function is not None:
+            raise SettingError("function", self.function, "None where confusions are given: they say what answers gain")
+        if self.function is not None:
+            check_callable("function", self.function, "a function (label, truth) -> gain in [0, 1]")
+        if self.confusions is not None:
+            check_kind("confusions", self.confusions, Mapping, "a mapping from (true label, said label) to a cost")
+            for pair, cost in self.confusions.items():
+                if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
+                    raise SettingError("confusions", pair, "pairs of two different labels, (true label, said label)")
+                if not is_number(cost) or not 0.0 <= cost <= 1.0:
+                    raise SettingError(f"the cost of the confusion {shown(pair)}", cost, "a number in [0, 1]")
+        good = isinstance(self.range, tuple | list) and len(self.range) == 2 and all(map(is_number, self.range))
+        if not good or not self.range[0] < self.range[1]:
+            raise SettingError("range", self.range, "the lowest and the highest score, two numbers")
+
+    def __call__(self, label: Any, truth: Any) -> float:
+        """Return what an answer gains."""
+        if self.function is not None:
+            return self.function(label, truth)
+        if label == truth or self.confusions is None:
+            return right_or_wrong(label, truth)
+        return 1.0 - self.confusions.get((truth, label), 1.0)
+
+    @property
+    def gain(self) -> Gain:
+        """What labels gain; `right_or_wrong` itself where nothing else is said."""
+        return right_or_wrong if self.confusions is None and self.function is None else self
+
+
+# Scores
+
+
+def gains_by_arm(score: Score, used: str, arms: Collection[str], units: Range, where: str) -> dict[str, float]:
+    """Return gains in [0, 1] by arm from what was given as a score; raises if it is none, with its decision."""
+    if not isinstance(score, Mapping):
+        return {used: _in_units(score, units, where)}
+    for arm in score:
+        if arm not in arms:
+            raise ScoreError(f"{where} has a score for {shown(arm)}, which is no arm: the arms are {listed(arms)}")
+    known = {arm: each for arm, each in score.items() if not is_missing(each)}
+    if used not in known:
+        raise ScoreError(f"{where} needs a score for {used!r}, the arm that was used; it has {listed(known)}")
+    return {arm: _in_units(each, units, f"{arm!r} for {where}") for arm, each in known.items()}
+
+
+def _in_units(score: Any, units: Range, where: str) -> float:
+    low, high = units
+    if not is_number(score) or isinstance(score, bool) or not low <= score <= high:
+        raise ScoreError(f"the score of {where} must be a number from {low:g} to {high:g}, got {shown(score)}")
+    return float(score) if units == UNITS else min(1.0, (float(score) - low) / (high - low))
+
+
+# Labels
+
+
+def gain_of(reward: Gain, label: Any, truth: Any, where: str) -> float:
     """Return what a prediction gains, or raise with the decision that it belongs to."""
     try:
         gain = reward(label, truth)
@@ -31,7 +121,7 @@ def gain_of(reward: Reward, label: Any, truth: Any, where: str) -> float:
     return float(gain)
 
 
-def gains_of(reward: Reward, labels: Sequence[Any], truths: Sequence[Any], where: Where) -> list[float]:
+def gains_of(reward: Gain, labels: Sequence[Any], truths: Sequence[Any], where: Where) -> list[float]:
     """Return what predictions gain; not a number where there was no answer. A bad reward raises with its decision."""
     if reward is right_or_wrong:
         with suppress(Exception):  # labels of the user's that cannot be compared: find out below which
@@ -48,7 +138,7 @@ def _right_or_wrong(labels: Sequence[Any], truths: Sequence[Any]) -> list[float]
 
 
 def scores_of(
-    reward: Reward, opinions: Mapping[str, Sequence[Any]], truths: Sequence[Any], where: Where
+    reward: Gain, opinions: Mapping[str, Sequence[Any]], truths: Sequence[Any], where: Where
 ) -> dict[str, list[float]]:
     """Return what the opinions of local models gain, by model."""
     if reward is right_or_wrong:

@@ -3,7 +3,7 @@
     encode, hear, describe  items get their places in the context
     choose, serve           arms are chosen for items, local models for a peer's questions
     complete, opine, fail   an arm has answered, a model gave its opinion late, an arm has failed
-    settle, teach           true labels have come, for the site's own decisions or for answers to a peer
+    settle, teach           true labels or scores have come, for the site's own decisions or for answers to a peer
     withdraw                no label will come
     peer_told               a peer has taken what was queued for it
     add_model, add_peer, remove, pause, resume, set_cost    an arm changes
@@ -249,7 +249,7 @@ class SiteState:
         self.learnt = LearntArms(learnt or {}, at_once=fits_at_once)
         self.answering = Answering()
         self.unanswered: dict[int, Note] = {}  # chosen, and no answer yet: what was known before
-        self.outbox: dict[str, deque[tuple[int, Any, bool]]] = {}  # by peer: (request, truth, withdrawn) to tell it
+        self.outbox: dict[str, deque[tuple[Any, ...]]] = {}  # by peer: (request, truth, withdrawn, score) to tell it
         self.to_tell: dict[str, None] = {}  # peers whose queue has grown since somebody looked
         self.kinds = LabelKinds()
         self.revised: set[int] = set()  # ids whose notes have changed since somebody began to copy them
@@ -615,7 +615,7 @@ class SiteState:
         if TAUGHT in kinds:
             self.answering.forget([id_ for id_, kind in zip(ids, kinds, strict=True) if kind == TAUGHT])
         if self.learner.arms.peers:
-            self._queue_promised(ids, arms, kinds, repeat(None), withdrawn=True)
+            self._queue_promised(ids, arms, kinds, repeat((None, None)), withdrawn=True)
 
     # True labels
 
@@ -644,6 +644,11 @@ class SiteState:
         except KeyError as error:
             raise UnansweredDecision(self.name, error.args[0]) from None
 
+    def check_settled(self, ids: Sequence[int], gains: Sequence[float], costs: Sequence[float | None] | None) -> None:
+        """Raise if labels cannot be learnt together; nothing changes."""
+        _, found = self.learner.look_up(ids)
+        self.learner.check_rewards(ids, found, gains, costs)
+
     def settle(
         self,
         ids: Sequence[int],
@@ -652,26 +657,47 @@ class SiteState:
         costs: Sequence[float | None] | None = None,
         scores: Mapping[str, Sequence[float]] | None = None,
     ) -> Settled:
-        """Learn the true labels of the site's own decisions, which have been answered.
+        """Learn the true labels of the site's own decisions, which have been answered, or their scores.
 
+        truths  None for a score: it teaches whom to use, and nothing else
         gains   what the arms gained; not a number for a decision without an answer: it scores nobody, and models learn
         scores  by local model, what its opinion gained; not a number where it had none
         """
         numbers, found = self.learner.look_up(ids)
         self._check_own(numbers, found)
         notes = self._answered_notes(numbers)
-        self._change(self._learn, numbers, found, gains, costs, scores)
-        self.encoder.remember_label(numbers, truths)
-        self.learnt.learn(notes, truths)
+        unscored = self._leaves_out(found, notes, truths, scores)
+        self._change(self._learn, numbers, found, gains, costs, scores, unscored)
+        labelled = [n for n, truth in enumerate(truths) if truth is not None]
+        if len(labelled) == len(truths):
+            self.encoder.remember_label(numbers, truths)
+            self.learnt.learn(notes, truths)
+        elif labelled:
+            known = [truths[n] for n in labelled]
+            self.encoder.remember_label([numbers[n] for n in labelled], known)
+            self.learnt.learn([notes[n] for n in labelled], known)
         if self.journal is not None:
             paid = () if costs is None or all(cost is None for cost in costs) else tuple(costs)
             self.write(events.Labelled(tuple(numbers), tuple(truths), tuple(map(float, gains)), paid, _columns(scores)))
         if numbers and self.learner.arms.peers:
             arms, kinds, _ = zip(*found, strict=True)
-            self._queue_promised(numbers, arms, kinds, truths, withdrawn=False)
+            self._queue_promised(numbers, arms, kinds, zip(truths, gains, strict=True), withdrawn=False)
         return Settled(found, self._examples(found, notes, truths))
 
     def _learn(
+        self,
+        ids: Sequence[int],
+        found: Sequence[Any],
+        gains: Sequence[float],
+        costs: Sequence[float | None] | None,
+        scores: Mapping[str, Sequence[float]] | None,
+        unscored: bool,
+    ) -> None:
+        self._score(ids, found, gains, costs, scores)
+        if unscored:
+            self.learner.try_free_models()
+
+    def _score(
         self,
         ids: Sequence[int],
         found: Sequence[Any],
@@ -691,6 +717,29 @@ class SiteState:
             self.learner.settle(known, waited, gained, paid, None if matrix is None else matrix[rows])
         self.learner.withdraw_many([id_ for id_, gain in zip(ids, gains, strict=True) if gain != gain])
 
+    def _leaves_out(
+        self,
+        found: Sequence[Sequence[int]],
+        notes: Sequence[Note],
+        truths: Sequence[Any],
+        scores: Mapping[str, Sequence[float]] | None,
+    ) -> bool:
+        """Tell whether a score says nothing about an opinion that a true label would have scored.
+
+        Where no opinion was heard, because another system has decided, these are the free local models.
+        """
+        rows = [n for n, truth in enumerate(truths) if truth is None]
+        if not rows:
+            return False
+        names, known = self.learner.arms.names, scores or {}
+        free = [arm for arm, cost in self.learner.arms.own.items() if not cost and arm not in self.learnt.kinds]
+        for n in rows:
+            used, heard = names[found[n][0]], zip(notes[n].models, notes[n].said, strict=True)
+            others = [model for model, said in heard if said is not None] if notes[n].models else free
+            if any(each != used and (each not in known or known[each][n] != known[each][n]) for each in others):
+                return True
+        return False
+
     def _score_matrix(self, found: Sequence[Sequence[int]], scores: Mapping[str, Sequence[float]]) -> Floats | None:
         """Return [decision, local model]: what opinions gained; not a number where there was none, and for the arm."""
         own = self.learner.arms.own
@@ -709,9 +758,13 @@ class SiteState:
         return None if np.isnan(matrix).all() else matrix
 
     def _examples(self, found: Sequence[Sequence[int]], notes: Sequence[Note], truths: Sequence[Any]) -> list[Example]:
-        """Return what models can learn from."""
+        """Return what models can learn from: labels of items that are kept."""
         names, rows = self.learner.arms.names, zip(found, notes, truths, strict=True)
-        return [Example(names[arm], note.item, truth) for (arm, _, _), note, truth in rows if note.item is not None]
+        return [
+            Example(names[arm], note.item, truth)
+            for (arm, _, _), note, truth in rows
+            if note.item is not None and truth is not None
+        ]
 
     def fitted(self, trees: Trees | None) -> None:
         """Put the trees into force whose fit had begun; without any, they are fitted when they are needed."""
@@ -820,7 +873,7 @@ class SiteState:
         gains: Sequence[float],
         scores: Mapping[str, Sequence[float]] | None = None,
     ) -> Settled:
-        """Learn the true labels of items that were answered for a peer, all of which must be pending."""
+        """Learn the true labels, or scores, of items that were answered for a peer, all of which must be pending."""
         known = self.answering.of(caller)
         for request in requests:
             if request not in known:
@@ -828,7 +881,8 @@ class SiteState:
                 raise DecisionError(self.name, request, sentence)
         ids, found = self.learner.look_up([known[request] for request in requests])
         notes = self._answered_notes(ids)
-        self._change(self._learn, ids, found, gains, None, scores)
+        unscored = self._leaves_out(found, notes, truths, scores)
+        self._change(self._learn, ids, found, gains, None, scores, unscored)
         self.answering.forget(ids)
         if self.journal is not None:
             taught = tuple(truths), tuple(map(float, gains)), _columns(scores)
@@ -838,14 +892,24 @@ class SiteState:
     # What peers are to be told
 
     def _queue_promised(
-        self, ids: Sequence[int], arms: Sequence[int], kinds: Sequence[int], truths: Iterable[Any], *, withdrawn: bool
+        self,
+        ids: Sequence[int],
+        arms: Sequence[int],
+        kinds: Sequence[int],
+        known: Iterable[tuple[Any, float | None]],
+        *,
+        withdrawn: bool,
     ) -> None:
-        """Queue true labels for the peers that were promised them, or that none will come."""
+        """Queue true labels, or scores, for the peers that were promised labels, or that none will come.
+
+        known  the label, None for a score, and what the arm gained
+        """
         names, own = self.learner.arms.names, len(self.learner.arms.own)
         always = self.learner.policy.share_labels == "always"
-        for id_, arm, kind, truth in zip(ids, arms, kinds, truths, strict=False):
+        for id_, arm, kind, (truth, gain) in zip(ids, arms, kinds, known, strict=False):
             if arm >= own and kind != TAUGHT and (always or kind == TRAIN):
-                self.outbox.setdefault(names[arm], deque()).append((id_, truth, withdrawn))
+                score = gain if truth is None else None
+                self.outbox.setdefault(names[arm], deque()).append((id_, truth, withdrawn, score))
                 self.to_tell[names[arm]] = None
 
     def forwards(self, peer: str, count: int | None = None) -> list[Forward]:
@@ -909,7 +973,7 @@ class SiteState:
         forwards = self.forwards(name)
         self.outbox.pop(name, None)
         self.to_tell.pop(name, None)
-        return forwards + [FORWARD((name, self.name, id_, None, True)) for id_ in promised] if is_peer else []
+        return forwards + [FORWARD((name, self.name, id_, None, True, None)) for id_ in promised] if is_peer else []
 
     def _forget_opinions(self, name: str) -> None:
         """Forget what a model that has left said about pending items: a new one may get its name."""

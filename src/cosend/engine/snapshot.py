@@ -59,7 +59,7 @@ def _facts(site: SiteState) -> dict[str, Any]:
         "unanswered_models": table.models,
     }
     for queue in site.outbox.values():
-        for _, truth, _ in queue:
+        for _, truth, *_ in queue:
             check_survives(site.name, truth)
     said = [codes.values for axis, codes in encoder.codes.items() if axis in encoder.heard]
     for label in chain(site.learnt.labels, *said):
@@ -218,9 +218,7 @@ def restore(site: SiteState, state: State) -> Callable[[], None]:
         answering = Answering()
         for id_, caller, request in saved["answering"]:
             answering.add(str(caller), [int(request)], [int(id_)])
-        outbox = {
-            str(peer): deque((int(r), truth, bool(w)) for r, truth, w in q) for peer, q in saved["outbox"].items()
-        }
+        outbox = {str(peer): deque(_queued(*row) for row in queue) for peer, queue in saved["outbox"].items()}
         kinds, learnt = _kinds(saved["kinds"]), LearntArms.restored(saved["learnt"], state.arrays)
     except DAMAGED as error:
         raise StateError(f"the saved state of site {learner.name!r} is damaged: {error!r}") from error
@@ -261,6 +259,11 @@ def _notes(rows: Iterable[Sequence[Any]], models: Sequence[Sequence[str]]) -> It
         if not is_seen(looked):
             raise ValueError("it has items that learnt arms cannot have seen")
         yield int(id_), Note(label, item, heard, tuple(said), newest, known, looked)
+
+
+def _queued(request: Any, truth: Any, withdrawn: Any, score: Any = None) -> tuple[Any, ...]:
+    """Return what a peer is to be told; before there were scores, it was told of none."""
+    return int(request), truth, bool(withdrawn), None if score is None else float(score)
 
 
 def _kinds(saved: Any) -> LabelKinds:

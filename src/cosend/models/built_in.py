@@ -159,3 +159,24 @@ class Said(Fixed):
     def predict(self, items: Sequence[Item]) -> list[Label]:
         """Return what the column says of every item."""
         return [by_name(item, [self.column])[0] for item in items]
+
+
+class Earned(Said):
+    """What a model has earned before: a feature of the item holds the score of its answer, which is its label here.
+
+    units  the lowest and the highest score, which become 0 and 1
+    """
+
+    def __init__(self, column: str, units: tuple[float, float]) -> None:
+        super().__init__(column)
+        self.units = units
+
+    def predict(self, items: Sequence[Item]) -> list[Label]:
+        """Return the scores of every item in [0, 1]."""
+        low, high = self.units
+        return [min(1.0, max(0.0, (float(score) - low) / (high - low))) for score in super().predict(items)]
+
+
+def as_it_says(label: Any, _: Any) -> float:
+    """Return the gain of a label that is a score."""
+    return float(label)

@@ -48,17 +48,39 @@ def first_on_the_path(folder: Path) -> Iterator[None]:
 
 
 def from_module(model: str, folder: Path) -> Any:
+    """Return the model that a module beside the file, or an installed one, has under a name."""
+    return _made(model, found_in_module(model, folder))
+
+
+def found_in_module(model: str, folder: Path) -> Any:
     """Return what a module beside the file, or an installed one, has under a name."""
     name, _, attribute = model.partition(":")
     if not all(part.isidentifier() for part in (*name.split("."), *attribute.split("."))):
         raise ModelError(model, "not the name of something in a module", "write module:callable, as in 'models:young'")
     module = _imported(model, name, folder)
     try:
-        found = attrgetter(attribute)(module)
+        return attrgetter(attribute)(module)
     except AttributeError as error:
         has = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
         raise ModelError(model, f"{_place(module)} has no {attribute!r}", f"it has {listed(has)}") from error
-    return _made(model, found)
+
+
+def function_of_two(model: str, folder: Path) -> Any:
+    """Return a function of two arguments from a module, such as (label, truth) -> gain."""
+    found = found_in_module(model, folder)
+    if not callable(found) or isinstance(found, type) or not _takes_two(found):
+        raise ModelError(model, "it is not a function of two arguments", "a function (label, truth) -> gain in [0, 1]")
+    return found
+
+
+def _takes_two(found: Any) -> bool:
+    try:
+        inspect.signature(found).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature that Python knows
+        return True
+    return True
 
 
 def _imported(model: str, name: str, folder: Path) -> ModuleType:

@@ -189,7 +189,8 @@ class Dashboard:
 
     async def _why(self, request: Request) -> Response:
         await self._check_may_read(request)
-        return HTMLResponse(rendering.render_why(*await self._view.decision(request.path_params["id"])))
+        facts = await self._view.decision(request.path_params["id"])
+        return HTMLResponse(rendering.render_why(*facts, self._view.currency))
 
 
 def _static(name: str) -> str:

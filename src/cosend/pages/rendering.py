@@ -39,6 +39,7 @@ MOST_VALUES: Final = 12  # of a category
 MOST_SITES: Final = 12  # in the figure of the network
 NOTHING: Final = "\N{EN DASH}"
 STATES: Final = {"open": ("backing off", "bad"), "half open": ("retrying", "warn"), "closed": ("in use", "good")}
+TITLES: Final = {"error": "Error over time, in %", "score": "Mean score over time", "gain": "Mean gain over time"}
 SENTENCES: Final = {
     "train": "The arm had too little labelled data around this context, so this item was sent to teach it.",
     "explore": "Too little was known here about what this arm earns, and it could have been the best, so it was tried.",
@@ -99,6 +100,7 @@ def _templates() -> Environment:
     found = templates_of(__package__)
     found.filters |= {
         "ago": _ago,
+        "amount": lambda amount, currency: f"{amount:.3g} {currency}".strip(),
         "breakable": lambda name: escape(name).replace("_", Markup("_<wbr>")),
         "counted": counted,
         "duration": duration,
@@ -134,15 +136,20 @@ def render_parts(snapshot: Snapshot) -> dict[str, str]:
         "head": render_part("head", facts=snapshot.facts, why_not_ready=snapshot.why_not_ready),
         "tiles": render_part("tiles", snapshot=snapshot, facts=snapshot.facts),
         "arms": render_part(
-            "arms", rows=[_arm_row(*each, total) for each in zip(snapshot.arms, _looks(snapshot), strict=True)]
+            "arms",
+            rows=[_arm_row(*each, total) for each in zip(snapshot.arms, _looks(snapshot), strict=True)],
+            measure=snapshot.measure,
+            currency=snapshot.facts["currency"] or "",
         ),
         "decisions": render_part(
             "decisions",
+            measure=snapshot.measure,
             newest=snapshot.decisions,
             older=[each for each in snapshot.labelled if each[0] not in newest],
         ),
         "reward": over_time(snapshot.curve, snapshot.facts["up_s"], "reward").inline(),
-        "error": over_time(snapshot.curve, snapshot.facts["up_s"], "error").inline(),
+        "error_title": TITLES[snapshot.measure],
+        "error": over_time(snapshot.curve, snapshot.facts["up_s"], snapshot.measure).inline(),
         "network": render_part(
             "network",
             drawn=_network_figure(snapshot),
@@ -179,7 +186,11 @@ def render_where(view: SiteView, snapshot: Snapshot, choice: Choice) -> dict[str
 
 
 def render_why(
-    facts: Facts, arms: Sequence[Facts], context: Sequence[tuple[str, str]], forecasts: Mapping[str, float] | None
+    facts: Facts,
+    arms: Sequence[Facts],
+    context: Sequence[tuple[str, str]],
+    forecasts: Mapping[str, float] | None,
+    currency: str = "",
 ) -> str:
     """Return why a decision was made, and what is known now about every arm where its item lies.
 
@@ -200,6 +211,7 @@ def render_why(
         cell=cell,
         rows=[(name, worth[name], known.get(name)) for name in order],
         column="mean reward" if forecasts is None else "forecast minus cost",
+        currency=currency,
     )
 
 
@@ -218,22 +230,22 @@ def _looks(snapshot: Snapshot) -> list[Look]:
 
 
 def over_time(curve: Sequence[Means], now_s: float, what: str) -> Drawing:
-    """Draw the reward, or the error in percent, since the start, together with always using the best local model."""
-    is_reward = what == "reward"
+    """Draw the reward, the error in percent, or the mean score or gain, with always using the best local model."""
+    is_error = what == "error"
     if len(curve) < 2:
         drawing = Drawing(168.0, f"{what} over time")
         drawing.text(drawing.width / 2, drawing.height / 2, "waiting for labels", "soft", "middle")
         return drawing
-    ours = [(each.at_s, each.reward if is_reward else 100 * each.error) for each in curve]
-    alone = [(e.at_s, e.local if is_reward else 100 * (1.0 - e.local)) for e in curve if e.local is not None]
+    ours = [(e.at_s, e.reward if what == "reward" else 100 * e.error if is_error else 1.0 - e.error) for e in curve]
+    alone = [(e.at_s, 100 * (1.0 - e.local) if is_error else e.local) for e in curve if e.local is not None]
     lines = [Line(what, "var(--text)", 2.4, points=ours), Line("always local", "var(--soft)", 1.5, True, alone)]
     return line_chart(
         f"{what} over time",
         lines if len(alone) > 1 else lines[:1],
         Scale("", [(0.0, f"{duration(max(now_s, 1.0))} ago"), (1.0, "now")]),
         (0.0, max(now_s, ours[-1][0])),
-        floor=None if is_reward else 0.0,
-        least_room=0.04 if is_reward else 2.0,
+        floor=0.0 if is_error else None,
+        least_room=2.0 if is_error else 0.04,
         height=168.0,
     )
 

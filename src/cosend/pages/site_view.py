@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from cosend.axis_format import AnyAxis, name_of, ticks_of, value_at
 from cosend.engine.encoding import FeatureAxis
+from cosend.engine.scoring import right_or_wrong
 from cosend.pages.winning_arms import Square, local_means, squares
 from cosend.runtime.client_requests import id_text
 from cosend.runtime.gossip import Traffic, read, traffic_of
@@ -34,12 +35,18 @@ Choice: TypeAlias = tuple[int, ...]  # one or two axes; empty where there are no
 
 
 class Means(NamedTuple):
-    """What labels said in a stretch of time; `local` is the reward of always using the best local model."""
+    """What labels and scores said in a stretch of time; `local` is the reward of always using the best local model.
+
+    The error is what the mean gain lacks of 1; where not every gain is right or wrong, the gain itself is shown.
+    """
 
     at_s: float  # the end of the stretch, since the process started
     reward: float
     error: float
     local: float | None
+
+
+Measure: TypeAlias = Literal["error", "score", "gain"]  # how well a site does: by labels, by scores, or by both
 
 
 class Local(NamedTuple):
@@ -93,6 +100,7 @@ class Snapshot:
     window_s: float  # how long the time of the flows is
     why_not_ready: str = ""
     unreadable: Sequence[str] = ()  # peers whose news cannot be read
+    measure: Measure = "error"
 
     @property
     def site(self) -> str:
@@ -122,6 +130,11 @@ class SiteView:
         return self._site.setup.name
 
     @property
+    def currency(self) -> str:
+        money = self._site.setup.money
+        return "" if money is None else money.currency
+
+    @property
     def is_started(self) -> bool:
         return self._site.driver is not None
 
@@ -130,13 +143,14 @@ class SiteView:
         site, inspection = self._site, self._inspection
         history, arms, (traffic, unreadable) = site.counts.history, inspection.arms(), self._traffic()
         self._window.add(now, traffic)
-        local, newest = self._local(arms), site.state.encoder.newest_id
+        local = self._local(arms)
+        newest = None if site.counts.scored_by_hand else site.state.encoder.newest_id  # scores do not move it
         return Snapshot(
             facts=inspection.summary(),
             arms=arms,
             pending=inspection.waiting(),
             decisions=inspection.last_decisions(LAST),
-            labelled=[each for each in inspection.last_decisions(3 * LAST, newest) if each[1].labelled][:LAST],
+            labelled=[each for each in inspection.last_decisions(3 * LAST, newest) if each[1].is_known][:LAST],
             curve=curve_of(history.stretches, history.each_s, local.name if local and local.is_exact else None),
             local=local,
             traffic=traffic,
@@ -144,7 +158,15 @@ class SiteView:
             window_s=self._window.seconds,
             why_not_ready=site.why_not_ready,
             unreadable=unreadable,
+            measure=self._measure(),
         )
+
+    def _measure(self) -> Measure:
+        """Return what the gains are: right or wrong, scores, or anything."""
+        counts, engine = self._site.counts, self._site.engine
+        if counts.only_scores:
+            return "score"
+        return "gain" if counts.scored_by_hand or engine.reward is not right_or_wrong else "error"
 
     def _local(self, arms: Sequence[Facts]) -> Local | None:
         """Return what always using the best local model would have earned recently, as far as labels tell."""

@@ -53,15 +53,21 @@ PHASES: Final = (
 )
 NOTHING: Final = "\N{EN DASH}"  # in a cell without a number
 # Of the table of sites: key, title, decimals, whether a phone has room for it, meaning.
-COLUMNS: Final[Sequence[tuple[str, str, int, bool, str]]] = (
+Column: TypeAlias = tuple[str, str, int, bool, str]
+COLUMNS: Final[Sequence[Column]] = (
     ("mean_reward", "Reward", 3, True, "per item: 1 for a correct prediction, minus the cost of the arm that was used"),
     ("error", "Error %", 2, True, "items with an incorrect prediction"),
+    ("score", "Score", 3, True, "the mean score of the answers, before costs"),
     ("sent", "Sent %", 1, True, "items that were sent to a peer"),
     ("cost", "Cost", 1, False, "the cost of all arms that were used, in total"),
     ("training", "Training %", 2, False, "items used to train a peer"),
     ("exploration", "Exploration %", 2, False, "items on which an arm was tried to learn its accuracy"),
     ("regret", "Regret", 1, False, "reward lost, in total, against always using the best arm of each cell"),
 )
+MEANINGS_OF_SCORES: Final = {
+    "mean_reward": "per item: the score of the answer, minus the cost of the arm that was used",
+    "exploration": "items on which an arm was tried to learn how well it does",
+}
 View: TypeAlias = Mapping[str, Any]  # what one policy did: phases, use, flows
 Used: TypeAlias = Mapping[str, Any]  # by one site: arms, owners, cells, counts
 
@@ -74,7 +80,7 @@ def write_report(result: Result, folder: Path) -> Path:
     data = msgspec.json.format(msgspec.json.encode(result)).decode()  # NaN becomes null
     with writing(folder):
         (folder / "plots").mkdir(parents=True, exist_ok=True)
-        for name in PLOTS:
+        for name in (*PLOTS, "score"):
             (folder / "plots" / f"{name}.svg").unlink(missing_ok=True)  # of an earlier report in the same folder
         for name, drawings in figures.items():
             _write(folder / "plots" / f"{name}.svg", drawings[0].standalone())
@@ -124,6 +130,7 @@ def _page(result: Result, figures: Mapping[str, list[Drawing]]) -> str:
     ends = [row["mean_reward"] + sign * (row["reward_interval"] or 0) for row in everyone for sign in (-1, 1)]
     span = (min(ends), max(ends)) if ends else (0.0, 1.0)
     others = {policy: figures_of_policy(result, view) for policy, view in result["others"].items()}
+    without = {quality_of(result, other=True), *([] if words.sends(result) else ["sent"])}
     page = templates(__package__)
     page.filters["number"] = _number
     return page.get_template("report.html").render(
@@ -140,9 +147,15 @@ def _page(result: Result, figures: Mapping[str, list[Drawing]]) -> str:
         every_policy=line_figure(result, "reward", every) if len(every) > len(own) else None,
         others={policy: drawn for policy, drawn in others.items() if drawn},
         axes=" and ".join(result["context"][:2]),
-        columns=[column for column in COLUMNS if column[0] != "sent" or words.sends(result)],
+        columns=[_in_words(column, result) for column in COLUMNS if column[0] not in without],
         sites={site: _site_rows(result, site) for site in result["sites"]},
     )
+
+
+def _in_words(column: Column, result: Result) -> Column:
+    """Return a column with its meaning where there are scores and no labels."""
+    key, title, decimals, phone, meaning = column
+    return key, title, decimals, phone, MEANINGS_OF_SCORES.get(key, meaning) if words.is_scored(result) else meaning
 
 
 def _number(value: float | None, decimals: int) -> str:
@@ -173,7 +186,7 @@ def figures_of_run(result: Result) -> dict[str, list[Drawing]]:
     found: dict[str, list[Drawing]] = {}
     lines = few_lines(result)
     if lines:
-        found = {key: [line_figure(result, key, lines)] for key in ("reward", "error")}
+        found = {key: [line_figure(result, key, lines)] for key in ("reward", quality_of(result))}
     return found | figures_of_policy(result, result)
 
 
@@ -190,6 +203,11 @@ def figures_of_policy(result: Result, view: View) -> dict[str, list[Drawing]]:
     if learning and sum(learning) / len(learning) >= LEAST_LEARNING:
         found["phases"] = [phases_figure(view)]
     return found
+
+
+def quality_of(result: Result, *, other: bool = False) -> str:
+    """Return the key of what says how good answers were, "score" or "error"; or of the one that does not."""
+    return "score" if words.is_scored(result) != other else "error"
 
 
 def few_lines(result: Result) -> list[Line]:
@@ -216,7 +234,7 @@ def every_line(result: Result) -> list[Line]:
 
 def line_figure(result: Result, key: str, lines: Sequence[Line]) -> Drawing:
     """Draw error or reward around every item, with the moment at which the stream changes."""
-    title = {"reward": "reward per item", "error": "incorrect predictions in %"}[key]
+    title = {"reward": "reward per item", "error": "incorrect predictions in %", "score": "mean score"}[key]
     curves = [result["curves"][line.name] for line in lines]
     last = max(_end(curve["item"]) for curve in curves)
     ticks = [(value / last, f"{value:,.0f}") for value in round_numbers(0.0, last)]

@@ -156,38 +156,48 @@ def _share(part: Row, known: Row) -> float:
 
 def _why_asked(site: str, peer: str, known: Row) -> str:
     part, costs = known["peers"][peer], known["costs"]
-    words = f"{site} asks {peer} for {_share(part, known):.0f}% of its items"
+    words, call = f"{site} asks {peer} for {_share(part, known):.0f}% of its items", _number(known, costs[peer])
     if not part["known"]:
-        return f"{words}; a call costs {_cost(costs[peer])}."
-    right = 100 * part["right"] / part["known"]
-    words, best = f"{words}: there {peer} is right {right:.0f}%", _best(part, costs)
+        return f"{words}; a call costs {call}."
+    gained, best = float(part["gained"]) / part["known"], _best(part, costs)
+    words = f"{words}: there {peer} {_verb(known)} {_number(known, gained)}"
     if best is None:
-        return f"{words}, and a call costs {_cost(costs[peer])}."
-    loses = right - 100 * costs[peer] < best[1] - 100 * costs[best[0]]
-    rest = f"{words}, its own best, {best[0]}, {best[1]:.0f}%, and a call costs {_cost(costs[peer])}"
-    return f"{rest}, which is more than it gains." if loses else f"{rest}."
+        return f"{words}, and a call costs {call}."
+    loses = gained - costs[peer] < best[1] - costs[best[0]]
+    words = f"{words}, its own best, {best[0]}, {_number(known, best[1])}"
+    words += f" at a cost of {_number(known, costs[best[0]])}" if costs[best[0]] else ""
+    return f"{words}, and a call costs {call}{', which is more than it gains' if loses else ''}."
 
 
 def _why_kept(site: str, known: Row) -> str:
-    part, cost = known["kept"], min(known["costs"][peer] for peer in known["peers"])
+    part, call = known["kept"], min(float(known["costs"][peer]) for peer in known["peers"])
     words, best = f"{site} keeps {_share(part, known):.0f}% of its items", _best(part, known["costs"])
     if best is None:
-        return f"{words}; a call costs {_cost(cost)}."
-    words, least = f"{words}: there its own best, {best[0]}, is right {best[1]:.0f}%", round(best[1] + 100 * cost)
-    if least >= 100:
-        return f"{words}, and no peer can be so much better that a call at {_cost(cost)} pays."
-    return f"{words}, and a peer would have to be right {least}% to be worth a call at {_cost(cost)}."
+        return f"{words}; a call costs {_number(known, call)}."
+    words = f"{words}: there its own best, {best[0]}, {_verb(known)} {_number(known, best[1])}"
+    least = best[1] - known["costs"][best[0]] + call
+    if round(least, 2) >= 1:
+        return f"{words}, and no peer can be so much better that a call at {_number(known, call)} pays."
+    must = f"{'be right' if known['is_accuracy'] else 'gain'} {_number(known, least)}"
+    return f"{words}, and a peer would have to {must} to be worth a call at {_number(known, call)}."
 
 
 def _best(part: Row, costs: Mapping[str, float]) -> tuple[str, float] | None:
-    """Return the site's own arm that would have earned most there, and how often it is right."""
+    """Return the site's own arm that would have earned most there, and its mean gain."""
     least = max(1.0, part["known"] / 2)  # of the items must have an answer of its
-    right = {arm: 100 * float(right) / known for arm, (known, right) in part["own"].items() if known >= least}
-    return max(right.items(), key=lambda each: each[1] - 100 * costs[each[0]]) if right else None
+    means = {arm: float(gained) / known for arm, (known, gained) in part["own"].items() if known >= least}
+    return max(means.items(), key=lambda each: each[1] - costs[each[0]]) if means else None
 
 
-def _cost(cost: float) -> str:
-    return f"{100 * cost:.3g}%" if cost else "nothing"
+def _verb(known: Row) -> str:
+    return "is right" if known["is_accuracy"] else "gains"
+
+
+def _number(known: Row, value: float) -> str:
+    """Return an accuracy or a cost in %, or where answers have scores, as it is."""
+    if not known["is_accuracy"]:
+        return f"{value:.2f}"
+    return f"{100 * value:.0f}%" if value >= 0.1 else f"{100 * value:.2g}%" if value else "nothing"
 
 
 def setting(result: Result) -> str:
@@ -212,11 +222,34 @@ def provenance(result: Result) -> list[tuple[str, str]]:
     ]
 
 
+def is_scored(result: Result) -> bool:
+    """Tell whether answers were scored: then there are no labels, and nothing is an error."""
+    return bool(result.get("known_by") == "score")
+
+
+def price(result: Result, cost: float | None) -> str:
+    """Return a cost in money; nothing where nobody says what a right label is worth."""
+    money = result.get("money")
+    return f"{cost * money['unit']:,.4g}" if money and cost is not None else ""
+
+
+def price_heading(result: Result, word: str) -> str:
+    """Return the heading of a column of such costs; nothing where there is none."""
+    money = result.get("money")
+    return f"{word} {money['currency']}".strip() if money else ""
+
+
+def quality(row: Row, decimals: int = 1) -> str:
+    """Return the mean score of a row, or its error in % where there were labels."""
+    return f"{row['error']:.{decimals}f}" if row.get("score") is None else f"{row['score']:.3f}"
+
+
 def markdown(result: Result) -> str:
     rows, sent = playing(result), sends(result)
     lines = [[_bold(row["policy"], row is rows[0]), *_cells(row, sent, row is rows[0])] for row in rows]
     lines += [[f"*{row['policy']}, {KNOWS}*", *_cells(row, sent, best=False)] for row in knowing(result)]
-    heading = ["policy", "reward per item", "error in %", *(["sent to peers in %"] if sent else [])]
+    known = "mean score" if is_scored(result) else "error in %"
+    heading = ["policy", "reward per item", known, *(["sent to peers in %"] if sent else [])]
     words = " ".join(filter(None, [verdict(result), more(result), result.get("others_see")]))
     sentences = words.replace(". ", ".\n")  # one sentence a line, as in all our pages
     reasons = [f"- {each}" for each in why(result)]
@@ -224,7 +257,7 @@ def markdown(result: Result) -> str:
 
 
 def _cells(row: Row, sent: bool, best: bool) -> list[str]:
-    return [_bold(reward_text(row), best), f"{row['error']:.1f}", *([f"{row['sent']:.0f}"] if sent else [])]
+    return [_bold(reward_text(row), best), quality(row), *([f"{row['sent']:.0f}"] if sent else [])]
 
 
 def _bold(text: str, wanted: bool) -> str:

@@ -35,10 +35,11 @@ from cosend.algorithm.values import View
 from cosend.axes import plain_name
 from cosend.engine.events import Chosen, Event
 from cosend.engine.learnt_arms import Learnt
+from cosend.engine.scoring import gain_of, right_or_wrong
 from cosend.errors import LabelWarning
 from cosend.models.adapters import Classifier, Label, Predicted, SeesPart
 from cosend.network import Network, Turn
-from cosend.run.prepare import NOTHING, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
+from cosend.run.prepare import NOTHING, Gains, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
 from cosend.simulation.adaboost import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
 from cosend.simulation.baselines import (
     best_fixed,
@@ -78,16 +79,21 @@ class Played(NamedTuple):
 
     policy: str
     site: str
-    right: Floats  # 1 or 0
+    right: Floats  # 1 or 0; without labels, the scores
     paid: Floats
     sent: Floats  # 1 where a peer was asked
     trained: Floats | None = None  # 1 in a training phase; None for baselines
     explored: Floats | None = None
     counted: Mask = np.ones(0, np.bool_)  # where the label is known
+    gained: Floats | None = None  # None: 1 for a right label, 0 for a wrong one
+
+    @property
+    def gains(self) -> Floats:
+        return self.right if self.gained is None else self.gained
 
     @property
     def net(self) -> Floats:
-        return (self.right - self.paid)[self.counted]
+        return (self.gains - self.paid)[self.counted]
 
 
 def baselines(prepared: Prepared) -> Iterator[Played]:
@@ -112,9 +118,19 @@ def _late(prepared: Prepared) -> int:
 def _repeating(prepared: Prepared, site: int) -> Iterator[Played]:
     labels, name = prepared.items.labels[prepared.items_of(site)], prepared.network.sites[site].name
     free, told = np.zeros(len(labels)), prepared.told(site)
-    for policy, predicted in (("previous label", persistence), ("commonest label", commonest)):
+    repeated = () if prepared.network.is_scored else (("previous label", persistence), ("commonest label", commonest))
+    for policy, predicted in repeated:
         said = predicted(labels, _late(prepared), told)
-        yield Played(policy, name, (said == labels).astype(np.float64), free, free)
+        right = (said == labels).astype(np.float64)
+        yield Played(policy, name, right, free, free, gained=_gained(prepared, said, labels))
+
+
+def _gained(prepared: Prepared, said: Any, labels: Any) -> Floats:
+    """Return what these labels gain."""
+    if prepared.built.reward is right_or_wrong:
+        return np.asarray(said == labels, np.float64)
+    both = zip(said.tolist(), labels.tolist(), strict=True)
+    return np.array([_gain(prepared, label, truth) for label, truth in both], np.float64)
 
 
 def without_peers(prepared: Prepared) -> list[Played]:
@@ -135,16 +151,22 @@ def _without_peers(prepared: Prepared, site: int) -> Played:
         delays = delays[prepared.places[:, site] != NOTHING, site : site + 1]
     trace = simulate([learner], **{**seen, "gains": gains, "items": items}, delay=delays)
     arms, paid = trace.arms[:, 0].astype(np.int64), np.asarray(learner.arms.costs)
-    gained = prepared.right[rows][:, own][np.arange(len(rows)), trace.functions[:, 0]].astype(np.float64)
-    return Played("never send", name, gained, paid[arms], np.zeros(len(rows)))
+    used = np.arange(len(rows)), trace.functions[:, 0]
+    right, gained = (each[rows][:, own][used].astype(np.float64) for each in (_right(prepared), prepared.gains))
+    return Played("never send", name, right, paid[arms], np.zeros(len(rows)), gained=gained)
+
+
+def _right(prepared: Prepared) -> Gains:
+    """Return [arrival, model]: whether a model is right; its score where there are no labels."""
+    return prepared.gains if prepared.network.is_scored else prepared.right
 
 
 def _choosing(prepared: Prepared, site: int) -> Iterator[Played]:
     """Yield the baselines that choose a model for every item, among those whose predictions are known."""
     rows, late, known = prepared.rows_of(site), _late(prepared), prepared.known_models
     costs, owners = prepared.costs(site)[known], prepared.owners[known]
-    right = prepared.right[rows][:, known].astype(np.float64)
-    values, contexts = right - costs, prepared.contexts[rows]
+    right, gained = (each[rows][:, known].astype(np.float64) for each in (_right(prepared), prepared.gains))
+    values, contexts = gained - costs, prepared.contexts[rows]
     values[~prepared.labelled(site)] = np.nan
     learnt_from = np.where(prepared.told(site)[:, None], values, np.nan)
     cells, own = cells_of(prepared, contexts), np.flatnonzero(owners == site)
@@ -159,7 +181,8 @@ def _choosing(prepared: Prepared, site: int) -> Iterator[Played]:
     for policy, picked in choosing.items():
         sent = (owners[picked] != site).astype(np.float64)
         name = prepared.network.sites[site].name
-        yield Played(policy, name, right[np.arange(len(rows)), picked], costs[picked], sent)
+        used = np.arange(len(rows)), picked
+        yield Played(policy, name, right[used], costs[picked], sent, gained=gained[used])
 
 
 def cells_of(prepared: Prepared, contexts: Floats) -> Ints:
@@ -206,7 +229,9 @@ def _combining(prepared: Prepared, site: int, costs: Floats) -> Iterator[Played]
     for policy, predicted in (("AdaBoost", boosted), (f"SWA {WINDOW}", slid)):
         right = np.zeros(arrived)
         right[prepared.labelled(site)] = predicted == labels
-        yield Played(policy, name, right, everything, always)
+        gained, classes = np.zeros(arrived), np.array(prepared.classes)
+        gained[prepared.labelled(site)] = _gained(prepared, classes[predicted], classes[labels])
+        yield Played(policy, name, right, everything, always, gained=gained)
 
 
 def slices_of(prepared: Prepared) -> int:
@@ -227,9 +252,10 @@ class Decided(NamedTuple):
     learners: list[Learner]
     arms: list[Ints]  # [site]: for every item that arrives there
     phases: list[Ints]
-    right: list[Floats]  # 1 or 0
+    right: list[Floats]  # 1 or 0; without labels, the scores
+    gained: list[Floats]
     notes: list[str]
-    own: list[Floats]  # [site]: [item, own arm]: 1 or 0 for what the arm said about it, not a number where unknown
+    own: list[Floats]  # [site]: [item, own arm]: what its answer gains or would gain, not a number where unknown
     learnt: Sequence[Mapping[str, LearntArm]] = ()  # [site]: the arms that it learns itself, in the end
 
 
@@ -265,36 +291,38 @@ def _simulated(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None) -
     learners = prepared.learners(policy)
     watching = None if watch is None else seen
     trace = simulate(learners, **prepared.inputs(policy), delay=prepared.delays, watch=watching)
-    arms, phases, right = [], [], []
+    arms, phases, right, gained = [], [], [], []
     for site in range(len(learners)):
         arrived = prepared.places[:, site] != NOTHING
         arms.append(trace.arms[arrived, site].astype(np.int64))
         phases.append(trace.phases[arrived, site].astype(np.int64))
-        right.append(prepared.right[prepared.rows_of(site), trace.functions[arrived, site]].astype(np.float64))
+        used = prepared.rows_of(site), trace.functions[arrived, site]
+        right.append(_right(prepared)[used].astype(np.float64))
+        gained.append(prepared.gains[used].astype(np.float64))
     notes = []
     if prepared.looks_at_features(policy):
         features, given = prepared.features, [plain_name(axis) for axis in prepared.given]
         for site, learner in enumerate(learners):
             names = features_with_axes([features[item] for item in prepared.items_of(site).tolist()])
             notes.append(weights_note(learner.name, weighted_views(learner.views(), [*given, *names])))
-    own = [_own_right(prepared, site, [*learner.arms.own], {}) for site, learner in enumerate(learners)]
-    return Decided(policy, learners, arms, phases, right, notes, own)
+    own = [_own_gained(prepared, site, [*learner.arms.own], {}) for site, learner in enumerate(learners)]
+    return Decided(policy, learners, arms, phases, right, gained, notes, own)
 
 
-def _own_right(prepared: Prepared, site: int, arms: Sequence[str], said: Mapping[str, Sequence[Any]]) -> Floats:
-    """Return [item, own arm]: whether what it says is right; not a number where that is unknown.
+def _own_gained(prepared: Prepared, site: int, arms: Sequence[str], said: Mapping[str, Sequence[Any]]) -> Floats:
+    """Return [item, own arm]: what its answer gains or would gain; not a number where that is unknown.
 
     said  by arm that the site learns itself: what it said about every item, None for nothing
     """
-    items, predictions = prepared.items_of(site), prepared.predictions
-    labels, first = prepared.items.labels[items].tolist(), len(prepared.training)
-    found = np.full((len(items), len(arms)), np.nan)
+    models = [each.name for _, _, each in prepared.network.models()]
+    truths, rows = prepared.items.truths(), prepared.rows_of(site)
+    found = np.full((len(rows), len(arms)), np.nan)
     for column, arm in enumerate(arms):
-        answers = said.get(arm, predictions.labels.get(arm))
-        if answers is not None:
-            own = answers if arm in said else [answers[first + item] for item in items.tolist()]
-            both = zip(own, labels, strict=True)
-            found[:, column] = [np.nan if label is None else float(_equal(label, truth)) for label, truth in both]
+        if arm in said:
+            both = zip(said[arm], prepared.items_of(site).tolist(), strict=True)
+            found[:, column] = [np.nan if label is None else _gain(prepared, label, truths[n]) for label, n in both]
+        elif prepared.predictions.known[models.index(arm)]:
+            found[:, column] = prepared.gains[rows, models.index(arm)]
     found[~prepared.labelled(site)] = np.nan
     return found
 
@@ -304,7 +332,7 @@ def _errors_so_far(prepared: Prepared, trace: Trace, slots: int) -> float:
     arrived = (places != NOTHING) & prepared.items.known[prepared.arrivals[:slots]]
     if not arrived.any():
         return 0.0
-    return 1.0 - float(prepared.right[places[arrived], trace.functions[:slots][arrived]].mean())
+    return 1.0 - float(_right(prepared)[places[arrived], trace.functions[:slots][arrived]].mean())
 
 
 class Row(dict[str, Any]):
@@ -364,17 +392,18 @@ def play_sites(prepared: Prepared, policy: PolicyPerSite, watch: Watch | None = 
         costs = prepared.network.call_costs()
         networks = [Network(sites, call_cost=costs)] if peers else [Network([site]) for site in sites]
         learners = [site.learner for site in sites]
-        arms, phases, right = _run(prepared, networks, learners, watch)
+        arms, phases, right, gained = _run(prepared, networks, learners, watch)
     notes += [
         weights_note(site.name, weighted_views(site.learner.views(), _plain_names(site)))
         for site in sites
         if site.engine.state.encoder.features is not None
     ]
     own = [
-        _own_right(prepared, site, [*learner.arms.own], journal.said)
+        _own_gained(prepared, site, [*learner.arms.own], journal.said)
         for site, (learner, journal) in enumerate(zip(learners, heard, strict=True))
     ]
-    return Decided(policy, learners, arms, phases, right, notes, own, [site.learnt() for site in sites])
+    learnt = [site.learnt() for site in sites]
+    return Decided(policy, learners, arms, phases, right, gained, notes, own, learnt)
 
 
 def _fresh_models(prepared: Prepared, site: str) -> dict[str, Classifier]:
@@ -394,8 +423,8 @@ def _learnt(policy: PolicyPerSite, site: str) -> dict[str, Any]:
 
 def _run(
     prepared: Prepared, networks: Sequence[Network], learners: list[Learner], watch: Watch | None
-) -> tuple[list[Ints], list[Ints], list[Floats]]:
-    """Return [site] the arms and phases of all items, and whether they were right."""
+) -> tuple[list[Ints], list[Ints], list[Floats], list[Floats]]:
+    """Return [site] the arms and phases of all items, whether they were right, and what they gained."""
     first, labels = len(prepared.training), prepared.items.truths()
     items = [prepared.items_of(site).tolist() for site in range(len(learners))]
     streams = {
@@ -406,8 +435,9 @@ def _run(
         for n, site in enumerate(prepared.network.sites)
     }
     number_of = {learner.name: number for number, learner in enumerate(learners)}
-    arms, phases, right = ([list[int]() for _ in learners] for _ in range(3))
-    done, errors, pause = 0, 0, max(1, len(prepared.arrivals) // LOOKS)
+    arms, phases = ([list[int]() for _ in learners] for _ in range(2))
+    right, gained = ([list[float]() for _ in learners] for _ in range(2))
+    done, errors, pause = 0, 0.0, max(1, len(prepared.arrivals) // LOOKS)
     for name, decision, _ in _turns(networks, streams, prepared.network.label_delay):
         site = number_of[name]
         slot = len(right[site])
@@ -416,13 +446,26 @@ def _run(
             watch(slot, errors / done)
         phases[site].append(decision.phase.value)
         arms[site].append(learners[site].arms.number(decision.arm))
-        right[site].append(int(truth is not None and _equal(decision.label, truth)))
+        gained[site].append(_gain(prepared, decision.label, truth))
+        is_scored = prepared.network.is_scored
+        right[site].append(
+            gained[site][-1] if is_scored else float(truth is not None and _equal(decision.label, truth))
+        )
         if truth is not None:
             done, errors = done + 1, errors + 1 - right[site][-1]
     if watch is not None:
         watch(len(prepared.arrivals), errors / max(1, done))
     whole = [[np.array(each, np.int64) for each in of_sites] for of_sites in (arms, phases)]
-    return whole[0], whole[1], [np.array(each, np.float64) for each in right]
+    known = [[np.array(each, np.float64) for each in of_sites] for of_sites in (right, gained)]
+    return whole[0], whole[1], known[0], known[1]
+
+
+def _gain(prepared: Prepared, label: Any, truth: Any) -> float:
+    """Return what an answer gains; nothing if there is none, or if its label never comes."""
+    if label is None or truth is None:
+        return 0.0
+    reward = prepared.built.reward
+    return float(_equal(label, truth)) if reward is right_or_wrong else gain_of(reward, label, truth, "an item")
 
 
 def _turns(networks: Sequence[Network], streams: Mapping[str, Iterable[Any]], delay: int) -> Iterator[Turn]:
@@ -526,10 +569,11 @@ def _played(prepared: Prepared, learnt: Decided) -> Iterator[Played]:
             (phases == TRAIN).astype(np.float64),
             (phases == EXPLORE).astype(np.float64),
             prepared.labelled(site),
+            learnt.gained[site],
         )
 
 
-def summary(played: list[Played], *, known: bool = True) -> list[dict[str, Any]]:
+def summary(played: list[Played], *, known: bool = True, is_scored: bool = False) -> list[dict[str, Any]]:
     """Return one row for every site and policy.
 
     Regret is against the oracle per cell: None if that did not play, or lacked some of the models (not `known`).
@@ -540,7 +584,8 @@ def summary(played: list[Played], *, known: bool = True) -> list[dict[str, Any]]
         {
             "site": each.site,
             "policy": each.policy,
-            "error": _percent(1.0 - each.right[each.counted]),
+            "error": None if is_scored else _percent(1.0 - each.right[each.counted]),
+            "score": float(each.right[each.counted].mean()) if is_scored else None,
             "mean_reward": float(each.net.sum()) / len(each.net),
             "sent": _percent(each.sent),
             "cost": float(each.paid.sum()),

@@ -27,6 +27,7 @@ from cosend.config.build import Built, read_stream
 from cosend.config.network_file import SOURCE, NetworkFile
 from cosend.config.sections import SiteSection
 from cosend.engine.encoding import Encoder
+from cosend.engine.scoring import gain_of, right_or_wrong
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
 from cosend.models.adapters import Classifier, Item, Label, Predicted, predictions, teach
 from cosend.models.built_in import Coded
@@ -40,6 +41,7 @@ LONGEST_REASON: Final = 300
 MOST_SHOWN: Final = 1_000
 Progress = Callable[[str, int, int], None]  # which model is asked, rows done, rows in all
 Model = TypeVar("Model", bound=Classifier)
+Gains = npt.NDArray[np.uint8] | Floats
 Labels = list[Label]  # [row]: what a model says; None where it has no prediction
 
 
@@ -251,7 +253,8 @@ class Prepared(NamedTuple):
     comes: Mask  # [slot, site]: whether its label comes
     contexts: Floats  # [arrival, axis]; for a category, codes that all sites share
     places: Ints  # [slot, site]: the row in `contexts` and `right`, or NOTHING
-    right: npt.NDArray[np.uint8]  # [arrival, model]; 0 where the prediction is unknown
+    right: npt.NDArray[np.uint8]  # [arrival, model]; 0 where the prediction is unknown, and everywhere without labels
+    gains: Gains  # the same: what predictions gain
     predictions: Predictions  # for the training rows, then the items
     classes: list[Any]  # the labels that occur, sorted
     given: list[Axis]
@@ -273,6 +276,11 @@ class Prepared(NamedTuple):
     def owners(self) -> Ints:
         counts = [len([*self.network.models(site.name)]) for site in self.network.sites]
         return np.repeat(np.arange(len(counts)), counts)
+
+    @property
+    def known_by(self) -> str:
+        """What tells how good answers were: labels or scores."""
+        return "score" if self.network.is_scored else "label"
 
     @property
     def measured(self) -> list[int]:
@@ -325,7 +333,7 @@ class Prepared(NamedTuple):
         return told
 
     def inputs(self, policy: PolicyPerSite) -> Mapping[str, Any]:
-        inputs = {"contexts": self.contexts, "gains": self.right, "items": self.places}
+        inputs = {"contexts": self.contexts, "gains": self.gains, "items": self.places}
         if not self.looks_at_features(policy):
             return inputs
         features = self.features
@@ -333,7 +341,7 @@ class Prepared(NamedTuple):
             arrived = self.arrivals[self.arrivals != NOTHING]
             return {**inputs, "features": [features[item] for item in arrived.tolist()]}
         no_axes = np.zeros((len(self.items), 0))  # then an item is the same wherever and whenever it arrives
-        gains = right_about(self.predictions, self.items, self.classes)
+        gains = gains_about(self.predictions, self.items, self.classes, self.built)
         return {"contexts": no_axes, "gains": gains, "items": self.arrivals, "features": features}
 
     def rows_of(self, site: int) -> Ints:
@@ -359,6 +367,7 @@ class Prepared(NamedTuple):
             places=self.places[:slots],
             contexts=self.contexts[:arrived],
             right=self.right[:arrived],
+            gains=self.gains[:arrived],
         )
 
 
@@ -393,13 +402,18 @@ def prepare(network: NetworkFile, folder: Path, progress: Progress = no_progress
         contexts=contexts,
         places=places,
         right=right_about(predictions, items, classes)[arrivals[arrivals != NOTHING]],
+        gains=gains_about(predictions, items, classes, built)[arrivals[arrivals != NOTHING]],
         predictions=predictions,
         classes=classes,
         given=given,
         axes=axes,
         policy=policy_per_site(network, built.policy),
         one_by_one=[*predictions.unknown, *predictions.incomplete, *_beyond_simulation(network, arrivals, comes)],
-        notes=[*_unlabelled_notes(network, training, items), *predictions.notes],
+        notes=[
+            *_unlabelled_notes(network, training, items),
+            *_unused_confusions(network, classes),
+            *(() if network.is_scored else predictions.notes),
+        ],
     )
     try:
         prepared.learners(prepared.policy)
@@ -424,6 +438,22 @@ def right_about(predictions: Predictions, items: Table, classes: list[Any]) -> n
     return right
 
 
+def gains_about(predictions: Predictions, items: Table, classes: list[Any], built: Built) -> Gains:
+    """Return [item, model]: what a model gains on an item; 0 where that is unknown."""
+    if built.reward is right_or_wrong:
+        return right_about(predictions, items, classes)
+    truths, first = items.truths(), len(predictions.codes) - len(items)
+    gains = np.zeros((len(items), predictions.codes.shape[1]))
+    for number, (_, _, model) in enumerate(built.network.models()):
+        if model.name in predictions.labels:
+            said = predictions.labels[model.name][first:]
+            known = [n for n, truth in enumerate(truths) if truth is not None and said[n] is not None]
+            where = f"{model.name!r}, item"
+            found = [gain_of(built.reward, said[n], truths[n], f"{where} {n + 1}") for n in known]
+            gains[known, number] = found
+    return gains
+
+
 def _unlabelled_notes(network: NetworkFile, training: Table, items: Table) -> Iterator[str]:
     few = [f"{100 * site.label_share:.3g}% at {site.name}" for site in network.sites if site.label_share < 1]
     if few:
@@ -435,6 +465,12 @@ def _unlabelled_notes(network: NetworkFile, training: Table, items: Table) -> It
         )
     if training.unlabelled:
         yield f"{training.unlabelled:,} of {len(training):,} training rows have no label: no model is trained on them"
+
+
+def _unused_confusions(network: NetworkFile, classes: Sequence[Any]) -> Iterator[str]:
+    for n, each in enumerate(network.reward.confusions, start=1):
+        if each.truth not in classes:
+            yield f"reward.confusions.{n}.truth: {shown(each.truth)} never occurs; the labels are {listed(classes)}"
 
 
 def _beyond_simulation(network: NetworkFile, arrivals: Ints, comes: Mask) -> Iterator[str]:

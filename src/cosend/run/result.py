@@ -15,6 +15,7 @@ from cosend.algorithm.policies import EqualCells
 from cosend.axes import PreviousLabel
 from cosend.axis_format import ticks_of
 from cosend.config.sections import AxisSection
+from cosend.engine.scoring import right_or_wrong
 from cosend.errors import CosendError, install
 from cosend.run.play import Decided, Outcome, Played, slices_of, summary, what_others_see
 from cosend.run.prepare import NOTHING, Prepared
@@ -29,7 +30,8 @@ ALONE: Final = 30  # bins of an axis that is drawn alone
 TOGETHER: Final = 14  # bins of each axis of a map
 MOST_VALUES: Final = 12  # of a category
 CONFIDENCE: Final = 0.95
-KEYS: Final = ("error", "mean_reward", "sent", "cost", "training", "exploration", "regret")
+KEYS: Final = ("error", "score", "mean_reward", "sent", "cost", "training", "exploration", "regret")
+MEANS: Final = ("error", "score", "mean_reward", "sent")
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -39,7 +41,7 @@ def result(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
 
 def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
     """Return what one stream has given, to be put together with others."""
-    arrived = np.unique(prepared.arrivals[prepared.arrivals != NOTHING])
+    arrived, money = np.unique(prepared.arrivals[prepared.arrivals != NOTHING]), prepared.network.money
     return {
         "title": prepared.network.title,
         "policy": prepared.policy.name,
@@ -55,10 +57,12 @@ def one_stream(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
         "axes": [scale_and_bins(prepared, axis)[0].plain() for axis in range(len(prepared.axes))],
         "slices": slices_of(prepared),
         "models": {site.name: models(prepared, outcome, n) for n, site in enumerate(prepared.network.sites)},
+        "known_by": prepared.known_by,
+        "money": None if money is None else {"unit": money.unit, "currency": money.currency},
         "why": why(prepared, outcome.first),
-        "rows": summary(outcome.played, known=prepared.all_known),
-        "error_curves": error_curves(outcome.played),
-        "curves": curves(outcome.played),
+        "rows": summary(outcome.played, known=prepared.all_known, is_scored=prepared.network.is_scored),
+        "error_curves": {} if prepared.network.is_scored else error_curves(outcome.played),
+        "curves": curves(outcome.played, is_scored=prepared.network.is_scored),
         "change": change(prepared, outcome.played),
         **looked_at(prepared, outcome.first),
         "others": {each.policy.name: looked_at(prepared, each) for each in outcome.others},
@@ -78,10 +82,12 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
     arms = outcome.first.arms[site]
     functions = np.flatnonzero(prepared.owners == site)
     known = own.counted
-    net = (prepared.right[prepared.rows_of(site)] - prepared.costs(site))[known]
+    net = (prepared.gains[prepared.rows_of(site)] - prepared.costs(site))[known]
+    is_scored = prepared.network.is_scored
     found = []
     for number, name in enumerate(learner.arms.names):
         used = arms == number
+        right = float(own.right[used & known].mean()) if (used & known).any() else None
         is_known = number < len(functions) and known.any() and prepared.predictions.known[functions[number]]
         alone = float(net[:, functions[number]].mean()) if is_known else None
         if name in learnt:
@@ -91,7 +97,8 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
                 "model": name,
                 "share": 100 * float(used.mean()) if len(used) else 0.0,
                 "cost": float(own.paid[used].sum()),
-                "error": 100 * float(1.0 - own.right[used & known].mean()) if (used & known).any() else None,
+                "error": None if right is None or is_scored else 100 * (1.0 - right),
+                "score": right if is_scored else None,
                 "alone": alone,
                 "learnt": learnt[name]._asdict() if name in learnt else None,
             }
@@ -102,8 +109,8 @@ def models(prepared: Prepared, outcome: Outcome, site: int) -> list[dict[str, An
 def why(prepared: Prepared, decided: Decided) -> dict[str, Any]:
     """Return for every site with peers what speaks for asking them, counted in the second half of its items.
 
-    That is how often a peer was right about what it was asked, and how often each of the site's own arms would have
-    been right there; and the same for what the site kept. By then a policy has learnt what it can.
+    That is what a peer gained where it was asked, and what each of the site's own arms would have gained there; and the
+    same for what the site kept. By then a policy has learnt what it can.
     """
     found = {}
     for site, learner in enumerate(decided.learners):
@@ -111,6 +118,7 @@ def why(prepared: Prepared, decided: Decided) -> dict[str, Any]:
         late = np.arange(len(arms)) >= len(arms) // 2
         if learner.arms.peers:
             found[learner.name] = {
+                "is_accuracy": prepared.built.reward is right_or_wrong and not prepared.network.is_scored,
                 "items": int(late.sum()),
                 "costs": {**learner.arms.own, **learner.arms.peers},
                 "kept": _who_was_right(prepared, decided, site, late & (arms < own)),
@@ -123,14 +131,14 @@ def why(prepared: Prepared, decided: Decided) -> dict[str, Any]:
 
 
 def _who_was_right(prepared: Prepared, decided: Decided, site: int, here: Mask) -> dict[str, Any]:
-    """Count the items of a part, those with a known label, and for how many of these each arm is or would be right."""
+    """Count the items of a part, those whose label is known, and what on these each arm gains or would gain."""
     known = here & prepared.labelled(site)
     own = decided.own[site][known]
     counts = zip((~np.isnan(own)).sum(axis=0).tolist(), np.nansum(own, axis=0).tolist(), strict=True)
     return {
         "items": int(here.sum()),
         "known": int(known.sum()),
-        "right": float(decided.right[site][known].sum()),
+        "gained": float(decided.gained[site][known].sum()),
         "own": {arm: [*each] for arm, each in zip(decided.learners[site].arms.own, counts, strict=True)},
     }
 
@@ -270,25 +278,33 @@ def error_curves(played: list[Played]) -> dict[str, Any]:
     return found
 
 
-def curves(played: list[Played]) -> dict[str, Any]:
-    """Return for every policy error and reward in equal parts of the time, over all sites together."""
+def _quality(right: Floats, *, is_scored: bool) -> dict[str, list[float]]:
+    """Return the mean score, or the error in % where there are labels."""
+    if is_scored:
+        return {"score": right.round(5).tolist()}
+    return {"error": (100 * (1 - right)).round(4).tolist()}
+
+
+def curves(played: list[Played], *, is_scored: bool = False) -> dict[str, Any]:
+    """Return for every policy error, or score, and reward in equal parts of the time, over all sites together."""
     found = {}
     for policy, own in by_policy(played).items():
         length = max(len(each.right) for each in own)
         bins = max(1, min(CURVE_BINS, length // SMALLEST))
         edges = np.linspace(0, length, bins + 1).astype(np.int64)
-        counts, right, paid = (np.zeros(bins) for _ in range(3))
+        counts, right, gained, paid = (np.zeros(bins) for _ in range(4))
         for each in own:
             at = np.searchsorted(edges, np.flatnonzero(each.counted), side="right") - 1
             counts += np.bincount(at, minlength=bins)
             right += np.bincount(at, each.right[each.counted], minlength=bins)
+            gained += np.bincount(at, each.gains[each.counted], minlength=bins)
             paid += np.bincount(at, each.paid[each.counted], minlength=bins)
         some = counts > 0
-        counts, right, paid = counts[some], right[some], paid[some]
+        counts, right, gained, paid = counts[some], right[some], gained[some], paid[some]
         found[policy] = {
             "item": ((edges[:-1] + edges[1:]) / 2)[some].tolist(),
-            "error": (100 * (1 - right / counts)).round(4).tolist(),
-            "reward": ((right - paid) / counts).round(5).tolist(),
+            **_quality(right / counts, is_scored=is_scored),
+            "reward": ((gained - paid) / counts).round(5).tolist(),
         }
     return found
 
@@ -318,7 +334,7 @@ def _around(own: list[tuple[Played, int]], part: int) -> list[float]:
     """Return the reward in as many items before the change, after it, and at the end."""
     spans: list[list[Floats]] = [[], [], []]
     for each, turn in own:
-        net = each.right - each.paid
+        net = each.gains - each.paid
         starts: Ints = np.array([turn - part, turn, len(net) - part])
         for span, start in zip(spans, starts.tolist(), strict=True):
             span.append(net[start : start + part])
@@ -404,7 +420,7 @@ def _overall(policy: str, streams: Sequence[Rows], subject: str) -> dict[str, An
     behind = [_over_sites(rows, subject) - mine for rows, mine in zip(streams, earned, strict=True)]
     return {
         "policy": policy,
-        **{key: _mean([_mean([row[key] for row in rows]) for rows in own]) for key in ("error", "mean_reward", "sent")},
+        **{key: _mean([_mean([row[key] for row in rows]) for rows in own]) for key in MEANS},
         "reward_interval": half_interval(earned),
         "behind": _mean(behind),
         "behind_interval": half_interval(behind),

@@ -154,6 +154,8 @@ class Export:
     def _row(self, kept: sqlite3.Row) -> Row:
         context, shown_by = kept["context"], kept["shown_by"]
         points = repeat(None) if context is None else msgspec.msgpack.decode(context)
+        truth = _decoded(kept["truth"])
+        is_score = kept["truth"] is not None and truth is None
         return {
             "number": kept["id"],
             "id": kept["name"] or id_text(kept["id"]),
@@ -167,11 +169,12 @@ class Export:
             "label": _decoded(kept["label" if shown_by is None else "shown"]),
             "label_of_arm": _decoded(kept["label"]),
             "answered_by": shown_by,
-            "labelled": kept["truth"] is not None,
-            "truth": _decoded(kept["truth"]),
+            "labelled": truth is not None,
+            "truth": truth,
             "gain": kept["gain"],
             "cost_paid": kept["cost_paid"],
             "labelled_at": kept["labelled_at"],
+            "score": kept["gain"] if is_score else None,
             "item": _decoded(kept["item"]),
         }
 
@@ -237,10 +240,10 @@ def _feature(description: str) -> str:
 
 
 GROUP: Final = 10_000  # rows that are written to Parquet at once
-NUMBERS: Final = ("at", "propensity", "cost", "gain", "cost_paid", "labelled_at")
+NUMBERS: Final = ("at", "propensity", "cost", "gain", "cost_paid", "labelled_at", "score")
 COLUMNS: Final = (
     *("number", "id", "at", "arm", "phase", "cell", "context", "propensity", "cost"),
-    *("label", "label_of_arm", "answered_by", "labelled", "truth", "gain", "cost_paid", "labelled_at"),
+    *("label", "label_of_arm", "answered_by", "labelled", "truth", "gain", "cost_paid", "labelled_at", "score"),
     "item",
 )
 

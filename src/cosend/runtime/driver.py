@@ -111,6 +111,22 @@ class Driver:
         if items:
             self.engine.submit(items, columns, owners)
 
+    async def take_recorded(self, items: Sequence[Any]) -> Batch:
+        """Have free local models say what they think of rows of a recording; returns when all is chosen."""
+        columns = read_columns(self.setup.axes, items)
+        done: asyncio.Future[None] = self._loop.create_future()
+        with self.whole_changes():
+            self.engine.now = time.monotonic()
+            batch = self.engine.submit(items, columns, done, recorded=True)
+            self.run()
+        self._answering.add(done)
+        try:
+            if batch.left:
+                await done
+        finally:
+            self._answering.discard(done)
+        return batch
+
     # What the engine needs
 
     def run(self) -> None:
@@ -119,7 +135,7 @@ class Driver:
 
     def _execute(self, need: Need) -> None:
         if isinstance(need, Done):
-            if need.batch.caller is None:
+            if need.batch.caller is None and not need.batch.recorded:
                 self.requests.answer(need.batch, need.rows)
             elif not need.batch.left and need.batch.owner is not None and not need.batch.owner.done():
                 need.batch.owner.set_result(None)

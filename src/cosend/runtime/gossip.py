@@ -23,6 +23,7 @@ class Traffic(msgspec.Struct, frozen=True, array_like=True):
     sent: dict[Name, Count]  # of peers, by name
     error: Annotated[float, Meta(ge=0, le=1)] | None = None  # of late
     reward: Annotated[float, Meta(ge=-1, le=1)] | None = None
+    score: Annotated[float, Meta(ge=0, le=1)] | None = None  # where scores come, and not only labels
 
 
 def traffic_of(node: RunningSite) -> Traffic:
@@ -34,7 +35,8 @@ def traffic_of(node: RunningSite) -> Traffic:
         else:
             sent[arm] = sent.get(arm, 0) + count
     most = dict(sorted(sent.items(), key=lambda each: -each[1])[:MOST_PEERS])
-    return Traffic(node.started_at, kept, most, node.counts.error, node.counts.reward)
+    counts = node.counts
+    return Traffic(node.started_at, kept, most, counts.error, counts.reward, counts.score)
 
 
 def written(traffic: Traffic) -> str:

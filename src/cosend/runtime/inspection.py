@@ -58,7 +58,12 @@ class Inspection:
             "answered_for_peers": sum(counts.served.values()),
             "outbox": len(site.running.posting),
             "recent_error": counts.error,
+            "recent_score": counts.score,
+            "recent_gain": counts.gain,
+            "unit": None if site.setup.money is None else site.setup.money.unit,
+            "currency": None if site.setup.money is None else site.setup.money.currency,
             "recent_reward": counts.reward,
+            "scores": counts.scored_by_hand,
             "cells": int(learner.ledger.site[col.ROWS]),
             "events": site.commits.position,
             "oldest_event": site.store.log.oldest,
@@ -79,6 +84,7 @@ class Inspection:
         """Return every arm: its cost, what is known about it, and whether it is used now."""
         site, arms = self.site, self.site.state.learner.arms
         rewards, counts = self._overall()
+        money = site.setup.money
         found = []
         for number, (name, cost) in enumerate(self._costs().items()):
             by_phase = {phase: count for (arm, phase), count in site.counts.decisions.items() if arm == name}
@@ -87,6 +93,7 @@ class Inspection:
                     "name": name,
                     "kind": "local" if name in arms.own else "peer",
                     "cost": cost,
+                    "price": None if money is None else money.price(cost),
                     "paused": name in arms.paused,
                     "present": name not in site.peers.offline,
                     "refused": site.peers.refused.get(name),
@@ -136,12 +143,14 @@ class Inspection:
         cell = look_at(site.state.learner.ledger, self._costs(), past.cell)
         return {
             **msgspec.structs.asdict(decided),
+            "price": None if site.setup.money is None else site.setup.money.price(decided.cost),
             "number": number,
             "at": past.at,
             "context": list(past.context),
             "label_of_arm": past.label,
             "labelled": past.labelled,
             "truth": past.truth,
+            "score": past.score,
             "pending": number in site.state.learner.registry,
             "cell_now": None if cell is None else _cell_facts(past.cell, cell),
         }

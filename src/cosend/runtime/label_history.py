@@ -1,4 +1,4 @@
-"""What arms and labels have done since the process started, for metrics, charts and the log of the process.
+"""What arms, labels and scores have done since the process started, for metrics, charts and the log of the process.
 
 A bucket of the history is a second long at first. When there are too many, every two become one, so that the memory it
 takes does not grow, and adding to it costs the same for ever.
@@ -22,7 +22,7 @@ MOST: Final = 240  # buckets, an even number
 
 @dataclass
 class Stretch:
-    """The labels that came in a stretch of time; what local models would have gained, where all are scored."""
+    """The labels and scores of a stretch of time; what local models would have gained, where all are scored."""
 
     labels: int = 0
     gain: float = 0.0

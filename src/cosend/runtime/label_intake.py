@@ -1,6 +1,7 @@
 """How a running site learns: labels come out of order, repeated, days later, and for decisions it never made.
 
-Labels of one turn of the loop are learnt together, in the order in which they came.
+The same holds for scores, which come where no label is known. What comes in one turn of the loop is learnt together, in
+the order in which it came.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from cosend.algorithm.layout import TAUGHT
-from cosend.checks import any_missing, is_missing
+from cosend.checks import any_missing, is_missing, no_score
+from cosend.engine.scoring import Score
 from cosend.errors import LabelError, Unavailable, in_one_line, shown
 from cosend.runtime.client_requests import id_number
 from cosend.runtime.driver import LABELS, Driver, are_labels, is_label
@@ -26,11 +28,16 @@ SHOWN_S: Final = 0.005  # between looks whether the arm of a decision that was s
 
 
 class Given(NamedTuple):
-    """A true label as it comes: for the id that the client knows, and what the decision really cost, if known."""
+    """A true label or a score as it comes: for the id that the client knows, and what the decision cost, if known."""
 
     id: str
-    label: Any
+    label: Any = None
     cost: float | None = None
+    score: Score | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        return is_missing(self.label) and no_score(self.score)
 
 
 class Heard(msgspec.Struct):
@@ -122,14 +129,15 @@ class Labelling:
     def _check_learnable(self, given: Sequence[Given]) -> None:
         """Raise if there is something wrong with labels that are learnt in several turns; nothing changes."""
         _, fresh = self._sorted([given])
-        self._check([each.label for each in fresh.values()])
-        self.engine.check_labels([*fresh], [each.label for each in fresh.values()])
+        labels, scores = _columns([*fresh.values()])
+        self._check(labels)
+        self.engine.check_labels([*fresh], labels, scores)
 
     def _learn(self, requests: list[Request]) -> None:
         heard, fresh = self._sorted([request.given for request in requests])
         if fresh:
             ids, given = [*fresh], [*fresh.values()]
-            self._settle(ids, [each.label for each in given], [each.cost for each in given])
+            self._settle(ids, given)
             self._remember_until_written(ids)
         for request, told in zip(requests, heard, strict=True):
             for kind in ("duplicate", "unknown", "expired", "missing"):
@@ -137,17 +145,20 @@ class Labelling:
                     self.counts.labels[kind] += len(found)
             self.driver.commits.when_done(request.done, told)
 
-    def _settle(self, ids: list[int], truths: list[Any], costs: list[float | None]) -> None:
-        self._check(truths)
+    def _settle(self, ids: list[int], given: Sequence[Given]) -> None:
+        labels, scores = _columns(given)
+        costs = [each.cost for each in given]
+        self._check(labels)
         engine = self.engine
         engine.now = time.monotonic()
-        learnt = engine.learn(ids, truths, None if costs.count(None) == len(costs) else costs)
+        learnt = engine.learn(ids, labels, None if costs.count(None) == len(costs) else costs, scores)
         self.counts.keep(learnt, self.state.learner.arms.own)
         event = self.driver.commits.position - 1  # that of `learn`
         self.driver.commits.also(LABEL, [(id_, event) for id_ in ids])
         self.driver.run()
 
     def _check(self, truths: Sequence[Any]) -> None:
+        truths = [truth for truth in truths if truth is not None]  # else it is a score
         if not are_labels(truths):
             wrong = next(truth for truth in truths if not is_label(truth))
             raise LabelError(f"a true label cannot be {shown(wrong)}; {LABELS}")
@@ -167,7 +178,8 @@ class Labelling:
     def _sorted(self, requests: list[Sequence[Given]]) -> tuple[list[Heard], dict[int, Given]]:
         """Return what becomes of the labels of each request, and by number those that can be learnt."""
         names = [each.id for given in requests for each in given]
-        are_known = not any_missing([each.label for given in requests for each in given])
+        blank = any_missing([each.label for given in requests for each in given])
+        are_known = not blank or not any(each.is_missing for given in requests for each in given)
         numbers = self._all_fresh(names) if are_known else None
         if numbers is not None:  # mostly
             each_heard = [Heard([each.id for each in given], [], [], []) for given in requests]
@@ -182,7 +194,7 @@ class Labelling:
                 number = found.get(each.id, 0)
                 if number in fresh or number in labelled or number in self._settling:
                     told.duplicate.append(each.id)
-                elif number in waiting and is_missing(each.label):
+                elif number in waiting and each.is_missing:
                     told.missing.append(each.id)
                 elif number in waiting:
                     fresh[number] = each
@@ -224,6 +236,12 @@ class Labelling:
         others = [name for name in names if not id_number(name)]
         found = {name: id_ for name, id_ in found.items() if id_ not in named}
         return found | (self.index.named(others) if others else {})
+
+
+def _columns(given: Sequence[Given]) -> tuple[list[Any], list[Score | None] | None]:
+    """Return labels, None where there is a score, and scores, if there are any."""
+    scores = [each.score for each in given]
+    return [each.label for each in given], None if scores.count(None) == len(scores) else scores
 
 
 def _fail(request: Request, error: Exception) -> None:

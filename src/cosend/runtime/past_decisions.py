@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from cosend.engine.arm_health import PHASE_NAMES
-from cosend.engine.events import Answered, Chosen, Labelled, Shown, decode
+from cosend.engine.events import Answered, Chosen, Event, Labelled, Shown, decode
 from cosend.errors import SettingError
 from cosend.runtime.client_requests import Decided, Result, id_number
 from cosend.runtime.driver import Driver
@@ -42,6 +42,12 @@ class Past:
     shown_by: str | None = None
     labelled: bool = False
     truth: Any = None
+    score: float | None = None  # in place of a true label
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a label or a score has come."""
+        return self.labelled or self.score is not None
 
     def decided(self, name: str) -> Decided:
         phase = PHASE_NAMES[self.kind]
@@ -112,9 +118,15 @@ def _note_labels(index: LogIndex, found: dict[int, Past]) -> None:
         found[number].labelled = True
     for row in index.rows(sorted({*labelled.values()})):
         event = decode(row.event)
-        for number, truth in zip(event.ids, event.truths, strict=True) if isinstance(event, Labelled) else ():
-            if number in found:
+        for number, truth, gain in _told(event):
+            if number in found and truth is None:
+                found[number].labelled, found[number].score = False, gain
+            elif number in found:
                 found[number].truth = truth
+
+
+def _told(event: Event) -> Iterable[tuple[int, Any, float]]:
+    return zip(event.ids, event.truths, event.gains, strict=True) if isinstance(event, Labelled) else ()
 
 
 SLICE: Final = 1_000  # ids that are looked up before others have their turn

@@ -21,10 +21,11 @@ import msgspec
 from cosend.algorithm.layout import Ints
 from cosend.algorithm.pending import Registry, ids_among, not_among
 from cosend.algorithm.values import LabelledData
-from cosend.axes import EVERY_FEATURE
+from cosend.axes import EVERY_FEATURE, read_columns
 from cosend.engine.arm_health import IN_SECONDS, Breakers
 from cosend.engine.engine import Engine
 from cosend.engine.events import ModeChanged
+from cosend.engine.money import as_cost
 from cosend.engine.needs import Call, Forward
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing
@@ -44,7 +45,7 @@ from cosend.runtime.remote_workers import Elsewhere, classifier_of
 from cosend.runtime.site_setup import LIMIT_S, THREADS, Setup
 from cosend.runtime.site_store import FILE, FromFile, LastRun, Recovered, Store, pickled, taken_over
 from cosend.runtime.watchdog import STUCK_S, Pulse, Standstill
-from cosend.store.log_index import FORGET_LABELS, FORGET_NAMES, SET, LogIndex
+from cosend.store.log_index import FORGET_LABELS, FORGET_NAMES, LABEL, SET, LogIndex
 from cosend.store.recovery import check_snapshot
 from cosend.transport.codec import Announcement, Answered, Context
 from cosend.transport.link import Change, Link
@@ -325,11 +326,45 @@ class RunningSite:
             await self.running.posting.told()
         return heard
 
+    # What was known before
+
+    async def begin_with(self, items: Sequence[Any], truths: Sequence[Any]) -> int:
+        """Learn labelled rows of a recording, on which all free local models are run; returns how many were learnt."""
+        self.check_ready()
+        batch = await self.running.take_recorded(items)
+        self.check_ready()
+        rows = [row for row, id_ in enumerate(batch.ids) if id_ and row not in batch.errors]
+        rows = [row for row in rows if batch.ids[row] in self.state.learner.registry.notes]
+        if rows:
+            with self.running.whole_changes():
+                learnt = [batch.ids[row] for row in rows]
+                self.engine.learn(learnt, [truths[row] for row in rows], counted=False)
+                self._note_labels(learnt)
+        await self.commits.done()
+        return len(rows)
+
+    async def begin_with_log(self, items: Sequence[Any], arms: Sequence[str], scores: Sequence[float]) -> None:
+        """Learn rows of another system's log: which local arm it used, and what that gained."""
+        self.check_ready()
+        columns, first = read_columns(self.setup.axes, items), self.state.learner.last_id + 1
+        with self.running.whole_changes():
+            self.engine.enter_log(items, columns, arms, scores)
+            self._note_labels(range(first, self.state.learner.last_id + 1))
+        await self.commits.done()
+
+    def _note_labels(self, ids: Sequence[int]) -> None:
+        event = self.commits.position - 1
+        self.commits.also(LABEL, [(id_, event) for id_ in ids])
+        self.running.run()
+
     # What an operator calls
 
-    async def change_arm(self, arm: str, *, cost: float | None = None, paused: bool | None = None) -> None:
+    async def change_arm(
+        self, arm: str, *, cost: float | None = None, price: float | None = None, paused: bool | None = None
+    ) -> None:
         self.check_ready()
         self.state.learner.arms.number(arm)  # raises if there is none
+        cost = as_cost(self.setup.money, cost, price, f"arm {arm!r}")
         with self.running.whole_changes():
             if cost is not None:
                 self.state.set_cost(arm, cost)

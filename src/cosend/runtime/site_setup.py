@@ -20,7 +20,8 @@ from cosend.engine.engine import LearnsFrom
 from cosend.engine.events import Event
 from cosend.engine.fold import fold
 from cosend.engine.learnt_arms import Learnt, learnt_arms, warm_up
-from cosend.engine.scoring import right_or_wrong
+from cosend.engine.money import Money
+from cosend.engine.scoring import Gain, right_or_wrong
 from cosend.engine.site_state import Heard, SiteState
 from cosend.models.adapters import Classifier
 
@@ -56,7 +57,8 @@ class Setup:
     axes: Sequence[Axis]
     policy: Policy | None = None
     costs: Mapping[str, float] = field(default_factory=dict)
-    reward: Callable[[Any, Any], float] = right_or_wrong
+    reward: Gain = right_or_wrong
+    money: Money | None = None
     patience: Patience | None = None
     seed: int = 0
     retries: int = 3
@@ -80,6 +82,10 @@ class Setup:
 
     def cost(self, arm: str) -> float:
         return self.peers[arm][0] if arm in self.peers else self.costs.get(arm, 0.0)
+
+    def in_words(self, cost: float) -> str:
+        """Return a cost as people read it, with the amount of money that it is."""
+        return f"{cost:g}" if self.money is None else f"{cost:g} ({self.money.text(cost)})"
 
     @cached_property
     def models(self) -> dict[str, Classifier]:

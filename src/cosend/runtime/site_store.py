@@ -208,7 +208,7 @@ def taken_over(last: LastRun, setup: Setup, arms: Arms, observer: str | None) ->
     """Yield a sentence for each thing that is not as it was, or not as the file says."""
     for kind, before, now in (("classifier", last.own, arms.own), ("peer", last.peers, arms.peers)):
         for arm in [arm for arm in now if arm not in before]:
-            yield f"{kind} {arm!r} is new, at a cost of {now[arm]:g}"
+            yield f"{kind} {arm!r} is new, at a cost of {setup.in_words(now[arm])}"
         for arm in [arm for arm in before if arm not in now]:
             yield f"{kind} {arm!r} is gone: what was learnt about it is dropped"
         for arm in [arm for arm in now if arm in before]:
@@ -229,6 +229,7 @@ def _costs(arm: str, last: LastRun, setup: Setup, now: float) -> Iterator[str]:
         return  # a peer that was discovered says itself what it costs
     said, says = last.file.costs.get(arm), setup.cost(arm)
     if said is not None and said != says:
-        yield f"{arm!r} costs {says:g} now: the file said {said:g} at the last start"
+        yield f"{arm!r} costs {setup.in_words(says)} now: the file said {setup.in_words(said)} at the last start"
     elif now != says:
-        yield f"{arm!r} costs {now:g}, as it was set while the site ran; the file says {says:g}"
+        set_to, in_file = setup.in_words(now), setup.in_words(says)
+        yield f"{arm!r} costs {set_to}, as it was set while the site ran; the file says {in_file}"

@@ -40,6 +40,7 @@ class Replayed:
     replayed: int = 0
     items: int = 0  # decided
     labels: int = 0
+    scores: int = 0
     checked: list[str] = field(default_factory=list)  # what was compared and is the same
     remarks: list[str] = field(default_factory=list)  # what could not be compared
     wrong: list[str] = field(default_factory=list)  # states that are not the same
@@ -126,7 +127,9 @@ class Replay:
             if isinstance(event, Chosen):
                 self.found.items += sum(1 for again in event.again or (0,) * len(event.arms) if not again)
             elif isinstance(event, Labelled):
-                self.found.labels += len(event.ids)
+                scores = event.truths.count(None)
+                self.found.scores += scores
+                self.found.labels += len(event.ids) - scores
             yield event
 
     def __iter__(self) -> Iterator[Event]:

@@ -48,6 +48,8 @@ def read_site(file: Path, name: str | None, keep_days: float, servers: list[str]
         axes=built.axes,
         policy=built.policy,
         costs=built.costs(setting.name),
+        reward=built.reward,
+        money=network_file.money,
         hashes=built.hashes(setting.name),
         patience=network_file.patience,
         seed=network_file.seed,

@@ -47,22 +47,32 @@ class _Counts(Collector):
         outcomes = {kind: counts.labels[kind] for kind in ("learnt", "duplicate", "unknown", "expired", "missing")}
         for name, about, labels, values in (
             ("decisions", "decisions that were answered", ["arm", "phase"], counts.decisions),
-            ("labels", "true labels, by outcome", ["result"], outcomes),
+            ("labels", "true labels and scores, by outcome", ["result"], outcomes),
             ("failures", "items that an arm failed to label", ["arm", "kind"], counts.failures),
             ("answers_for_peers", "items of peers that were answered", ["peer"], counts.served),
             ("labels_from_peers", "true labels that peers sent for these", ["peer"], counts.taught),
         ):
             yield _family(CounterMetricFamily, name, about, labels, values)
+        right = {arm: (each.labels - each.scores, each.right) for arm, each in arms if each.labels > each.scores}
+        about = "labelled decisions of an arm that were right"
+        if not counts.only_scores:
+            yield _family(SummaryMetricFamily, "arm_accuracy", about, ["arm"], right)
         for name, about, totals in (
-            ("arm_accuracy", "labelled decisions of an arm that were right", {arm: each.right for arm, each in arms}),
-            ("arm_gain", "gain of labelled decisions, before costs", {arm: each.gain for arm, each in arms}),
-            ("arm_cost", "cost of labelled decisions", {arm: each.cost for arm, each in arms}),
+            ("arm_gain", "gain of labelled or scored decisions, before costs", {arm: each.gain for arm, each in arms}),
+            ("arm_cost", "cost of the same decisions", {arm: each.cost for arm, each in arms}),
         ):
             summed = {arm: (counts.scores[arm].labels, total) for arm, total in totals.items()}
             yield _family(SummaryMetricFamily, name, about, ["arm"], summed)
+        money = self._site.setup.money
+        if money is not None:
+            spent = {(arm, money.currency): (each.labels, money.price(each.cost)) for arm, each in arms}
+            about = "what the same decisions cost in money"
+            yield _family(SummaryMetricFamily, "arm_price", about, ["arm", "currency"], spent)
         rewards = {arm: (each.gain - each.cost) / each.labels for arm, each in arms}
-        about = "mean reward (gain - cost) of labelled decisions"
+        about = "mean reward (gain - cost) of the same decisions"
         yield _family(GaugeMetricFamily, "arm_reward", about, ["arm"], rewards)
+        about = "labels that were learnt and are scores"
+        yield CounterMetricFamily("cosend_scores", about, counts.scored_by_hand)
         yield CounterMetricFamily("cosend_unanswered", "items that no arm could label", counts.unanswered)
         yield CounterMetricFamily("cosend_rebuilds", "times the site was rebuilt from its log", counts.rebuilt)
         pulse, limits = self._site.pulse, [*map(str, LIMITS_S), "+Inf"]
@@ -81,7 +91,8 @@ class _Counts(Collector):
             ("in_flight", "items that wait for a model or a peer", site.running.in_flight),
             ("events", "the position of the log", site.commits.position),
             ("recent_error", "error of about the last thousand labels", site.counts.error),
-            ("recent_reward", "reward of about the last thousand labels", site.counts.reward),
+            ("recent_score", "mean of about the last thousand scores", site.counts.score),
+            ("recent_reward", "reward of about the last thousand labels and scores", site.counts.reward),
         ):
             if value is not None:
                 yield GaugeMetricFamily(f"cosend_{name}", about, value)

@@ -31,6 +31,7 @@ MAX_LINE: Final = 32 * 2**20  # bytes
 LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 ITEM, TRUTH = msgspec.json.Decoder(Item), msgspec.json.Decoder(Truth)
 Watch = Callable[[int, int, float], None]
+KNOWN: Final = ("label", "score", "scores")  # a line with one of these is no item
 ONLY_ITEM: Final = "items.0: "  # the start of an error about the item of a line
 
 
@@ -120,11 +121,12 @@ class Pipe:
 
     async def _learnt(self, lines: list[Line]) -> list[bytes]:
         labels: list[Truth] = [line.said for line in lines]
-        heard = await self.site.label([Given(each.id, each.label, each.cost) for each in labels])
+        given = [Given(each.id, *each.known) for each in labels]
+        heard = await self.site.label(given)
         left = {kind: deque(ids) for kind, ids in msgspec.structs.asdict(heard).items()}  # in the order of the input
         answers = []
-        for each in labels:
-            kinds = ("missing", *left) if each.label is None else left  # a label may follow for the same decision
+        for each in given:
+            kinds = ("missing", *left) if each.is_missing else left  # a label may follow for the same decision
             kind = next(kind for kind in kinds if left[kind] and left[kind][0] == each.id)
             left[kind].popleft()
             answers.append(msgspec.json.encode({"id": each.id, "result": kind}))
@@ -140,6 +142,7 @@ def _parsed(line: bytes) -> Item | Truth | HTTPException:
     """Return the item or the label in a line, or what is wrong with it."""
     try:
         fields = decoded(LINE, line, "it")
-        return decoded(TRUTH, line) if "label" in fields and "features" not in fields else decoded(ITEM, line)
+        is_truth = "features" not in fields and not fields.keys().isdisjoint(KNOWN)
+        return decoded(TRUTH, line) if is_truth else decoded(ITEM, line)
     except HTTPException as error:
         return error

@@ -125,7 +125,7 @@ class Service:
 
     async def _labels(self, headers: Headers, receive: Receive) -> bytes:
         body = decoded(bodies.LABELS, await self._hot_body(headers, receive, "label"))
-        given = [Given(each.id, each.label, each.cost) for each in body.labels]
+        given = [Given(each.id, *each.known) for each in body.labels]
         return ENCODE(await self._site.label(given, wait_for_peers=body.wait_for_peers))
 
     async def _hot_body(self, headers: Headers, receive: Receive, scope: schema.Scope) -> bytes:
@@ -209,7 +209,7 @@ class Service:
         return StreamingResponse(parts(*first), media_type=schema.EVENTS.media_type)
 
     async def _change_arm(self, name: str, change: schema.ArmChange) -> schema.Arm:
-        await self._site.change_arm(name, cost=change.cost, paused=change.paused)
+        await self._site.change_arm(name, cost=change.cost, price=change.price, paused=change.paused)
         return next(msgspec.convert(arm, schema.Arm) for arm in self._inspect().arms() if arm["name"] == name)
 
     async def _mode(self, change: schema.ModeChange) -> schema.Summary:

@@ -27,7 +27,9 @@ Scalar = Text | Whole | float | bool | None
 Feature = Text | Whole | float | bool | list[Scalar | list[Scalar]] | dict[Text, Scalar] | None
 Features = Annotated[dict[Annotated[str, Meta(max_length=1_000)], Feature], Meta(max_length=MAX_FEATURES)]
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+Name = Annotated[str, Meta(max_length=200)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Amount = Annotated[float, Meta(ge=0)]
 Phase = Literal["train", "explore", "exploit"]
 Mode = Literal["apply", "observe"]
 Scope = Literal["classify", "label", "read", "admin"]
@@ -52,26 +54,53 @@ class Items(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Truth(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The true label of a decision."""
+    """What is known of a decision: its true label, or what its answer was worth."""
 
     id: Id
-    label: Scalar
+    label: Scalar | msgspec.UnsetType = msgspec.UNSET
     cost: Annotated[Share | None, Meta(description="what the decision really cost, if that was not known before")] = (
         None
     )
+    score: Annotated[
+        float | msgspec.UnsetType | None,
+        Meta(description="in place of a label: what the answer was worth, in [0, 1] or in the units of the site"),
+    ] = msgspec.UNSET
+    scores: Annotated[
+        dict[Name, float | None] | msgspec.UnsetType | None,
+        Meta(description="the same by arm: that of the arm that was used, and of free local models beside it"),
+    ] = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        unset = (self.label, self.score, self.scores).count(msgspec.UNSET)
+        if unset != 2:
+            raise ValueError("a decision gets one of `label`, `score` and `scores`")
+
+    @property
+    def known(self) -> tuple[Any, float | None, Any]:
+        """The label, the cost and the score, None for what was not given."""
+        if self.label is not msgspec.UNSET:
+            return self.label, self.cost, None
+        return None, self.cost, self.scores if self.score is msgspec.UNSET else self.score
+
+
+ONE_OF: Final = {"oneOf": [{"required": [name]} for name in ("label", "score", "scores")]}
 
 
 class Labels(msgspec.Struct, forbid_unknown_fields=True):
-    """True labels."""
+    """True labels, or scores."""
 
-    labels: Annotated[list[Truth], Meta(min_length=1, max_length=MAX_ITEMS)]
+    labels: Annotated[list[Annotated[Truth, Meta(extra_json_schema=ONE_OF)]], Meta(min_length=1, max_length=MAX_ITEMS)]
     wait_for_peers: Annotated[bool, Meta(description="answer when peers have learnt them too")] = False
 
 
 class ArmChange(msgspec.Struct, forbid_unknown_fields=True):
-    """A new cost of an arm, or whether it is paused; a missing or null field stays as it is."""
+    """A new cost or price of an arm, or whether it is paused; a missing or null field stays as it is."""
 
     cost: Share | None = None
+    price: Annotated[
+        Amount | None,
+        Meta(description="the cost in money, where the file of the site says what a right label is worth"),
+    ] = None
     paused: bool | None = None
 
 
@@ -128,10 +157,10 @@ class LabelReceipt(msgspec.Struct, kw_only=True):
     """What became of labels, by the ids of their decisions."""
 
     learnt: list[str] = []
-    duplicate: Annotated[list[str], Meta(description="decisions that have a label already")] = []
+    duplicate: Annotated[list[str], Meta(description="decisions that have a label or score already")] = []
     unknown: Annotated[list[str], Meta(description="no such decision")] = []
     expired: Annotated[list[str], Meta(description="decisions that are no longer pending")] = []
-    missing: Annotated[list[str], Meta(description="the label was null: these decisions stay pending")] = []
+    missing: Annotated[list[str], Meta(description="the label or score was null: these decisions stay pending")] = []
 
     def add(self, other: LabelReceipt) -> None:
         for name in self.__struct_fields__:
@@ -180,6 +209,8 @@ class DecisionRecord(Decision, frozen=True, kw_only=True):
     label_of_arm: Annotated[Any, Meta(description="the arm's prediction; in mode observe it may differ from `label`")]
     labelled: bool
     truth: Any
+    score: Annotated[float | None, Meta(description="what the answer was worth, where no label came")] = None
+    price: Annotated[float | None, Meta(description="the cost in the currency of the site; null without one")] = None
     pending: Annotated[bool, Meta(description="whether the true label may still come")]
     cell_now: Cell | None
 
@@ -190,6 +221,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: Literal["local", "peer"]
     cost: float
+    price: Annotated[float | None, Meta(description="the cost in the currency of the site; null without one")] = None
     paused: bool
     present: Annotated[bool, Meta(description="false while a peer is offline")]
     refused: Annotated[str | None, Meta(description="why a peer that is online is not asked")]
@@ -197,7 +229,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     last_failure: str | None
     decisions: Annotated[dict[str, int], Meta(description="by phase, since the process started")]
-    labels: Annotated[int, Meta(description="rewards that are known, over all cells")]
+    labels: Annotated[int, Meta(description="labels and scores that are known, over all cells")]
     mean_gain: Annotated[float | None, Meta(description="the mean gain of these, before costs")]
     seconds_per_item: float | None
 
@@ -210,7 +242,7 @@ class Arms(msgspec.Struct):
 
 
 class LabelCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The labels that have come since the process started, by outcome."""
+    """The labels and scores that have come since the process started, by outcome."""
 
     learnt: int
     duplicate: int
@@ -241,7 +273,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     answered_for_peers: Annotated[int, Meta(description="items of peers labelled since the process started")]
     outbox: Annotated[int, Meta(description="labels for peers that are not delivered yet")]
     recent_error: Annotated[float | None, Meta(description="error rate of about the last thousand labels")]
+    unit: Annotated[float | None, Meta(description="what a right label is worth in money; null if nobody says")] = None
+    currency: str | None = None
+    recent_score: Annotated[float | None, Meta(description="mean of about the last thousand scores")] = None
+    recent_gain: Annotated[float | None, Meta(description="mean gain of about the last thousand of both")] = None
     recent_reward: Annotated[float | None, Meta(description="mean reward of the same, net of costs")]
+    scores: Annotated[int, Meta(description="how many of those that were learnt are scores and not labels")] = 0
     cells: int
     events: Annotated[int, Meta(description="events in the log, including those that were removed")]
     oldest_event: int
@@ -280,7 +317,7 @@ class Route(NamedTuple, Generic[T]):
 
 
 CLASSIFY: Final = Route("classify", "POST", "/v1/classify", "classify", "Label items", Decisions, Items)
-LABELS: Final = Route("labels", "POST", "/v1/labels", "label", "Learn true labels", LabelReceipt, Labels)
+LABELS: Final = Route("labels", "POST", "/v1/labels", "label", "Learn true labels or scores", LabelReceipt, Labels)
 SUMMARY: Final = Route("summary", "GET", "/v1/summary", "read", "How the site is doing", Summary)
 ARMS: Final = Route("arms", "GET", "/v1/arms", "read", "The arms of the site", Arms, query=Page)
 CHANGE_ARM: Final = Route("change_arm", "POST", "/v1/arms/{name}", "admin", "Change or pause an arm", Arm, ArmChange)

@@ -22,7 +22,7 @@ import numpy as np
 
 from cosend.checks import check_path
 from cosend.errors import StreamError, install, listed, shown
-from cosend.streams.table import Blame, Column, Table, as_column, as_labels
+from cosend.streams.table import Blame, Column, Mask, Table, as_column, as_labels
 
 Choose = Callable[[Sequence[str]], list[str]]  # those of the columns of a file that are read
 Read = tuple[Sequence[int], dict[str, list[Any]]]  # the line of every row, and the values by column
@@ -31,15 +31,18 @@ Read = tuple[Sequence[int], dict[str, list[Any]]]  # the line of every row, and 
 def read_table(
     path: str | os.PathLike[str],
     *,
-    label: str,
+    label: str | None,
     features: Sequence[str] | None = None,
     contexts: Sequence[str] = (),
     site: str | None = None,
     rows: int | None = None,
 ) -> Table:
-    """Read the first rows of a file, or all; columns without another use are features."""
+    """Read the first rows of a file, or all; columns without another use are features.
+
+    label  the column with the true labels; None if there is none, then all labels are 0
+    """
     check_path("path", path)
-    file, others = Path(path), [*contexts, label, *([] if site is None else [site])]
+    file, others = Path(path), [*contexts, *(name for name in (label, site) if name is not None)]
     kind = file.name.lower().removesuffix(".gz").rpartition(".")[2]
     if kind not in READERS or file.name.lower().endswith(".parquet.gz"):
         allowed = "its name must end in .csv, .jsonl or .ndjson, also with .gz, or in .parquet"
@@ -51,8 +54,9 @@ def read_table(
         seen = [name for name in existing if name not in others] if features is None else features
         if not seen:
             raise StreamError("there are no feature columns", f"the columns are {listed(existing)}", file=file)
-        uses = [*((name, "feature") for name in seen), *((name, "context") for name in contexts), (label, "label")]
-        return _checked(existing, uses if site is None else [*uses, (site, "site")], file)
+        uses = [*((name, "feature") for name in seen), *((name, "context") for name in contexts)]
+        uses += [(name, use) for name, use in ((label, "label"), (site, "site")) if name is not None]
+        return _checked(existing, uses, file)
 
     def blame(name: str) -> Blame:
         return lambda number, wrong, allowed: StreamError(wrong, allowed, file=file, line=lines[number], column=name)
@@ -61,7 +65,7 @@ def read_table(
     if len(lines) < (rows or 1):
         wrong = f"{rows:,} rows are wanted" if rows and lines else "there are no data rows"
         raise StreamError(wrong, f"the file has {len(lines):,}", file=file)
-    labels, known = as_labels(values[label], blame(label))
+    labels, known = _no_labels(len(lines)) if label is None else as_labels(values[label], blame(label))
     return Table(
         {name: as_column(column, blame(name)) for name, column in values.items() if name not in others},
         labels,
@@ -69,6 +73,10 @@ def read_table(
         None if site is None else _sites(values[site], blame(site)),
         known=known,
     )
+
+
+def _no_labels(count: int) -> tuple[Column, Mask]:
+    return np.zeros(count, np.int64), np.ones(count, np.bool_)
 
 
 def _checked(existing: Sequence[str], uses: list[tuple[str, str]], file: Path) -> list[str]:

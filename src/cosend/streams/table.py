@@ -80,6 +80,17 @@ class Table:
             self.known[start:stop],
         )
 
+    def at(self, rows: Mask) -> Table:
+        """Return some of the rows."""
+        return Table(
+            {name: column[rows] for name, column in self.features.items()},
+            self.labels[rows],
+            {name: column[rows] for name, column in self.contexts.items()},
+            None if self.sites is None else self.sites[rows],
+            self.vocabulary,
+            self.known[rows],
+        )
+
     def matrix(self) -> npt.NDArray[np.float64]:
         """Return the features as numbers [row, feature]: text as the rank of the value among the sorted vocabulary."""
         codes = np.empty((len(self), len(self.features)), np.float64)

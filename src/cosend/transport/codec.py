@@ -42,6 +42,7 @@ Values = Annotated[list[Any], Meta(max_length=MOST)]
 Contexts = Annotated[list[Context], Meta(max_length=MOST)]
 Axes = Annotated[tuple[Annotated[str, Meta(max_length=LONGEST_AXIS)], ...], Meta(max_length=MOST)]
 Flags = Annotated[list[bool], Meta(max_length=MOST)]
+Scores = Annotated[list[Annotated[float, Meta(ge=0, le=1)] | None], Meta(max_length=MOST)]
 Failures = Annotated[list[Annotated[str, Meta(max_length=LONGEST_SENTENCE)] | None], Meta(max_length=MOST)]
 _PREFIX: Final = bytes([VERSION])
 _LABELLED: Final = partial(tuple.__new__, LabelledData)  # three times faster than by calling the class
@@ -111,6 +112,7 @@ class _Post(_Packed):
     requests: Wholes
     truths: Values
     withdrawn: Flags
+    scores: Scores = []  # None for a label; empty if there are none
 
 
 class _Taken(_Packed):
@@ -163,17 +165,19 @@ def read_answered(data: bytes, count: int) -> Answered:
 
 def post_bytes(peer: str, caller: str, forwards: Sequence[Forward]) -> bytes:
     """Return labels of a caller for a peer as bytes."""
-    peers, callers, requests, truths, withdrawn = _columns(forwards, 5)
+    peers, callers, requests, truths, withdrawn, scores = _columns(forwards, 6)
     if set(peers) - {peer} or set(callers) - {caller}:
         raise UnfitMessage(f"some of the labels are not from {caller!r} for {peer!r}")
-    return _encoded(lambda: _Post(peer, caller, requests, plain_column(truths), withdrawn))
+    given = [] if all(score is None for score in scores) else scores
+    return _encoded(lambda: _Post(peer, caller, requests, plain_column(truths), withdrawn, given))
 
 
 def read_post(data: bytes) -> tuple[str, str, Sequence[Forward]]:
     """Return for whom labels are, from whom, and the labels."""
     packed = _decoded(data, _Post)
     peer, caller, count = packed.peer, packed.caller, len(packed.requests)
-    columns = [peer] * count, [caller] * count, packed.requests, packed.truths, packed.withdrawn
+    named, scores = ([peer] * count, [caller] * count), packed.scores or [None] * count
+    columns = *named, packed.requests, packed.truths, packed.withdrawn, scores
     return peer, caller, _rows("labels", FORWARD, columns)
 
 
