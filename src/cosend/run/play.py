@@ -498,8 +498,13 @@ def _plain_names(site: Site) -> list[str]:
 
 
 def weights_note(site: str, trust: Mapping[str, View]) -> str:
-    heaviest = sorted(trust.items(), key=lambda each: -each[1].share)[:MOST_NAMED]
-    return f"what {site} goes by: " + ", ".join(f"{what} ({100 * view.share:.0f} %)" for what, view in heaviest)
+    """Say what a site goes by; a feature that has an axis twice, of the file and its own, is one."""
+    shares: dict[str, float] = {}
+    for view, known in trust.items():
+        what = " + ".join(dict.fromkeys(view.split(" + ")))
+        shares[what] = shares.get(what, 0.0) + known.share
+    heaviest = sorted(shares.items(), key=lambda each: -each[1])[:MOST_NAMED]
+    return f"what {site} goes by: " + ", ".join(f"{what} ({100 * share:.0f} %)" for what, share in heaviest)
 
 
 def _how_it_was_played(prepared: Prepared) -> Iterator[str]:
