@@ -40,6 +40,7 @@ LEAST_GAIN: Final = 1e-9
 COMPARED_FROM: Final = 1_000  # items; with fewer, trees are small
 NEWEST_PART: Final = 5  # a fifth of the items, the newest, compares the sizes
 MOST_AXES: Final = 100  # of large trees, for which there are sums of every node, axis and bin
+MOST_CLASSES: Final = 10  # of large trees: with more, a fit would take too long
 LEAST_CHANCE: Final = 0.001  # of the true class, when sizes are compared
 
 # Columns of a node.
@@ -123,7 +124,7 @@ def fit(values: Values, codes: Ints, classes: int) -> Trees:
 
 def _best_size(values: Values, codes: Ints, classes: int) -> Size:
     """Return the size of trees that, fitted to the older items, forecasts the newest better."""
-    if len(codes) < COMPARED_FROM or values.shape[1] > MOST_AXES:
+    if len(codes) < COMPARED_FROM or values.shape[1] > MOST_AXES or classes > MOST_CLASSES:
         return SMALL
     older = len(codes) - len(codes) // NEWEST_PART
     losses = []

@@ -29,9 +29,10 @@ from cosend.config.sections import SiteSection
 from cosend.engine.encoding import Encoder
 from cosend.engine.scoring import gain_of, right_or_wrong
 from cosend.errors import ClassifierError, ContextError, NetworkFileError, SettingError, cut, in_one_line, listed, shown
-from cosend.models.adapters import Classifier, Item, Label, Predicted, predictions, teach
+from cosend.models.adapters import Classifier, Failure, Item, Label, Predicted, teach
 from cosend.models.built_in import Coded
 from cosend.simulation.simulate import NO_LABEL
+from cosend.site import answers_of
 from cosend.streams.table import Mask, Table
 
 NOTHING: Final = -1  # no item arrives in this slot
@@ -101,7 +102,7 @@ def predict_all(
         frozenset(found.labels) - found.failing.keys() - found.learning,
         list(found.unknown.values()),
         list(found.failing.values()),
-        notes,
+        [*notes, *found.paid.values()],
     )
 
 
@@ -113,16 +114,17 @@ class _Found:
         self.learning: set[str] = set()
         self.unknown: dict[str, str] = {}  # why its predictions cannot be known
         self.failing: dict[str, str] = {}  # why it has no prediction for some rows
+        self.paid: dict[str, str] = {}  # what to know of one that says what its answers cost
 
     def ask(self, name: str, model: Classifier, items: Sequence[Any]) -> Predicted:
-        """Return what a model says about items; if it fails on a batch, each item gets another try."""
-        try:
-            return predictions(name, model, items)
-        except ClassifierError as error:
-            if len(items) > 1:
-                return Predicted([label for item in items for label in self.ask(name, model, [item]).labels])
-            self.failing.setdefault(name, f"{name!r} cannot label every row ({cut(str(error), LONGEST_REASON)})")
-            return Predicted([None])
+        """Return what a model says about items, None where it fails."""
+        said = answers_of(name, model, items)
+        failures = [each for each in said.labels if type(each) is Failure]
+        if not failures:
+            return said
+        reason = cut(failures[0].reason, LONGEST_REASON)
+        self.failing.setdefault(name, f"{name!r} cannot label every row ({reason})")
+        return Predicted([None if type(each) is Failure else each for each in said.labels])
 
     def ask_about_all_rows(self, name: str, model: Classifier) -> None:
         count = len(self._rows)
@@ -144,9 +146,11 @@ class _Found:
 
     def _keep(self, name: str, parts: Iterable[Predicted]) -> None:
         self.labels[name], self.sure[name] = [], []
-        for labels, sure in parts:
+        for labels, sure, costs in parts:
             self.labels[name] += labels
             self.sure[name] += [math.nan] * len(labels) if sure is None else sure
+            if costs is not None and name not in self.paid:
+                self.paid[name] = f"{name!r} says what its answers cost; a run counts the cost that its file names"
 
     def teach_in_order(
         self, site: SiteSection, models: dict[str, Classifier], order: list[int], comes: list[bool]
