@@ -680,11 +680,7 @@ class Site:
     @one_at_a_time
     def learnt(self) -> dict[str, LearntArm]:
         """Return the arms that it learns itself, and from how many labels."""
-        learnt = self.engine.state.learnt
-        return {
-            arm: LearntArm(kind.value, learnt.count, learnt.fitted if kind is Learnt.GROWN else learnt.count)
-            for arm, kind in learnt.kinds.items()
-        }
+        return learnt_by(self.engine.state)
 
     @one_at_a_time
     def summary(self) -> Summary:
@@ -886,6 +882,15 @@ class LearntArm(NamedTuple):
     kind: str  # "grown" or "stack"
     labels: int  # that it could learn from
     fitted: int  # how many of them had come when it was fitted last; 0 before the first fit
+
+
+def learnt_by(state: SiteState) -> dict[str, LearntArm]:
+    """Return the arms that a site learns itself."""
+    learnt = state.learnt
+    return {
+        arm: LearntArm(kind.value, learnt.count, learnt.fitted if kind is Learnt.GROWN else learnt.count)
+        for arm, kind in learnt.kinds.items()
+    }
 
 
 class ArmSummary(NamedTuple):
