@@ -680,6 +680,11 @@ class Site:
         return Opinions({**said, **learnt.said}, {**sure, **learnt.sure})
 
     @one_at_a_time
+    def learnt(self) -> dict[str, LearntArm]:
+        """Return the arms that it learns itself, and from how many labels."""
+        return learnt_by(self.engine.state)
+
+    @one_at_a_time
     def summary(self) -> Summary:
         """Return how its arms have done since it was built or loaded: a table to print, or to show in a notebook.
 
@@ -871,6 +876,23 @@ def _taught(peer: Peer, forward: Forward, errors: list[CosendError]) -> str | No
 
 
 # How arms have done, and what views are called
+
+
+class LearntArm(NamedTuple):
+    """An arm that a site learns itself."""
+
+    kind: str  # "grown" or "stack"
+    labels: int  # that it could learn from
+    fitted: int  # how many of them had come when it was fitted last; 0 before the first fit
+
+
+def learnt_by(state: SiteState) -> dict[str, LearntArm]:
+    """Return the arms that a site learns itself."""
+    learnt = state.learnt
+    return {
+        arm: LearntArm(kind.value, learnt.count, learnt.fitted if kind is Learnt.GROWN else learnt.count)
+        for arm, kind in learnt.kinds.items()
+    }
 
 
 class ArmSummary(NamedTuple):

@@ -481,6 +481,7 @@ class SiteSection(Section):
     learns_from: Literal["used", "all"] = "all"
     score_local: ScoreLocal | None = None  # None: "all" if no policy is named, else "used"
     learnt: Flag | None = None  # None: if labels score all models
+    label_share: Annotated[float, Field(gt=0, le=1, strict=True)] = 1.0
     classifiers: Annotated[list[ModelSection], Field(min_length=1)]
 
 
