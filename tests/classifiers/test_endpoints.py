@@ -509,7 +509,8 @@ def test_a_site_asks_endpoints_here_and_now(server: Server) -> None:
         site.learn(decision, truth)
     assert wrong < 20
     assert "ConnectError" in site.backing_off()["dead"]
-    assert [each.label for each in site.classify_many(ITEMS)] == LABELS
+    later = site.classify_many(ITEMS * 5)
+    assert sum(each.label == truth for each, truth in zip(later, LABELS * 5, strict=True)) > 4 * len(ITEMS)
     assert site.predict("right", ITEMS) == LABELS
     with pytest.raises(ClassifierError, match="ConnectError"):
         site.predict("dead", ITEMS)
