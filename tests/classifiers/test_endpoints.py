@@ -500,7 +500,8 @@ def test_a_function_beside_a_module_of_the_same_name_is_no_endpoint(tmp_path: Pa
 def test_a_site_asks_endpoints_here_and_now(server: Server) -> None:
     arms = {"right": oip(server), "dead": Endpoint(f"mlflow:{ADDRESS}/invocations"), "lies": http(server, "lies")}
     context = Feature("age", range=(0, 100))
-    site = Site("north", classifiers=arms, context=context, costs={"right": 0.01, "lies": 0.01, "dead": 0.01})
+    costs = {"right": 0.01, "lies": 0.01, "dead": 0.01}
+    site = Site("north", classifiers=arms, context=context, costs=costs, learnt=False)
     wrong = 0
     for item, truth in zip(ITEMS * 30, LABELS * 30, strict=True):
         decision = site.classify(item)
@@ -509,8 +510,7 @@ def test_a_site_asks_endpoints_here_and_now(server: Server) -> None:
         site.learn(decision, truth)
     assert wrong < 20
     assert "ConnectError" in site.backing_off()["dead"]
-    later = site.classify_many(ITEMS * 5)
-    assert sum(each.label == truth for each, truth in zip(later, LABELS * 5, strict=True)) > 4 * len(ITEMS)
+    assert [each.label for each in site.classify_many(ITEMS)] == LABELS
     assert site.predict("right", ITEMS) == LABELS
     with pytest.raises(ClassifierError, match="ConnectError"):
         site.predict("dead", ITEMS)
