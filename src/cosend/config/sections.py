@@ -23,6 +23,7 @@ from cosend.axes import (
     Says,
     Time,
     TimeOfDay,
+    number_name,
     plain_name,
 )
 from cosend.checks import check_path
@@ -216,7 +217,7 @@ class AxisSection(Section):
     """One axis of the context: a feature, the opinion of a classifier, or `kind`."""
 
     of_kinds = {
-        **dict.fromkeys(("scale", "range", "outside"), ("feature",)),
+        **dict.fromkeys(("scale", "range", "outside", "of"), ("feature",)),
         **dict.fromkeys(("feature", "hidden"), OF_FEATURES),
         "horizon": ("time",),
         "classifier": OF_OPINIONS,
@@ -229,6 +230,7 @@ class AxisSection(Section):
     scale: Literal["linear", "log", "rank"] | None = None  # linear with a range, else rank
     range: tuple[float, float] | None = None
     outside: Literal["error", "clip"] = "error"
+    of: str | None = None  # a number of a text in place of the feature itself
     hidden: Flag = False
     horizon: Count | None = None
 
@@ -246,7 +248,7 @@ class AxisSection(Section):
     def title(self) -> str:
         if self.classifier is not None:
             return plain_name(self.build([], None))
-        return (self.feature or self.kind).replace("_", " ")
+        return number_name(self.feature or self.kind, self.of or "").replace("_", " ")
 
     def build(self, labels: Sequence[Any], horizon: int | None, hidden: Sequence[str] = ()) -> Axis:
         """Return the axis for a network with these labels and, if known, this many items at a site.
@@ -268,7 +270,7 @@ class AxisSection(Section):
             "category": lambda: Category(feature),
             "confidence": lambda: Confidence(classifier, optional=True),  # all sites have the same axes
             "says": lambda: Says(classifier, optional=True),
-            "feature": lambda: Feature(feature, scale=self.scale, range=self.range, outside=self.outside),
+            "feature": lambda: Feature(feature, scale=self.scale, range=self.range, outside=self.outside, of=self.of),
         }
         return makers[self.kind]()
 

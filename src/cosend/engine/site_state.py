@@ -384,8 +384,9 @@ class SiteState:
         found = features.found(items[0]) if items else features.found()
         if found is not None:
             self._change(self.create_axes, found)
-            names, edges, repeats, values = zip(*found.axes, strict=True) if found.axes else ((), (), (), ())
-            self.write(events.AxesCreated(names, edges, repeats, values, tuple(found.ignored), tuple(found.constant)))
+            *columns, of = zip(*found.axes, strict=True) if found.axes else ((), (), (), (), ())
+            others = tuple(found.ignored), tuple(found.constant)
+            self.write(events.AxesCreated(*columns, *others, of if any(of) else ()))
         is_first = own and not features.own
         count, seen = self._change(features.watch, items, own=own)
         self.write(events.FeaturesSeen(seen, own) if seen or is_first else None)
