@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
+from cosend.algorithm.policies import ShareLabels
 from cosend.algorithm.values import ScoreLocal
 from cosend.axes import (
     AllFeatures,
@@ -30,6 +31,7 @@ from cosend.checks import check_path
 from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.money import LONGEST
+from cosend.engine.sharing import Sharing
 from cosend.errors import CosendError, SettingError, StreamError, in_one_line, shown
 from cosend.models import endpoints
 from cosend.models.built_in import NAMES
@@ -483,7 +485,19 @@ class SiteSection(Section):
     learns_from: Literal["used", "all"] = "all"
     score_local: ScoreLocal | None = None  # None: "all" if no policy is named, else "used"
     learnt: Flag | None = None  # None: if labels score all models
+    shares: list[str] | None = None  # the features that peers may see; None: all
+    withholds: list[str] = []
+    share_labels: ShareLabels | None = None  # None: as the policy says
     classifiers: Annotated[list[ModelSection], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _shares_what_it_does_not_withhold(self) -> SiteSection:
+        Sharing(self.shares, self.withholds)  # raises
+        return self
+
+    @property
+    def sharing(self) -> Sharing:
+        return Sharing(self.shares, self.withholds)
 
 
 class BrokerSection(Section):
