@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cosend import CellKLUCB, CoS, MixedViews, Network, Site, Zooming
+from cosend.algorithm.values import LabelledData
 from cosend.axes import AllFeatures, Axis, Category, Feature, FromFunction, PreviousLabel, Time, TimeOfDay
 from cosend.engine.needs import Call, Forward, Reply
 from cosend.engine.sharing import EVERYTHING, Sharing
@@ -25,12 +26,12 @@ class Stub:
         self.asked: list[tuple[Any, Any, Any]] = []
         self.taught: list[Forward] = []
 
-    def report(self, context: Any) -> tuple[int, int]:
+    def report(self, context: Any) -> LabelledData:
         raise AssertionError
 
-    def report_of(self, item: Any, context: Any, axes: Any) -> tuple[int, int]:
+    def report_of(self, item: Any, context: Any, axes: Any) -> LabelledData:
         self.asked.append((item, context, axes))
-        return 0, 0
+        return LabelledData(0, 0)
 
     def serve(self, call: Call) -> list[Reply]:
         self.calls.append(call)
@@ -71,7 +72,7 @@ class Person:
     name: str
 
 
-ITEMS = [{"age": n, "name": f"name {n}", "pay": n} for n in range(40)]
+ITEMS: list[dict[str, Any]] = [{"age": n, "name": f"name {n}", "pay": n} for n in range(40)]
 
 
 @pytest.mark.parametrize(
