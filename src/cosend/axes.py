@@ -2,6 +2,7 @@
 
     Feature("age")                       a feature, by its rank among the last 1,000 values
     Feature("duration", scale="log")     a feature, scaled
+    Feature("prompt", of="length")       a number of a text; `text_numbers("prompt")` has all of them
     Category("service")                  a feature with a cell of its own for every value
     PreviousLabel("normal", "attack")    the newest label that is known
     Time(20_000)                         how far the stream has come
@@ -23,7 +24,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, get_args
 
@@ -43,6 +44,13 @@ DAY_S: Final = 86_400.0
 MANY: Final = 16  # values that an array scales faster than a list
 NUMBERS: Final = frozenset({int, float})
 TEXT: Final = frozenset((str,))
+TEXT_NUMBERS: Final = ("length", "words", "digits", "other scripts", "code", "lines", "question")
+LOOKED_AT: Final = 4_096  # characters of a text: so a long one takes no longer
+BLANKS: Final = " \t\n\v\f\r"  # what is no part of a word, in any version of Unicode
+ASCII: Final = bytes(range(128))
+DIGITS: Final = b"0123456789"
+CODE: Final = b"#$&*+/;<=>@[\\]^_`{|}~"  # marks that prose hardly has
+QUESTIONS: Final = ("?", "\u061f", "\uff1f")
 Item = Mapping[str, Any]
 AN_AXIS: Final = "an axis such as axes.Feature('age'), or a list of at least one"
 EVERY_FEATURE: Final = "every feature"
@@ -100,6 +108,7 @@ class Feature(Axis):
              the last `window` values, for features whose range is not known. By default "linear" if a range is given,
              else "rank"
     outside  what to do with a value outside `range`: refuse the item, or "clip" it to the nearest end
+    of       a number that a text gives in place of the feature itself: one of `TEXT_NUMBERS`
 
     >>> Feature("age", range=(0, 100)).read([{"age": 25}])
     [0.25]
@@ -112,9 +121,12 @@ class Feature(Axis):
     range: tuple[float, float] | None = field(default=None, kw_only=True)
     outside: Outside = field(default="error", kw_only=True)
     window: int = field(default=1_000, kw_only=True)
+    of: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_kind("the feature of a context", self.feature, str, "text")
+        if self.of is not None:
+            check_one_of("of", self.of, TEXT_NUMBERS)
         scale: Any = ("rank" if self.range is None else "linear") if self.scale is None else self.scale
         check_one_of("scale", scale, get_args(Scale))
         object.__setattr__(self, "scale", scale)  # settings are frozen
@@ -137,17 +149,22 @@ class Feature(Axis):
             return bool(low >= 0 and math.log1p(low) < math.log1p(high))
         return is_number(high - low) and low < high
 
+    def __repr__(self) -> str:
+        """Return how it is made; sites compare that, and one without `of` says what it always said."""
+        given = [each.name for each in fields(self) if each.name != "of" or self.of is not None]
+        return f"Feature({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"
+
     @property
     def ranked(self) -> int:
         return self.window if self.scale == "rank" else 0
 
     def read(self, items: Sequence[Any]) -> Column:
         """Return the feature of every item, scaled unless it is to be ranked."""
-        if len(items) >= MANY and self.scale == "linear":
+        if len(items) >= MANY and self.scale == "linear" and self.of is None:
             places = scaled_column(feature_column(items, self.feature), *(self.range or LOG_RANGE))
             if places is not None:
                 return places
-        values = number_column(items, self.feature)
+        values = number_column(items, self.feature) if self.of is None else text_column(items, self.feature, self.of)
         if self.scale == "rank":
             return values
         low, high = self.range or LOG_RANGE
@@ -428,7 +445,7 @@ def plain_name(axis: Axis) -> str:
     if isinstance(axis, Time):
         return "time"
     name: str = getattr(axis, "feature", axis.description)
-    return name
+    return number_name(name, getattr(axis, "of", None) or "")
 
 
 def read_columns(axes: Sequence[Axis], items: Sequence[Any]) -> list[Column]:
@@ -450,6 +467,45 @@ def as_axes(site: str, context: Any, learnt: Iterable[str] = ()) -> tuple[Axis, 
     if len(last) > 1:
         raise SettingError(f"AllFeatures() of site {site!r}", context, "given once")
     return in_order(axes)
+
+
+# Texts as numbers
+
+
+def numbers_of(text: str) -> tuple[float, ...]:
+    """Return the `TEXT_NUMBERS` of a text: the same everywhere, and quick whatever its length.
+
+    >>> dict(zip(TEXT_NUMBERS, numbers_of("Is 2 + 2 = 4?")))["question"]
+    2.0
+    """
+    start = text[:LOOKED_AT]
+    written, size = start.encode("utf-8", "surrogatepass"), max(1, len(start))
+    in_ascii = len(written) - len(written.translate(None, ASCII))
+    digits, marks = (len(written) - len(written.translate(None, of)) for of in (DIGITS, CODE))
+    question = 2.0 if text[-LOOKED_AT:].rstrip(BLANKS).endswith(QUESTIONS) else 0.0
+    if not question and any(mark in start for mark in QUESTIONS):
+        question = 1.0
+    shares = digits / size, (len(start) - in_ascii) / size, marks / size
+    return float(len(text)), float(len(written.split())), *shares, float(1 + written.count(b"\n")), question
+
+
+def text_numbers(feature: str) -> tuple[Feature, ...]:
+    """Return all numbers of a text as axes."""
+    return tuple(Feature(feature, of=each) for each in TEXT_NUMBERS)
+
+
+def number_name(feature: str, of: str) -> str:
+    """Return what a feature, or a number of it, is called."""
+    return f"{feature}: {of}" if of else feature
+
+
+def text_column(items: Sequence[Any], feature: str, of: str) -> list[float]:
+    """Return a number of a text of every item, or raise for the first that has no text there."""
+    values, place = [plain(value) for value in feature_column(items, feature)], TEXT_NUMBERS.index(of)
+    for value in values:
+        if not isinstance(value, str):
+            raise ContextError(f"feature {feature!r} must be text, got {shown(value)}: its {of} is an axis")
+    return [numbers_of(value)[place] for value in values]
 
 
 # Columns of features, read to the same bits as one by one

@@ -20,7 +20,7 @@ Ticks = list[tuple[float, str]]  # each with its place in [0, 1]
 
 def name_of(axis: AnyAxis) -> str:
     if isinstance(axis, FeatureAxis):
-        return axis.name.replace("_", " ")
+        return axis.title.replace("_", " ")
     if axis.hears:
         return plain_name(axis)
     name = axis.name if isinstance(axis, FromFunction) else plain_name(axis)

@@ -15,7 +15,7 @@ import numpy as np
 from cosend.algorithm.layout import Floats
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
-from cosend.algorithm.policies import Policy
+from cosend.algorithm.policies import Policy, ShareLabels
 from cosend.algorithm.state import State
 from cosend.algorithm.values import Explanation, LabelledData, ScoreLocal, View
 from cosend.alone import NETWORK, Alone, one_at_a_time
@@ -64,6 +64,7 @@ from cosend.engine.needs import (
 )
 from cosend.engine.recording import AT_ONCE, Recording, read_recording
 from cosend.engine.scoring import Score, right_or_wrong
+from cosend.engine.sharing import Sharing
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import check_fits, restore, state_of
 from cosend.errors import (
@@ -116,6 +117,11 @@ class Site:
     learnt         whether it also learns two models from its own labels, which are arms like all others: "grown", trees
                    over the features, and "stack", which combines what all models say. Unless given, if labels score
                    all models. One alone, or under another name: `{"mine": Learnt.STACK}` among the classifiers
+    shares         the features of its items that peers may see, and the functions of its context by name; all unless
+                   given. An item without names for its values then stays here
+    withholds      the features that peers may not see
+    share_labels   when peers are told true labels: after "training" calls, "always" after a call, or "never". Unless
+                   given, as the policy says
     learns_from    which labels a model that learns gets: "all" at this site, or those of items that it was "used" for
     journal        takes every event, for example `list.append`; `fold` makes the state of the site from them
 
@@ -144,6 +150,9 @@ class Site:
         learns_from: LearnsFrom = "all",
         score_local: ScoreLocal | None = None,
         learnt: bool | None = None,
+        shares: Sequence[str] | None = None,
+        withholds: Sequence[str] = (),
+        share_labels: ShareLabels | None = None,
         journal: Journal | None = None,
     ) -> None:
         costs = {} if costs is None else costs
@@ -153,6 +162,8 @@ class Site:
         check_whole("retries", retries, least=0)
         check_kind("strict_labels", strict_labels, bool, "True or False")
         check_one_of("learns_from", learns_from, get_args(LearnsFrom))
+        if share_labels is not None:
+            check_one_of("share_labels", share_labels, get_args(ShareLabels))
         if journal is not None:
             check_callable("journal", journal, "a function that takes an event, for example log.append")
         self.name, self.money = name, money
@@ -173,9 +184,11 @@ class Site:
             patience=patience,
             seed=seed,
             score_local=score_local,
+            share_labels=share_labels,
             journal=journal,
         )
         options: dict[str, Any] = {"reward": reward, "retries": retries, "strict_labels": strict_labels}
+        options["sharing"] = Sharing(shares, withholds)
         self.engine = Engine(state, learns_from=learns_from, back_off=IN_ITEMS, **options)
         self.alone = Alone()
         self._guard_by(state.learner.alone)
@@ -316,7 +329,7 @@ class Site:
         try:
             if of_item is None:
                 return [peer.report(context) for context in need.contexts]
-            items = [batch.items[row] for batch, row in need.waiting]
+            items = [batch.shared[row] for batch, row in need.waiting]
             return [of_item(item, context, need.axes) for item, context in zip(items, need.contexts, strict=True)]
         except Exception as error:  # of the peer, or of the way to it
             return Failure(in_one_line(error), "network")

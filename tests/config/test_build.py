@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cosend import CoS, ZoomingKLUCB
-from cosend.axes import PreviousLabel
+from cosend.axes import Feature, PreviousLabel
 from cosend.config.build import Built, needed_stream, read_stream
 from cosend.config.network_file import NetworkFile, load
 from cosend.errors import ClassifierError, NetworkFileError, SettingError, StreamError
@@ -295,3 +295,30 @@ def test_models_that_workers_run_are_not_loaded_by_the_site_itself(tmp_path: Pat
     network, folder = load(tmp_path / "network.toml")
     with pytest.raises(NetworkFileError, match=r"sites\.1\.classifiers\.1\.workers: workers must be false for a model"):
         Built(network, folder).classifiers()
+
+
+def test_a_feature_that_is_shared_or_withheld_must_be_one_of_the_stream(tmp_path: Path) -> None:
+    more = 'shares = ["age", "sexx"]\nwithholds = ["preasure"]'
+    found = mistakes_of(tmp_path, 'model = "models:young"', more=more)
+    has = "it has 'age', 'pressure', 'said', 'sex', 'where'"
+    assert found == [
+        f"sites.1.shares: the stream has no column 'sexx'; {has}",
+        f"sites.1.withholds: the stream has no column 'preasure'; {has}",
+    ]
+
+
+def test_a_site_of_a_file_keeps_back_what_the_file_says(tmp_path: Path) -> None:
+    more = 'shares = ["age"]\nwithholds = ["sex"]\nshare_labels = "never"'
+    site = built_of(tmp_path, 'model = "models:young"', 'model = "column:said"', head="", more=more).site("north")
+    assert site.engine.sharing.shares == ("age", "said")  # what stands in place of a model is no feature
+    assert site.engine.sharing.withholds == ("sex",)
+    assert site.learner.policy.share_labels == "never"
+    assert built_of(tmp_path, 'model = "models:young"').site("north").engine.told_axes is None
+
+
+def test_a_number_of_a_text_is_an_axis_in_a_file(tmp_path: Path) -> None:
+    head = '[[context]]\nfeature = "sex"\nof = "length"\n'
+    network, _ = file_of(tmp_path, 'model = "models:young"', head=head)
+    (axis,) = network.context
+    assert axis.title == "sex: length"
+    assert axis.build([], None) == Feature("sex", of="length")

@@ -79,6 +79,21 @@ MISTAKES: dict[str, tuple[str, str, str, list[str]]] = {
         TOP, f"+reward = {{confusions = [{', '.join(2 * [MIX_UP])}]}}",
         "reward: ", ["twice"],
     ),
+    "a feature that is shared and withheld": (
+        NORTH, '+shares = ["age"]\nwithholds = ["age"]', "sites.1: ", ["withholds", "not in shares", "'age'"]
+    ),
+    "a withheld axis": (
+        NORTH, '+withholds = ["age"]', "sites.1.withholds: ", ["context.1 reads 'age'", "ZoomingKLUCB"]
+    ),
+    "an axis that is not shared": (
+        SOUTH, '+shares = ["pressure"]', "sites.2.shares: ", ["context.1 reads 'age'", "only MixedViews"]
+    ),
+    "a misspelt key of a site": (NORTH, '+withhold = ["age"]', "sites.1.withhold: ", ["did you mean 'withholds'?"]),
+    "labels shared now and then": (NORTH, '+share_labels = "often"', "sites.1.share_labels: ", ["'never'", "often"]),
+    "a number of a text that there is not": (
+        AGE, 'feature = "age"\nof = "colour"', "context.1: ", ["of must be one of 'length'", "'colour'"]
+    ),
+    "a number of a category": (AGE, 'feature = "age"\nkind = "category"\nof = "words"', "context.1: ", ["of is for"]),
     "a unit of nothing": (TOP, "+costs = {unit = 0}", "costs.unit: ", ["greater than 0"]),
     "a price without a unit": (ANY, "price = 0.01", "sites.2.classifiers.1.price: ", ["[costs]", "unit"]),
     "a price above the unit": (
@@ -405,3 +420,43 @@ def test_a_mistake_in_a_policy_is_named_with_its_key(table: str) -> None:
 def test_all_mistakes_in_a_policy_are_named() -> None:
     keys = [each.split(":")[0] for each in mistakes_of(of_policy('name = "CoS"\nslices = 0\nalpha = -1\nfalling = 1'))]
     assert keys == ["policy.slices", "policy.alpha", "policy.falling"]
+
+
+NO_LABELS = """labels = ["ill", "well"]
+[[context]]
+kind = "previous_label"
+[policy]
+name = "POLICY"
+[[sites]]
+name = "north"
+share_labels = "never"
+[[sites.classifiers]]
+name = "one"
+model = "models:one"
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "mistakes"),
+    [
+        ("MixedViews", []),
+        ("CoS", ["sites.1.share_labels: share_labels must be 'training' or 'always': CoS trains peers, got 'never'"]),
+        (
+            "CellKLUCB",
+            [
+                "sites.1.share_labels: context.1 tells what the true labels are, and CellKLUCB needs it at every site; "
+                "only MixedViews can do without an axis"
+            ],
+        ),
+        ("CoSs", ["policy.name: must be one of CoS, CellKLUCB, Zooming, ZoomingKLUCB, MixedViews, got 'CoSs'"]),
+    ],
+)
+def test_labels_that_peers_must_not_see_go_with_the_policy(policy: str, mistakes: list[str]) -> None:
+    text = NO_LABELS.replace("POLICY", policy)
+    if not mistakes:
+        (site,) = parse(text, "network.toml").sites
+        assert parse(text, "network.toml").policy_of(site, None)[0].share_labels == "never"
+        return
+    with pytest.raises(NetworkFileError) as raised:
+        parse(text, "network.toml")
+    assert [each.partition("; did you")[0] for each in raised.value.mistakes] == mistakes

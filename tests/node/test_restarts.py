@@ -303,3 +303,18 @@ async def test_a_clock_that_was_wrong_for_a_while_makes_nothing_old_before_its_t
             await decide(node, [None], label=True)
         await node.prune()
         assert await node.classify([{"age": 90.0}], ["before"]) == before
+
+
+async def test_a_folder_in_which_labels_were_shared_is_not_gone_on_with_by_a_site_that_keeps_them(
+    tmp_path: Path,
+) -> None:
+    async with running(setup_of(), tmp_path):
+        pass
+    with pytest.raises(StateError, match="made with the share_labels always, and the site now has never"):
+        async with running(setup_of(share_labels="never"), tmp_path):
+            pass
+    other = tmp_path / "other"
+    async with running(setup_of(share_labels="never"), other):
+        pass
+    async with running(setup_of(), other) as node:  # the file says nothing: the folder keeps its setting
+        assert node.state.learner.policy.share_labels == "never"

@@ -8,6 +8,10 @@ from zlib import crc32
 
 PLACES = 2**20
 GOLDEN = 0x9E3779B97F4A7C15
+NUMBERS = ("length", "words", "digits", "other scripts", "code", "lines", "question")
+BLANKS = " \t\n\v\f\r"
+QUESTIONS = "?\u061f\uff1f"
+MARKS = "#$&*+/;<=>@[\\]^_`{|}~"
 
 
 class FeaturesTwin:
@@ -18,7 +22,7 @@ class FeaturesTwin:
         self.seen: dict[str, list[Any]] = {}
         self.out: list[str] = []
         self.same: dict[str, Any] = {}  # by name: the value that all items had
-        self.axes: dict[str, list[Any]] = {}  # by name: the values it is made of, in the order of the axes
+        self.axes: dict[tuple[str, str], list[Any]] = {}  # by name, and number of a text: its values, in their order
 
     def item(self, item: Mapping[str, Any]) -> list[float]:
         """Watch an item, and return where it lies."""
@@ -27,23 +31,61 @@ class FeaturesTwin:
             watched = self.seen.pop(name)
             values = [value for value in watched if value is not None]
             texts = [value for value in values if isinstance(value, str)]
-            if len(values) < 4 or (texts and len(set(values)) > max(16, len(values) // 2)):
+            room = 900 - len(self.axes) - len(self.same)
+            if len(values) < 4 or room <= 0:
                 self.out.append(name)
+            elif texts and len(set(values)) > max(16, len(values) // 2):
+                self._text(name, texts)
             elif is_first and all(
                 value == watched[0] for value in (*watched, _known(item.get(name)) if item else watched[0])
             ):
                 self.same[name] = watched[0]
             else:
-                self.axes[name] = values
+                self.axes[name, ""] = values
         for name in [name for name, value in self.same.items() if item and _known(item.get(name)) != value]:
-            self.axes[name] = [self.same.pop(name)]
+            self.axes[name, ""] = [self.same.pop(name)]
         for name in item:
-            names = {*self.seen, *self.axes, *self.out, *self.same}
+            names = {*self.seen, *(axis for axis, _ in self.axes), *self.out, *self.same}
             if name not in names and len(names) < 2000 and len(self.axes) + len(self.same) < 900:
                 self.seen[name] = []
         for name, values in self.seen.items():
             values.append(_known(item.get(name)))
-        return [_place(values, _known(item.get(name))) for name, values in self.axes.items()]
+        return [
+            _place(values, number_of(_known(item.get(name)), number) if number else _known(item.get(name)))
+            for (name, number), values in self.axes.items()
+        ]
+
+    def _text(self, name: str, texts: list[str]) -> None:
+        prose = [text for text in texts if number_of(text, "words") >= 2 or number_of(text, "other scripts") > 0]
+        for number in NUMBERS if len(prose) >= len(texts) / 2 else ():
+            column = [number_of(text, number) for text in texts]
+            commonest = max(map(column.count, column))
+            if len(column) - commonest >= 4 and len(self.axes) + len(self.same) < 900:
+                self.axes[name, number] = column
+        if all(name != axis for axis, _ in self.axes):
+            self.out.append(name)
+
+
+def number_of(value: Any, number: str) -> Any:
+    """Return a number of a text, character by character; None if it is no text."""
+    if not isinstance(value, str):
+        return None
+    start = value[:4096]
+    share = max(1, len(start))
+    if number == "length":
+        return float(len(value))
+    if number == "words":
+        return float(sum(each not in BLANKS and (n == 0 or start[n - 1] in BLANKS) for n, each in enumerate(start)))
+    if number == "digits":
+        return sum("0" <= each <= "9" for each in start) / share
+    if number == "other scripts":
+        return sum(ord(each) > 127 for each in start) / share
+    if number == "code":
+        return sum(each in MARKS for each in start) / share
+    if number == "lines":
+        return 1.0 + sum(each == "\n" for each in start)
+    end = [each for each in value[-4096:] if each not in BLANKS][-1:]
+    return 2.0 if end and end[0] in QUESTIONS else float(any(each in QUESTIONS for each in start))
 
 
 def _known(value: Any) -> Any:

@@ -353,3 +353,29 @@ def test_warnings_of_real_sites_about_labels_become_notes(tmp_path: Path) -> Non
     (_, never, warned) = play(prepared).notes
     assert never.startswith("'first' never gives")
     assert warned.startswith("no arm of site 'north' could have given the true label")
+
+
+@pytest.mark.parametrize("keeps", ['withholds = ["ward"]', 'shares = ["age"]'])
+def test_peers_are_asked_about_what_they_may_see(keeps: str, tmp_path: Path) -> None:
+    of_ward = (
+        'name = "second"\nmodel = "models:high"',
+        'name = "second"\nmodel = "models:ward"\n[[sites.classifiers]]\nname = "said"\nmodel = "column:said"',
+    )
+    text = NETWORK.replace(*of_ward).replace('name = "north"', f'name = "north"\n{keeps}').replace("cost = 0.01\n", "")
+    ward = 'def ward(item):\n    return "ill" if (item["age"] > 50) != (item.get("ward") == "c") else "well"\n'
+    (tmp_path / "models.py").write_text(f"{MODULE}\n{ward}")
+    rows = visits(tmp_path).read_text().splitlines()
+    (tmp_path / "said.csv").write_text("\n".join([f"{rows[0]},said", *(f"{row},well" for row in rows[1:])]) + "\n")
+    (tmp_path / "network.toml").write_text(text)
+    network, folder = load(tmp_path / "network.toml")
+    prepared = prepare(with_stream(network, tmp_path / "said.csv", "ill", None), folder)
+    assert prepared.one_by_one == ["'north' keeps features from its peers"]
+    first = play(prepared, others=False).first
+    sent = first.arms[0] == 1
+    assert sent.any()
+    expected = [
+        ("ill" if item["age"] > 50 else "well") == label
+        for item, label in zip(prepared.rows, prepared.items.truths(), strict=True)
+    ]
+    said = np.array([label == "well" for label in prepared.items.truths()])
+    assert ((first.right[0] == expected) | (first.right[0] == said))[sent].all()

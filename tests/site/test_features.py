@@ -13,7 +13,7 @@ import pytest
 
 from cosend import Site, fold
 from cosend.algorithm.learner import MOST_FEATURES
-from cosend.axes import AllFeatures
+from cosend.axes import LOOKED_AT, TEXT_NUMBERS, AllFeatures, Feature, numbers_of, plain_name, text_numbers
 from cosend.engine import events
 from cosend.engine.encoding import (
     ENOUGH,
@@ -26,7 +26,7 @@ from cosend.engine.encoding import (
     read_features,
 )
 from cosend.errors import ContextError, FeatureWarning, SettingError
-from tests.oracle.features_twin import FeaturesTwin
+from tests.oracle.features_twin import FeaturesTwin, number_of
 
 
 def some_item(draw: random.Random, n: int) -> dict[str, Any]:
@@ -40,7 +40,8 @@ def some_item(draw: random.Random, n: int) -> dict[str, Any]:
         "first same": 3.0 if n < 200 else draw.choice([3, 4, 5]),
         "text": "yes" if n < 129 else draw.choice(["yes", "no", np.zeros(2)]),
         "one": 1 if n < 140 else draw.choice([1, 1.0, True, np.float64(1.0), np.ones(2), np.array(1.0)]),
-        "name": str(draw.random()),
+        "name": f"{draw.randrange(1000, 9999)}",
+        "prompt": some_text(draw) if draw.random() < 0.9 else draw.choice([None, 3, 0.5, "", "hello"]),
         "mixed": draw.choice([1, "one", True, 2.5]),
         "when": datetime(2024, 1, 1),
     }
@@ -52,6 +53,29 @@ def some_item(draw: random.Random, n: int) -> dict[str, Any]:
         item["late"] = draw.randrange(3)
         item["late and same"] = True
     return item
+
+
+def some_text(draw: random.Random) -> str:
+    """Draw a text with all that its numbers look at."""
+    parts = [
+        "word",
+        "Wort",
+        "слово",
+        "字",
+        "12",
+        "3.5",
+        "{x: y}",
+        "\n",
+        "\t ",
+        "?",
+        "\uff1f",
+        "\ud800",
+        "🙂",
+        "\u2003",
+        ".",
+    ]
+    text = " ".join(draw.choices(parts, k=draw.randrange(40)))
+    return text * 100 if draw.random() < 0.05 else text
 
 
 def placed(watched: FeatureAxes, items: list[dict[str, Any]]) -> list[list[float]]:
@@ -74,16 +98,17 @@ def test_features_and_their_slow_twin_agree(seed: int) -> None:
     twin, watched = FeaturesTwin(), FeatureAxes()
     expected = [twin.item(item) for item in items]
     assert np.array_equal(_padded(placed(watched, items)), _padded(expected), equal_nan=True)
-    assert [feature.name for feature in watched.axes] == list(twin.axes)
+    assert [(feature.name, feature.of) for feature in watched.axes] == list(twin.axes)
+    assert {of for name, of in twin.axes if name == "prompt"} == {*TEXT_NUMBERS}
     assert watched.ignored == set(twin.out) == {"name", "when"}
     assert watched.constant == twin.same == {"same": 3}
-    assert twin.axes.keys() >= {"late", "late and same", "first same", "text"}
+    assert twin.axes.keys() >= {(name, "") for name in ("late", "late and same", "first same", "text")}
     one = FeatureAxes()
     assert np.array_equal(_padded([row for item in items for row in placed(one, [item])]), _padded(expected), True)
 
 
 def _padded(rows: list[list[float]]) -> Any:
-    return np.array([row + [-1.0] * (12 - len(row)) for row in rows])
+    return np.array([row + [-1.0] * (20 - len(row)) for row in rows])
 
 
 def test_places_see_quantiles_in_slices_and_single_values_in_all() -> None:
@@ -210,3 +235,95 @@ def test_features_whose_names_are_not_text_are_a_warning_at_the_line_of_the_user
     assert [warning.filename for warning in caught] == [__file__]
     assert site.engine.state.encoder.feature_axes.seen == {"x": [3]}
     site.classify({"x": 4})
+
+
+# Texts
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_numbers_of_a_text_and_their_slow_twin_agree(seed: int) -> None:
+    draw = random.Random(seed)
+    for text in ("", " ", "?", "a?\n\x0b ", "? a", "x" * 5000, some_text(draw), some_text(draw) * 30):
+        expected = [number_of(text, each) for each in TEXT_NUMBERS]
+        assert [*numbers_of(text)] == expected
+
+
+def test_only_the_beginning_of_a_long_text_is_looked_at_and_its_end_for_a_question() -> None:
+    numbers = dict(zip(TEXT_NUMBERS, numbers_of("a " * LOOKED_AT + "1 {}\n" * 9 + "why?"), strict=True))
+    assert numbers == {
+        "length": 2.0 * LOOKED_AT + 49,
+        "words": LOOKED_AT / 2,
+        "digits": 0.0,
+        "other scripts": 0.0,
+        "code": 0.0,
+        "lines": 1.0,
+        "question": 2.0,
+    }
+
+
+def test_a_text_that_hardly_repeats_gets_axes_for_its_numbers_that_differ() -> None:
+    watched = FeatureAxes()
+    items = [{"prompt": "word " * (n % 40) + str(n), "id": f"id-{n}"} for n in range(ENOUGH + 1)]
+    placed(watched, items)
+    assert watched.axis_names == ["prompt: length", "prompt: words", "prompt: digits"]
+    assert watched.ignored == {"id"}  # one word each
+    short, long = watched.place([{"prompt": "word 1"}, {"prompt": "word " * 39 + "1"}])
+    assert (short[:2] < long[:2]).all()
+    assert np.isnan(watched.place([{"prompt": 3}, {"prompt": None}, {}])).all()
+
+
+def test_a_number_of_a_text_is_not_mistaken_for_a_feature_of_its_name() -> None:
+    site = Site("s", classifiers={"one": lambda _: 1}, context=[Feature("text", of="length"), AllFeatures()])
+    for n in range(ENOUGH + 1):
+        site.classify({"text": "x " + "y" * n, "text: length": n, "(text: length)": n})
+    names = site.axis_names
+    assert names[0] == "Feature(feature='text', scale='rank', range=None, outside='error', window=1000, of='length')"
+    assert set(names[1:]) == {"((text: length))", "text: length", "(text: length)"}
+    assert len(names) == 4
+
+
+def test_texts_get_no_more_axes_than_there_is_room_for() -> None:
+    watched = FeatureAxes()
+    rest = {str(n): 0 for n in range(MOST_FEATURES - 2)}
+    items = [{**rest, "a": f"{'x' * n} 1", "b": f"{'x ' * n} 1"} for n in range(ENOUGH + 1)]
+    placed(watched, items)
+    assert watched.axis_names == ["a: length", "a: digits"]
+    assert watched.ignored == {"b"}
+
+
+def test_numbers_of_texts_are_the_same_after_a_restart_and_from_the_log() -> None:
+    log: list[events.Event] = []
+    site = Site("s", classifiers={"one": lambda _: 1}, journal=log.append)
+    draw = random.Random(5)
+    for n in range(ENOUGH + 20):
+        site.learn(site.classify({"prompt": some_text(draw), "n": n % 3}), 1)
+    again = fold(log)
+    assert again.encoder.axis_names == site.axis_names
+    assert "prompt: question" in site.axis_names
+    assert read_features(features_state(again.encoder.features)) == site.engine.state.encoder.features
+    broken = features_state(again.encoder.features)
+    next(axis for axis in broken["axes"] if axis[-1] == "question")[-1] = "colour"
+    with pytest.raises(ValueError, match="not in"):
+        read_features(broken)
+
+
+def test_a_number_of_a_text_is_an_axis_by_name() -> None:
+    axis = Feature("prompt", of="words", range=(0, 10), outside="clip")
+    assert axis.read([{"prompt": "one two"}] * 20) == [0.2] * 20
+    assert plain_name(axis) == "prompt: words"
+    assert repr(axis).endswith("outside='clip', window=1000, of='words')")
+    assert repr(Feature("age")) == "Feature(feature='age', scale='rank', range=None, outside='error', window=1000)"
+    assert [each.of for each in text_numbers("prompt")] == [*TEXT_NUMBERS]
+    with pytest.raises(SettingError, match="of must be one of 'length', 'words'"):
+        Feature("prompt", of="colour")
+    with pytest.raises(ContextError, match="feature 'prompt' must be text, got 3: its words is an axis"):
+        axis.read([{"prompt": 3}])
+
+
+def test_a_list_of_numbers_is_not_looked_at_and_that_is_said_once() -> None:
+    site = Site("s", classifiers={"one": lambda _: 1})
+    items = [{"x": 1, "vector": [1.0, 2.0, 3.0], "none": [], "deep": [[1]]}] * 2
+    with pytest.warns(FeatureWarning, match="feature 'vector' is a list of 3 values, which is not looked at") as said:
+        site.classify_many(items)
+    assert len(said) == 1
+    assert said[0].filename == __file__

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from cosend import CoS, Learner, MixedViews, Network, Site, ZoomingKLUCB, simulate
-from cosend.axes import AllFeatures, Category, Feature, PreviousLabel, Time
+from cosend.axes import TEXT_NUMBERS, AllFeatures, Category, Feature, PreviousLabel, Time
 from cosend.engine import events
 from cosend.engine.events import decode, encode
 from cosend.engine.fold import fold, verify
@@ -48,6 +48,16 @@ def items(count: int, seed: int = 1) -> list[dict[str, Any]]:
             item["new"] = draw.randrange(4)
         found.append(item)
     return found
+
+
+def with_prompts(rows: list[dict[str, Any]], seed: int = 2) -> list[dict[str, Any]]:
+    """Return items with texts whose numbers tell the kind."""
+    draw = random.Random(seed)
+    words = {"a": ["def", "f(x):", "{y};", "12"], "b": ["what", "is", "it"], "c": ["слово", "and", "word"]}
+    return [
+        {**item, "prompt": " ".join(draw.choices(words[item["kind"]], k=draw.randrange(2, 30))) + "?" * (item["coin"])}
+        for item in rows
+    ]
 
 
 def truth(item: dict[str, Any]) -> bool:
@@ -148,9 +158,9 @@ def test_a_state_that_was_tampered_with_is_refused_and_changes_nothing(tampered:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("delay", [0, 3])
-def test_a_replay_decides_as_the_network(delay: int) -> None:
-    rows = items(260)
+@pytest.mark.parametrize(("delay", "prompts"), [(0, False), (3, False), (3, True)])
+def test_a_replay_decides_as_the_network(delay: int, prompts: bool) -> None:
+    rows = with_prompts(items(260)) if prompts else items(260)
     live = network()
     turns = list(live.run({name: [(item, truth(item)) for item in rows] for name in MODELS}, label_delay=delay))
     functions = [model for models in MODELS.values() for model in models.values()]
@@ -258,3 +268,48 @@ def test_a_policy_that_needs_a_context_says_so() -> None:
         Learner("a", own={"x": 0.0}, policy=CoS()).add_axes(1)
     with pytest.raises(SettingError, match="given once"):
         site(context=[AllFeatures(), AllFeatures()])
+
+
+# Texts
+
+
+@pytest.mark.parametrize("size", [7, 300])
+def test_texts_in_batches_are_as_one_by_one_and_logs_lead_to_the_same_state(size: int) -> None:
+    log = list[events.Event]()
+    options: dict[str, Any] = {"classifiers": MODELS["north"]}
+    one, many = Site("north", **options), Site("north", journal=log.append, **options)
+    rows = with_prompts(items(320))
+    for first in range(0, 320, size):
+        part = rows[first : first + size]
+        single = [one.classify(item) for item in part]
+        assert many.classify_many(part) == single
+        one.learn_many(single, [truth(item) for item in part])
+        many.learn_many(single, [truth(item) for item in part])
+    read = [decode(encode(event)) for event in log]
+    assert whole(one.engine.state) == whole(many.engine.state) == whole(fold(read))
+    assert verify(read) == []
+    assert {name for name in one.axis_names if name.startswith("prompt")} == {
+        f"prompt: {number}" for number in TEXT_NUMBERS if number != "lines"
+    }
+
+
+def test_learnt_arms_see_the_numbers_of_a_text() -> None:
+    here = Site("here", classifiers={"no": lambda item: "no"})
+    for item in with_prompts(items(600)):
+        text = {"prompt": item["prompt"]}
+        here.learn(here.classify(text), item["kind"])
+    fresh = with_prompts(items(200, seed=5), seed=6)
+    said = here.predict("grown", [{"prompt": item["prompt"]} for item in fresh])
+    assert sum(label == item["kind"] for label, item in zip(said, fresh, strict=True)) > 190
+
+
+def test_a_peer_describes_a_text_by_its_own_axes() -> None:
+    here = site("south", policy=MixedViews(), score_local="all")
+    rows = with_prompts(items(300))
+    for item in rows[:200]:
+        here.learn(here.classify(item), truth(item))
+    state = here.engine.state
+    (described,) = state.describe([rows[250]], [()], (), watch=False)
+    (point,) = state.encoder.look([rows[250]], state.learner.arrivals)
+    assert described == tuple(state.encoder.spell(point))
+    assert len(described) == len(here.axis_names) > 8

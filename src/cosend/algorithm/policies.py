@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 from cosend.algorithm import cells, cos
@@ -29,7 +29,7 @@ from cosend.errors import SettingError
 
 Order = Literal["pseudocode", "random", "train_first"]
 TrainingCount = Literal["reported", "own_and_mine"]
-ShareLabels = Literal["training", "always"]
+ShareLabels = Literal["training", "always", "never"]
 Arrivals = Literal["uniform", "concentrated"]
 
 ORDER_CODES: Final = {"pseudocode": cos.PSEUDOCODE, "random": cos.RANDOM, "train_first": cos.TRAIN_FIRST}
@@ -54,7 +54,7 @@ class Policy(ABC):
     mixes: ClassVar[bool] = False  # forecasts of all views are mixed; else one view decides
     horizon: int | None = None
     max_cells: int | None
-    share_labels: ShareLabels  # forward a label to the peer after training calls only, or after every call
+    share_labels: ShareLabels  # forward a label to the peer after training calls only, after every call, or never
 
     @property
     def doubles(self) -> bool:
@@ -99,7 +99,7 @@ class BasePolicy(Policy):
     horizon       how many items the site will see, if that is known
     alpha         how smooth accuracies are in the context: |difference| <= L * distance^alpha
     max_cells     a memory limit: at most this many cells (each takes about 50 bytes per arm), or None
-    share_labels  forward the label to a peer after training calls only, or after every call
+    share_labels  forward the label to a peer after training calls only, after every call, or never
     """
 
     horizon: int | None = None
@@ -226,6 +226,8 @@ class ByQuota(BasePolicy):
             check_whole("max_peer_functions", self.max_peer_functions, most=MOST_FUNCTIONS)
         check_one_of("order", self.order, get_args(Order))
         check_one_of("training_count", self.training_count, get_args(TrainingCount))
+        if self.share_labels == "never":
+            raise SettingError("share_labels", "never", f"'training' or 'always': {type(self).__name__} trains peers")
 
     def _write(self, ledger: Ledger, dimensions: int) -> None:
         super()._write(ledger, dimensions)
@@ -359,7 +361,7 @@ class MixedViews(Policy):
     bonus         optimism for arms that labels do not score unless they are used: peers, mostly. Arms that cost
                   something lose it once 50 items, and one in a hundred of all, were paid for only to learn about them
     home_margin   by how much a peer must be better than the local models
-    share_labels  forward the label to a peer after training calls only, or after every call
+    share_labels  forward the label to a peer after training calls only, after every call, or never
     adds_up       mix in one view more, a logistic regression: it adds up what the cells of an item in all other views
                   say about an arm. Better where several features say something together
 
@@ -409,6 +411,14 @@ def policy_from(facts: dict[str, Any]) -> Policy:
     name = settings.pop("name")
     check_one_of("policy", name, POLICIES)
     return POLICIES[name](**settings)
+
+
+def with_labels_shared(policy: Policy, share_labels: ShareLabels | None) -> Policy:
+    """Return a policy that forwards labels as a site says; as it is if the site says nothing."""
+    if share_labels is None or share_labels == policy.share_labels:
+        return policy
+    changed: Policy = replace(cast("Any", policy), share_labels=share_labels)
+    return changed
 
 
 def how_to_decide(policy: Policy | None, score_local: ScoreLocal | None) -> tuple[Policy, ScoreLocal]:

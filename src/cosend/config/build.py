@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -200,7 +200,11 @@ class Built:
             "learns_from": setting.learns_from,
             "score_local": setting.score_local,
             "learnt": setting.learnt,
+            "withholds": setting.withholds,
+            "share_labels": setting.share_labels,
         }
+        if setting.shares is not None:  # what a recording says in place of a model is no feature
+            options["shares"] = [*setting.shares, *network.prediction_columns()]
         return Site(name, **(options | changes))
 
     def setting(self, site: str) -> SiteSection:
@@ -296,6 +300,7 @@ def mistakes_about(network: NetworkFile, table: Table, labels: Sequence[Any]) ->
             yield f"context.{n}.feature: the stream has no column {shown(axis.feature)}; {there}"
         if axis.kind == "previous_label" and len(labels) < 2 and labels:
             yield f"context.{n}.kind: the previous label tells nothing, all are {shown(labels[0])}"
+    yield from _mistakes_about_sharing(network, columns)
     names = [site.name for site in network.sites]
     arriving_at = [] if table.sites is None else table.sites[network.training :].tolist()
     for stranger in sorted(set(arriving_at).difference(names)):
@@ -304,6 +309,15 @@ def mistakes_about(network: NetworkFile, table: Table, labels: Sequence[Any]) ->
         units = network.reward.range or UNITS
         for wrong in _mistakes_about_model(model, site, table, labels, network.training, units):
             yield f"{key}.{wrong}"
+
+
+def _mistakes_about_sharing(network: NetworkFile, columns: Collection[str]) -> Iterator[str]:
+    """Yield features that are shared or withheld and that no item has: one with a slip would leave the site."""
+    for n, site in enumerate(network.sites, start=1):
+        for key, features in (("shares", site.shares or ()), ("withholds", site.withholds)):
+            for name in features:
+                if name not in columns:
+                    yield f"sites.{n}.{key}: the stream has no column {shown(name)}; it has {listed(sorted(columns))}"
 
 
 def _wrong_scores(column: Any, units: Range) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
-from cosend.algorithm.policies import POLICIES, EqualCells, Policy, how_to_decide
+from cosend.algorithm.policies import POLICIES, EqualCells, Policy, how_to_decide, with_labels_shared
 from cosend.algorithm.values import ScoreLocal
 from cosend.checks import check_path
 from cosend.config import BUILT_IN
@@ -143,7 +143,8 @@ class NetworkFile(Section):
 
     def policy_of(self, site: SiteSection, policy: Policy | None) -> tuple[Policy, ScoreLocal]:
         """Return the policy of a site, the default if there is none, and which of its models a label scores."""
-        return how_to_decide(policy, site.score_local)
+        policy, score_local = how_to_decide(policy, site.score_local)
+        return with_labels_shared(policy, site.share_labels), score_local
 
     @property
     def watches(self) -> bool:
@@ -233,7 +234,8 @@ class NetworkFile(Section):
         found += [*self._wrong_scores(), *self._wrong_reward(), *self._wrong_prices()]
         if len(self.context) - len(self.given) - len(self.heard) > 1:
             found.append("context: kind = 'features' is given twice; once is enough for every feature")
-        return [*found, *self._wrong_policy(), *self._wrong_opinions()]
+        found += self._wrong_policy()
+        return [*found, *self._wrong_opinions(), *self._wrong_sharing()]
 
     def _wrong_learnt(self) -> Iterator[str]:
         for n, site in enumerate(self.sites, start=1):
@@ -266,6 +268,27 @@ class NetworkFile(Section):
             if axis.kind in OF_OPINIONS and axis.classifier not in free:
                 allowed = f"a classifier that costs nothing, at any site ({', '.join(dict.fromkeys(free)) or 'none'})"
                 yield f"context.{n}.classifier: must be {allowed}, got {shown(axis.classifier)}"
+
+    def _wrong_sharing(self) -> Iterator[str]:
+        """Yield why a site cannot keep from its peers what it is to keep from them."""
+        if self.policy is not None and wrong_policy(self.policy):  # which has been said
+            return
+        for n, site in enumerate(self.sites, start=1):
+            try:
+                policy, _ = self.policy_of(site, self.build_policy(1))
+            except SettingError as error:
+                yield f"sites.{n}.share_labels: {error}"
+                continue
+            for k, axis in enumerate(self.context, start=1):
+                if not policy.mixes and axis.kind == "previous_label" and policy.share_labels == "never":
+                    key, why = "share_labels", "tells what the true labels are"
+                elif not policy.mixes and axis.feature is not None and not site.sharing.has(axis.feature):
+                    key = "shares" if axis.feature not in site.withholds else "withholds"
+                    why = f"reads {axis.feature!r}"
+                else:
+                    continue
+                name, allowed = type(policy).__name__, "only MixedViews can do without an axis"
+                yield f"sites.{n}.{key}: context.{k} {why}, and {name} needs it at every site; {allowed}"
 
     @property
     def money(self) -> Money | None:
@@ -375,7 +398,7 @@ class NetworkFile(Section):
                 name = type(policy).__name__
                 yield f"policy.name: {name} needs a context, [[context]]: only MixedViews can look at every feature"
                 return
-            for each in {self.policy_of(site, policy)[0] for site in self.sites}:
+            for each in {how_to_decide(policy, site.score_local)[0] for site in self.sites}:
                 dimensions = len(self.given) + len(self.heard)
                 Learner("site", own={"arm": 0.0}, policy=each, dimensions=dimensions, categories=categories)
         except SettingError as error:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
+from cosend.algorithm.policies import ShareLabels
 from cosend.algorithm.values import ScoreLocal
 from cosend.axes import (
     AllFeatures,
@@ -23,12 +24,14 @@ from cosend.axes import (
     Says,
     Time,
     TimeOfDay,
+    number_name,
     plain_name,
 )
 from cosend.checks import check_path
 from cosend.config import LARGEST_SEED, LONGEST_CALL_S, MOST_ROWS
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.money import LONGEST
+from cosend.engine.sharing import Sharing
 from cosend.errors import CosendError, SettingError, StreamError, in_one_line, shown
 from cosend.models import endpoints
 from cosend.models.built_in import NAMES
@@ -216,7 +219,7 @@ class AxisSection(Section):
     """One axis of the context: a feature, the opinion of a classifier, or `kind`."""
 
     of_kinds = {
-        **dict.fromkeys(("scale", "range", "outside"), ("feature",)),
+        **dict.fromkeys(("scale", "range", "outside", "of"), ("feature",)),
         **dict.fromkeys(("feature", "hidden"), OF_FEATURES),
         "horizon": ("time",),
         "classifier": OF_OPINIONS,
@@ -229,6 +232,7 @@ class AxisSection(Section):
     scale: Literal["linear", "log", "rank"] | None = None  # linear with a range, else rank
     range: tuple[float, float] | None = None
     outside: Literal["error", "clip"] = "error"
+    of: str | None = None  # a number of a text in place of the feature itself
     hidden: Flag = False
     horizon: Count | None = None
 
@@ -246,7 +250,7 @@ class AxisSection(Section):
     def title(self) -> str:
         if self.classifier is not None:
             return plain_name(self.build([], None))
-        return (self.feature or self.kind).replace("_", " ")
+        return number_name(self.feature or self.kind, self.of or "").replace("_", " ")
 
     def build(self, labels: Sequence[Any], horizon: int | None, hidden: Sequence[str] = ()) -> Axis:
         """Return the axis for a network with these labels and, if known, this many items at a site.
@@ -268,7 +272,7 @@ class AxisSection(Section):
             "category": lambda: Category(feature),
             "confidence": lambda: Confidence(classifier, optional=True),  # all sites have the same axes
             "says": lambda: Says(classifier, optional=True),
-            "feature": lambda: Feature(feature, scale=self.scale, range=self.range, outside=self.outside),
+            "feature": lambda: Feature(feature, scale=self.scale, range=self.range, outside=self.outside, of=self.of),
         }
         return makers[self.kind]()
 
@@ -482,7 +486,19 @@ class SiteSection(Section):
     score_local: ScoreLocal | None = None  # None: "all" if no policy is named, else "used"
     learnt: Flag | None = None  # None: if labels score all models
     label_share: Annotated[float, Field(gt=0, le=1, strict=True)] = 1.0
+    shares: list[str] | None = None  # the features that peers may see; None: all
+    withholds: list[str] = []
+    share_labels: ShareLabels | None = None  # None: as the policy says
     classifiers: Annotated[list[ModelSection], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _shares_what_it_does_not_withhold(self) -> SiteSection:
+        Sharing(self.shares, self.withholds)  # raises
+        return self
+
+    @property
+    def sharing(self) -> Sharing:
+        return Sharing(self.shares, self.withholds)
 
 
 class BrokerSection(Section):

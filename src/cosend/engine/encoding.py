@@ -9,7 +9,9 @@ has it, for 128 items. What comes of that stays as it is for ever:
 
     a number                   an axis that is cut at quantiles of these values; values that repeat are told apart
     text, or a truth value     the same, by how frequent the values are: 0 for the most frequent one, 1 for the next
-    texts that hardly repeat   no axis: names and identifiers tell nothing of items to come
+    texts that hardly repeat   an axis for each of their numbers (length, words, ...: `axes.TEXT_NUMBERS`) that differs
+                               from item to item, and none for the text itself: it tells nothing of items to come. If
+                               most are one word each, no axis at all: names and identifiers
     nothing of these           no axis
     in fewer than 4 items      no axis: names that are new with every item tell nothing, and each axis is work for all
                                items to come
@@ -23,6 +25,7 @@ An item may lack a feature, or have one of another kind than before: it then has
 from __future__ import annotations
 
 import math
+import warnings
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,9 +39,20 @@ import numpy as np
 from cosend.algorithm.layout import MOST_CODES, Floats
 from cosend.algorithm.learner import MOST_FEATURES
 from cosend.algorithm.mixture_views import EXACT
-from cosend.axes import NO_FEATURES, Axis, Column, Item, plain_name, read_columns, watches
+from cosend.axes import (
+    NO_FEATURES,
+    TEXT_NUMBERS,
+    Axis,
+    Column,
+    Item,
+    number_name,
+    numbers_of,
+    plain_name,
+    read_columns,
+    watches,
+)
 from cosend.engine.learnt_arms import Opinions
-from cosend.errors import ContextError, StateError
+from cosend.errors import ContextError, FeatureWarning, StateError, levels_to_the_user
 
 SHARED: Final = MOST_CODES - 1  # the code of all values that came when no other was left
 Spelled = tuple[Any, ...]
@@ -47,7 +61,7 @@ Spelled = tuple[Any, ...]
 ENOUGH: Final = 128  # items after which a feature is known well enough
 SLICES: Final = 64  # that quantiles cut
 WITHIN: Final = EXACT // SLICES  # places in each of them
-RARE: Final = 4  # items that must have a feature, of those it was watched for
+RARE: Final = 4  # items that must have a feature, of those it was watched for; or another number of a text than most
 FEW: Final = 16  # texts that are never too many
 MOST_NAMES: Final = 2_000  # of features that are ever watched
 LARGEST: Final = 2**63 - 1  # whole number that a log can hold
@@ -81,7 +95,7 @@ class Encoder:
     @property
     def axis_names(self) -> tuple[str, ...]:
         """All axes by name: those given, with their settings where a name is not enough, then features."""
-        created = [feature.name for feature in (self.features.axes if self.features is not None else ())]
+        created = self.features.axis_names if self.features is not None else ()
         names = [plain_name(axis) for axis in self.given]
         twice = {name for name, count in Counter([*names, *created]).items() if count > 1}
         both = zip(names, self.given, strict=True)
@@ -312,6 +326,16 @@ class FeatureAxis(NamedTuple):
     edges: tuple[float, ...]
     repeats: bool  # its values repeat, so that each has a place of its own
     values: tuple[Any, ...]  # of a text or truth value, the most frequent one first; the number of each is its place
+    of: str = ""  # the number of a text that it is; else the feature itself
+
+    @property
+    def title(self) -> str:
+        return number_name(self.name, self.of)
+
+
+NO_NUMBERS: Final = (math.nan,) * len(TEXT_NUMBERS)
+WORDS: Final = TEXT_NUMBERS.index("words")
+OTHER_SCRIPTS: Final = TEXT_NUMBERS.index("other scripts")  # which may have no blanks between words
 
 
 class NewAxes(NamedTuple):
@@ -335,6 +359,18 @@ class FeatureAxes:
     def __post_init__(self) -> None:
         self._prepare()
 
+    @property
+    def axis_names(self) -> list[str]:
+        """The axes by name; a number of a text is called otherwise if a feature has its name."""
+        names, taken = list[str](), {feature.name for feature in self.axes if not feature.of}
+        for feature in self.axes:
+            name = feature.title
+            while feature.of and name in taken:
+                name = f"({name})"
+            names.append(name)
+            taken.add(name)
+        return names
+
     def found(self, item: Item = NO_FEATURES) -> NewAxes | None:
         """Return what is known well enough by now, and before this item comes; None if nothing new. Nothing changes."""
         changed = self._changed(item)
@@ -350,9 +386,13 @@ class FeatureAxes:
     def _judge(self, name: str, values: Sequence[Any], item: Item, found: NewAxes) -> None:
         """Enter what has come of watching a feature before an item comes."""
         there, coming = [value for value in values if value is not None], known(item.get(name)) if item else values[0]
-        room = len(self.axes) + len(self.constant) + len(found.axes) + len(found.constant) < MOST_FEATURES
-        if not _tells_something(there) or not room:
+        room = MOST_FEATURES - len(self.axes) - len(self.constant) - len(found.axes) - len(found.constant)
+        if len(there) < RARE or room <= 0:
             found.ignored.append(name)
+        elif _hardly_repeats(there):
+            of_text = axes_of_text(name, there)[:room]
+            found.axes.extend(of_text)
+            found.ignored.extend(() if of_text else (name,))
         elif self._is_first and all(value == values[0] for value in (*values, coming)):
             found.constant.append(name)
         else:
@@ -423,7 +463,15 @@ class FeatureAxes:
         columns = [
             codes_of(feature.name, codes, items) if codes else numbers(feature.name, items) for feature, codes in both
         ]
+        for name, numbers_with_axes in self._texts.items():
+            found = [self._numbers_of_text(item.get(name)) for item in items]
+            for axis, place in numbers_with_axes:
+                columns[axis] = [row[place] for row in found]
         return np.array(columns).T
+
+    def _numbers_of_text(self, value: Any) -> tuple[float, ...]:
+        text = known(value)
+        return numbers_of(text) if isinstance(text, str) else NO_NUMBERS
 
     def places(self, raw: Floats) -> Floats:
         """Return [item, axis]: where these numbers lie on the axes."""
@@ -438,6 +486,7 @@ class FeatureAxes:
                 if name not in self._names and isinstance(name, str) and self._has_room():
                     self.seen[name] = []
                     self._names.add(name)
+                    _warn_of_vector(name, item[name])
         for name, values in self.seen.items():
             values.append(known(item.get(name)))
         self._oldest += bool(self.seen)  # all of them are watched, so it is the first of them that is the oldest
@@ -453,6 +502,10 @@ class FeatureAxes:
         self._is_first = not (self.ignored or self.constant or self.axes)  # nothing was found yet
         self._oldest: int = max(map(len, self.seen.values()), default=0)
         self._codes = [{value: code for code, value in enumerate(feature.values)} for feature in self.axes]
+        self._texts: dict[str, list[tuple[int, int]]] = {}  # by name: axes, and the place of the number of each
+        for axis, feature in enumerate(self.axes):
+            if feature.of:
+                self._texts.setdefault(feature.name, []).append((axis, TEXT_NUMBERS.index(feature.of)))
         self._edges = np.array([feature.edges for feature in self.axes])
         self._repeats = np.array([feature.repeats for feature in self.axes], bool)
 
@@ -513,7 +566,30 @@ def _code(codes: Mapping[Any, int], value: Any) -> float:
     return float(len(codes) + crc32(repr(value).encode(errors="backslashreplace")) if code is None else code)
 
 
-def axis_of(name: str, values: Sequence[Any]) -> FeatureAxis:
+def _warn_of_vector(name: str, value: Any) -> None:
+    if isinstance(value, list | tuple | np.ndarray) and len(np.shape(value)) == 1 and len(value):
+        many = f"feature {name!r} is a list of {len(value):,} values, which is not looked at"
+        one = "one number of it can be an axis, context=[AllFeatures(), FromFunction(...)]"
+        warnings.warn(f"{many}: only models see it; {one}", FeatureWarning, stacklevel=levels_to_the_user())
+
+
+def axes_of_text(name: str, values: Sequence[Any]) -> list[FeatureAxis]:
+    """Return axes for the numbers of texts that differ enough; none for names and identifiers, which are one word.
+
+    Values that are no texts have none.
+    """
+    rows = [numbers_of(value) for value in values if isinstance(value, str)]
+    if 2 * sum(row[WORDS] > 1 or row[OTHER_SCRIPTS] > 0 for row in rows) < len(rows):
+        return []
+    both = zip(TEXT_NUMBERS, zip(*rows, strict=True), strict=True)
+    return [axis_of(name, column, of) for of, column in both if _differs(column)]
+
+
+def _differs(column: Sequence[float]) -> bool:
+    return len(column) - Counter(column).most_common(1)[0][1] >= RARE
+
+
+def axis_of(name: str, values: Sequence[Any], of: str = "") -> FeatureAxis:
     different: tuple[Any, ...] = ()
     if any(isinstance(value, str | bool) for value in values):
         by_count = sorted(Counter(values).items(), key=lambda each: -each[1])  # of the same count, the first to come
@@ -521,13 +597,13 @@ def axis_of(name: str, values: Sequence[Any]) -> FeatureAxis:
         values = [different.index(value) for value in values]
     ordered = sorted(map(number, values))
     edges = tuple(ordered[cut * len(ordered) // SLICES] for cut in range(1, SLICES))
-    return FeatureAxis(name, edges, bool(different) or 2 * len(set(ordered)) <= max(2, len(ordered)), different)
+    return FeatureAxis(name, edges, bool(different) or 2 * len(set(ordered)) <= max(2, len(ordered)), different, of)
 
 
-def _tells_something(values: Sequence[Any]) -> bool:
+def _hardly_repeats(values: Sequence[Any]) -> bool:
+    """Tell whether there are texts among values, and more different ones than a category could have."""
     different = set(values)
-    has_text = any(isinstance(value, str) for value in different)
-    return len(values) >= RARE and not (has_text and len(different) > max(FEW, len(values) // 2))
+    return len(different) > max(FEW, len(values) // 2) and any(isinstance(value, str) for value in different)
 
 
 def features_state(watched: FeatureAxes | None) -> Any:
@@ -535,7 +611,10 @@ def features_state(watched: FeatureAxes | None) -> Any:
     if watched is None:
         return None
     seen = {name: list(values) for name, values in watched.seen.items()}
-    axes = [[name, list(edges), repeats, list(values)] for name, edges, repeats, values in watched.axes]
+    axes = [
+        [name, list(edges), repeats, list(values), *([of] if of else ())]
+        for name, edges, repeats, values, of in watched.axes
+    ]
     same = dict(watched.constant)
     return {"seen": seen, "out": sorted(watched.ignored), "axes": axes, "same": same, "own": watched.own}
 
@@ -545,8 +624,8 @@ def read_features(saved: Any) -> FeatureAxes | None:
     if saved is None:
         return None
     axes = [
-        FeatureAxis(str(name), tuple(map(float, edges)), bool(repeats), tuple(values))
-        for name, edges, repeats, values in saved["axes"]
+        FeatureAxis(str(name), tuple(map(float, edges)), bool(repeats), tuple(values), *map(str, of))
+        for name, edges, repeats, values, *of in saved["axes"]
     ]
     if any(len(feature.edges) != SLICES - 1 for feature in axes):
         raise ValueError("it has features with other edges")

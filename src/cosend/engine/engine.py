@@ -77,8 +77,19 @@ from cosend.engine.scoring import (
     right_or_wrong,
     scores_of,
 )
+from cosend.engine.sharing import EVERYTHING, Sharing
 from cosend.engine.site_state import Example, Heard, Note, SiteState, Step
-from cosend.errors import ArmError, ContextError, CosendError, NoAnswer, RewardError, in_one_line, listed, shown
+from cosend.errors import (
+    ArmError,
+    ContextError,
+    CosendError,
+    NoAnswer,
+    RewardError,
+    SettingError,
+    in_one_line,
+    listed,
+    shown,
+)
 
 LearnsFrom: TypeAlias = Literal["used", "all"]
 Told: TypeAlias = Mapping[str, LabelledData]
@@ -108,6 +119,8 @@ class Batch:
     ) -> None:
         count = len(items)
         self.items, self.owner, self.observer = items, owner, observer
+        self.shared: Sequence[Any] = items  # what peers may see of each; None: that one stays here
+        self.stays: Collection[int] = ()  # the rows of these
         self.read: Sequence[Column] = ()  # what the axes read off the items
         self.recorded = recorded
         self.caller: str | None = None
@@ -179,6 +192,7 @@ class Engine:
     in_order      when a peer must report before an item can be chosen, later items of the batch wait: batches then
                   give the same decisions as one item at a time
     report_limit  for how long reports of peers about one item are waited for in all, None for no limit
+    sharing       what peers may see of an item
     """
 
     def __init__(
@@ -195,6 +209,7 @@ class Engine:
         in_order: bool = True,
         report_limit: float | None = None,
         counts: Counts | None = None,
+        sharing: Sharing = EVERYTHING,
     ) -> None:
         self.state, self.retries, self.learns_from = state, retries, learns_from
         self.reward, self.units = (reward.gain, reward.range) if isinstance(reward, Reward) else (reward, UNITS)
@@ -219,7 +234,39 @@ class Engine:
         self._fitting: Window | None = None  # what a fit was asked for
         self._seen_arms: Any = None
         self._asked_first: tuple[str, ...] = ()
+        self.sharing = sharing
+        self._check_sharing()
         self._fit_if_due()  # one that was interrupted
+
+    def _check_sharing(self) -> None:
+        """Raise if peers may not see an axis without which the policy, which is theirs too, can do nothing."""
+        policy, told = self.state.learner.policy, self._told_places
+        if policy.mixes or told is None:
+            return
+        for n, axis in enumerate(self.state.encoder.read):
+            if n not in told:
+                name, what = type(policy).__name__, f"what peers of site {self.state.name!r} see"
+                allowed = f"MixedViews, or a context without {axis.description}: {name} cannot do without that axis"
+                raise SettingError(what, "all but what is withheld", allowed)
+
+    @property
+    def _told_places(self) -> Sequence[int] | None:
+        """The axes on which peers are told the places of items; None for all that are read off items."""
+        labels = self.state.learner.policy.share_labels != "never"
+        if labels and not self.sharing.limits:
+            return None
+        return [n for n, axis in enumerate(self.state.encoder.read) if self.sharing.tells(axis, labels=labels)]
+
+    @property
+    def told_axes(self) -> tuple[str, ...] | None:
+        """The axes of contexts that peers are told, by name; None for all that there are."""
+        told = self._told_places
+        return None if told is None else tuple(self.state.encoder.names[n] for n in told)
+
+    @property
+    def _call_axes(self) -> tuple[str, ...]:
+        told = self.told_axes
+        return self.state.encoder.names if told is None else told
 
     def take(self) -> Sequence[Need]:
         """Return what is needed now, once."""
@@ -228,8 +275,8 @@ class Engine:
             return ()
         if self._asks:
             for peer, waiting in self._asks.items():
-                told = [self._given_part(batch.contexts[row]) for batch, row in waiting]
-                self._needs.append(AskPeer(peer, waiting, told, state.encoder.names))
+                told = self._told_parts([batch.contexts[row] for batch, row in waiting])
+                self._needs.append(AskPeer(peer, waiting, told, self._call_axes))
             self._asks = {}
         if state.to_tell:
             self._needs += map(TellPeer, state.to_tell)
@@ -245,6 +292,9 @@ class Engine:
         """Take items of the site's own stream, with what the axes have read off them; or rows of a recording."""
         batch = Batch(items, owner, None if recorded else self.observer, recorded=recorded)
         batch.read = read
+        if self.sharing.limits:
+            batch.shared = [self.sharing.part_of(item) for item in items]
+            batch.stays = {row for row, each in enumerate(batch.shared) if each is None}
         self.in_flight += len(items)
         self._listen(batch)
         return batch
@@ -501,11 +551,11 @@ class Engine:
 
     def _end_of_run(self, batch: Batch, start: int, end: int) -> int:
         """Return the end of the items from `start` on that can be chosen together: the same arms can be used."""
-        if not batch.silent and (batch.caller is None or not any(batch.done)):
+        if not batch.silent and not batch.stays and (batch.caller is None or not any(batch.done)):
             return end
-        models = batch.silent.get(start, {}).keys()
+        models, stays = batch.silent.get(start, {}).keys(), start in batch.stays
         for row in range(start + 1, end):
-            if batch.silent.get(row, {}).keys() != models or batch.done[row]:
+            if batch.silent.get(row, {}).keys() != models or batch.done[row] or (row in batch.stays) != stays:
                 return row
         return end
 
@@ -527,7 +577,7 @@ class Engine:
             tries = sum(reason not in (NO_TIME, SILENT) for reason in reasons.values())
             if tries > self.retries:
                 return None
-        return self._left_out(excluded, local_only=0 < tries == self.retries)
+        return self._left_out(excluded, local_only=row in batch.stays or 0 < tries == self.retries)
 
     def _left_out(self, excluded: frozenset[str], *, local_only: bool) -> frozenset[str] | None:
         """Return the arms that cannot be chosen; one that is skipped is used all the same if nothing else is left."""
@@ -624,21 +674,26 @@ class Engine:
 
     def _use(self, batch: Batch, arm: str, rows: Sequence[int]) -> None:
         self.breakers.used((arm,), self.now)
-        items = batch.items if len(rows) == len(batch.items) else [batch.items[row] for row in rows]
-        if arm in self.state.learner.arms.own:
+        is_own = arm in self.state.learner.arms.own
+        items = batch.items if is_own else batch.shared
+        items = items if len(rows) == len(items) else [items[row] for row in rows]
+        if is_own:
             self._needs.append(RunModel(arm, batch, rows, items, False))
             return
         training = [batch.kinds[row] == TRAIN for row in rows]
         always = self.state.learner.policy.share_labels == "always"
         labelled = [True] * len(rows) if always else training
-        contexts = [self._given_part(batch.contexts[row]) for row in rows]
+        contexts = self._told_parts([batch.contexts[row] for row in rows])
         questions = Rows(QUESTION, [batch.ids[row] for row in rows], items, contexts, training, labelled)
-        call = Call(arm, self.state.name, questions, self.state.encoder.names)
+        call = Call(arm, self.state.name, questions, self._call_axes)
         self._needs.append(CallPeer(arm, batch, rows, call, any(labelled)))
 
-    def _given_part(self, context: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the part of a context that a peer is told: it reads features off the item, and has its own models."""
-        return context[: len(self.state.encoder.read)]
+    def _told_parts(self, contexts: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return the parts of contexts that a peer is told: it reads features off the item, and has its own models."""
+        told, read = self._told_places, len(self.state.encoder.read)
+        if told is None:
+            return [context[:read] for context in contexts]
+        return [tuple(context[n] for n in told) for context in contexts]
 
     def _show(self, batch: Batch, rows: Sequence[int], opinions: Mapping[str, Sequence[Any]]) -> set[int]:
         """Answer clients with the opinion of the observer where it has one; decisions are only learnt from."""

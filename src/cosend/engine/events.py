@@ -217,6 +217,11 @@ class AxesCreated(_Event, tag=19, frozen=True):
     values: tuple[Column, ...]  # of a text or truth value, in the order of their codes
     out: tuple[str, ...] = ()  # features that get no axis
     same: tuple[str, ...] = ()  # features that get none while they do not change
+    of: tuple[str, ...] = ()  # the number of a text that each is, "" for a feature itself; empty if none is one
+
+    @property
+    def made_of(self) -> tuple[str, ...]:
+        return self.of or ("",) * len(self.names)
 
 
 class Named(_Event, tag=20, frozen=True):

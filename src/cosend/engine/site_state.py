@@ -30,7 +30,7 @@ from cosend.algorithm.boosting import Trees
 from cosend.algorithm.layout import TAUGHT, TRAIN, Floats
 from cosend.algorithm.learner import NOBODY, Learner
 from cosend.algorithm.pending import Patience
-from cosend.algorithm.policies import Policy, how_to_decide
+from cosend.algorithm.policies import Policy, ShareLabels, how_to_decide, with_labels_shared
 from cosend.algorithm.values import AskPeer, LabelledData, ScoreLocal
 from cosend.axes import Axis, Column, Opinion, watches
 from cosend.engine import events
@@ -212,7 +212,7 @@ class SiteState:
     learnt   those of them that the site learns itself, and what each is: "grown" or "stack"
     fits_at_once    whether trees are in force with the label that made a fit due, or when `fitted` is called
     axes     of the context; they place items, and are not part of the state
-    policy, patience, seed, score_local    as of a Site
+    policy, patience, seed, score_local, share_labels    as of a Site
     journal  takes every event, for example `list.append`; None writes nothing
     """
 
@@ -228,6 +228,7 @@ class SiteState:
         patience: Patience | None = None,
         seed: int = 0,
         score_local: ScoreLocal | None = None,
+        share_labels: ShareLabels | None = None,
         journal: events.Journal | None = None,
     ) -> None:
         self.name, self.encoder = name, Encoder(axes)
@@ -235,6 +236,9 @@ class SiteState:
         if watches(axes) and isinstance(policy, Policy) and not policy.mixes:
             allowed = "MixedViews where every feature is looked at; others need a context, without AllFeatures()"
             raise SettingError(f"the policy of site {name!r}", policy, allowed)
+        if isinstance(policy, Policy):
+            policy = with_labels_shared(policy, share_labels)
+        self.share_labels = share_labels  # what was asked for, whatever a saved state says
         if self.encoder.heard:
             _check_heard(name, axes, local, policy, hears=bool(learnt) or score_local == "all")
         self.learner = Learner(
@@ -384,8 +388,10 @@ class SiteState:
         found = features.found(items[0]) if items else features.found()
         if found is not None:
             self._change(self.create_axes, found)
-            names, edges, repeats, values = zip(*found.axes, strict=True) if found.axes else ((), (), (), ())
-            self.write(events.AxesCreated(names, edges, repeats, values, tuple(found.ignored), tuple(found.constant)))
+            axes = found.axes
+            names, edges, repeats, values, of = zip(*axes, strict=True) if axes else ((), (), (), (), ())
+            others = tuple(found.ignored), tuple(found.constant), of if any(of) else ()
+            self.write(events.AxesCreated(names, edges, repeats, values, *others))
         is_first = own and not features.own
         count, seen = self._change(features.watch, items, own=own)
         self.write(events.FeaturesSeen(seen, own) if seen or is_first else None)

@@ -227,6 +227,9 @@ def restore(site: SiteState, state: State) -> Callable[[], None]:
     except DAMAGED as error:
         raise StateError(f"the saved state of site {learner.name!r} is damaged: {error!r}") from error
     check_fits(learner, site)
+    wanted, known = site.learner.policy.share_labels, learner.policy.share_labels
+    if wanted != known and (site.share_labels is not None or wanted == "never"):
+        _check_same("share_labels", known, wanted)
     _check_same("context", context, [axis.description for axis in site.encoder.axes])
     _check_same("learnt arms", learnt.kinds, site.learnt.kinds)
     if (site.encoder.features is None) != (encoder.features is None):

@@ -37,7 +37,7 @@ from cosend.engine.events import Chosen, Event
 from cosend.engine.learnt_arms import Learnt
 from cosend.engine.scoring import gain_of, right_or_wrong
 from cosend.errors import LabelWarning
-from cosend.models.adapters import Classifier, Label, Predicted, SeesPart
+from cosend.models.adapters import Classifier, Label, Predicted, SeesPart, predicted_by
 from cosend.network import Network, Turn
 from cosend.run.prepare import NOTHING, Gains, PolicyPerSite, Prepared, busiest, fresh_copy, policy_per_site
 from cosend.simulation.adaboost import MOST_FUNCTIONS, adaboost, sliding_window_adaboost
@@ -344,7 +344,7 @@ class Row(dict[str, Any]):
 
 
 class Recorded(SeesPart):
-    """A model that was asked about every row of the stream before."""
+    """A model that was asked about every row of the stream before; it is asked again about a part of one."""
 
     def __init__(self, model: Classifier, labels: Sequence[Label], sure: Sequence[float]) -> None:
         super().__init__(model)
@@ -354,6 +354,8 @@ class Recorded(SeesPart):
         return self.predict_sure(items).labels
 
     def predict_sure(self, items: Sequence[Row]) -> Predicted:
+        if not all(isinstance(item, Row) for item in items):  # a peer keeps features from it
+            return predicted_by(self.classifier, items)
         return Predicted(*([column[item.number] for item in items] for column in (self.labels, self.sure)))
 
     def _view(self, item: Row) -> int:

@@ -491,6 +491,9 @@ def _beyond_simulation(network: NetworkFile, arrivals: Ints, comes: Mask) -> Ite
         yield "more labels are missing than a site waits for"
     if network.strict_labels:
         yield "labels are strict"
+    for site in network.sites if len(network.sites) > 1 else ():
+        if site.sharing.limits:
+            yield f"{site.name!r} keeps features from its peers"
     if network.watches and (arrivals[:1] == NOTHING).any():
         yield "nothing arrives at some sites, which would have features to look at"
 

@@ -12,7 +12,7 @@ import numpy as np
 from cosend.algorithm.cells import axes_of, keys_of
 from cosend.algorithm.layout import EXPLOIT, EXPLORE, TRAIN, Floats, Ints
 from cosend.algorithm.policies import EqualCells
-from cosend.axes import PreviousLabel
+from cosend.axes import PreviousLabel, text_column
 from cosend.axis_format import ticks_of
 from cosend.config.sections import AxisSection
 from cosend.engine.scoring import right_or_wrong
@@ -358,20 +358,25 @@ def scale_and_bins(prepared: Prepared, axis: int) -> tuple[Scale, Ints]:
     setting, kind = axis_sections(prepared)[axis], prepared.axes[axis]
     name = setting.title
     if kind.is_category:
-        return _values(name, _raw(prepared, setting.feature or ""))
+        return _values(name, _raw(prepared, setting))
     places = prepared.contexts[:, axis]
     if isinstance(kind, PreviousLabel):
         steps = len(kind.classes) - 1
         words = [(n + 0.5, short_text(each)) for n, each in enumerate(kind.classes)]
         return Scale(name, len(words), words, True), np.rint(places * steps).astype(np.int64)
     bins = ALONE if len(prepared.axes) == 1 else TOGETHER
-    ticks = [(place * bins, text) for place, text in ticks_of(kind, lambda: _raw(prepared, setting.feature or ""))]
+    ticks = [(place * bins, text) for place, text in ticks_of(kind, lambda: _raw(prepared, setting))]
     return Scale(name, bins, ticks, False), np.minimum((places * bins).astype(np.int64), bins - 1)
 
 
-def _raw(prepared: Prepared, feature: str) -> Any:
+def _raw(prepared: Prepared, axis: AxisSection) -> Any:
+    """Return the values that came of the feature of an axis, or of a number of a text."""
     arrived: Any = prepared.arrivals[prepared.arrivals != NOTHING]
-    return prepared.items.columns[feature][arrived]
+    feature = axis.feature or ""
+    values = prepared.items.columns[feature][arrived]
+    if axis.of is None:
+        return values
+    return np.array(text_column([{feature: value} for value in values.tolist()], feature, axis.of))
 
 
 def _values(name: str, raw: Any) -> tuple[Scale, Ints]:

@@ -18,6 +18,7 @@ from typing import IO, Any, Final, Self, TypeVar
 
 import msgspec
 
+from cosend.axes import number_name
 from cosend.engine import events
 from cosend.engine.arm_health import PHASE_NAMES
 from cosend.engine.events import decode
@@ -229,7 +230,7 @@ def _axis_names(log: LogReader) -> list[str]:
     names = [_feature(description) for description in (start.axes[:-1] if start.features else start.axes)]
     if start.features and log.oldest <= 1:  # otherwise their order is unknown
         laid = (event for event in (decode(data) for _, data in log.read()) if isinstance(event, events.AxesCreated))
-        names += [name for event in laid for name in event.names]
+        names += [number_name(*each) for event in laid for each in zip(event.names, event.made_of, strict=True)]
     twice = {name for name, count in Counter(names).items() if count > 1}
     return [f"{name} {n}" if name in twice else name for n, name in enumerate(names)]
 

@@ -27,6 +27,7 @@ from cosend.engine.engine import Engine
 from cosend.engine.events import ModeChanged
 from cosend.engine.money import as_cost
 from cosend.engine.needs import Call, Forward
+from cosend.engine.sharing import Sharing
 from cosend.engine.site_state import SiteState
 from cosend.engine.snapshot import Freezing
 from cosend.errors import ArmError, CosendError, StateError, Unavailable, in_one_line
@@ -125,9 +126,10 @@ class RunningSite:
 
     async def _join(self, link: Link) -> None:
         """Let peers find this site, and find them."""
-        setup = self.setup
+        setup, told = self.setup, self.engine.told_axes
         await link.start()
-        await link.serve(Announcement(setup.name, setup.context, len(setup.local), setup.call_cost), self)
+        context = setup.context if told is None else told
+        await link.serve(Announcement(setup.name, context, len(setup.local), setup.call_cost), self)
 
     def _go_on(self) -> None:
         """Answer from now on, and look for peers: until now, their announcements were ignored."""
@@ -199,6 +201,7 @@ class RunningSite:
             in_order=False,
             report_limit=setup.deadline_s * ASK_SHARE,
             counts=self.counts,
+            sharing=Sharing(setup.shares, setup.withholds),
         )
         engine.breakers, engine.observer, engine.now = self.breakers, recovered.observer, time.monotonic()
         return engine

@@ -13,7 +13,7 @@ import numpy as np
 from cosend.algorithm.layout import first_bad_axis, grown, row_for, slice_of
 from cosend.algorithm.learner import Learner
 from cosend.algorithm.pending import Patience
-from cosend.algorithm.policies import Policy
+from cosend.algorithm.policies import Policy, ShareLabels
 from cosend.algorithm.values import LabelledData, ScoreLocal
 from cosend.axes import Axis, Feature
 from cosend.engine.engine import LearnsFrom
@@ -44,6 +44,7 @@ class Setup:
     score_local   "used": a label scores the arm that was used; "all": also the classifiers that cost nothing, which are
                   run on every item, so that it is done when the slowest of them has answered. Unless given, "used" if a
                   policy is, else "all"
+    shares, withholds, share_labels    as of a Site
     keep_s        how long decisions are remembered after they were made: as long, the same id gets the same answer
     peers         the sites that it may ask: what a call of each costs, and how many classifiers it has
     discover      whether a site that appears in the network becomes a peer too
@@ -66,6 +67,9 @@ class Setup:
     learns_from: LearnsFrom = "all"
     score_local: ScoreLocal | None = None
     learnt: bool | None = None
+    shares: Sequence[str] | None = None
+    withholds: Sequence[str] = ()
+    share_labels: ShareLabels | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
     limits_s: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
@@ -128,6 +132,7 @@ class Setup:
             patience=self.patience,
             seed=self.seed,
             score_local=self.score_local,
+            share_labels=self.share_labels,
             journal=journal,
         )
 

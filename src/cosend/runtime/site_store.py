@@ -118,6 +118,8 @@ class Store:
         """
         setup, fresh, known = self.setup, self.setup.new_state(None).learner, state.learner
         self._check("policy", known.policy.facts(), fresh.policy.facts(), named=setup.policy is not None)
+        labels = known.policy.share_labels, fresh.policy.share_labels
+        self._check("share_labels", *labels, named=setup.share_labels is not None)
         self._check("score_local", known.score_local, fresh.score_local, named=setup.score_local is not None)
         self._check("patience", known.patience, fresh.patience)
         self._check("seed", known.seed, fresh.seed)

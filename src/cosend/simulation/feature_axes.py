@@ -101,8 +101,8 @@ def precompute(learners: Sequence[Learner], features: Sequence[Mapping[str, Any]
 
 
 def features_with_axes(items: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the features that get axes when these items arrive, in the order of the axes."""
-    return [feature.name for feature in _watch(items)[0].axes]
+    """Return by name the axes that features get when these items arrive, in the order of the axes."""
+    return _watch(items)[0].axis_names
 
 
 def _watch(items: Sequence[Mapping[str, Any]]) -> tuple[FeatureAxes, Steps]:

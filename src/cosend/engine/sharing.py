@@ -1,0 +1,73 @@
+"""What peers may see of an item of this site: some of its features, and the axes of the context that read only these.
+
+A site that keeps nothing back sends items as they are. Else a call has the features of the item that may leave, as a
+dict, and the places on axes that tell nothing else: a function of the user may read anything, so its axis leaves only
+if `shares` has its name. An item without names for its values cannot be divided: it stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cosend.axes import Axis, Category, Feature, FromFunction, PreviousLabel, Time, TimeOfDay
+from cosend.checks import check_text
+from cosend.errors import SettingError
+from cosend.models.adapters import check_names, named
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Which features of its items peers may see.
+
+    shares     only these, and axes of functions with these names; None: all
+    withholds  all but these
+    """
+
+    shares: Sequence[str] | None = None
+    withholds: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for key, names in (("shares", self.shares), ("withholds", self.withholds)):
+            if names is not None:
+                check_names(key, names)
+                for name in names:
+                    check_text(f"a feature of {key}", name)
+                object.__setattr__(self, key, tuple(names))  # settings are frozen
+        for name in self.withholds:
+            if name in (self.shares or ()):
+                raise SettingError("withholds", name, "a feature that is not in shares: peers see it, or they do not")
+
+    @property
+    def limits(self) -> bool:
+        """Whether anything is kept back."""
+        return self.shares is not None or bool(self.withholds)
+
+    def has(self, feature: Any) -> bool:
+        """Tell whether a feature may leave."""
+        return feature not in self.withholds and (self.shares is None or feature in self.shares)
+
+    def part_of(self, item: Any) -> dict[Any, Any] | None:
+        """Return what peers may see of an item; None if it cannot be divided."""
+        try:
+            features = named(item)
+            return None if features is None else {name: features[name] for name in features if self.has(name)}
+        except Exception:  # a mapping of the user's may raise anything
+            return None
+
+    def tells(self, axis: Axis, *, labels: bool) -> bool:
+        """Tell whether peers may see the places of items on an axis.
+
+        labels  whether they may see true labels
+        """
+        if isinstance(axis, PreviousLabel):
+            return labels
+        if not self.limits or isinstance(axis, Time):
+            return True
+        if isinstance(axis, FromFunction):
+            return axis.name in (self.shares or ())
+        return isinstance(axis, Feature | Category | TimeOfDay) and self.has(axis.feature)
+
+
+EVERYTHING: Final = Sharing()
